@@ -96,7 +96,7 @@ async def test_every_signal_stands_against_a_batch_and_is_named(signal, policy):
         late = post(world, "late", priority=50)
         if policy in IN_LINE:
             assert not late.done()
-            assert world.actor._mailbox.in_line == 1
+            assert world.actor._mailbox.waiters_count == 1
             clock.forward(10 * SECOND_NS)
             await world.actor.resume()
             await asyncio.sleep(1)

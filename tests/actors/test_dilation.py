@@ -141,7 +141,7 @@ async def test_a_world_that_is_not_used_sets_no_timer_and_is_not_slowed():
         await turns()
         mailbox = world.actor._mailbox
         assert isinstance(mailbox, DilatingQueue)
-        assert mailbox._look is None
+        assert mailbox._report_timer is None
         before = world.clock.now_ns()
         await asyncio.sleep(100)
         assert world.clock.now_ns() - before == 100 * SECOND_NS
@@ -178,7 +178,7 @@ async def test_the_slowest_is_as_slow_as_is_set_and_a_full_line_is_refused():
         refused = [answer for answer in [await one for one in posted] if not answer.admitted]
         assert {answer.codes for answer in refused} == {("queue_full",)}
         signals = {answer.refusals[0].details["signal"] for answer in refused}
-        assert signals == {"line_batches_of_submitter"}
+        assert signals == {"wait_queue_batches_of_submitter"}
         assert len(posted) - len(refused) == 250  # 50, and two thirds of the line
 
 
@@ -324,7 +324,7 @@ def test_news_is_what_halved_or_doubled_and_the_end():
     dilation, told = Dilation(), []
     for wait_ms in (150, 180, 250, 240, 900, 600, 400, 350, 90, 90):
         dilation.follow(wait_ms * MS, 1000 * SECOND_NS)
-        if dilation.take_news():
+        if dilation.take_change():
             told.append(round(dilation.factor, 2))
     assert told == [0.4, 0.11, 0.25, 1.0]
 

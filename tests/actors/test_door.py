@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from placet.actors.admission.overload import (
-    TOLD_TIMES,
+    CACHED_USES_MAX,
     AdmissionControl,
     DrainRate,
     Overload,
@@ -355,7 +355,7 @@ def test_those_who_are_refused_are_told_moments_as_far_apart_as_batches_are_deci
     pace.next_ns(now_ns, decided, 0)
     now_ns += 100 * MS  # 50 batches in 100 ms: one in 2 ms
     told = [pace.next_ns(now_ns, decided + 50, 50 * MS) for _ in range(4)]
-    assert told == [50 * MS + TOLD_TIMES * 2 * MS * place for place in range(4)]
+    assert told == [50 * MS + CACHED_USES_MAX * 2 * MS * place for place in range(4)]
 
 
 def test_nobody_is_told_to_wait_much_longer_than_the_load_lasts():
@@ -363,7 +363,9 @@ def test_nobody_is_told_to_wait_much_longer_than_the_load_lasts():
     told = [pace.next_ns(SECOND_NS, 0, 50 * MS) for _ in range(2000)]
     assert min(told) == 50 * MS
     assert max(told) <= 50 * MS + 2 * SECOND_NS
-    assert len(set(told)) == 2 * SECOND_NS // (TOLD_TIMES * MS) + 1  # all that there is room for
+    assert (
+        len(set(told)) == 2 * SECOND_NS // (CACHED_USES_MAX * MS) + 1
+    )  # all that there is room for
     assert told.count(50 * MS) > 5  # from the beginning again
 
 
@@ -371,7 +373,7 @@ def test_time_in_which_nobody_was_refused_says_nothing_of_the_pace():
     pace = DrainRate()
     pace.next_ns(SECOND_NS, 0, 0)
     pace.next_ns(100 * SECOND_NS, 10**6, 0)  # a million batches since, mostly while idle
-    assert pace.next_ns(100 * SECOND_NS, 10**6, 0) == TOLD_TIMES * MS  # the first guess
+    assert pace.next_ns(100 * SECOND_NS, 10**6, 0) == CACHED_USES_MAX * MS  # the first guess
 
 
 @in_virtual_time
@@ -379,7 +381,7 @@ async def test_a_crowd_that_is_refused_at_once_is_not_told_to_come_back_at_once(
     async with open_world(limits={"mailbox_batches_max": 1}) as world:
         fill(world, 1)
         told = [(await posted(world)).refusals[0].retry_after for _ in range(160)]
-        assert len(set(told)) == 160 // TOLD_TIMES
+        assert len(set(told)) == 160 // CACHED_USES_MAX
 
 
 @in_virtual_time

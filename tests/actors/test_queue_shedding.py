@@ -417,7 +417,7 @@ def test_it_sheds_what_a_search_of_the_whole_queue_would(operations):
     assert queue.take_all() == model.waiting
     assert not queue._ranks
     assert not len(queue._ages)
-    assert not len(queue._turns)
+    assert not len(queue._fair)
 
 
 def taken_by_both(queue: SheddingQueue, model: Searched, count: int) -> None:

@@ -60,7 +60,7 @@ def test_owners_take_turns_in_the_order_of_coming(came, given):
         turns.add(waiting_of(owner))
     assert owners([turns.pop() for _ in came]) == given
     assert not turns.lanes
-    assert not turns._next
+    assert not turns._schedule
 
 
 def test_a_part_is_counted_in_intents_not_in_batches():
@@ -104,7 +104,7 @@ def test_who_only_comes_and_goes_leaves_nothing_behind():
         gone = waiting_of(f"agent_{number}")
         turns.add(gone)
         turns.discard(gone)
-    assert len(turns._next) == len(turns.lanes) < 100
+    assert len(turns._schedule) == len(turns.lanes) < 100
     assert turns.pop() is kept
 
 
@@ -136,7 +136,7 @@ def test_what_an_owner_owes_is_not_forgotten_when_others_are():
     for number in range(200):
         turns.add(waiting_of(f"agent_{number}"))
         assert turns.pop().owner != f"agent_{number}"
-    assert turns.lanes["a"].paid == 500
+    assert turns.lanes["a"].finish == 500
     turns.add(waiting_of("a"))
     turns.add(waiting_of("late", 1))
     assert owners([turns.pop() for _ in range(3)]) == "agent_199latea"
@@ -195,7 +195,7 @@ def test_few_are_taken_in_the_order_of_coming():
         put(queue, waiting_of(owner))
     assert owners(queue.take(3)) == "aaa"
     assert owners(queue.take(3)) == "aab"
-    assert not len(queue._turns)  # nothing was sorted
+    assert not len(queue._fair)  # nothing was sorted
 
 
 def test_many_are_taken_in_turns_until_they_are_gone():
@@ -227,7 +227,7 @@ def test_many_who_have_one_each_are_taken_in_the_order_of_coming():
         taken = queue.take(GROUP)
         assert taken == came[turn * GROUP :][:GROUP]
         came += [put(queue, waiting_of(waiting.batch.submitter)) for waiting in taken]
-    assert not len(queue._turns)  # nothing was sorted
+    assert not len(queue._fair)  # nothing was sorted
 
 
 def test_of_many_who_have_one_each_the_first_with_two_ends_it():
@@ -333,7 +333,7 @@ def test_one_of_a_crowd_may_have_as_many_waiting_as_it_leaves_free():
     assert load[1:4] == ("mailbox_batches_of_agent", 10, 10)
     while queue.beyond_share("b") is None:
         put(queue, waiting_of("b"))
-    assert queue._turns.count_of("b") == 5
+    assert queue._fair.count_of("b") == 5
     assert queue.beyond_share("c") is None
     assert queue.beyond_share(OPERATOR) is None
 
@@ -354,7 +354,7 @@ def test_those_that_wait_in_turns_count_for_both_bounds():
         for _ in range(20):
             put(queue, waiting_of("a"))
         assert len(queue.take(2)) == 2
-        assert len(queue._turns) == 18
+        assert len(queue._fair) == 18
         put(queue, waiting_of("b"))
         put(queue, waiting_of("b"))
         with pytest.raises(MailboxFull):

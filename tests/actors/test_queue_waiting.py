@@ -39,10 +39,10 @@ def fill(world: WorldRuntime, count: int = 2) -> list["asyncio.Future[Verdict]"]
 def line_of(world: WorldRuntime) -> tuple[int, int, dict[str, int]]:
     """Tell what a line holds: how many, their bytes, and whose they are."""
     queue: Any = world.actor._mailbox
-    waiting = queue._line, queue._places
-    assert (queue._timer is None and queue._bell is None) or all(waiting)
-    assert len(queue._line) == len(queue._places) == queue.in_line
-    return queue.in_line, queue._line_bytes, dict(Counter(map(owner_of, queue._line)))
+    waiting = queue._waiters, queue._by_reply
+    assert (queue._retry_timer is None and queue._deadline_timer is None) or all(waiting)
+    assert len(queue._waiters) == len(queue._by_reply) == queue.waiters_count
+    return queue.waiters_count, queue._waiters_bytes, dict(Counter(map(owner_of, queue._waiters)))
 
 
 EMPTY: tuple[int, int, dict[str, int]] = (0, 0, {})
@@ -60,7 +60,7 @@ async def test_who_comes_under_load_waits_and_is_decided_in_the_order_of_coming(
             answers[name].append(post(world, f"r{number}", name))
             if number % 4 == 0:
                 await turns(1)  # some room, and newcomers for it
-        assert world.actor._mailbox.in_line > 0
+        assert world.actor._mailbox.waiters_count > 0
         for own in answers.values():
             seqs = [(await answer).seq for answer in own]
             assert seqs == sorted(seqs, key=lambda seq: seq or 0)
@@ -122,8 +122,8 @@ async def test_deadlines_of_those_that_left_are_cleared_away():
                 await turns(1)
             queue: Any = world.actor._mailbox
             assert line_of(world)[0] == 1
-            assert len(queue._deadlines) + len(queue._patient) < 100
-            assert len(queue._line._next) < 100
+            assert len(queue._deadlines) + len(queue._default_deadlines) < 100
+            assert len(queue._waiters._schedule) < 100
 
 
 @in_virtual_time
@@ -135,10 +135,10 @@ async def test_a_newcomer_does_not_overtake_those_in_line_though_there_is_room()
         clock.forward(20 * MS)  # the loop is busy elsewhere: a lag of 20 ms, believed for as long
         await late
         first = post(world, "first")
-        assert world.actor._mailbox.in_line == 1
+        assert world.actor._mailbox.waiters_count == 1
         clock.forward(30 * MS)  # the lag is over, the line's timer has not rung yet
         second = post(world, "second", "bob")
-        assert world.actor._mailbox.in_line == 2
+        assert world.actor._mailbox.waiters_count == 2
         assert (await first).seq < (await second).seq  # type: ignore[operator]
 
 
@@ -231,7 +231,7 @@ async def test_the_deadline_counts_from_the_submit_in_the_line_and_in_the_queue_
         queue.is_paused = False
         queue.take(2)
         queue.pause()
-        assert (queue.in_line, len(queue)) == (0, 1)
+        assert (queue.waiters_count, len(queue)) == (0, 1)
         await asyncio.sleep(1.0)
         assert not late.done()  # in the queue, the drain looks at it
         await world.actor.resume()
@@ -259,7 +259,7 @@ async def test_the_line_is_bounded_by_count():
             world.actor.post([add(f"r{number}")], OPERATOR)
         refusal = world.actor.post(["not looked at"], OPERATOR).result().refusals[0]
         assert refusal.code == "queue_full"
-        assert refusal.details == {"signal": "line_batches", "value": 3, "limit": 3}
+        assert refusal.details == {"signal": "wait_queue_batches", "value": 3, "limit": 3}
         assert refusal.retry_after is not None
         await turns()
         assert (await post(world, "later")).admitted
@@ -274,7 +274,11 @@ async def test_the_line_is_bounded_by_bytes_which_leave_with_their_batch():
         size = line_of(world)[1]
         refusal = post(world, "3" + "x" * 100).result().refusals[0]
         assert refusal.code == "queue_full"
-        assert refusal.details == {"signal": "line_bytes", "value": size // 3 * 4, "limit": 450}
+        assert refusal.details == {
+            "signal": "wait_queue_bytes",
+            "value": size // 3 * 4,
+            "limit": 450,
+        }
         waits[1].cancel()
         await turns()
         assert line_of(world)[1] == size // 3 * 2
@@ -303,7 +307,7 @@ async def test_those_who_are_let_in_keep_to_the_bytes_of_the_queue():
         await world.actor.pause()
         answers = [post(world, f"r{n}", names[n % 10]) for n in range(60)]
         queue = world.actor._mailbox
-        assert queue.in_line > 20
+        assert queue.waiters_count > 20
         await world.actor.resume()
         while not all(answer.done() for answer in answers):
             assert 0 <= queue.statistics().waiting_bytes <= 700
@@ -320,7 +324,7 @@ async def test_one_submitter_leaves_as_many_places_in_the_line_as_it_takes():
         refusal = answers[-1].result().refusals[0]
         assert refusal.code == "queue_full"
         assert refusal.details == {
-            "signal": "line_batches_of_submitter",
+            "signal": "wait_queue_batches_of_submitter",
             "value": 4,
             "limit": 4,
         }
@@ -487,12 +491,12 @@ async def test_room_that_was_found_for_one_batch_is_found_anew_for_the_next():
         await world.actor.pause()
         answers = fill(world, 3)
         queue: Any = world.actor._mailbox
-        (first,) = queue._line
+        (first,) = queue._waiters
         reason = queue.enqueue_under_load(
             first, queue._full
         )  # as if it had come once more, and was not asked
         assert reason is not None
-        assert reason.signal == "line_batches_of_submitter"
+        assert reason.signal == "wait_queue_batches_of_submitter"
         assert line_of(world)[0] == 1
         await world.actor.resume()
         assert all([(await answer).admitted for answer in answers])

@@ -29,16 +29,17 @@ class QueuedBatch(msgspec.Struct, eq=False):
     """A batch in the queue with the future of its verdict. A struct: one call in C makes it.
 
     Attributes:
-        batch: What to decide.
-        reply: Gets the verdict.
-        since_ns: When it was posted, monotonic nanoseconds.
-        identity: The agent that it is refused without; None where it is decided for any.
-        queued_ns: When it came into the queue; later than that where it stood in line before.
-        number: Position among the batches that are served round-robin; set when it is enqueued
-            there.
-        owner: Whose it is; set with `number`.
-        rank: Priority less age; set by `shed_lowest` while there is load.
-        simulated_ns: When it was posted, in simulated time; set where deadlines are.
+        batch: The checked batch.
+        reply: The future of its verdict.
+        since_ns: Monotonic time at which it was submitted, nanoseconds.
+        identity: The agent that must still be registered, as this generation, when it is decided;
+            None if any may be.
+        queued_ns: Monotonic time at which it entered the queue; later than `since_ns` after a wait
+            queue.
+        number: Arrival number in the fair queue; 0 before it enters that.
+        owner: The agent whose share of the queue it uses; set with `number`.
+        rank: Priority corrected for age; set by `shed_lowest` while there is load.
+        simulated_ns: Simulated time at which it was submitted; set under `dilate` only.
     """
 
     batch: CheckedBatch
@@ -150,7 +151,7 @@ class Committer:
         self.durable_seq, self.durable_records = seq, records
 
     def offer(self, commit: Commit) -> None:
-        """Take a decision; it is told once it is durable. Never blocks, see `room`."""
+        """Accept a commit, to be released once it is durable. Never blocks; see `room`."""
         if self.failure is not None:
             _fail(commit, self.failure)
             return
@@ -189,7 +190,7 @@ class Committer:
                 await self._wake.wait()
             commits = list(self._waiting)
             self._waiting.clear()
-            self._room.set()  # before the write: the kernel goes on deciding while it lasts
+            self._room.set()  # before the write, so that the kernel decides while it lasts
             await self._write(commits)
         raise self.failure
 
@@ -244,7 +245,7 @@ class Committer:
                 append = partial(self._log.append, group, self._epoch)
                 await to_thread.run_sync(append, limiter=self._limiter)
             except BaseException as error:
-                # A disk, a bug or a cancellation: in each case nobody knows what is durable.
+                # A disk fault, a bug or a cancellation: in each case it is unknown what is durable.
                 self.fail(_store_error(error, self._log.url))
                 for commit in commits:
                     _fail(commit, self.failure)

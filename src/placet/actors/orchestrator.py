@@ -1,4 +1,4 @@
-"""The one writer: takes batches from its mailbox, lets the kernel decide, hands the outcome on.
+"""The single writer of a world: takes queued batches, decides them, and offers them for commit.
 
 Waiting batches are drained together (smart batching) and decided in chunks, so that a cycle of the
 event loop stays short. It never awaits between reading and writing state. Its messages are
@@ -39,20 +39,20 @@ class OrchestratorActor:
     """The orchestrator of one world.
 
     Args:
-        kernel: Decides. Nobody else touches it while this runs.
-        records: Where the kernel's journal puts the records of the current commit.
-        committer: Makes decisions durable, then tells.
-        clock: Says when it is; a `SteppedClock` makes a stepped world.
-        counters: Counted once per group.
+        kernel: Decides batches. Only the orchestrator uses it while it runs.
+        records: The list to which the kernel's journal appends the records of the present cycle.
+        committer: Makes decisions durable, then releases their answers.
+        clock: The simulated time; a `HostClock` makes a stepped world.
+        counters: Metrics of the world, updated once per group.
         backpressure: The overflow policy of the queue (`queue.py`).
-        on_group: Told of the verdicts of each group, for logging.
+        on_group: Called with the verdicts of each group, for logging; None to skip it.
 
     Attributes:
-        post: Hands in a batch (`Ingress.post`).
-        refuse: Answers at the door (`Ingress.refuse`).
-        shed: Answers everything that waits without deciding it (`Ingress.shed`).
-        stall: Fails the waiters for a step that will not come (`Ingress.stall`).
-        barrier: Where the host of a stepped world waits for its agents.
+        post: Submits a batch (`Ingress.post`).
+        refuse: Returns the verdict of a refused batch, and counts it (`Ingress.refuse`).
+        shed: Answers all queued messages without deciding them (`Ingress.shed`).
+        stall: Fails the batches held for a step that will not come (`Ingress.stall`).
+        barrier: The barrier at which the host of a stepped world waits for its agents.
     """
 
     def __init__(
@@ -80,22 +80,22 @@ class OrchestratorActor:
         self._ingress = ingress = Ingress(
             kernel, committer, clock, self._group_metrics, self._mailbox, self._held
         )
-        # Bound once: a method around it would be one more call for each batch.
+        # The clients' interface of the ingress. Bound once: a method would cost a call per batch.
         self.post, self.refuse, self.shed = ingress.post, ingress.refuse, ingress.shed
         self.stall = ingress.stall
         self.barrier = Barrier(ingress)
         self._alarm = OneShotTimer(clock, self._mailbox.wake)
-        self._is_free = True  # neither the operator nor a step has come since the last turn
+        self._is_free = True  # no operator command and no step since the last cycle
         counters.watch("mailbox_depth", self.__len__, "orchestrator")
         counters.watch("mailbox_oldest_seconds", self._oldest_seconds)
 
     # what clients call
 
     async def command(self, act: Callable[[Kernel], T]) -> T:
-        """Do something with the kernel in the orchestrator's turn, before all waiting batches.
+        """Call a function with the kernel in the next cycle, before all queued batches.
 
         Returns:
-            What `act` returned, once everything it could see is durable.
+            The result of `act`, once everything that it could read is durable.
 
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
@@ -106,7 +106,7 @@ class OrchestratorActor:
         return await reply
 
     async def operate(self, act: Callable[[Kernel], T]) -> T:
-        """Do something for the operator: as `command`, but at once.
+        """Call a function with the kernel for the operator: at once if between two cycles.
 
         At most one operator command runs between two cycles; further commands are queued so that
         batches are not starved. Commands of agents and executors go through the mailbox: of many,
@@ -122,25 +122,25 @@ class OrchestratorActor:
         reply: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         with self._cycle() as commit:
             self._execute_command(ControlMessage(act, reply), commit)
-        self._mailbox.wake()  # something may be due now, or go on
+        self._mailbox.wake()  # the command may have made a batch due, or resumed the world
         return await reply
 
     async def step(self, dt_ns: int, *, is_tick: bool = True) -> list[Verdict]:
-        """Advance a stepped world: decide as one group all that waits and is due, then tick.
+        """Advance a stepped world: decide all held and due batches as one group, then tick.
 
         Args:
-            dt_ns: By how much.
-            is_tick: False where time comes to a moment between two ticks.
+            dt_ns: Nanoseconds to advance by.
+            is_tick: False to advance to a moment between two ticks.
 
         Returns:
-            The verdicts of the batches that waited, in order of arrival.
+            The verdicts of the held batches, in order of arrival.
 
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
         """
         self._ingress.check_open()
         reply: asyncio.Future[list[Verdict]] = asyncio.get_running_loop().create_future()
-        self._is_free = False  # nothing passes by it
+        self._is_free = False  # no operator command may overtake the step
         self._mailbox.post_control(Step(dt_ns, reply, is_tick))
         return await reply
 
@@ -171,7 +171,7 @@ class OrchestratorActor:
         await self.operate(lambda _kernel: self._mailbox.pause())
 
     async def resume(self) -> None:
-        """Take back `pause` and `drain`.
+        """Undo `pause` and `drain`.
 
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
@@ -204,12 +204,12 @@ class OrchestratorActor:
 
     @property
     def held(self) -> int:
-        """How many batches the next step decides."""
+        """Number of batches held for the next step."""
         return len(self._held)
 
     @property
     def is_paused(self) -> bool:
-        """No batches are decided, and time stands still where the host moves it."""
+        """No batches are decided, and a stepped world cannot be stepped."""
         return self._mailbox.is_paused
 
     # the loop
@@ -229,8 +229,8 @@ class OrchestratorActor:
                     self._run_cycle(commit)
                 if not self._committer.has_room:
                     await self._committer.room()
-                    self._ingress.woken_ns = 0  # that wait was the store's, not the event loop's
-                await asyncio.sleep(0)  # let those who were answered take their turn
+                    self._ingress.woken_ns = 0  # the wait was for the store, not for the event loop
+                await asyncio.sleep(0)  # let the tasks that were answered run
         finally:
             self._alarm.clear()
 
@@ -256,16 +256,16 @@ class OrchestratorActor:
             self._decide(waiting, now_ns, commit)
 
     def _fail_cycle(self, commit: Commit, error: BaseException) -> None:
-        """Stop the world: a turn failed half way, so its state is no longer the log's."""
+        """Stop the world: a cycle failed half way, so its state differs from the log."""
         failure = StoreError(
-            f"the orchestrator failed with {error!r}; the log ends before this turn, and what it "
-            "took is not decided; open the world again"
+            f"the orchestrator failed with {error!r}; the log ends before this cycle, "
+            "and the batches that it took are not decided; open the world again"
         )
         self._committer.fail(failure)
         commit.fail(self._committer.failure or failure)
 
     def _take(self) -> list[QueuedBatch]:
-        """Take a chunk: at most so many batches, at most so many milliseconds' worth of intents."""
+        """Take a chunk: at most a group of batches, at most `group_ms_max` worth of intents."""
         intents_max = self._limits.group_ms_max * _MS_NS // self._group_metrics.ns_per_intent
         return self._mailbox.take(self._limits.group_batches_max, intents_max)
 
@@ -290,7 +290,7 @@ class OrchestratorActor:
                 result = message.act(self._kernel)
             except INTERRUPTS:
                 raise
-            except BaseException as error:  # noqa: BLE001  # carried to whoever sent the message
+            except BaseException as error:  # noqa: BLE001  # raised to the sender of the command
                 result = error
         commit.replies.append((message.reply, result))
 
@@ -299,7 +299,7 @@ class OrchestratorActor:
 
     def _step(self, step: Step, commit: Commit) -> list[Verdict]:
         assert self._advance is not None, "only a stepped world is stepped"
-        while len(self._mailbox):  # posted before the step, so answered before it
+        while len(self._mailbox):  # submitted before the step, so decided before it
             self._decide(self._mailbox.take(len(self._mailbox)), self._clock.now_ns(), commit)
         now_ns = self._advance(step.dt_ns)
         self.barrier.note_step()
@@ -310,9 +310,9 @@ class OrchestratorActor:
 
     def _decide(self, waiting: list[QueuedBatch], now_ns: int, commit: Commit) -> list[Verdict]:
         started_ns = self._clock.monotonic_ns()
-        commit.owed += [one.reply for one in waiting]
+        commit.owed += [queued.reply for queued in waiting]
         waiting = self._still_asked(waiting, started_ns, commit)
-        batches = [one.batch for one in waiting]
+        batches = [queued.batch for queued in waiting]
         decision = self._kernel.decide_checked(batches, now_ns, release_intents=True)
         commit.effects += decision.effects
         verdict_of = dict(decision.answers)
@@ -350,7 +350,7 @@ class OrchestratorActor:
         return asked
 
     def _offer(self, commit: Commit) -> None:
-        """Return the turn's records and replies to the committer, which tells once it may."""
+        """Offer the cycle's records and replies to the committer, if there are any."""
         if self._records:
             seq, count = self._handed_on
             commit.group = group = LogGroup(count, seq, self._kernel.seq, tuple(self._records))
@@ -359,7 +359,7 @@ class OrchestratorActor:
         if commit.group is not None or commit.decided or commit.replies:
             self._committer.offer(commit)
 
-    # the moment
+    # time
 
     def _is_due(self, now_ns: int) -> bool:
         due_ns = self._kernel.ledger.next_due_ns

@@ -85,7 +85,7 @@ class DilatedClock(RealtimeClock):
         self._set_ns = machine_ns
         self._parts = max(1, round(factor * self._PARTS))
         may_tell = machine_ns - self._told_ns >= _NEWS_NS or factor == 1.0
-        if may_tell and self.dilation.take_news():
+        if may_tell and self.dilation.take_change():
             self._told_ns = machine_ns
             self._on_news(self.dilation, wait_ns)
         return factor < 1.0

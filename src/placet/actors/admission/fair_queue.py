@@ -1,12 +1,12 @@
-"""Whose turn it is: batches by whose they are, given out to their owners in turns.
+"""Fair queuing: batches by owner, served so that every owner gets an equal share of intents.
 
 Each owner's batches leave in the order of submission. Among owners, the one with the fewest intents
 served is next. So an owner with one queued batch waits for at most one batch of each other owner,
 and large batches do not get a larger share than small ones.
 
     Source: start-time fair queuing, Goyal, Vin and Cheng, 1996. Deficit round robin (Shreedhar and
-    Varghese, 1995) gives the same parts; with batches of 1 to 512 intents it goes round up to 512
-    times for one batch, or lets small ones go in bursts.
+    Varghese, 1995) gives the same shares, but with batches of 1 to 512 intents it needs up to
+    512 rounds for one batch, or serves small batches in bursts.
 """
 
 from collections import OrderedDict
@@ -39,7 +39,10 @@ class OneEach(dict[str, QueuedBatch]):
     __slots__ = ()
 
     def are_all(self, lane: "deque[QueuedBatch]") -> bool:
-        """Look at who came since the last time; where it is no longer so, all are forgotten."""
+        """Return whether each owner still has one batch, all of one size; else forget the owners.
+
+        Looks only at batches added since the last call.
+        """
         size = len(lane[0].batch.intents)
         for waiting in islice(reversed(lane), len(lane) - len(self)):
             owner = waiting.owner = owner_of(waiting)
@@ -50,7 +53,7 @@ class OneEach(dict[str, QueuedBatch]):
         return True
 
     def leave(self, taken: Collection[QueuedBatch]) -> None:
-        """Forget the oldest, who have left the lane."""
+        """Forget the owners of batches that have left the lane."""
         for waiting in taken:
             self.pop(waiting.owner, None)
 
@@ -59,16 +62,16 @@ class Lane(msgspec.Struct, eq=False):
     """The queued batches of one owner, oldest first; kept while empty, because most owners return.
 
     Attributes:
-        batches: Those batches.
-        size: Their bytes.
-        paid: At how many intents a turn of the owner's may come again: where its last one ended.
-        is_next: It is among those whose turn will come.
+        batches: The queued batches; a dict used as an ordered set, to remove one from the middle.
+        size: Bytes of the batches.
+        finish: Virtual time, in intents, at which the owner's last served batch ended.
+        is_scheduled: The owner has an entry in the schedule.
     """
 
     batches: OrderedDict[QueuedBatch, None]
     size: int = 0
-    paid: int = 0
-    is_next: bool = False
+    finish: int = 0
+    is_scheduled: bool = False
 
 
 class FairQueue:
@@ -78,92 +81,95 @@ class FairQueue:
         lanes: Queued batches by owner, for every owner that has some and for others that had.
     """
 
-    __slots__ = ("_count", "_lanes_max", "_next", "_now", "_order", "lanes")
+    __slots__ = ("_count", "_lanes_max", "_order", "_schedule", "_virtual_time", "lanes")
 
     def __init__(self) -> None:
         self.lanes: dict[str, Lane] = {}
         self._lanes_max = _GONE_MAX
-        # Each owner once: at how many intents its turn is, and who came to that first.
-        self._next: list[tuple[int, int, Lane]] = []
-        self._now = 0
+        # A heap with one entry per owner: virtual start time, order as the tie-break, lane.
+        self._schedule: list[tuple[int, int, Lane]] = []
+        self._virtual_time = 0
         self._order = 0
         self._count = 0
 
     def add(self, waiting: QueuedBatch) -> None:
-        """Put a batch behind those of its owner; who is new has its turn with the present ones."""
+        """Enqueue a batch behind those of its owner.
+
+        A new owner starts at the present virtual time: it gets no credit for having been idle.
+        """
         owner = waiting.owner or owner_of(waiting)
         order = self._order = self._order + 1
         waiting.number, waiting.owner = order, owner
         lane = self.lanes.get(owner) or self._new_lane(owner)
-        if not lane.is_next:
-            lane.is_next = True
-            heappush(self._next, (max(self._now, lane.paid), order, lane))
+        if not lane.is_scheduled:
+            lane.is_scheduled = True
+            heappush(self._schedule, (max(self._virtual_time, lane.finish), order, lane))
         lane.batches[waiting] = None
         lane.size += len(waiting.batch.encoded)
         self._count += 1
 
     def peek(self) -> QueuedBatch:
-        """Return the batch whose turn it is, and leave it where it is."""
-        turns = self._next
-        while not (batches := turns[0][2].batches):  # its turn came, and it had nothing to give
-            heappop(turns)[2].is_next = False
+        """Return the next batch without removing it."""
+        schedule = self._schedule
+        while not (batches := schedule[0][2].batches):  # an entry whose batches were discarded
+            heappop(schedule)[2].is_scheduled = False
         return next(iter(batches))
 
     def pop(self) -> QueuedBatch:
-        """Remove the batch whose turn it is, and give it."""
-        turns = self._next
-        while not turns[0][2].batches:
-            heappop(turns)[2].is_next = False
-        self._now, _, lane = turns[0]
+        """Remove and return the next batch."""
+        schedule = self._schedule
+        while not schedule[0][2].batches:
+            heappop(schedule)[2].is_scheduled = False
+        self._virtual_time, _, lane = schedule[0]
         batches = lane.batches
         waiting, _ = batches.popitem(last=False)
         batch = waiting.batch
         lane.size -= len(batch.encoded)
         self._count -= 1
-        paid = lane.paid = self._now + (len(batch.intents) or 1)
+        finish = lane.finish = self._virtual_time + (len(batch.intents) or 1)
         if batches:
             self._order += 1
-            heapreplace(turns, (paid, self._order, lane))
+            heapreplace(schedule, (finish, self._order, lane))
             return waiting
-        heappop(turns)
-        lane.is_next = False
-        if not self._count:  # all have had what they asked for: nobody owes a turn
+        heappop(schedule)
+        lane.is_scheduled = False
+        if not self._count:  # empty: shares start over
             self.lanes.clear()
-            turns.clear()
+            schedule.clear()
         return waiting
 
     def discard(self, waiting: QueuedBatch) -> None:
-        """Remove a batch out of its turn; that is not counted as given."""
+        """Remove a batch before it is served; its owner is not charged for it."""
         lane = self.lanes[waiting.owner]
         del lane.batches[waiting]
         lane.size -= len(waiting.batch.encoded)
         self._count -= 1
 
     def clear(self) -> list[QueuedBatch]:
-        """Remove all, and give them in the order in which they came."""
-        waiting = sorted(self, key=lambda one: one.number)
+        """Remove all batches, and return them in order of arrival."""
+        waiting = sorted(self, key=lambda waiting: waiting.number)
         self.lanes.clear()
-        self._next.clear()
+        self._schedule.clear()
         self._count = 0
         return waiting
 
     def count_of(self, owner: str) -> int:
-        """Return how many an owner has waiting."""
+        """Return the number of batches that an owner has queued."""
         lane = self.lanes.get(owner)
         return 0 if lane is None else len(lane.batches)
 
     def oldest_of(self, owner: str) -> QueuedBatch | None:
-        """Return the one that has waited longest of an owner's."""
+        """Return the oldest batch of an owner; None if it has none."""
         lane = self.lanes.get(owner)
         return None if lane is None else next(iter(lane.batches), None)
 
     def oldest(self) -> QueuedBatch | None:
-        """Return the one that came first of all. O(owners)."""
+        """Return the oldest batch of all; None in an empty queue. O(owners)."""
         heads = [next(iter(lane.batches)) for lane in self.lanes.values() if lane.batches]
-        return min(heads, key=lambda one: one.number, default=None)
+        return min(heads, key=lambda waiting: waiting.number, default=None)
 
     def __iter__(self) -> Iterator[QueuedBatch]:
-        """Return all that waits, owner by owner."""
+        """Yield all batches, owner by owner."""
         for lane in self.lanes.values():
             yield from lane.batches
 
@@ -177,13 +183,15 @@ class FairQueue:
         return lane
 
     def _clear_away(self) -> None:
-        """Forget the owners who have nothing waiting and owe no turn; at most once for each."""
-        turns, lanes, now = self._next, self.lanes, self._now
-        for _, _, lane in turns:
-            lane.is_next = bool(lane.batches)
-        turns[:] = [turn for turn in turns if turn[2].is_next]
-        heapify(turns)
-        lanes_left = {o: lane for o, lane in lanes.items() if lane.is_next or lane.paid > now}
+        """Drop owners without batches whose last share is served. O(owners), amortized O(1)."""
+        schedule, lanes, now = self._schedule, self.lanes, self._virtual_time
+        for _, _, lane in schedule:
+            lane.is_scheduled = bool(lane.batches)
+        schedule[:] = [turn for turn in schedule if turn[2].is_scheduled]
+        heapify(schedule)
+        lanes_left = {
+            o: lane for o, lane in lanes.items() if lane.is_scheduled or lane.finish > now
+        }
         self.lanes = lanes_left
         self._lanes_max = 2 * len(lanes_left) + _GONE_MAX
 

@@ -1,4 +1,4 @@
-"""The way in: the door, the structure stage, the queue, and who is turned away.
+"""The ingress: admission, structure check and queueing of every submitted batch.
 
 Everything happens in the submitter's own task. Under load the queue's overflow policy decides
 (`queue.py`). A batch that is refused for load is refused before it is checked wherever possible,
@@ -9,8 +9,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from placet.actors.admission.overload import (
+    CACHED_USES_MAX,
     DRAINING,
-    TOLD_TIMES,
     AdmissionControl,
     CachedRefusal,
     Overload,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Ingress:
-    """Accepts batches for the orchestrator, and answers the batches that it rejects.
+    """Admits batches into the queues of the orchestrator, and answers the batches that it rejects.
 
     Args:
         kernel: Checks batches, and knows their agents.
@@ -47,10 +47,10 @@ class Ingress:
 
     Attributes:
         on_held: Called with each batch added to `held`, while a barrier waits for it.
-        is_closed: No more batches, ever.
+        is_closed: The world takes no more batches, and never will.
         stalled: Reason why no further step will come for held batches; None while one may.
-        is_draining: No more batches until `resume`.
-        woken_ns: When a batch came into the empty mailbox; 0 once the orchestrator had its turn.
+        is_draining: The world takes no more batches until `resume`.
+        woken_ns: Monotonic time at which a batch woke the orchestrator; 0 once it has run since.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Ingress:
         mailbox.admission = held.admission = self
         self._is_outranked = mailbox.is_outranked
         self._is_stepped = isinstance(clock, HostClock)
-        # Else there are two queues, or somebody is to hear of each batch.
+        # A cached refusal is for all submitters: not with two queues, nor where each is reported.
         self._may_cache = not (self._is_stepped or group_metrics.is_reported)
         self._cached: dict[tuple[str, int], CachedRefusal] = {}  # by signal and value of the load
         self._last_cached: CachedRefusal | None = None
@@ -92,23 +92,24 @@ class Ingress:
         dry_run: bool = False,
         identity: AgentIdentity | None = None,
     ) -> "asyncio.Future[Verdict]":
-        """Hand in a batch: door, structure, queue. The future resolves to its verdict.
+        """Submit a batch: admission, structure check, queue. The future resolves to its verdict.
 
-        Canceling the future withdraws a batch that is not decided yet. One that is decided stays
-        so, and its answer is had by `verdict_of`.
+        Canceling the future withdraws a batch that is not decided yet. A decided batch stays
+        decided, and `verdict_of` returns its verdict.
 
         Args:
             raw: The batch as submitted, not yet checked.
-            submitter: For whom it speaks.
-            dry_run: Decide, and change nothing.
-            identity: The agent that it is refused without; None where it is decided for any.
+            submitter: Id of the submitting agent, or the operator.
+            dry_run: Decide without applying.
+            identity: The agent that must still be registered, as this generation, when the batch
+                is decided; None if any may be.
 
         Raises:
-            ClosedError, StoreError: The world takes no more batches, or has failed.
-            TimeStalledError: It would be held, and simulated time moves no more.
+            ClosedError, StoreError: The world is closed, or has failed.
+            TimeStalledError: The batch would be held for a step, and no step will come.
         """
         if self.is_closed or self._committer.failure is not None:
-            self.check_open()  # which says why
+            self.check_open()  # raises, with the reason
         now_ns = self._monotonic_ns()
         cached = self._mailbox.cached_refusal
         if (
@@ -118,7 +119,7 @@ class Ingress:
             and cached.seq == self._committer.durable_seq
             and not (dry_run or (type(raw) is dict and raw.get("dry_run") is True))
             and (self._is_outranked is None or self._is_outranked(raw, submitter))
-        ):  # before all else, for under overload this is most of what happens
+        ):  # first of all: under overload most submissions end here
             cached.left -= 1
             self._counts[cached.code] += 1
             return cached.reply
@@ -151,7 +152,7 @@ class Ingress:
         return reply
 
     def refuse(self, refusal: Refusal, is_dry_run: bool = False) -> Verdict:
-        """Answer at the door; leaves no trace but a count, and a dry run not even that."""
+        """Return the verdict of a refused batch, and count it unless it is a dry run."""
         kernel = self._kernel
         verdict = Verdict("", False, None, self._committer.durable_seq, kernel.sim_time, (refusal,))
         verdict.dry_run = is_dry_run
@@ -164,22 +165,22 @@ class Ingress:
         self.resume()
         self.is_draining = True
         self._mailbox.cached_refusal = None  # from now on each is refused as `draining`
-        self._mailbox.let_in()
+        self._mailbox.admit_waiters()
         self._mailbox.wake()
 
     def resume(self) -> None:
         """Accept batches again, and release a pause."""
         self._mailbox.is_paused = self.is_draining = False
-        self.woken_ns = 0  # a pause is no lag of the event loop's
+        self.woken_ns = 0  # a pause is not a lag of the event loop
 
     def close(self) -> None:
-        """Take no more batches, ever."""
+        """Reject all further batches for good."""
         self.is_closed = True
-        self._mailbox.let_in()
+        self._mailbox.admit_waiters()
         self._mailbox.wake()
 
     def shed(self, why: str) -> None:
-        """Answer everything that still waits without deciding it; after a failure, with that."""
+        """Answer every queued message without deciding it: with the failure, if the world has failed."""
         failure = self._committer.failure
         for queue in (self._held, self._mailbox):
             for waiting in queue.take_all():
@@ -188,10 +189,7 @@ class Ingress:
                 resolve(message.reply, failure or ClosedError(why))
 
     def stall(self, stalled: TimeStalledError) -> None:
-        """Fail the batches that are held for a step, and every later submission.
-
-        Because no step will come.
-        """
+        """Fail the batches held for a step, and every later one, because no step will come."""
         self.stalled = stalled
         for waiting in self._held.take_all():
             resolve(waiting.reply, stalled)
@@ -210,25 +208,25 @@ class Ingress:
             self.woken_ns = 0
 
     def check_open(self) -> None:
-        """See that the world takes messages.
+        """Raise if the world takes no more messages.
 
         Raises:
-            ClosedError, StoreError: It has been closed, or has failed.
+            ClosedError, StoreError: The world is closed, or has failed.
         """
         if self._committer.failure is not None:
             raise self._committer.failure
         if self.is_closed:
             raise ClosedError("the world is closed and takes no more batches; open it again")
 
-    # taking in
+    # steps of `post`
 
     def _is_current(self, identity: AgentIdentity) -> bool:
-        """Return whether an agent is there, and not another of its name."""
+        """Return whether an agent is registered, as the same generation of its name."""
         agent = self._kernel.ledger.agents.get(identity.agent_id)
         return agent is not None and agent.generation == identity.generation
 
     def _load(self, queue: BatchQueue, now_ns: int, submitter: str) -> Overload | None:
-        """Return the load signal over its limit for one more batch, or None."""
+        """Return the load signal that is over its limit for one more batch; None if none is."""
         waiting = len(queue)
         if not waiting and queue is self._mailbox and not self._control.is_lagging:
             return None  # as a rule; no signal can be over its limit
@@ -243,7 +241,7 @@ class Ingress:
     def _reason(
         self, queue: BatchQueue, load: Overload | None, raw: object, submitter: str
     ) -> Overload | None:
-        """Return why a batch is refused before it is looked at; None if it may be checked."""
+        """Return the load for which a batch is refused unchecked; None if it is to be checked."""
         if load is None or self.is_draining:
             return Overload(RefusalCode.OVERLOADED, DRAINING, len(self), 0)
         return queue.screen(load, raw, submitter)
@@ -251,16 +249,16 @@ class Ingress:
     def _rejected_at_ingress(
         self, queue: BatchQueue, load: Overload, now_ns: int, is_dry_run: bool = False
     ) -> "asyncio.Future[Verdict]":
-        """Refuse for a load; a few in a row get the same answer, for it is of no batch.
+        """Refuse a batch for a load. Consecutive refusals share an answer, because it names no batch.
 
-        A dry run gets a preview as its answer.
+        A dry run is not counted, so it gets an answer of its own.
         """
         if is_dry_run:
             reply: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
             reply.set_result(self.refuse(self._refusal(queue, load, now_ns), is_dry_run=True))
             return reply
         cached, durable_seq = self._last_cached, self._committer.durable_seq
-        if cached is None or cached.load is not load:  # most loads are made once: a look settles it
+        if cached is None or cached.load is not load:
             cached = self._cached.get((load.signal, load.value))
         if (
             cached is None
@@ -270,7 +268,7 @@ class Ingress:
             or (cached.load is not load and cached.load != load)
         ):
             cached = CachedRefusal(load, self.refuse(self._refusal(queue, load, now_ns)), now_ns)
-            if len(self._cached) >= TOLD_TIMES:
+            if len(self._cached) >= CACHED_USES_MAX:
                 self._cached.clear()
             self._cached[load.signal, load.value] = cached
         else:
@@ -285,7 +283,7 @@ class Ingress:
         """Hold a batch of a stepped world, or queue it if it may be decided at once.
 
         Raises:
-            TimeStalledError: It would wait for a step that never comes.
+            TimeStalledError: The batch would be held for a step, and no step will come.
         """
         checked = waiting.batch
         queue = self._mailbox if self._is_immediate(checked) else self._held
@@ -315,18 +313,21 @@ class Ingress:
         return self._control.refusal(load, now_ns, queue.received)
 
     def _is_immediate(self, batch: CheckedBatch) -> bool:
-        """In a stepped world, dry runs and batches for later are answered at once."""
+        """Return whether a stepped world decides a batch before its next step.
+
+        That holds for dry runs and for batches scheduled for a later time.
+        """
         later = batch.sim_time_ns is not None and batch.sim_time_ns > self._clock.now_ns()
         return batch.dry_run or later
 
     def __len__(self) -> int:
         queues = (self._mailbox, self._held)
-        return sum(len(queue) + queue.in_line for queue in queues)
+        return sum(len(queue) + queue.waiters_count for queue in queues)
 
     def _answer(
         self, reply: "asyncio.Future[Verdict]", verdict: Verdict
     ) -> "asyncio.Future[Verdict]":
-        """Answer without a decision, once all that the answer could tell of is durable."""
+        """Answer a batch without deciding it, once everything that the answer reveals is durable."""
         waiting, limit = self._committer.waiting, self._limits.mailbox_batches_max
         if waiting < limit:
             self._committer.offer(Commit(None, [(reply, verdict)]))
@@ -348,9 +349,9 @@ class Ingress:
         return None if is_last else self._load(queue, self._clock.monotonic_ns(), submitter)
 
     def priority_of(self, batch: CheckedBatch) -> int:
-        """Return the priority that the order uses.
+        """Return the priority of a batch, as the order of decisions uses it.
 
-        Naming another agent's intent does not raise the cap.
+        It is capped by the lowest cap of the agents that it names and of its submitter.
         """
         names: tuple[str, ...] = batch.agents
         if len(names) > 1 or names[0] != batch.submitter:
@@ -363,7 +364,7 @@ class Ingress:
 
     def answer_shed(self, waiting: QueuedBatch, priority: int, load: Overload) -> None:
         """Answer a batch that was shed for a batch of higher priority, unless it was canceled."""
-        if waiting.reply.done():  # withdrawn before
+        if waiting.reply.done():  # canceled before
             return
         refusal = self._refusal(self._mailbox, load, self._clock.monotonic_ns())
         resolve(waiting.reply, self.refuse(shed_for(refusal, priority), waiting.batch.dry_run))

@@ -1,5 +1,6 @@
-"""Stage 0, the door: what depends on the moment, outside the log, and leaves no trace but metrics.
+"""The admission stage: load signals and the submission rate, judged before a batch is checked.
 
+Its refusals depend on the moment, are not written to the log, and leave no trace but metrics.
 Signals are queue length and bytes, the age of the oldest batch, the event-loop lag, and the
 submission rate of one submitter. Each refusal names its signal, its value and its limit.
 """
@@ -13,31 +14,33 @@ from placet.schemas.refusal import Refusal, RefusalCode, Stage
 from placet.schemas.verdict import Verdict
 
 _MS_NS: Final = 1_000_000
-_MOMENT_NS: Final = _MS_NS
-_PACE_NS: Final = 20 * _MS_NS
-"""How often the pace is measured anew, at most."""
+_CACHED_NS: Final = _MS_NS
+"""How long a cached refusal is reused."""
+
+_RATE_INTERVAL_NS: Final = 20 * _MS_NS
+"""The shortest interval over which the drain rate is measured."""
 
 _SPREAD_NS: Final = 2 * SECOND_NS
-"""Those who are refused are spread over so long a time, then from its beginning again."""
+"""Retry times of refused batches are spread over this interval, then start over."""
 
-TOLD_TIMES: Final = 32
-"""How many refused in a row may be told the same: as many as a group of the orchestrator's has."""
+CACHED_USES_MAX: Final = 32
+"""Number of refusals in a row that may share one answer: as many as a group has batches."""
 
 DRAINING: Final = "draining"
-"""The signal of a world that drains; its value is how many batches wait."""
+"""The signal of a draining world; its value is the number of queued batches."""
 
 _QUEUE_FULL: Final = RefusalCode.QUEUE_FULL
 _OVERLOADED: Final = RefusalCode.OVERLOADED
 
 
-def door_refusal(
+def admission_refusal(
     code: RefusalCode,
     message: str,
     *,
     retry_after: float | None = None,
     **details: int | float | str,
 ) -> Refusal:
-    """Refuse a batch at the door, as a whole."""
+    """Return a refusal of the admission stage, which applies to the batch as a whole."""
     return Refusal(code.value, message, Stage.ADMISSION, retry_after=retry_after, details=details)
 
 
@@ -46,10 +49,10 @@ class Overload(NamedTuple):
 
     Attributes:
         code: `queue_full` or `overloaded`.
-        signal: Which.
-        value: Of the signal.
-        limit: Of the signal.
-        clears_ns: How long it will last, as far as it can be told.
+        signal: Name of the signal, such as `mailbox_batches`.
+        value: Present value of the signal.
+        limit: Limit of the signal.
+        clears_ns: Estimate of how long the signal stays over its limit.
         is_for_all: The limit applies to every submitter until a batch leaves the queue.
     """
 
@@ -65,12 +68,13 @@ class CachedRefusal:
     """A cached overload refusal. Submitters rejected for the same load at the same moment share it.
 
     Attributes:
-        load: Why.
-        verdict: The answer, and `reply` a future that has it.
-        seq: Up to where the world was durable when it was made.
-        code: Of its one refusal.
-        until_ns: How long it is true, monotonic nanoseconds.
-        left: How many more may be told.
+        load: The signal that is over its limit.
+        verdict: The answer.
+        reply: A completed future of the answer.
+        seq: The durable seq when the answer was made.
+        code: Code of its only refusal.
+        until_ns: Monotonic time at which it expires.
+        left: Number of submissions that may still share it.
     """
 
     __slots__ = ("code", "left", "load", "reply", "seq", "until_ns", "verdict")
@@ -82,12 +86,12 @@ class CachedRefusal:
         self.code = verdict.refusals[0].code
         self.reply: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
         self.reply.set_result(verdict)
-        self.until_ns = now_ns + _MOMENT_NS
-        self.left = TOLD_TIMES - 1
+        self.until_ns = now_ns + _CACHED_NS
+        self.left = CACHED_USES_MAX - 1
 
 
 class AdmissionControl:
-    """Judges whether there is room and time for one more batch.
+    """Decides from load signals and submission rates whether one more batch may be checked.
 
     All times are monotonic nanoseconds.
 
@@ -99,12 +103,12 @@ class AdmissionControl:
     __slots__ = (
         "_age_ns_max",
         "_burst_ns",
+        "_drain_rate",
         "_interval_ns",
         "_lag_ns",
         "_lag_ns_max",
         "_lag_seen_ns",
         "_limits",
-        "_pace",
         "_tats",
         "full",
         "is_lagging",
@@ -120,13 +124,13 @@ class AdmissionControl:
         self._lag_seen_ns = 0
         self.is_lagging = False
         self._tats: OrderedDict[str, int] = OrderedDict()
-        self._pace = DrainRate()
-        # Made once, for it is asked for as often as there is overload.
+        self._drain_rate = DrainRate()
+        # Made once: under overload it is needed for most submissions.
         places = limits.mailbox_batches_max
         self.full = Overload(_QUEUE_FULL, "mailbox_batches", places, places, is_for_all=True)
 
     def load(self, now_ns: int, waiting: int, oldest_ns: int | None) -> Overload | None:
-        """Judge the moment, before a batch is looked at.
+        """Return the load signal that is over its limit; None if none is.
 
         Args:
             now_ns: Monotonic time.
@@ -138,13 +142,13 @@ class AdmissionControl:
             return self.full
         if oldest_ns is not None and now_ns - oldest_ns > self._age_ns_max:
             age_ms = (now_ns - oldest_ns) // _MS_NS
-            clears_ns = age_ms * _MS_NS  # what waits came in so long a time, and leaves in it
+            clears_ns = age_ms * _MS_NS  # the queue filled in that time, and drains in it
             return Overload(
                 _OVERLOADED, "mailbox_age_ms", age_ms, limits.mailbox_age_ms_max, clears_ns
             )
         if self.is_lagging:
             left_ns = self._lag_seen_ns + self._lag_ns - now_ns
-            if left_ns > 0:  # a lag is believed for as long as it lasted
+            if left_ns > 0:  # a lag counts for as long as it lasted: there is no newer measurement
                 lag_ms = self._lag_ns // _MS_NS
                 clears_ns = (left_ns // _MS_NS + 1) * _MS_NS
                 return Overload(
@@ -153,24 +157,24 @@ class AdmissionControl:
         return None
 
     def note_lag(self, lag_ns: int, now_ns: int) -> None:
-        """Take in how long the orchestrator waited for its turn after it was woken."""
+        """Record how long the orchestrator waited for the event loop after it was woken."""
         self.is_lagging = lag_ns > self._lag_ns_max
         self._lag_ns = lag_ns
         self._lag_seen_ns = now_ns
 
     def refusal(self, load: Overload, now_ns: int, decided: int) -> Refusal:
-        """Refuse for a load, and say when to come again: not to all the same.
+        """Return the refusal for a load, with a `retry_after` that differs between refusals.
 
         Args:
-            load: The reason.
+            load: The signal that is over its limit.
             now_ns: Monotonic time.
-            decided: How many batches the queue has given out so far.
+            decided: Number of batches taken from the queue so far.
         """
         code, signal, value, limit, clears_ns, _ = load
-        retry_after = self._pace.next_ns(now_ns, decided, clears_ns) / SECOND_NS
+        retry_after = self._drain_rate.next_ns(now_ns, decided, clears_ns) / SECOND_NS
         what = "the queue is full" if code is _QUEUE_FULL else "the system is overloaded"
         if signal is DRAINING:
-            what = "the world decides what waits and takes no more until it is resumed"
+            what = "the world decides its queued batches and takes no more until it is resumed"
         message = f"{what}: {signal} is {value}, the limit is {limit}; retry in {retry_after:.2f} s"
         details = {"signal": signal, "value": value, "limit": limit}
         return Refusal(
@@ -178,7 +182,11 @@ class AdmissionControl:
         )
 
     def attempt(self, submitter: str, now_ns: int) -> Refusal | None:
-        """Meter attempts by GCRA, refused ones too: an agent that loops on refusals is slowed."""
+        """Charge one submission to the submitter's rate limit; return the refusal if it exceeds it.
+
+        The generic cell rate algorithm (GCRA). Refused submissions are charged too, so that an
+        agent that loops on refusals is slowed down.
+        """
         limits, tats = self._limits, self._tats
         tat = tats.get(submitter, 0)
         if tat < now_ns:  # noqa: PLR1730  # max() costs as much as all the rest
@@ -187,7 +195,7 @@ class AdmissionControl:
         over_ns = tat - now_ns - self._burst_ns
         if over_ns > 0:
             retry_after = over_ns / SECOND_NS
-            return door_refusal(
+            return admission_refusal(
                 RefusalCode.INGRESS_RATE_EXCEEDED,
                 f"submitter {submitter!r} exceeds {limits.ingress_rate_per_second_max}/s "
                 f"(burst {limits.ingress_burst_max}); retry in {retry_after:.4f} s",
@@ -217,23 +225,23 @@ class DrainRate:
         self._next_ns = 0
 
     def next_ns(self, now_ns: int, decided: int, earliest_ns: int) -> int:
-        """Return how long from now the next `TOLD_TIMES` refused batches are told to wait."""
+        """Return how many nanoseconds from now the next `CACHED_USES_MAX` refused batches retry."""
         elapsed_ns = now_ns - self._measured_ns
-        if elapsed_ns >= _PACE_NS:
-            if decided > self._decided and elapsed_ns < SECOND_NS:  # else it was not busy all along
+        if elapsed_ns >= _RATE_INTERVAL_NS:
+            if decided > self._decided and elapsed_ns < SECOND_NS:  # else it was idle for a part
                 self._ns_per_batch = elapsed_ns // (decided - self._decided)
             self._measured_ns, self._decided = now_ns, decided
         earliest_ns += now_ns
         if not earliest_ns <= self._next_ns <= earliest_ns + _SPREAD_NS:
             self._next_ns = earliest_ns
-        told_ns = self._next_ns
-        self._next_ns += self._ns_per_batch * TOLD_TIMES
-        return told_ns - now_ns
+        chosen_ns = self._next_ns
+        self._next_ns += self._ns_per_batch * CACHED_USES_MAX
+        return chosen_ns - now_ns
 
 
 def timed_out(waited_ns: int, valid_for_ns: int) -> Refusal:
-    """Refuse a batch whose deadline passed while it waited."""
-    return door_refusal(
+    """Return the refusal of a batch whose deadline passed while it was queued."""
+    return admission_refusal(
         RefusalCode.TIMEOUT,
         f"the batch waited {waited_ns / SECOND_NS:.3f} s and was valid for "
         f"{valid_for_ns / SECOND_NS:.3f} s; nothing was done, submit it again",
@@ -244,17 +252,17 @@ def timed_out(waited_ns: int, valid_for_ns: int) -> Refusal:
 
 
 def shed(why: str) -> Refusal:
-    """Refuse a batch that was waiting and will not be decided."""
+    """Return the refusal of a queued batch that will not be decided."""
     message = f"the batch was not decided: {why}; submit it again later"
-    return door_refusal(RefusalCode.SHED, message)
+    return admission_refusal(RefusalCode.SHED, message)
 
 
 def shed_for(refusal: Refusal, priority: int) -> Refusal:
-    """Refuse a batch that gave its place to one of higher priority.
+    """Return the refusal of a queued batch that a batch of higher priority displaced.
 
     Args:
-        refusal: The refusal that the shed batch receives.
-        priority: Of the batch that is shed.
+        refusal: The overload refusal that the other batch would have received.
+        priority: Priority of the batch that is shed.
     """
     details = refusal.details
     message = (
@@ -262,14 +270,14 @@ def shed_for(refusal: Refusal, priority: int) -> Refusal:
         f"{details['signal']} was {details['value']}, the limit is {details['limit']}; "
         f"retry in {refusal.retry_after or 0:.2f} s"
     )
-    return door_refusal(
+    return admission_refusal(
         RefusalCode.SHED, message, retry_after=refusal.retry_after, priority=priority, **details
     )
 
 
 def unauthorized(agent_id: str) -> Refusal:
-    """Refuse a handle whose agent was removed since, even if the name is registered again."""
-    return door_refusal(
+    """Return the refusal of a handle whose agent was removed, even if its name is in use again."""
+    return admission_refusal(
         RefusalCode.UNAUTHORIZED,
         f"this handle of agent {agent_id!r} is no longer valid: the agent was removed; "
         "register it and use the new handle",

@@ -32,21 +32,21 @@ if TYPE_CHECKING:
 Backpressure: TypeAlias = Literal["reject", "wait", "shed_lowest", "dilate"]
 
 _GROUPS_IN_ORDER: Final = 4
-"""As many groups may wait in order of coming before they wait in turns."""
+"""Number of groups that may be queued in order of arrival before batches are served fairly."""
 
-_FEW: Final = 32
-"""One in so many places of the queue may always be an agent's, if they are free."""
+_SHARE_MIN_PART: Final = 32
+"""An agent may always have the limit of the queue, divided by this, queued if there is room."""
 
 
 class ControlMessage(NamedTuple):
-    """Do something with the kernel in the orchestrator's turn."""
+    """Call a function with the kernel in a cycle of the orchestrator."""
 
     act: Callable[[Kernel], object]
     reply: "asyncio.Future[Any]"
 
 
 class Step(NamedTuple):
-    """Advance a stepped world by so many nanoseconds, and tick."""
+    """Advance a stepped world by `dt_ns` nanoseconds, then tick unless `is_tick` is false."""
 
     dt_ns: int
     reply: "asyncio.Future[Any]"
@@ -54,7 +54,7 @@ class Step(NamedTuple):
 
 
 class Admission(Protocol):
-    """What a queue asks of the ingress that fills it."""
+    """The interface of the ingress that its queues call under load."""
 
     def overload_of(self, queue: "BatchQueue", submitter: str) -> Overload | None:
         """Return the load signal that refuses one more batch of a submitter now; None if none."""
@@ -73,12 +73,12 @@ class Admission(Protocol):
 
 
 class BatchQueue(Mailbox[QueuedBatch, ControlMessage | Step]):
-    """`reject`: a batch that comes under load is refused at once, before it is looked at.
+    """The queue of `backpressure="reject"`: under load a batch is refused before it is checked.
 
-    Its messages are put in with the size of their batch's encoding.
+    The declared size of a message is the length of its batch's encoding.
 
     Args:
-        limits: Bounds of the queue; the size of a group.
+        limits: Bounds of the queue, and the number of batches of a group.
 
     Attributes:
         admission: The ingress in front of the queue; it sets this before the first batch.
@@ -89,11 +89,11 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | Step]):
     """
 
     __slots__ = (
-        "_few",
+        "_count_min",
+        "_fair",
+        "_fair_from",
         "_group",
         "_one_each",
-        "_turns",
-        "_turns_from",
         "admission",
         "cached_refusal",
         "is_outranked",
@@ -101,18 +101,20 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | Step]):
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits.mailbox_batches_max, limits.mailbox_bytes_max)
-        self._few = limits.mailbox_batches_max // _FEW
+        self._count_min = limits.mailbox_batches_max // _SHARE_MIN_PART
         self._group = group = limits.group_batches_max
         half = max(group, limits.mailbox_batches_max // 2)
-        self._turns_from = min(_GROUPS_IN_ORDER * group, half)
-        self._turns = FairQueue()
+        self._fair_from = min(_GROUPS_IN_ORDER * group, half)
+        self._fair = FairQueue()
         self._one_each = OneEach()
         self.admission: Admission
         self.cached_refusal: CachedRefusal | None = None
         self.is_outranked: Callable[[object, str], bool] | None = None
 
     def beyond_share(self, submitter: str) -> Overload | None:
-        """Judge whether a submitter of a crowd has its share waiting: as much as it leaves free.
+        """Return the signal of a submitter that has its share of a crowded queue; None below it.
+
+        The share is as much as it leaves free.
 
         Batches that fit into one group are no crowd, and a few groups no flood. Otherwise, under
         overload, many modest submitters would each get a refusal with different numbers, and
@@ -126,11 +128,11 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | Step]):
             return None
         if self._lane:
             self._put_aside()
-        own = self._turns.lanes.get(submitter)
+        own = self._fair.lanes.get(submitter)
         if own is None:
             return None
         count = len(own.batches)
-        if count + waiting >= self._count_max and count > self._few:
+        if count + waiting >= self._count_max and count > self._count_min:
             free = self._count_max - waiting
             return Overload(RefusalCode.QUEUE_FULL, "mailbox_batches_of_agent", count, free)
         if own.size + size >= self._bytes_max and count:
@@ -139,27 +141,27 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | Step]):
         return None
 
     def screen(self, load: Overload, raw: object, submitter: str) -> Overload | None:
-        """Judge a batch that comes under load by a first look at it.
+        """Decide under load whether a batch is refused unchecked.
 
         Args:
             load: The signal that is over its limit.
             raw: The batch as submitted, not yet checked.
-            submitter: Whose it is.
+            submitter: Id of the submitter.
 
         Returns:
-            Why it is refused; None if it may be checked, and then placed.
+            The load to refuse it for; None if it is to be checked, then enqueued.
         """
         return load
 
     def enqueue_under_load(self, waiting: QueuedBatch, load: Overload) -> Overload | None:
-        """Find a place for a sound batch under load.
+        """Enqueue a checked batch under load, if the overflow policy has a place for it.
 
         Returns:
-            Why there is none; None if it has one.
+            The load to refuse it for; None if it is enqueued.
         """
         return load
 
-    def let_in(self) -> None:
+    def admit_waiters(self) -> None:
         """Move batches from the wait queue into the queue as far as there is room.
 
         No-op without a wait queue.
@@ -178,20 +180,20 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | Step]):
         if self.is_paused:
             return []
         if not self._aside and (
-            len(self._lane) <= self._turns_from or self._one_each.are_all(self._lane)
+            len(self._lane) <= self._fair_from or self._one_each.are_all(self._lane)
         ):
             return self._take_in_order(count_max, intents_max)
         self._put_aside()
         if intents_max is None and count_max >= self._aside:
             return self._taken_all()
-        turns, taken, intents = self._turns, list[QueuedBatch](), 0
+        turns, taken, intents = self._fair, list[QueuedBatch](), 0
         for _ in range(min(count_max, self._aside)):
             waiting = turns.pop()
             taken.append(waiting)
             intents += len(waiting.batch.intents)
             if intents_max is not None and intents >= intents_max:
                 break
-        self._left(taken)
+        self._remove_taken(taken)
         self._received += len(taken)
         return taken
 
@@ -211,27 +213,27 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | Step]):
 
     @property
     def oldest(self) -> QueuedBatch | None:
-        """The batch that has waited longest. O(owners) where they wait in turns."""
-        return self._turns.oldest() or super().oldest
+        """The oldest batch, or None. O(owners) while batches are served fairly."""
+        return self._fair.oldest() or super().oldest
 
     def oldest_for(self, submitter: str) -> QueuedBatch | None:
-        """Return the batch whose age tells a submitter how long it would wait.
+        """Return the batch whose age predicts how long a submitter's next batch would wait.
 
-        Where batches wait in turns that is its own oldest: others' do not hold it up.
+        While batches are served fairly that is its own oldest: others do not delay it.
         """
         if not self._aside:
             if self._one_each and submitter != OPERATOR:
                 return self._one_each.get(submitter)
             return self._lane[0] if self._lane else None
-        return self._turns.peek() if submitter == OPERATOR else self._turns.oldest_of(submitter)
+        return self._fair.peek() if submitter == OPERATOR else self._fair.oldest_of(submitter)
 
     @property
-    def in_line(self) -> int:
+    def waiters_count(self) -> int:
         """Number of batches in the wait queue, besides those in the queue."""
         return 0
 
     def waited_ns(self, waiting: QueuedBatch, now_ns: int) -> int:
-        """Return how long a batch has waited, by the time that its `valid_for_s` is counted in.
+        """Return how long a batch has waited, on the clock of its `valid_for_s`; nanoseconds.
 
         Args:
             waiting: The batch.
@@ -241,14 +243,14 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | Step]):
 
     def batches(self) -> "list[CheckedBatch]":
         """Return all queued batches that were not canceled, by owner or in order of submission."""
-        return [one.batch for one in (*self._turns, *self._lane) if not one.reply.done()]
+        return [waiting.batch for waiting in (*self._fair, *self._lane) if not waiting.reply.done()]
 
     def replies(self) -> "list[asyncio.Future[Any]]":
-        """Return the replies of all who wait, in line too."""
-        return [waiting.reply for waiting in (*self._turns, *self._lane)]
+        """Return the futures of all queued batches, including the wait queue."""
+        return [waiting.reply for waiting in (*self._fair, *self._lane)]
 
     def _put_aside(self) -> None:
-        """Serve the batches that are queued in order of submission round-robin from now on."""
+        """Move the batches queued in order of arrival to the fair queue."""
         lane = self._lane
         if not lane:
             return
@@ -260,16 +262,16 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | Step]):
         self._sizes.clear()
 
     def _add(self, waiting: QueuedBatch) -> None:
-        self._turns.add(waiting)
+        self._fair.add(waiting)
 
-    def _left(self, taken: Sequence[QueuedBatch]) -> None:
-        """Drop the batches that were taken."""
+    def _remove_taken(self, taken: Sequence[QueuedBatch]) -> None:
+        """Subtract batches that were taken from the counts."""
         self._aside -= len(taken)
         self._bytes -= sum([len(waiting.batch.encoded) for waiting in taken])
 
     def _taken_all(self) -> list[QueuedBatch]:
-        taken = self._turns.clear()
-        self._left(taken)
+        taken = self._fair.clear()
+        self._remove_taken(taken)
         self._received += len(taken)
         return taken
 

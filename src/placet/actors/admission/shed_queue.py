@@ -1,7 +1,7 @@
-"""The queue of `backpressure="shed_lowest"`: a higher priority displaces a lower one under load.
+"""The overflow policy `shed_lowest`: a higher priority displaces a lower one under load.
 
-Which batch is shed: of the lowest rank that waits, of the agent with most such batches waiting, the
-youngest. So a flood costs the flooding agent first, each agent's own order is kept, and the batch
+The batch to shed has the lowest queued rank; among those it belongs to the agent with the most, and
+is the youngest of that agent. So a flood costs the flooding agent first, each agent's own order is kept, and the batch
 nearest to being decided stays. A batch never displaces one of its own rank, nor one of an agent
 with fewer batches waiting than its own agent has: priority ranks equals, it does not buy the queue.
 
@@ -110,7 +110,7 @@ class SheddingQueue(BatchQueue):
         return taken
 
     def _is_outranked(self, raw: object, submitter: str, rank: int | None = None) -> bool:
-        """Return whether an unchecked batch claims no higher rank than one; False if in doubt.
+        """Return whether an unchecked batch claims at most a given rank; False if in doubt.
 
         Under overload this is most of what a refusal costs. A batch counts by its highest intent,
         so all are looked at. A malformed batch may be refused for its load as well as for its form.
@@ -149,7 +149,7 @@ class SheddingQueue(BatchQueue):
         self._insert(waiting, self.admission.priority_of(waiting.batch) - since)
 
     def _insert(self, waiting: QueuedBatch, rank: int) -> None:
-        self._turns.add(waiting)
+        self._fair.add(waiting)
         waiting.rank = rank
         bucket = self._ranks.get(rank)
         if bucket is None:
@@ -157,8 +157,8 @@ class SheddingQueue(BatchQueue):
             heappush(self._lowest_first, rank)
         bucket.add(waiting)
 
-    def _left(self, taken: Sequence[QueuedBatch]) -> None:
-        super()._left(taken)
+    def _remove_taken(self, taken: Sequence[QueuedBatch]) -> None:
+        super()._remove_taken(taken)
         ranks = self._ranks
         for waiting in taken:
             rank = waiting.rank
@@ -170,8 +170,8 @@ class SheddingQueue(BatchQueue):
         waiting = bucket.pop_lowest()
         if not bucket:
             self._forget(rank)
-        self._turns.discard(waiting)
-        super()._left([waiting])
+        self._fair.discard(waiting)
+        super()._remove_taken([waiting])
         self._ages.note(waiting.owner, self._groups)
         self.admission.answer_shed(waiting, self.admission.priority_of(waiting.batch), load)
 
@@ -188,7 +188,7 @@ class SheddingQueue(BatchQueue):
 
     def _may_displace(self, lowest: int, owner: str) -> bool:
         """Return whether the owner that would lose a batch has at least as many waiting."""
-        loser, count_of = self._ranks[lowest].owner_of_most, self._turns.count_of
+        loser, count_of = self._ranks[lowest].owner_of_most, self._fair.count_of
         return loser == owner or count_of(loser) >= count_of(owner)
 
     def _lowest(self) -> int | None:
@@ -222,21 +222,21 @@ def _owner_named(raw: object) -> str:
 
 
 class AgeTracker:
-    """The group since which each owner has had nothing but losses.
+    """The group at which each owner was first refused or shed since it was last served.
 
-    Bounded by recency: an owner that has not returned while half as many others as are kept did is
-    forgotten, and its age restarts at its next loss. So owners that appear once do not displace
-    owners that return. Every operation is O(1).
+    Bounded by recency: an owner that does not return while `count_max / 2` others do is forgotten,
+    and its age restarts at its next loss. So owners that appear once do not displace owners that
+    return. Every operation is O(1).
 
         Source: two generations instead of a list in order of use, as in the 2Q cache (Johnson and
         Shasha, 1994); a lookup moves nothing.
 
     Args:
-        count_max: How many owners are kept, at most.
+        count_max: Number of owners to remember at most.
 
     Attributes:
         recent: First-loss group of each recent owner; looked up before `since`.
-        earlier: Those who came before them; where there are none, `recent` has all.
+        earlier: First-loss group of each owner of the previous generation.
     """
 
     __slots__ = ("_half", "earlier", "recent")
@@ -247,7 +247,7 @@ class AgeTracker:
         self.earlier: dict[str, int] = {}
 
     def since(self, owner: str) -> int | None:
-        """Return the group at which an owner lost first; None for who has lost nothing."""
+        """Return the group of an owner's first loss; None if it has lost no batch."""
         group = self.recent.get(owner)
         if group is None:
             group = self.earlier.get(owner)
@@ -256,17 +256,17 @@ class AgeTracker:
         return group
 
     def note(self, owner: str, group: int) -> None:
-        """Note a loss; a later one changes nothing."""
+        """Record a loss of an owner; later losses keep the first group."""
         if self.since(owner) is None:
             self._keep(owner, group)
 
     def forget(self, owner: str) -> None:
-        """Forget the losses of one that has had its turn."""
+        """Forget the losses of an owner that was served."""
         self.recent.pop(owner, None)
         self.earlier.pop(owner, None)
 
     def clear(self) -> None:
-        """Forget all."""
+        """Forget all owners."""
         self.recent.clear()
         self.earlier.clear()
 
@@ -280,31 +280,31 @@ class AgeTracker:
 
 
 class PriorityBucket:
-    """Batches of one standing.
+    """The queued batches of one rank.
 
-    Few are ever the lowest, so whose they are is looked at when it is first asked who has most of
-    them, and kept from then on: once for each batch, at most.
+    Few ranks are ever the lowest, so batches are indexed by owner only when `owner_of_most` is
+    first read: at most once for each batch.
 
     Attributes:
-        size: Their bytes.
+        size: Bytes of the batches.
     """
 
     __slots__ = ("_batches", "_owners", "size")
 
     def __init__(self) -> None:
-        self._batches: dict[QueuedBatch, None] = {}  # each owner's in the order in which they came
+        self._batches: dict[QueuedBatch, None] = {}  # of each owner in order of arrival
         self._owners: _Owners | None = None
         self.size = 0
 
     def add(self, waiting: QueuedBatch) -> None:
-        """Add a batch, the youngest of its owner's."""
+        """Add a batch as the youngest of its owner."""
         self._batches[waiting] = None
         self.size += len(waiting.batch.encoded)
         if self._owners is not None:
             self._owners.add(waiting)
 
     def remove_oldest(self, waiting: QueuedBatch) -> bool:
-        """Remove a batch that is taken: the oldest of its owner's. Tell whether it was the last."""
+        """Remove a batch that is taken, the oldest of its owner; return whether none is left."""
         del self._batches[waiting]
         self.size -= len(waiting.batch.encoded)
         if self._owners is not None:
@@ -313,11 +313,11 @@ class PriorityBucket:
 
     @property
     def owner_of_most(self) -> str:
-        """Return who has most."""
+        """Return the owner with the most batches."""
         return self._by_owner().owner_of_most
 
     def pop_lowest(self) -> QueuedBatch:
-        """Remove the youngest batch of the owner that has most."""
+        """Remove and return the youngest batch of the owner with the most batches."""
         waiting = self._by_owner().pop_lowest()
         del self._batches[waiting]
         self.size -= len(waiting.batch.encoded)
@@ -333,9 +333,10 @@ class PriorityBucket:
 
 
 class _Owners:
-    """Batches by whose they are, and the owners by how many they have.
+    """An index of batches by owner, and of owners by their number of batches.
 
-    Of owners with as many, the one stands last that came to so many last; who lost one, first.
+    Among owners with equal numbers, the owner that grew to the number last comes last and loses a
+    batch first; an owner that shrank to it comes first.
     """
 
     __slots__ = ("_by_count", "_by_owner", "_most")
@@ -348,7 +349,7 @@ class _Owners:
             self.add(waiting)
 
     def add(self, waiting: QueuedBatch) -> None:
-        """Add a batch, the youngest of its owner's."""
+        """Add a batch as the youngest of its owner."""
         owner = waiting.owner
         own = self._by_owner.get(owner)
         if own is None:
@@ -361,26 +362,26 @@ class _Owners:
         self._most = max(self._most, count)
 
     def remove_oldest(self, waiting: QueuedBatch) -> None:
-        """Remove the oldest batch of its owner's."""
+        """Remove the oldest batch of its owner."""
         own = self._by_owner[waiting.owner]
         oldest = own.popleft()
         assert oldest is waiting, "an agent's batches leave in the order in which they came"
-        self._left(waiting.owner, len(own))
+        self._changed_count(waiting.owner, len(own))
 
     @property
     def owner_of_most(self) -> str:
-        """Return who has most."""
+        """Return the owner with the most batches."""
         return next(reversed(self._by_count[self._most]))
 
     def pop_lowest(self) -> QueuedBatch:
-        """Remove the youngest batch of the owner that has most."""
+        """Remove and return the youngest batch of the owner with the most batches."""
         owner = self.owner_of_most
         own = self._by_owner[owner]
         waiting = own.pop()
-        self._left(owner, len(own))
+        self._changed_count(owner, len(own))
         return waiting
 
-    def _left(self, owner: str, count: int) -> None:
+    def _changed_count(self, owner: str, count: int) -> None:
         self._leave(owner, count + 1)
         if count:
             self._come(owner, count)
@@ -388,7 +389,7 @@ class _Owners:
         else:
             del self._by_owner[owner]
         if self._most not in self._by_count:
-            self._most = count  # it moves by one: whoever had most has one less
+            self._most = count  # counts change by one: the largest owner has one less
 
     def _come(self, owner: str, count: int) -> None:
         owners = self._by_count.get(count)

@@ -1,11 +1,15 @@
-"""`dilate`: simulated time slows while much is queued, so that batches need not be refused.
+"""The queue of `backpressure="dilate"`: simulated time slows while much is queued, so that batches need not be refused.
 
 Batches submitted under load go to the wait queue, as in `wait`. Deadlines in seconds are simulated
 seconds: a batch that may wait ten seconds has them in the world's time, however long that takes.
 
-This queue tells the clock how long a batch that comes now would wait: as many as wait, at the pace
-at which they are taken. It does so as batches come and are taken, and while time is slow by itself,
-at most a hundred times a second.
+The queue reports to the clock how long a batch submitted now would wait: the number of queued
+batches times the time that each takes. It reports on submissions and takes, and on a timer while
+time is slowed, at most a hundred times a second.
+
+    Source: "time dilation" of EVE Online (CCP Games, 2011), which slows a crowded star system. The
+    wait is predicted (Little's law). The age of the batches taken is no substitute: it lags behind
+    by the length of the queue, and a control loop on it oscillates.
 """
 
 import asyncio
@@ -18,39 +22,42 @@ from placet.actors.committer import QueuedBatch
 from placet.actors.ports import DilatingClock
 from placet.schemas.limits import SECOND_NS, Limits
 
-_LOOK_NS: Final = 10_000_000
-_SOONEST_S: Final = 0.001
+_REPORT_NS: Final = 10_000_000
+_DELAY_S_MIN: Final = 0.001
 
 
 WAIT_MS: Final = 100
-"""How long a batch may wait before time slows."""
+"""How long a batch may wait before time slows; milliseconds."""
 
 FACTOR_MIN: Final = 0.05
-"""Time runs at a twentieth of the machine's at the slowest."""
+"""The lowest time scale: a twentieth of real time."""
 
 _SMOOTHED_NS: Final = 50_000_000
-"""The factor goes two thirds of its way in so long a time."""
+"""Time constant of the smoothing: the factor covers 63 % of a change in this time."""
 
 _NEARLY: Final = 0.999
-_NEWS: Final = 2.0
+_CHANGE_RATIO: Final = 2.0
 
 
 class Dilation:
-    """The factor, and how low it went.
+    """The time scale of a simulation, and the lowest value that it has had.
+
+    The factor is the intended wait divided by the predicted one. It settles where batches are
+    submitted as fast as they can be decided, because agents submit in simulated time.
 
     Args:
-        wait_ms: How long a batch may wait before time slows; milliseconds of the machine.
-        factor_min: Where the factor ends; above 0, at most 1.
+        wait_ms: How long a batch may wait before time slows; real milliseconds.
+        factor_min: The lowest factor; above 0, at most 1.
 
     Attributes:
-        factor: Simulated seconds in a second of the machine; 1 where little waits.
-        lowest: The least it has been.
+        factor: Simulated seconds per real second; 1 without load.
+        lowest: The lowest factor so far.
 
     Raises:
         ValueError: An argument is out of its range.
     """
 
-    __slots__ = ("_factor_min", "_told", "_wait_ns", "factor", "lowest")
+    __slots__ = ("_announced", "_factor_min", "_wait_ns", "factor", "lowest")
 
     def __init__(self, wait_ms: int = WAIT_MS, factor_min: float = FACTOR_MIN) -> None:
         if type(wait_ms) is not int or wait_ms < 1:
@@ -59,7 +66,7 @@ class Dilation:
             raise ValueError(f"dilation_factor_min must be above 0 and <= 1, got {factor_min!r}")
         self._wait_ns = wait_ms * 1_000_000
         self._factor_min = float(factor_min)
-        self._told = 1.0
+        self._announced = 1.0
         self.factor = 1.0
         self.lowest = 1.0
 
@@ -67,8 +74,8 @@ class Dilation:
         """Move the factor towards the value that a wait calls for, and return it.
 
         Args:
-            wait_ns: How long a batch that comes now would wait.
-            elapsed_ns: Since it was last asked; both are the machine's time.
+            wait_ns: Predicted wait of a batch submitted now; real nanoseconds.
+            elapsed_ns: Real nanoseconds since the last call.
         """
         wanted = 1.0
         if wait_ns > self._wait_ns:
@@ -79,25 +86,32 @@ class Dilation:
         self.lowest = min(self.lowest, self.factor)
         return self.factor
 
-    def take_news(self) -> bool:
-        """Return whether the factor halved or doubled since this was last true, or is 1 again."""
-        factor, told = self.factor, self._told
-        is_over = factor == 1.0 and told < 1.0
-        is_news = is_over or not told / _NEWS < factor < told * _NEWS
-        if is_news:
-            self._told = factor
-        return is_news
+    def take_change(self) -> bool:
+        """Return whether the factor halved, doubled or returned to 1 since this last returned True."""
+        factor, announced = self.factor, self._announced
+        is_over = factor == 1.0 and announced < 1.0
+        is_change = is_over or not announced / _CHANGE_RATIO < factor < announced * _CHANGE_RATIO
+        if is_change:
+            self._announced = factor
+        return is_change
 
 
 class DilatingQueue(WaitingQueue):
-    """A queue with a line before it, and a hand on the clock.
+    """A queue with a wait queue, which slows simulated time while batches wait.
 
     Args:
-        limits: As of `WaitingQueue`; likewise the others.
-        clock: Says when it is, and runs slower when it is told of a wait.
+        limits: Bounds of the queue and of the wait queue.
+        clock: Measures waits, and slows simulated time for a predicted wait.
     """
 
-    __slots__ = ("_dilating", "_has_left", "_look", "_looked_ns", "_ns_per_batch", "_taken_ns")
+    __slots__ = (
+        "_dilating",
+        "_has_left",
+        "_ns_per_batch",
+        "_report_timer",
+        "_reported_ns",
+        "_taken_ns",
+    )
 
     def __init__(
         self,
@@ -106,28 +120,28 @@ class DilatingQueue(WaitingQueue):
     ) -> None:
         super().__init__(limits, clock)
         self._dilating = clock
-        self._look: asyncio.TimerHandle | None = None
-        self._looked_ns = 0
+        self._report_timer: asyncio.TimerHandle | None = None
+        self._reported_ns = 0
         self._ns_per_batch = 0
         self._taken_ns = 0
         self._has_left = False
 
     def post_nowait(self, message: QueuedBatch, size: int = 0) -> int:
-        """Put a batch into the queue, unless others stand in line for it.
+        """Enqueue a batch, unless batches in the wait queue precede it.
 
         Raises:
-            MailboxFull: It would hold more than it may, or there is a line.
+            MailboxFull: The queue is full, or the wait queue is not empty.
         """
         message.simulated_ns = self._dilating.now_ns()
         if not len(self):
-            self._taken_ns = message.since_ns  # from here on it waits
+            self._taken_ns = message.since_ns  # the first wait begins now
         ahead = super().post_nowait(message, size)
-        if message.since_ns - self._looked_ns >= _LOOK_NS:
-            self._tell(message.since_ns)
+        if message.since_ns - self._reported_ns >= _REPORT_NS:
+            self._report(message.since_ns)
         return ahead
 
     def enqueue_under_load(self, waiting: QueuedBatch, load: Overload) -> Overload | None:
-        """Put a batch into the line, behind those of its owner."""
+        """Add a batch to the wait queue, behind those of its owner."""
         waiting.simulated_ns = self._dilating.now_ns()
         return super().enqueue_under_load(waiting, load)
 
@@ -137,16 +151,16 @@ class DilatingQueue(WaitingQueue):
         now_ns = self._dilating.monotonic_ns()
         if taken:
             self._note_pace(len(taken), now_ns)
-        self._has_left = self._is_waited_for
-        if self._has_left and now_ns - self._looked_ns >= _LOOK_NS:
-            self._tell(now_ns)
+        self._has_left = self._has_backlog
+        if self._has_left and now_ns - self._reported_ns >= _REPORT_NS:
+            self._report(now_ns)
         return taken
 
     def take_all(self) -> list[QueuedBatch]:
-        """Take every batch, those in line too; time is left as it runs."""
-        if self._look is not None:
-            self._look.cancel()
-            self._look = None
+        """Take every batch, including the wait queue; the time scale stays as it is."""
+        if self._report_timer is not None:
+            self._report_timer.cancel()
+            self._report_timer = None
         return super().take_all()
 
     def waited_ns(self, waiting: QueuedBatch, now_ns: int) -> int:
@@ -155,44 +169,41 @@ class DilatingQueue(WaitingQueue):
 
     @property
     def _backlog(self) -> int:
-        return len(self) + self.in_line
+        return len(self) + self.waiters_count
 
     @property
-    def _is_waited_for(self) -> bool:
+    def _has_backlog(self) -> bool:
         return self._backlog > 0 and not self.is_paused
 
     def _note_pace(self, count: int, now_ns: int) -> None:
-        if self._has_left:  # else part of the time went by for want of batches
+        if self._has_left:  # else a part of the time passed without batches
             pace_ns = (now_ns - self._taken_ns) // count
             self._ns_per_batch = (3 * (self._ns_per_batch or pace_ns) + pace_ns) // 4
         self._taken_ns = now_ns
 
-    def _tell(self, now_ns: int) -> None:
-        """Report the predicted wait of one more batch to the clock.
-
-        Repeat while time is slowed.
-        """
+    def _report(self, now_ns: int) -> None:
+        """Report the predicted wait of one more batch to the clock; repeat while time is slowed."""
         wait_ns = 0
-        if self._is_waited_for:  # also for what does not come, such as a store that hangs
+        if self._has_backlog:  # includes the time since the last take: a store may hang
             wait_ns = self._backlog * self._ns_per_batch + now_ns - self._taken_ns
-        self._looked_ns = now_ns
+        self._reported_ns = now_ns
         is_slow = self._dilating.follow(wait_ns)
-        if is_slow and self._look is None:
+        if is_slow and self._report_timer is None:
             loop = asyncio.get_running_loop()
-            self._look = loop.call_later(_LOOK_NS / SECOND_NS, self._tell_again)
+            self._report_timer = loop.call_later(_REPORT_NS / SECOND_NS, self._report_again)
 
-    def _tell_again(self) -> None:
-        self._look = None
-        self._tell(self._dilating.monotonic_ns())
+    def _report_again(self) -> None:
+        self._report_timer = None
+        self._report(self._dilating.monotonic_ns())
 
-    # deadlines of those in line, in simulated time
+    # deadlines in the wait queue, in simulated time
 
     def _time(self) -> float:
         return self._dilating.now_ns() / SECOND_NS
 
-    def _ring_at(self, ends: float) -> None:
-        """Ring as if time were not slow: early, perhaps, and then again, but never late."""
-        if self._bell is not None:
-            self._bell.cancel()
-        delay_s = max(ends - self._time(), _SOONEST_S)
-        self._bell = asyncio.get_running_loop().call_later(delay_s, self._expire_due, 0.0)
+    def _schedule_expiry(self, ends: float) -> None:
+        """Schedule the expiry in real time: it may run early, and is scheduled again, but never late."""
+        if self._deadline_timer is not None:
+            self._deadline_timer.cancel()
+        delay_s = max(ends - self._time(), _DELAY_S_MIN)
+        self._deadline_timer = asyncio.get_running_loop().call_later(delay_s, self._expire_due, 0.0)

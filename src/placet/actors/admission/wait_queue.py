@@ -1,6 +1,4 @@
-"""`wait`.
-
-Batches submitted under load go to a wait queue, from which submitters are served in turn.
+"""The queue of `backpressure="wait"`: under load batches go to a wait queue in front of it.
 
 Round-robin by submitter, each submitter's batches in order; no batch bypasses the wait queue. An
 entry is a future, not a task. The wait queue is bounded by count, bytes and time, and one timer
@@ -30,34 +28,34 @@ _Deadline: TypeAlias = "tuple[float, int, asyncio.Future[Any]]"
 
 _GONE_MAX: Final = 64
 _MS_NS = 1_000_000
-_LOOK_AGAIN_S = 0.05
-"""When to look again, at the earliest, where nothing will be taken from the queue."""
+_RETRY_S_MIN = 0.05
+"""The shortest delay before admission is retried while the queue is empty."""
 
 
 class WaitingQueue(BatchQueue):
-    """A queue with a line before it.
+    """A queue with a bounded wait queue in front of it.
 
     Args:
-        limits: Bounds of the queue and of the line.
-        clock: Says when it is.
+        limits: Bounds of the queue and of the wait queue.
+        clock: Measures waits.
     """
 
     __slots__ = (
-        "_bell",
-        "_bell_at",
-        "_cleared",
+        "_by_reply",
         "_clock",
+        "_deadline_at",
+        "_deadline_timer",
         "_deadlines",
+        "_default_deadlines",
         "_full",
         "_limits",
-        "_line",
-        "_line_bytes",
         "_monotonic_ns",
         "_on_done",
-        "_patience_s",
-        "_patient",
-        "_places",
-        "_timer",
+        "_retry_timer",
+        "_screened",
+        "_wait_s_max",
+        "_waiters",
+        "_waiters_bytes",
     )
 
     def __init__(
@@ -69,188 +67,181 @@ class WaitingQueue(BatchQueue):
         self._limits = limits
         self._clock = clock
         self._monotonic_ns = clock.monotonic_ns
-        self._line = FairQueue()
-        self._places: dict[asyncio.Future[Any], QueuedBatch] = {}
-        self._on_done = self._withdrawn
-        self._cleared: str | None = None  # who was found room since the line last grew
-        self._line_bytes = 0
-        # By `_time`, earliest first; those that have left are passed over. Who names no deadline
-        # has as long as everybody else who names none, so those need no sorting.
-        self._patience_s = limits.wait_queue_ms_max * _MS_NS / SECOND_NS
-        self._patient: deque[_Deadline] = deque()
+        self._waiters = FairQueue()
+        self._by_reply: dict[asyncio.Future[Any], QueuedBatch] = {}
+        self._on_done = self._on_canceled
+        self._screened: str | None = None  # screened, and no batch enqueued since
+        self._waiters_bytes = 0
+        # Both by `_time`, earliest first; entries that have left are skipped. Batches without a
+        # deadline all wait equally long, so they arrive in order and need no heap.
+        self._wait_s_max = limits.wait_queue_ms_max * _MS_NS / SECOND_NS
+        self._default_deadlines: deque[_Deadline] = deque()
         self._deadlines: list[_Deadline] = []
-        self._bell: asyncio.TimerHandle | None = None
-        self._bell_at = 0.0
-        self._timer: asyncio.TimerHandle | None = None
+        self._deadline_timer: asyncio.TimerHandle | None = None
+        self._deadline_at = 0.0
+        self._retry_timer: asyncio.TimerHandle | None = None
         places = limits.wait_queue_batches_max
         self._full = Overload(
-            RefusalCode.QUEUE_FULL, "line_batches", places, places, is_for_all=True
+            RefusalCode.QUEUE_FULL, "wait_queue_batches", places, places, is_for_all=True
         )
 
     def beyond_share(self, submitter: str) -> Overload | None:
-        """Allow a submitter its share of the queue and more.
-
-        The wait queue is shared and served in turn.
-        """
+        """Return None: shares apply to the wait queue, which serves submitters fairly."""
         return None
 
     def screen(self, load: Overload, raw: object, submitter: str) -> Overload | None:
-        """Refuse at once only where the line is full, or the submitter's share of it."""
-        limits, length = self._limits, len(self._line)
+        """Refuse a batch unchecked if the wait queue, or its submitter's share of it, is full."""
+        limits, length = self._limits, len(self._waiters)
         if length >= limits.wait_queue_batches_max:
             return self._full
-        share, free = self._line.count_of(submitter), limits.wait_queue_batches_max - length
+        share, free = self._waiters.count_of(submitter), limits.wait_queue_batches_max - length
         if share >= free and submitter != OPERATOR:
-            # At most as many as it leaves free: the other half of the line is for the others.
-            return _no_place("line_batches_of_submitter", share, free)
-        self._cleared = submitter
+            # At most as many as it leaves free, so one submitter fills no more than half.
+            return _full_signal("wait_queue_batches_of_submitter", share, free)
+        self._screened = submitter
         return None
 
     def enqueue_under_load(self, waiting: QueuedBatch, load: Overload) -> Overload | None:
-        """Put a batch into the line, behind those of its owner."""
+        """Add a batch to the wait queue, behind those of its owner."""
         submitter, size = waiting.batch.submitter, len(waiting.batch.encoded)
-        if self._cleared != submitter and (full := self.screen(load, None, submitter)):
+        if self._screened != submitter and (full := self.screen(load, None, submitter)):
             return full
-        if self._places and self._line_bytes + size > self._limits.wait_queue_bytes_max:
-            value = self._line_bytes + size
-            return _no_place("line_bytes", value, self._limits.wait_queue_bytes_max)
-        self._line.add(waiting)
-        self._cleared = None
-        self._line_bytes += size
-        self._places[waiting.reply] = waiting
+        if self._by_reply and self._waiters_bytes + size > self._limits.wait_queue_bytes_max:
+            value = self._waiters_bytes + size
+            return _full_signal("wait_queue_bytes", value, self._limits.wait_queue_bytes_max)
+        self._waiters.add(waiting)
+        self._screened = None
+        self._waiters_bytes += size
+        self._by_reply[waiting.reply] = waiting
         waiting.reply.add_done_callback(self._on_done)
         self._set_deadline(waiting)
         if not (self._aside or self._lane):
-            self._look_again(load)
+            self._schedule_retry(load)
         return None
 
     def post_nowait(self, message: QueuedBatch, size: int = 0) -> int:
-        """Put a batch into the queue, unless others stand in line for it.
+        """Enqueue a batch, unless batches in the wait queue precede it.
 
         Raises:
-            MailboxFull: It would hold more than it may, or there is a line.
+            MailboxFull: The queue is full, or the wait queue is not empty.
         """
-        if self._places:
+        if self._by_reply:
             raise MailboxFull("mailbox_batches", len(self), self._count_max)
         return super().post_nowait(message, size)
 
     def take(self, count_max: int, intents_max: int | None = None) -> list[QueuedBatch]:
-        """Take batches in queue order, round-robin in a crowd.
-
-        Admit as many from the wait queue.
-        """
+        """Take batches as `BatchQueue.take` does, then admit as many from the wait queue."""
         taken = super().take(count_max, intents_max)
-        if self._places:
-            self.let_in()
+        if self._by_reply:
+            self.admit_waiters()
         return taken
 
     def take_all(self) -> list[QueuedBatch]:
-        """Take every batch, those in line too."""
-        line = sorted(self._line, key=lambda one: one.number)
+        """Take every batch, including the wait queue."""
+        line = sorted(self._waiters, key=lambda waiting: waiting.number)
         for waiting in line:
-            self._line.discard(waiting)
+            self._waiters.discard(waiting)
             self._forget(waiting)
         return [*super().take_all(), *line]
 
-    def let_in(self) -> None:
+    def admit_waiters(self) -> None:
         """Admit the next submitters from the wait queue, as long as no limit is exceeded."""
-        line, places, now_ns = self._line, self._places, 0
+        line, places, now_ns = self._waiters, self._by_reply, 0
         room = self._count_max - len(self._lane) - self._aside
         self._clear_away()
-        while places and room > 0:  # else it will be asked again when something is taken
+        while places and room > 0:  # else the next `take` admits them
             waiting = line.peek()
-            if waiting.reply.done():  # withdrawn a moment ago
+            if waiting.reply.done():  # canceled; its callback is about to run
                 line.discard(waiting)
                 self._forget(waiting)
                 continue
             size = len(waiting.batch.encoded)
             if self._bytes + size > self._bytes_max and (self._aside or self._lane):
                 return
-            if not now_ns:  # judged once: within this moment only room is used up
+            if not now_ns:  # judged once: until the end of this loop only room changes
                 load, now_ns = (
                     self.admission.overload_of(self, waiting.batch.submitter),
                     self._monotonic_ns(),
                 )
                 if load is not None:
-                    self._look_again(load)
+                    self._schedule_retry(load)
                     return
             line.pop()
             self._forget(waiting)
             waiting.queued_ns = now_ns
             room -= 1
             if self._aside:
-                self._turns.add(waiting)
+                self._fair.add(waiting)
                 self._post_aside(size)
             else:
                 super().post_nowait(waiting, size)
 
     @property
-    def in_line(self) -> int:
-        """How many stand in line."""
-        return len(self._places)
+    def waiters_count(self) -> int:
+        """Number of batches in the wait queue."""
+        return len(self._by_reply)
 
     def batches(self) -> list[CheckedBatch]:
-        """Return all that wait, in line too."""
-        return [*super().batches(), *(one.batch for one in self._line if not one.reply.done())]
+        """Return all batches that were not canceled, including the wait queue."""
+        return [
+            *super().batches(),
+            *(waiting.batch for waiting in self._waiters if not waiting.reply.done()),
+        ]
 
     def replies(self) -> list[asyncio.Future[Any]]:
-        """Return the replies of all who wait, in line too."""
-        return [*super().replies(), *self._places]
+        """Return the futures of all queued batches, including the wait queue."""
+        return [*super().replies(), *self._by_reply]
 
-    def _patience_ns(self, waiting: QueuedBatch) -> int:
+    def _wait_ns_max(self, waiting: QueuedBatch) -> int:
         valid_for_ns = waiting.batch.valid_for_ns
         return self._limits.wait_queue_ms_max * _MS_NS if valid_for_ns is None else valid_for_ns
 
-    def _look_again(self, load: Overload) -> None:
-        """Set the one timer of the wait queue when the queue is empty.
+    def _schedule_retry(self, load: Overload) -> None:
+        """Schedule another admission if the queue is empty: then no `take` will admit batches."""
+        if self._retry_timer is None and not len(self):
+            delay_s = max(load.clears_ns / SECOND_NS, _RETRY_S_MIN)
+            self._retry_timer = asyncio.get_running_loop().call_later(delay_s, self._retry)
 
-        Because then no `take` will admit any.
-        """
-        if self._timer is None and not len(self):
-            delay_s = max(load.clears_ns / SECOND_NS, _LOOK_AGAIN_S)
-            self._timer = asyncio.get_running_loop().call_later(delay_s, self._ring)
-
-    def _ring(self) -> None:
-        self._timer = None
-        self.let_in()
+    def _retry(self) -> None:
+        self._retry_timer = None
+        self.admit_waiters()
 
     def _time(self) -> float:
-        """Return the time that deadlines are counted in, seconds."""
+        """Return the present time on the clock of deadlines, seconds."""
         return asyncio.get_running_loop().time()
 
     def _set_deadline(self, waiting: QueuedBatch) -> None:
         valid_for_ns = waiting.batch.valid_for_ns
         if valid_for_ns is None:
-            ends = self._time() + self._patience_s
-            self._patient.append((ends, waiting.number, waiting.reply))
+            ends = self._time() + self._wait_s_max
+            self._default_deadlines.append((ends, waiting.number, waiting.reply))
         else:
             ends = self._time() + valid_for_ns / SECOND_NS
             heappush(self._deadlines, (ends, waiting.number, waiting.reply))
-        if self._bell is None or ends < self._bell_at:
-            self._bell_at = ends
-            self._ring_at(ends)
+        if self._deadline_timer is None or ends < self._deadline_at:
+            self._deadline_at = ends
+            self._schedule_expiry(ends)
 
     def _clear_away(self) -> None:
-        """Drop the deadlines of entries that have left.
-
-        Amortized, when as many have left as remain.
-        """
-        places = self._places
-        if len(self._patient) + len(self._deadlines) <= 2 * len(places) + _GONE_MAX:
+        """Drop the deadlines of entries that have left, once as many have left as remain."""
+        places = self._by_reply
+        if len(self._default_deadlines) + len(self._deadlines) <= 2 * len(places) + _GONE_MAX:
             return
-        self._patient = deque(one for one in self._patient if one[2] in places)
-        self._deadlines = [one for one in self._deadlines if one[2] in places]
+        self._default_deadlines = deque(
+            entry for entry in self._default_deadlines if entry[2] in places
+        )
+        self._deadlines = [entry for entry in self._deadlines if entry[2] in places]
         heapify(self._deadlines)
 
-    def _ring_at(self, ends: float) -> None:
-        if self._bell is not None:
-            self._bell.cancel()
-        self._bell = asyncio.get_running_loop().call_at(ends, self._expire_due, ends)
+    def _schedule_expiry(self, ends: float) -> None:
+        if self._deadline_timer is not None:
+            self._deadline_timer.cancel()
+        self._deadline_timer = asyncio.get_running_loop().call_at(ends, self._expire_due, ends)
 
     def _expire_due(self, now: float) -> None:
-        """Answer those whose deadline has come, and set the bell for the next."""
-        self._bell = None
-        deadlines, patient, places = self._deadlines, self._patient, self._places
+        """Refuse the batches whose deadline has passed, and schedule the next expiry."""
+        self._deadline_timer = None
+        deadlines, patient, places = self._deadlines, self._default_deadlines, self._by_reply
         now = max(now, self._time())
         while deadlines and (deadlines[0][0] <= now or deadlines[0][2] not in places):
             self._expire(heappop(deadlines)[2])
@@ -258,43 +249,43 @@ class WaitingQueue(BatchQueue):
             self._expire(patient.popleft()[2])
         ends = [queue[0][0] for queue in (deadlines, patient) if queue]
         if ends:
-            self._bell_at = min(ends)
-            self._ring_at(self._bell_at)
-        self.let_in()
+            self._deadline_at = min(ends)
+            self._schedule_expiry(self._deadline_at)
+        self.admit_waiters()
 
     def _expire(self, reply: "asyncio.Future[Any]") -> None:
-        waiting = self._places.get(reply)
+        waiting = self._by_reply.get(reply)
         if waiting is None:
             return
-        self._line.discard(waiting)
+        self._waiters.discard(waiting)
         self._forget(waiting)
-        if not waiting.reply.done():  # else withdrawn in the same moment
+        if not waiting.reply.done():  # else canceled at the same moment
             waited_ns = self.waited_ns(waiting, self._clock.monotonic_ns())
-            refusal = timed_out(waited_ns, self._patience_ns(waiting))
+            refusal = timed_out(waited_ns, self._wait_ns_max(waiting))
             waiting.reply.set_result(self.admission.refuse(refusal, waiting.batch.dry_run))
 
-    def _withdrawn(self, reply: "asyncio.Future[Any]") -> None:
-        waiting = self._places.get(reply)
+    def _on_canceled(self, reply: "asyncio.Future[Any]") -> None:
+        waiting = self._by_reply.get(reply)
         if waiting is not None:
-            self._line.discard(waiting)
+            self._waiters.discard(waiting)
             self._forget(waiting)
-            self.let_in()
+            self.admit_waiters()
 
     def _forget(self, waiting: QueuedBatch) -> None:
         """Remove the remains of an entry that has left the wait queue."""
         reply = waiting.reply
         self.cached_refusal = None
-        del self._places[reply]
+        del self._by_reply[reply]
         reply.remove_done_callback(self._on_done)
-        self._line_bytes -= len(waiting.batch.encoded)
-        if not self._places:
+        self._waiters_bytes -= len(waiting.batch.encoded)
+        if not self._by_reply:
             self._deadlines.clear()
-            self._patient.clear()
-            for timer in (self._timer, self._bell):
+            self._default_deadlines.clear()
+            for timer in (self._retry_timer, self._deadline_timer):
                 if timer is not None:
                     timer.cancel()
-            self._timer = self._bell = None
+            self._retry_timer = self._deadline_timer = None
 
 
-def _no_place(signal: str, value: int, limit: int) -> Overload:
+def _full_signal(signal: str, value: int, limit: int) -> Overload:
     return Overload(RefusalCode.QUEUE_FULL, signal, value, limit)
