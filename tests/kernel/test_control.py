@@ -304,3 +304,12 @@ def test_the_state_is_shown_read_only_and_without_what_is_empty():
     assert kernel.tree.get("nothing", "a", "b", 7) == 7
     assert not kernel.tree.exists("nothing", "a")
     assert kernel.tree.as_dict() == {COUNTS: {"alice": {"count": 0}, "bob": {"count": 0}}}
+
+
+def test_a_kernel_shows_its_world_and_where_it_is():
+    kernel = kernel_of()
+    kernel.tick(2.5)
+    assert repr(kernel) == (
+        f"<Kernel 'world' of {kernel.registry.domains[0].name}: seq {kernel.seq}, 2.5 s, "
+        f"{len(kernel.ledger.agents)} agents, {kernel.record_count} records>"
+    )

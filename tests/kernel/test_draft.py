@@ -158,3 +158,10 @@ def test_changes_told_before_are_not_told_again_once_there_are_others(draft):
     draft.put("c", "e", "g", 7)
     draft.put("c", "e", "g", 8)
     assert [change.fields for change in draft.changes().entities] == [{"g": 8}]
+
+
+def test_a_draft_shows_its_agent_and_what_it_has_written(draft):
+    draft.emit("mail", {})
+    assert repr(draft) == "<Draft of 'alice' at seq 9, 1.5 s: 1 writes, 1 effects>"
+    assert repr(draft.state) == "<State: c 1>"
+    assert repr(State()) == "<State: empty>"

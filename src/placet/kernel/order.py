@@ -31,8 +31,11 @@ def execution_order(
     for place, batch in enumerate(batches):
         keys.append(_key(batch, place, salt, ledger, now_ns))
         names += batch.agents
-    if len(set(names)) == len(names):  # each agent waits for its answer: nobody is behind anybody
+    # The usual group: no agent has two batches in it, so the queues are all of one batch.
+    if len(set(names)) == len(names):
         return [batches[key[-1]] for key in sorted(keys)]
+    # Else a batch must wait for every earlier one of its agents. To sort by key alone would let
+    # an agent's urgent batch overtake its own earlier one, and break the order it submitted.
     latest: dict[str, int] = {}
     behind: dict[int, list[int]] = {}
     ahead = [0] * len(batches)
@@ -43,6 +46,7 @@ def execution_order(
                 behind.setdefault(before, []).append(place)
                 ahead[place] += 1
             latest[agent_id] = place
+    # The first batch in arrival order has none before it, so the queues cannot wait in a circle.
     heads = [key for key, waits_for in zip(keys, ahead, strict=True) if not waits_for]
     heapify(heads)
     ordered = []
@@ -60,14 +64,15 @@ def _key(batch: CheckedBatch, arrival: int, salt: int, ledger: Ledger, now_ns: i
     """Return a batch its place among heads; its arrival decides only where nothing else does."""
     agents, index, priority = batch.agents, _MASK64, batch.priority
     first = ledger.agents.get(agents[0])
-    if first is not None:  # else it will be refused; where it stands does not matter
+    if first is not None:  # else the agent stage refuses it; its place does not matter
         index = first.index
         if priority > first.priority_max:  # noqa: PLR1730  # min() costs as much as all of this
             priority = first.priority_max
     if len(agents) > 1:
         priority = min(priority, priority_cap(agents, ledger))
     due_ns = now_ns if batch.due_of is None or batch.sim_time_ns is None else batch.sim_time_ns
-    # Its place among equals for one group: one round of SplitMix64.
+    # The tie-break: one round of SplitMix64 over salt and agent. The salt is drawn per group, so no
+    # agent wins every tie, and a replay draws the same.
     word = (salt ^ index) * 0xBF58476D1CE4E5B9 & _MASK64
     return (due_ns, -priority, (word ^ word >> 29) * 0x94D049BB133111EB & _MASK64, arrival)
 

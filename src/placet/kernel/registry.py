@@ -68,7 +68,7 @@ class Registry:
         self.reading = frozenset(kind.name for kind in self if kind.risk == "read")
         self.versions = {kind.name: kind.version for kind in self}
         settings = ((domain.name, _settings_of(domain)) for domain in self.domains)
-        self.settings = {name: given for name, given in settings if given is not None}
+        self.settings = {name: values for name, values in settings if values is not None}
         self.fingerprint = self._fingerprint()
 
     def _add(self, domain: Domain) -> None:
@@ -180,11 +180,11 @@ def _settings_of(domain: Domain) -> dict[str, Json] | None:
     Raises:
         ValueError: It is not plain JSON.
     """
-    given = domain.settings()
-    if given is None:
+    values = domain.settings()
+    if values is None:
         return None
     try:
-        plain: dict[str, Json] = from_canonical(canonical(freeze(dict(given))))
+        plain: dict[str, Json] = from_canonical(canonical(freeze(dict(values))))
     except ENCODE_ERRORS as error:
         raise ValueError(
             f"the settings of domain {domain.name!r} must be plain JSON, or None: {error}"

@@ -69,7 +69,7 @@ def require_compatible(then: Rules, scheduled: Iterable[Scheduled], registry: Re
     Raises:
         StoreError: A kind has changed, and nothing makes its older payloads today's.
     """
-    versions = set(then.kinds.items()).union(*(one.versions.items() for one in scheduled))
+    versions = set(then.kinds.items()).union(*(record.versions.items() for record in scheduled))
     for name, version in sorted(versions):
         kind = registry.kinds.get(name)
         if kind is not None and not _is_readable(version, registry, name):
@@ -88,9 +88,9 @@ def incompatibility(then: Rules, registry: Registry) -> str | None:
     """
     now = rules_of(registry)
     for name, settings in then.settings.items():
-        given = now.settings.get(name, settings)
-        if given != settings:
-            return f"the settings of {name} were {_shown(settings)} and are {_shown(given)}"
+        current = now.settings.get(name, settings)
+        if current != settings:
+            return f"the settings of {name} were {_shown(settings)} and are {_shown(current)}"
     if now.fingerprint == then.fingerprint:
         return None
     if now.domains != then.domains:

@@ -116,8 +116,8 @@ def apply_executor(ledger: Ledger, record: ExecutorChanged) -> None:
 def apply_fork_adopted(ledger: Ledger, record: ForkAdopted) -> None:
     """Remove dropped agents and their scheduled batches; all executors if effects are refused."""
     for agent_id in record.dropped:
-        for number, waiting in list(ledger.scheduled.items()):
-            if any(item[0] == agent_id for item in from_canonical(waiting.encoded)):
+        for number, scheduled in list(ledger.scheduled.items()):
+            if any(item[0] == agent_id for item in from_canonical(scheduled.encoded)):
                 ledger.pop_scheduled(number)
         ledger.remove_agent(agent_id)
     if record.effects == "refuse":
@@ -146,17 +146,17 @@ def apply_admitted(
     else:
         ledger.pop_scheduled(record.due_of)
     if batch.order is None and len(batch.agents) == 1:
-        answer = dedup_window.admitted(
+        entry = dedup_window.admitted(
             batch.fingerprint, record.now_ns, first_seq, batch.req_ids, batch.span
         )
-        ledger.remember(ledger.agents[batch.agents[0]], answer)
+        ledger.remember(ledger.agents[batch.agents[0]], entry)
     else:
         _remember_scattered(ledger, batch, record.now_ns, first_seq)
     if record.effects:
         for k, (seq, kind, payload, agent_id) in enumerate(record.effects):
             is_emitted = type(payload) is FrozenDict  # else it was read back
-            held = payload if is_emitted else freeze(payload)
-            ledger.add_effect(seq, k, Pending(kind, held, agent_id))
+            frozen = payload if is_emitted else freeze(payload)
+            ledger.add_effect(seq, k, Pending(kind, frozen, agent_id))
 
 
 def apply_refused(ledger: Ledger, record: Refused, batch: CheckedBatch) -> None:
@@ -171,9 +171,11 @@ def apply_refused(ledger: Ledger, record: Refused, batch: CheckedBatch) -> None:
         for index, stage, code, _ in record.refusals
     ]
     for agent, positions in _by_agent(ledger, agent_ids):
-        asked = [(req_ids[p], batch.contexts[p]) for p in positions]
-        answer = dedup_window.refused(batch.fingerprint, record.now_ns, ledger.seq, asked, refusals)
-        ledger.remember(agent, answer)
+        requests = [(req_ids[p], batch.contexts[p]) for p in positions]
+        entry = dedup_window.refused(
+            batch.fingerprint, record.now_ns, ledger.seq, requests, refusals
+        )
+        ledger.remember(agent, entry)
 
 
 def apply_scheduled(
@@ -185,8 +187,8 @@ def apply_scheduled(
     ledger.add_scheduled(record)
     for agent, positions in _by_agent(ledger, batch.agent_ids()):
         ids = [batch.req_ids[position] for position in positions]
-        answer = dedup_window.scheduled(batch.fingerprint, record.now_ns, ledger.seq, ids)
-        ledger.remember(agent, answer)
+        entry = dedup_window.scheduled(batch.fingerprint, record.now_ns, ledger.seq, ids)
+        ledger.remember(agent, entry)
 
 
 def apply_settled(ledger: Ledger, record: Settled) -> None:
@@ -207,8 +209,8 @@ def _remember_scattered(ledger: Ledger, batch: CheckedBatch, now_ns: int, first_
     for agent, positions in _by_agent(ledger, batch.agent_ids()):
         ids = [req_ids[position] for position in positions]
         offsets = [offset_of[position] for position in positions]
-        answer = dedup_window.admitted_in_part(batch.fingerprint, now_ns, seqs, ids, offsets)
-        ledger.remember(agent, answer)
+        entry = dedup_window.admitted_in_part(batch.fingerprint, now_ns, seqs, ids, offsets)
+        ledger.remember(agent, entry)
 
 
 def _by_agent(ledger: Ledger, agent_ids: Sequence[str]) -> list[tuple[Agent, list[int]]]:
@@ -217,7 +219,7 @@ def _by_agent(ledger: Ledger, agent_ids: Sequence[str]) -> list[tuple[Agent, lis
     for position, agent_id in enumerate(agent_ids):
         positions.setdefault(agent_id, []).append(position)
     return [
-        (ledger.agents[agent_id], found)
-        for agent_id, found in positions.items()
+        (ledger.agents[agent_id], indexes)
+        for agent_id, indexes in positions.items()
         if agent_id in ledger.agents
     ]

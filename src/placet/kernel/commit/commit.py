@@ -90,7 +90,8 @@ class Applier:
         first_seq = ledger.seq + 1
         changes = draft.changes()
         has_notices = batch.notices is not None or draft.notices is not None
-        record = Admitted(  # by place: keywords would cost 1 µs, a twentieth of a batch of one
+        # Positional: keywords would cost 1 µs, a twentieth of a batch of one intent.
+        record = Admitted(
             journal.prev,
             ledger.seq + len(batch.intents),
             context.now_ns,
@@ -110,6 +111,7 @@ class Applier:
         )
         if draft.answers is not None:
             record = AdmittedWithOutput(**asdict(record), answers=[*draft.answers.items()])
+        # Encoded before the ledger changes: a value that no record can hold must leave no trace.
         try:
             data = encode_record(record)
         except ENCODE_ERRORS as error:
@@ -133,7 +135,7 @@ class Applier:
     def refuse(self, batch: CheckedBatch, refusals: list[Refusal]) -> Verdict:
         """Answer a refusal, in order of index and capped, and record it if it is final."""
         ledger = self._context.ledger
-        refusals = sorted(refusals, key=_place)[: ledger.policy.limits.refusals_listed_max]
+        refusals = sorted(refusals, key=_index_of)[: ledger.policy.limits.refusals_listed_max]
         is_final = refusals[0].stage in FINAL_STAGES or batch.due_of is not None
         if is_final and not batch.dry_run:
             record = Refused(
@@ -209,7 +211,7 @@ class Applier:
             notices = dict(draft.notices)
             for index, known in (batch.notices or {}).items():
                 notices[index] = (*known, *notices.get(index, ()))
-        return Verdict(  # by place, as above
+        return Verdict(  # positional, for the same microsecond as the record
             batch.batch_id,
             True,
             last_seq,
@@ -229,7 +231,7 @@ class Applier:
         )
 
 
-def _place(refusal: Refusal) -> int:
+def _index_of(refusal: Refusal) -> int:
     return -1 if refusal.index is None else refusal.index
 
 
@@ -240,7 +242,7 @@ def _encoded_again(batch: CheckedBatch) -> bytes:
     """
     try:
         return canonical(list(map(part_of, batch.intents)))
-    except Exception:  # noqa: BLE001  # the rule boundary: the batch is in the books already
+    except Exception:  # noqa: BLE001  # the rule boundary: the batch is committed already
         return batch.encoded
 
 
@@ -257,14 +259,16 @@ def _seqs(order: Sequence[int] | None, first_seq: int, last_seq: int) -> Sequenc
 def _notices(
     batch: CheckedBatch, draft: Transaction
 ) -> list[tuple[int, list[tuple[str, str, str]]]]:
-    if batch.notices is None:  # which nearly none brings along
-        return [(index, _told(notices)) for index, notices in (draft.notices or {}).items()]
+    if batch.notices is None:  # the usual case
+        return [
+            (index, _encoded_notices(notices)) for index, notices in (draft.notices or {}).items()
+        ]
     merged: dict[int, list[tuple[str, str, str]]] = {}
     for source in (batch.notices, draft.notices or {}):
         for index, notices in source.items():
-            merged.setdefault(index, []).extend(_told(notices))
+            merged.setdefault(index, []).extend(_encoded_notices(notices))
     return [(index, notices) for index, notices in merged.items() if notices]
 
 
-def _told(notices: Sequence[Notice]) -> list[tuple[str, str, str]]:
+def _encoded_notices(notices: Sequence[Notice]) -> list[tuple[str, str, str]]:
     return [(notice.code, notice.message, notice.at) for notice in notices]

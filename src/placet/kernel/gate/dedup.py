@@ -21,7 +21,8 @@ _STALE_CODES = frozenset({RefusalCode.STALE_CONTEXT.value, RefusalCode.CONTEXT_T
 def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | Verdict | None:
     """Answer a repetition, refuse a reuse, let everything new pass."""
     agents = context.ledger.agents
-    if len(batch.agents) == 1:  # the usual batch, and usually new: one question for all its ids
+    # The usual batch is of one agent and new: one call answers for all of its ids.
+    if len(batch.agents) == 1:
         window = agents[batch.agents[0]].window
         if window is None or window.is_new(batch.req_ids, batch.span):
             return None
@@ -40,45 +41,49 @@ def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | Verdict 
             known = known or []
             known.append((index, answer))
             continue
-        else:  # past its age, though nothing has pushed it out yet
+        else:  # past its age but not evicted yet: eviction runs with the next entry only
             is_too_old = sequence_form(req_id) is not None
         if is_too_old:
             refusals = refusals or []
-            refusals.append(_too_old(batch, index))
+            refusals.append(_req_id_too_old(batch, index))
     if known is None:
         return refusals
     if len(known) == len(batch) and _is_same(batch, known):
-        return _again(batch, known, context)
-    answers = dict.fromkeys([answer for _, answer in known])  # as a rule one, for many ids
+        return _repeat(batch, known, context)
+    # Some ids are known, but it is not the same batch. To admit the rest would break atomicity,
+    # and to return the earlier verdict would hide the new content: refuse and name the ids.
+    answers = dict.fromkeys([answer for _, answer in known])  # usually one entry, for many ids
     pasts = {answer: unpack(answer) for answer in answers}
-    return (refusals or []) + [_reused(batch, index, pasts[answer]) for index, answer in known]
+    return (refusals or []) + [
+        _req_id_reused(batch, index, pasts[answer]) for index, answer in known
+    ]
 
 
 def _is_same(batch: CheckedBatch, known: list[tuple[int, DedupEntry]]) -> bool:
     return all(answer.fingerprint == batch.fingerprint for _, answer in known)
 
 
-def _again(
+def _repeat(
     batch: CheckedBatch, known: list[tuple[int, DedupEntry]], context: GateContext
 ) -> Verdict | None:
     """Return the earlier answer, or None where newer contexts make this a new try."""
     intents = batch.intents
-    # One content has one answer, so an agent's window has one for all its ids.
+    # The fingerprints are equal, so each agent's window has one entry for all of its ids.
     answers = {intents[index]["agent_id"]: answer for index, answer in known}
     pasts = {agent_id: unpack(answer) for agent_id, answer in answers.items()}
-    past = pasts[intents[0]["agent_id"]]
-    if past.refusals and _is_new_try(batch, pasts, past.refusals[0].code):
+    stored = pasts[intents[0]["agent_id"]]
+    if stored.refusals and _is_new_try(batch, pasts, stored.refusals[0].code):
         return None
     seqs = None
-    if past.seqs:
+    if stored.seqs:
         seqs = [pasts[intent["agent_id"]].seqs[intent["req_id"]] for intent in intents]
-    places = {(i["agent_id"], i["req_id"]): index for index, i in enumerate(intents)}
+    index_of = {(i["agent_id"], i["req_id"]): index for index, i in enumerate(intents)}
     refusals = [
-        _refused_before(found, places.get((found.agent_id or "", found.req_id or "")))
-        for found in past.refusals
+        _refused_before(refusal, index_of.get((refusal.agent_id or "", refusal.req_id or "")))
+        for refusal in stored.refusals
     ]
     refusals.sort(key=lambda refusal: -1 if refusal.index is None else refusal.index)
-    verdict = _replayed(batch.batch_id, past, refusals, context)
+    verdict = _replayed(batch.batch_id, stored, refusals, context)
     verdict.attach(batch.req_ids, batch.encoded, seqs)
     return verdict
 
@@ -94,49 +99,49 @@ def _is_new_try(batch: CheckedBatch, pasts: Mapping[str, StoredVerdict], code: s
     return any(now > then for then, now in pairs) and all(now >= then for then, now in pairs)
 
 
-def remembered_verdict(past: StoredVerdict, context: GateContext) -> Verdict:
-    """Build the answer to a request whose batch is not at hand: the agent's ids, no payloads."""
-    refusals = [_refused_before(found, found.position) for found in past.refusals]
-    seqs = [past.seqs[req_id] for req_id in past.ids] if past.seqs else None
-    verdict = _replayed("", past, refusals, context)
-    verdict.attach(past.ids, b"", seqs)
+def remembered_verdict(stored: StoredVerdict, context: GateContext) -> Verdict:
+    """Build the verdict on a request without its batch: the agent's ids, no payloads."""
+    refusals = [_refused_before(refusal, refusal.position) for refusal in stored.refusals]
+    seqs = [stored.seqs[req_id] for req_id in stored.ids] if stored.seqs else None
+    verdict = _replayed("", stored, refusals, context)
+    verdict.attach(stored.ids, b"", seqs)
     return verdict
 
 
 def _replayed(
     batch_id: str,
-    past: StoredVerdict,
+    stored: StoredVerdict,
     refusals: Sequence[Refusal],
     context: GateContext,
 ) -> Verdict:
     """Build an answer: admitted, seq, stage and code are as they were; texts are not."""
     sim_time = context.now_ns / SECOND_NS
     current_seq = context.ledger.seq
-    verdict = Verdict(batch_id, not refusals, past.seq, current_seq, sim_time, tuple(refusals))
+    verdict = Verdict(batch_id, not refusals, stored.seq, current_seq, sim_time, tuple(refusals))
     verdict.replayed = True
-    verdict.scheduled = past.is_scheduled
+    verdict.scheduled = stored.is_scheduled
     return verdict
 
 
-def _refused_before(found: StoredRefusal, index: int | None) -> Refusal:
+def _refused_before(refusal: StoredRefusal, index: int | None) -> Refusal:
     return Refusal(
-        found.code,
-        f"this request was refused before, as {found.code}; use a new req_id for a new try",
-        Stage(found.stage),
+        refusal.code,
+        f"this request was refused before, as {refusal.code}; use a new req_id for a new try",
+        Stage(refusal.stage),
         index,
-        found.req_id,
+        refusal.req_id,
         "" if index is None else f"/intents/{index}",
     )
 
 
-def _reused(batch: CheckedBatch, index: int, past: StoredVerdict) -> Refusal:
+def _req_id_reused(batch: CheckedBatch, index: int, stored: StoredVerdict) -> Refusal:
     req_id = batch.intents[index]["req_id"]
-    if past.seqs:
-        answer = f"admitted at seq {past.seqs[req_id]}"
-    elif past.refusals:
-        answer = f"refused as {past.refusals[0].code}"
+    if stored.seqs:
+        answer = f"admitted at seq {stored.seqs[req_id]}"
+    elif stored.refusals:
+        answer = f"refused as {stored.refusals[0].code}"
     else:
-        answer = f"scheduled at seq {past.seq}"
+        answer = f"scheduled at seq {stored.seq}"
     return refuse_intent(
         batch,
         index,
@@ -148,7 +153,7 @@ def _reused(batch: CheckedBatch, index: int, past: StoredVerdict) -> Refusal:
     )
 
 
-def _too_old(batch: CheckedBatch, index: int) -> Refusal:
+def _req_id_too_old(batch: CheckedBatch, index: int) -> Refusal:
     return refuse_intent(
         batch,
         index,

@@ -25,12 +25,12 @@ from placet.schemas.refusal import Refusal, RefusalCode, Stage
 FaultSink = Callable[[str, BaseException], None]
 """Is told of what a rule raised: where, and the exception. The runtime logs it."""
 
-_ONLY: Final = (0,)
-"""Positions of a batch of one: a range costs more than its rule."""
+_FIRST_ONLY: Final = (0,)
+"""Positions of a batch of one; to make a range costs more than its rule."""
 
-_SAID_DEPTH_MAX: Final = 16
-_SAID_BYTES_MAX: Final = 16_384
-"""How deep and how large a refusal of a domain's may be."""
+_REFUSAL_DEPTH_MAX: Final = 16
+_REFUSAL_BYTES_MAX: Final = 16_384
+"""Bounds of the depth and the size of a domain's refusal."""
 
 
 class EffectValidator(Protocol):
@@ -59,31 +59,31 @@ class DomainRules:
         kinds, reading, validator = registry.kinds, registry.reading, self._validator
         seq = context.ledger.seq
         refusals: list[Refusal] | None = None
-        positions = batch.order or (_ONLY if len(intents) == 1 else range(len(intents)))
+        positions = batch.order or (_FIRST_ONLY if len(intents) == 1 else range(len(intents)))
         for position in positions:
             seq += 1
             intent = intents[position]
             mark = draft.begin(position, seq, intent["agent_id"])
             try:
-                answer = None if validator is None else self._ask(validator, intent, context)
+                answer = None if validator is None else self._validate(validator, intent, context)
                 if answer is None:
                     answer = kinds[intent["kind"]].rule(draft, intent)
                 if answer is None:
                     if reading and intent["kind"] in reading:
                         _require_unchanged(mark, draft.begin(position, seq, intent["agent_id"]))
                     continue
-                found = _refusal(_retaken(batch, refusals), position, answer, context)
+                refusal = _refusal(_reparsed(batch, refusals), position, answer, context)
             except ToolUnregistered as error:
-                found = _tool_unregistered(_retaken(batch, refusals), position, str(error))
+                refusal = _tool_unregistered(_reparsed(batch, refusals), position, str(error))
             except INTERRUPTS:
                 raise
             except BaseException as error:  # noqa: BLE001  # the rule boundary: a bug refuses its batch
-                kind = _retaken(batch, refusals).intents[position]["kind"]
+                kind = _reparsed(batch, refusals).intents[position]["kind"]
                 self.on_fault(f"rule {kind}", error)
-                found = rule_error(batch, position, f"rule of {kind}", error)
+                refusal = rule_error(batch, position, f"rule of {kind}", error)
             draft.undo(mark)
             refusals = refusals or []
-            refusals.append(found)
+            refusals.append(refusal)
         if refusals is not None:
             return refusals
         if registry.finishing:
@@ -94,7 +94,7 @@ class DomainRules:
             refusals = self._check_invariants(context)
         return refusals
 
-    def _ask(
+    def _validate(
         self, validator: EffectValidator, intent: Intent, context: GateContext
     ) -> RuleRefusal | None:
         try:
@@ -134,7 +134,7 @@ class DomainRules:
             if effect not in kind.effects:
                 error = TypeError(f"{kind.name} does not declare {effect!r} among its effects")
                 self.on_fault(f"rule {kind.name}", error)
-                return [rule_error(_retaken(batch, None), position, f"rule of {kind.name}", error)]
+                return [rule_error(_reparsed(batch, None), position, f"rule of {kind.name}", error)]
         limit = context.ledger.policy.limits.effects_per_batch_max
         count = len(context.draft.effects)
         if count <= limit:
@@ -155,8 +155,8 @@ class DomainRules:
                 continue
             try:
                 refusals += [
-                    _violation(found, domain.name)
-                    for found in domain.invariants(context.state, changed)
+                    _violation(answer, domain.name)
+                    for answer in domain.invariants(context.state, changed)
                 ]
             except INTERRUPTS:
                 raise
@@ -167,7 +167,7 @@ class DomainRules:
         return refusals or None
 
 
-def _retaken(batch: CheckedBatch, refusals: list[Refusal] | None) -> CheckedBatch:
+def _reparsed(batch: CheckedBatch, refusals: list[Refusal] | None) -> CheckedBatch:
     """Restore the intents before the first refusal refers to one; rules use their own copies."""
     if refusals is None:
         batch.reparse()
@@ -194,34 +194,38 @@ class RefusalRaised(Exception):  # noqa: N818  # a validator's way to refuse wit
 
 def _refusal(batch: CheckedBatch, position: int, answer: object, context: GateContext) -> Refusal:
     intent = batch.intents[position]
-    said = _sound(answer)
+    rule_refusal = _checked_answer(answer)
     domain = context.registry.domain_of[intent["kind"]]
     return Refusal(
-        RefusalCode.CONFLICT.value if said.is_conflict else f"{domain.name}.{said.code}",
-        said.message,
+        RefusalCode.CONFLICT.value
+        if rule_refusal.is_conflict
+        else f"{domain.name}.{rule_refusal.code}",
+        rule_refusal.message,
         Stage.DOMAIN,
         position,
         intent["req_id"],
-        f"/intents/{position}/payload{said.at}" if said.at else f"/intents/{position}",
-        said.retry_after,
-        said.suggestions,
-        details={"agent_id": intent["agent_id"], "kind": intent["kind"], **said.details},
+        f"/intents/{position}/payload{rule_refusal.at}"
+        if rule_refusal.at
+        else f"/intents/{position}",
+        rule_refusal.retry_after,
+        rule_refusal.suggestions,
+        details={"agent_id": intent["agent_id"], "kind": intent["kind"], **rule_refusal.details},
     )
 
 
 def _violation(answer: object, domain: str) -> Refusal:
-    said = _sound(answer)
+    rule_refusal = _checked_answer(answer)
     return Refusal(
         RefusalCode.INVARIANT_VIOLATED.value,
-        said.message,
+        rule_refusal.message,
         Stage.DOMAIN,
-        at=said.at,
-        suggestions=said.suggestions,
-        details={"invariant": f"{domain}.{said.code}", **said.details},
+        at=rule_refusal.at,
+        suggestions=rule_refusal.suggestions,
+        details={"invariant": f"{domain}.{rule_refusal.code}", **rule_refusal.details},
     )
 
 
-def _sound(answer: object) -> RuleRefusal:
+def _checked_answer(answer: object) -> RuleRefusal:
     """Check that a domain's answer fits into a verdict and a record.
 
     Raises:
@@ -230,14 +234,18 @@ def _sound(answer: object) -> RuleRefusal:
     """
     if not isinstance(answer, RuleRefusal):
         raise TypeError(f"a rule must answer None or a refusal, got {format_value(answer)}")
-    depth_max, bytes_max = _SAID_DEPTH_MAX, _SAID_BYTES_MAX
-    said = RuleRefusal(*[to_json_value(part, depth_max, bytes_max) for part in answer])
-    for part in (said.code, said.message, said.at):
+    depth_max, bytes_max = _REFUSAL_DEPTH_MAX, _REFUSAL_BYTES_MAX
+    rule_refusal = RuleRefusal(*[to_json_value(part, depth_max, bytes_max) for part in answer])
+    for part in (rule_refusal.code, rule_refusal.message, rule_refusal.at):
         if type(part) is not str:
             raise TypeError(f"a refusal's code, message and place must be strings, got {part!r}")
-    if said.retry_after is not None and type(said.retry_after) not in {int, float}:
-        raise TypeError(f"a refusal's retry_after must be seconds, got {said.retry_after!r}")
-    return said._replace(suggestions=tuple([str(suggestion) for suggestion in said.suggestions]))
+    if rule_refusal.retry_after is not None and type(rule_refusal.retry_after) not in {int, float}:
+        raise TypeError(
+            f"a refusal's retry_after must be seconds, got {rule_refusal.retry_after!r}"
+        )
+    return rule_refusal._replace(
+        suggestions=tuple([str(suggestion) for suggestion in rule_refusal.suggestions])
+    )
 
 
 def _tool_unregistered(batch: CheckedBatch, position: int, effect: str) -> Refusal:

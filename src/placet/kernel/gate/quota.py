@@ -15,6 +15,7 @@ from placet.schemas.refusal import Refusal, RefusalCode, seconds_until
 def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | Charges:
     """Refuse a batch that exceeds a quota, or return its charges, which are not applied yet."""
     now_ns = context.now_ns
+    # All buckets must pass before any is charged: a refused batch would else pay for its try.
     charges = charges_on(batch, context.ledger, now_ns)
     for _, _, _, (interval_ns, burst), _, tat_ns in charges:
         if tat_ns - burst * interval_ns > now_ns:

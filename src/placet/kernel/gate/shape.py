@@ -67,10 +67,10 @@ def _compiled(shapes: tuple[tuple[str, Shape], ...], limits: Limits) -> TypeAdap
         _variant(name, _payload(payload, limits), is_open=_has_config(payload))
         for name, payload in shapes
     ]
-    one: Shape = variants[0]
+    shape: Shape = variants[0]
     if len(variants) > 1:
-        one = Annotated[reduce(or_, variants), Field(discriminator="kind")]
-    return TypeAdapter(Annotated[list[one], Field(strict=True)], config=ConfigDict(strict=True))
+        shape = Annotated[reduce(or_, variants), Field(discriminator="kind")]
+    return TypeAdapter(Annotated[list[shape], Field(strict=True)], config=ConfigDict(strict=True))
 
 
 _shared = lru_cache(maxsize=_SHARED_MAX)(_compiled)
@@ -135,19 +135,19 @@ def _as_object(value: object) -> dict[str, Json]:
 
 def _parts_of(schema: object) -> set[str]:
     """Collect the parts of a core schema, in Python mode."""
-    found: set[str] = set()
+    types: set[str] = set()
     if isinstance(schema, dict):
         is_node = isinstance(schema.get("type"), str)  # else it maps names to nodes
         if is_node:
-            found.add(schema["type"])
+            types.add(schema["type"])
             if schema.get("extra_behavior") == "allow":  # fields of which nothing else is said
-                found.add("any")
+                types.add("any")
             if _parts_of(schema.get("keys_schema")) & _READ_FROM_TEXT:
-                found.add("keys")
+                types.add("keys")
         for name, part in schema.items():
             if not is_node or name not in _NOT_SCHEMAS:
-                found |= _parts_of(part)
+                types |= _parts_of(part)
     elif isinstance(schema, list | tuple):
         for part in schema:
-            found |= _parts_of(part)
-    return found
+            types |= _parts_of(part)
+    return types

@@ -29,12 +29,14 @@ def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
     oldest = newest = contexts[0]
     if len(contexts) > 1:
         oldest, newest = min(contexts), max(contexts)
+    # A due batch names the context of its submission: the global threshold would refuse every
+    # batch that was scheduled far ahead, so its footprint alone is checked.
     is_from_future = newest > seq and batch.due_of is None
     is_beyond = threshold is not None and seq - oldest > threshold and batch.due_of is None
     is_fresh = _is_fresh(batch, context, oldest)
     if is_fresh and not is_from_future and not is_beyond and batch.valid_until_ns is None:
         return None
-    # In order of precedence: of what is wrong with one intent the first is told.
+    # In order of precedence: only the first refusal of each intent is returned.
     refusals: list[Refusal] = []
     if is_from_future:
         refusals += _from_future(batch, seq)
@@ -47,8 +49,8 @@ def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
     if not refusals:
         return None
     first: dict[int | None, Refusal] = {}
-    for found in refusals:
-        first.setdefault(found.index, found)
+    for refusal in refusals:
+        first.setdefault(refusal.index, refusal)
     return list(first.values())
 
 
@@ -117,7 +119,8 @@ def _is_fresh(batch: CheckedBatch, context: GateContext, oldest: int) -> bool:
         row = None if rows is None else rows.entities.get(agent_id)
         if row is None:
             return False
-        latest = row.foreign_seq if row.by == agent_id else row.seq  # `changed_for`, uncalled
+        # `Stamp.changed_for`, inlined: this is on the path of every batch.
+        latest = row.foreign_seq if row.by == agent_id else row.seq
         if latest > oldest:
             return False
     return True

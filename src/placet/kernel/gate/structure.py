@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 
 from placet.kernel.checked_batch import index_intents
 from placet.kernel.gate.shape import intents_adapter
-from placet.kernel.gate.structure_errors import Diagnosis, Unsound, whole
+from placet.kernel.gate.structure_errors import Diagnosis, Unsound, refuse_batch
 from placet.kernel.plugin_boundary import plugin_boundary
 from placet.kernel.registry import Registry
 from placet.schemas.batch import CheckedBatch, Part, part_of
@@ -82,8 +82,8 @@ class Structure:
             return self._check(raw, submitter, batch_id)
         except INTERRUPTS:
             raise
-        except BaseException as error:  # noqa: BLE001  # the door: an object's own methods may raise
-            return [_hostile(error)]
+        except BaseException as error:  # noqa: BLE001  # an object's own methods may raise
+            return [_unreadable(error)]
 
     def check_recorded(
         self, batch: CheckedBatch, versions: Mapping[str, str]
@@ -102,17 +102,17 @@ class Structure:
             batch.intents = self._validate(batch.intents, strict=True)
         except INTERRUPTS:
             raise
-        except BaseException:  # noqa: BLE001  # whatever it is, the second look says so
-            return self._second_look(batch)
+        except BaseException:  # noqa: BLE001  # the slow path describes it
+            return self._explain_recorded(batch)
         return None
 
-    def _second_look(self, batch: CheckedBatch) -> list[Refusal] | None:
+    def _explain_recorded(self, batch: CheckedBatch) -> list[Refusal] | None:
         try:
             outcome = self._diagnosis.explain_failure(batch.intents)
         except INTERRUPTS:
             raise
         except BaseException as error:  # noqa: BLE001  # a payload's own validator may raise
-            return [_hostile(error)]
+            return [_unreadable(error)]
         if isinstance(outcome, list):
             return outcome
         batch.intents = outcome.intents
@@ -120,45 +120,45 @@ class Structure:
 
     def _check(self, raw: object, submitter: str, batch_id: str) -> CheckedBatch | list[Refusal]:
         options: Mapping[str, Json] = _NO_OPTIONS
-        given: object = raw
-        if type(given) is not list:
+        submitted: object = raw
+        if type(submitted) is not list:
             at = ""
             if isinstance(raw, Mapping):
                 if "intents" in raw:
-                    options, given, at = raw, raw["intents"], "/intents"
+                    options, submitted, at = raw, raw["intents"], "/intents"
                 else:
-                    given = [raw]
-            if not isinstance(given, list | tuple):
-                return [_no_batch(given, at)]
-            if type(given) is not list:  # a subclass may never end
-                given = list(islice(given, self._limits.batch_intents_max + 1))
-        if not 0 < len(given) <= self._limits.batch_intents_max:
-            return [_wrong_size(len(given), self._limits)]
+                    submitted = [raw]
+            if not isinstance(submitted, list | tuple):
+                return [_not_a_batch(submitted, at)]
+            if type(submitted) is not list:  # a subclass may iterate forever
+                submitted = list(islice(submitted, self._limits.batch_intents_max + 1))
+        if not 0 < len(submitted) <= self._limits.batch_intents_max:
+            return [_wrong_size(len(submitted), self._limits)]
         if options and (unsound := _check_options(options)):
             return unsound
-        sound = self._take(given)
+        sound = self._fast_path(submitted)
         if sound is None:
-            looked = self._look_again(given)
-            if isinstance(looked, list):
-                return looked
-            sound = looked
+            outcome = self._slow_path(submitted)
+            if isinstance(outcome, list):
+                return outcome
+            sound = outcome
         return self._build(sound, options, submitter, batch_id)
 
-    def _take(self, given: list[Json]) -> _Sound | None:
-        """Validate and encode a batch that the fast path accepts.
+    def _fast_path(self, submitted: list[Json]) -> _Sound | None:
+        """Validate and encode a batch on the fast path; return None if it is not valid at once.
 
         The validator passes over fields that an intent does not have, which is a sixth faster than
         to have it look for them: they show in the number of fields.
         """
         try:
-            intents: list[Intent] = self._validate(given, strict=True)
+            intents: list[Intent] = self._validate(submitted, strict=True)
             encoded = _encode(intents)
         except (Unsound, *ENCODE_ERRORS):
             return None
-        return (intents, encoded, None) if encoded[2] == _fields(given) else None
+        return (intents, encoded, None) if encoded[2] == _fields(submitted) else None
 
-    def _look_again(self, given: list[Json]) -> _Sound | list[Refusal]:
-        outcome = self._diagnosis.explain_failure(given)
+    def _slow_path(self, submitted: list[Json]) -> _Sound | list[Refusal]:
+        outcome = self._diagnosis.explain_failure(submitted)
         if isinstance(outcome, list):
             return outcome
         intents, notices = outcome
@@ -172,7 +172,7 @@ class Structure:
     ) -> CheckedBatch | list[Refusal]:
         """Build the checked batch of valid intents, or refuse its size or duplicate req_ids."""
         limits = self._limits
-        intents, (taken, parts, fields), notices = sound
+        intents, (items, parts, fields), notices = sound
         count = len(intents)
         if count == 1:  # without the iterators that pay off for many
             content = parts[0]
@@ -202,7 +202,7 @@ class Structure:
         if fields != count * REQUIRED_FIELDS:  # an intent has the optional field
             batch.valid_until_ns = [_until_ns(intent) for intent in intents]
             set_valid_until(intents, batch.valid_until_ns)
-        if not index_intents(batch, taken):
+        if not index_intents(batch, items):
             return self._diagnosis.duplicates(intents)
         if options:
             _read_options(batch, options)
@@ -259,31 +259,31 @@ def _until_ns(intent: Intent) -> int | None:
     return None if until is None else round(until * SECOND_NS)
 
 
-def _hostile(error: BaseException) -> Refusal:
+def _unreadable(error: BaseException) -> Refusal:
     message = (
         f"reading the batch raised {type(error).__name__}; send plain JSON values, or report it to "
         "the author of the payload's model"
     )
-    return whole(RefusalCode.PAYLOAD_INVALID, message)
+    return refuse_batch(RefusalCode.PAYLOAD_INVALID, message)
 
 
-def _no_batch(given: object, at: str) -> Refusal:
+def _not_a_batch(submitted: object, at: str) -> Refusal:
     message = (
         "a batch must be an array of intents, an object with 'intents', or one intent; "
-        f"got {format_value(given)}"
+        f"got {format_value(submitted)}"
     )
-    return whole(RefusalCode.FIELD_INVALID, message, at=at)
+    return refuse_batch(RefusalCode.FIELD_INVALID, message, at=at)
 
 
 def _wrong_size(count: int, limits: Limits) -> Refusal:
     if not count:
         message = f"the batch is empty; send 1 to {limits.batch_intents_max} intents"
-        return whole(RefusalCode.BATCH_EMPTY, message)
+        return refuse_batch(RefusalCode.BATCH_EMPTY, message)
     message = (
         f"the batch has {count} intents, at most {limits.batch_intents_max} may stand in one; "
         "split it"
     )
-    return whole(RefusalCode.BATCH_TOO_LARGE, message)
+    return refuse_batch(RefusalCode.BATCH_TOO_LARGE, message)
 
 
 def _check_options(options: Mapping[str, Json]) -> list[Refusal]:
@@ -293,14 +293,14 @@ def _check_options(options: Mapping[str, Json]) -> list[Refusal]:
             message = (
                 f"a batch has no field {format_value(name)}; it has {', '.join(sorted(_OPTIONS))}"
             )
-            refusals.append(whole(RefusalCode.FIELD_UNKNOWN, message, at=pointer([name])))
+            refusals.append(refuse_batch(RefusalCode.FIELD_UNKNOWN, message, at=pointer([name])))
         elif name == "dry_run" and type(value) is not bool:
             message = f"dry_run must be true or false, got {format_value(value)}"
-            refusals.append(whole(RefusalCode.FIELD_INVALID, message, at="/dry_run"))
+            refusals.append(refuse_batch(RefusalCode.FIELD_INVALID, message, at="/dry_run"))
         elif name in {"sim_time", "valid_for_s"} and value is not None and not _is_time(value):
             latest = _NANOSECONDS // SECOND_NS
             message = f"{name} must be 0 to {latest} seconds, got {format_value(value)}"
-            refusals.append(whole(RefusalCode.FIELD_INVALID, message, at=f"/{name}"))
+            refusals.append(refuse_batch(RefusalCode.FIELD_INVALID, message, at=f"/{name}"))
     return refusals
 
 

@@ -36,7 +36,7 @@ _FIELDS: Final = tuple(Intent.__annotations__)
 _HEAD_BYTES_MAX: Final = 4096
 """Room for the fields of an intent besides its payload."""
 
-__all__ = ["Diagnosis", "Sound", "Unsound", "refusal", "whole"]
+__all__ = ["Diagnosis", "Sound", "Unsound", "refusal", "refuse_batch"]
 
 
 class Sound(NamedTuple):
@@ -55,11 +55,11 @@ def refusal(code: RefusalCode, index: int, intent: object, message: str, at: str
         index,
         _text_field(intent, "req_id"),
         f"/intents/{index}{at}",
-        details=_who(intent),
+        details=_agent_and_kind(intent),
     )
 
 
-def whole(code: RefusalCode, message: str, *, at: str = "") -> Refusal:
+def refuse_batch(code: RefusalCode, message: str, *, at: str = "") -> Refusal:
     """Refuse a batch as a whole."""
     return Refusal(code.value, message, STAGE_OF[code], at=at)
 
@@ -76,12 +76,12 @@ class Diagnosis:
         self._limits = limits
         self._intents = intents
 
-    def explain_failure(self, given: Sequence[object]) -> Sound | list[Refusal]:
-        """Validate by the definition; give the intents, or every refusal, capped."""
+    def explain_failure(self, submitted: Sequence[object]) -> Sound | list[Refusal]:
+        """Validate a batch as strict JSON; return the intents, or every refusal up to the limit."""
         plain: list[Json] = []
         refusals: list[Refusal] = []
         notices: dict[int, tuple[Notice, ...]] = {}
-        for index, intent in enumerate(given):
+        for index, intent in enumerate(submitted):
             try:
                 value = self._plain(intent)
             except InvalidJsonValue as error:
@@ -285,7 +285,7 @@ class Diagnosis:
                 f"the batch has {encoded_bytes} bytes encoded, at most {limits.batch_bytes_max} "
                 "may stand in one; split it"
             )
-            return [whole(RefusalCode.BATCH_TOO_LARGE, message)]
+            return [refuse_batch(RefusalCode.BATCH_TOO_LARGE, message)]
         refusals = []
         for index, intent in enumerate(intents):
             size = len(canonical(intent["payload"]))
@@ -332,7 +332,7 @@ def _first(detail: ErrorDetails) -> int:
     return index
 
 
-def _who(intent: object) -> dict[str, Json]:
+def _agent_and_kind(intent: object) -> dict[str, Json]:
     found = {name: _text_field(intent, name) for name in ("agent_id", "kind")}
     return {name: value for name, value in found.items() if value is not None}
 

@@ -25,9 +25,10 @@ PLAIN: Final = b""
 
 _LOWEST: Final = attrgetter("lowest")
 
-_MANY: Final = 1_024
-"""From so many on, runs of a name are a deque, whose first is removed in O(1); a deque of one run
-takes ten times the memory of a list."""
+_DEQUE_LENGTH_MIN: Final = 1_024
+"""Ranges of one sequence move from a list to a deque at this count: a deque removes its first item
+in O(1), but with one item it takes ten times the memory of a list.
+"""
 
 
 class ListEntry(msgspec.Struct, gc=False, eq=False):
@@ -156,13 +157,13 @@ def refused(
     fingerprint: int,
     now_ns: int,
     seq: int,
-    asked: Sequence[tuple[str, int]],
+    requests: Sequence[tuple[str, int]],
     refusals: Sequence[StoredRefusal],
 ) -> ListEntry:
-    """Remember a final refusal: `(req_id, context_seq)` of what was asked, and why not."""
-    contexts = [context_seq for _, context_seq in asked]
+    """Return the entry of a final refusal; `asked` has `(req_id, context_seq)` of each intent."""
+    contexts = [context_seq for _, context_seq in requests]
     detail = canonical({"refusals": refusals, "contexts": contexts})
-    ids = tuple([req_id for req_id, _ in asked])
+    ids = tuple([req_id for req_id, _ in requests])
     return ListEntry(fingerprint, now_ns, seq, detail, MIXED, ids)
 
 
@@ -171,13 +172,13 @@ def scheduled(fingerprint: int, now_ns: int, seq: int, ids: Sequence[str]) -> Li
     return ListEntry(fingerprint, now_ns, seq, canonical({}), MIXED, tuple(ids))
 
 
-def unpack(answered: DedupEntry) -> StoredVerdict:
-    """Read an answer. O(its ids)."""
-    ids, seq = answered.ids, answered.seq
-    if answered.detail == PLAIN:
+def unpack(entry: DedupEntry) -> StoredVerdict:
+    """Decode an entry. O(its ids)."""
+    ids, seq = entry.ids, entry.seq
+    if entry.detail == PLAIN:
         seqs = {req_id: seq + offset for offset, req_id in enumerate(ids)}
         return StoredVerdict(seq + len(ids) - 1, ids, seqs, (), {}, is_scheduled=False)
-    detail: dict[str, Json] = from_canonical(answered.detail)
+    detail: dict[str, Json] = from_canonical(entry.detail)
     if "offsets" in detail:
         seqs = {i: seq + offset for i, offset in zip(ids, detail["offsets"], strict=True)}
         return StoredVerdict(seq + detail["count"] - 1, ids, seqs, (), {}, is_scheduled=False)
@@ -188,13 +189,13 @@ def unpack(answered: DedupEntry) -> StoredVerdict:
     return StoredVerdict(seq, ids, {}, (), {}, is_scheduled=True)
 
 
-def dump_answer(one: DedupEntry) -> list[Json]:
-    """Return an answer as plain values, the same whichever form it has."""
-    return [one.fingerprint, one.now_ns, one.seq, one.detail, one.highest, *one.ids]
+def dump_entry(entry: DedupEntry) -> list[Json]:
+    """Return an entry as plain values; the same for a `RangeEntry` and its `ListEntry`."""
+    return [entry.fingerprint, entry.now_ns, entry.seq, entry.detail, entry.highest, *entry.ids]
 
 
-def load_answer(dumped: Sequence[Json]) -> DedupEntry:
-    """Rebuild an answer from `dump_answer`."""
+def load_entry(dumped: Sequence[Json]) -> DedupEntry:
+    """Rebuild an entry from `dump_answer`."""
     fingerprint, now_ns, seq, detail, highest, *ids = dumped
     span = only_sequence(ids) if detail == PLAIN and highest != MIXED and ids else None
     if span is not None and span.is_run:
@@ -211,54 +212,52 @@ class Window:
         forgotten: For ids of the sequence form `name:<n>`: name -> highest n that was evicted.
     """
 
-    __slots__ = ("_ids", "_runs", "answers", "count", "forgotten")
+    __slots__ = ("_ids", "_ranges", "answers", "count", "forgotten")
 
     def __init__(self) -> None:
         self._ids: dict[str, ListEntry] = {}
-        # By name. Each run is above those before it, so that they also leave in this order; one
-        # that is not is kept as a block.
-        self._runs: dict[str, MutableSequence[RangeEntry]] = {}
+        # By sequence. Each range is above those before it, so that they can be bisected and leave
+        # in this order; a range that is not is stored as a `ListEntry`.
+        self._ranges: dict[str, MutableSequence[RangeEntry]] = {}
         self.answers: deque[DedupEntry] = deque()
         self.count = 0
         self.forgotten: dict[str, int] = {}
 
-    def remember(
-        self, answered: DedupEntry, ids_max: int, age_ns_max: int, sequences_max: int
-    ) -> int:
+    def remember(self, entry: DedupEntry, ids_max: int, age_ns_max: int, sequences_max: int) -> int:
         """Add an entry and evict those beyond the bounds; return by how much `count` grew.
 
         The latest `ids_max` ids stay; as answers leave whole, some older ones may.
         """
         before = self.count
-        self._add(answered)
-        oldest_ns, oldest = answered.now_ns - age_ns_max, self.answers[0]
+        self._add(entry)
+        oldest_ns, oldest = entry.now_ns - age_ns_max, self.answers[0]
         while self.count - oldest.count >= ids_max or oldest.now_ns < oldest_ns:
             self.forget_oldest(sequences_max)
             oldest = self.answers[0]
         return self.count - before
 
     def forget_oldest(self, sequences_max: int) -> None:
-        """Evict the oldest answer; keep the high-water marks of its sequences."""
-        answered = self.answers.popleft()
-        self.count -= answered.count
+        """Evict the oldest entry; keep the highest number of each of its sequences."""
+        entry = self.answers.popleft()
+        self.count -= entry.count
         forgotten = self.forgotten
-        for name, highest in self._remove(answered):
+        for name, highest in self._remove(entry):
             if highest > forgotten.get(name, -1):
                 forgotten[name] = highest
         while len(forgotten) > sequences_max:
             del forgotten[next(iter(forgotten))]
 
     def find(self, req_id: str) -> DedupEntry | None:
-        """Return the latest answer to a request, if it is remembered."""
-        block = self._ids.get(req_id)
-        if block is not None or not self._runs:
-            return block
+        """Return the latest entry of a req_id; None if it is not remembered."""
+        entry = self._ids.get(req_id)
+        if entry is not None or not self._ranges:
+            return entry
         sequence = sequence_form(req_id)
-        if sequence is None or sequence[0] not in self._runs:
+        if sequence is None or sequence[0] not in self._ranges:
             return None
-        runs, number = self._runs[sequence[0]], sequence[1]
-        place = bisect_right(runs, number, key=_LOWEST)
-        return runs[place - 1] if place and number <= runs[place - 1].highest else None
+        ranges, number = self._ranges[sequence[0]], sequence[1]
+        position = bisect_right(ranges, number, key=_LOWEST)
+        return ranges[position - 1] if position and number <= ranges[position - 1].highest else None
 
     def is_new(self, req_ids: Sequence[str], span: Span | None = None) -> bool:
         """Return whether no id is known and none can have been forgotten. One call per batch.
@@ -267,16 +266,16 @@ class Window:
             req_ids: Ids of one batch.
             span: Of them, if it is known that all are of one sequence.
         """
-        ids, runs, forgotten = self._ids, self._runs, self.forgotten
+        ids, ranges, forgotten = self._ids, self._ranges, self.forgotten
         if ids and (req_ids[0] in ids or (len(req_ids) > 1 and not ids.keys().isdisjoint(req_ids))):
             return False
-        if not runs and not forgotten:
+        if not ranges and not forgotten:
             return True
         may_be_known = False
         for name, lowest, _, _ in sequences_of(req_ids) if span is None else (span,):
             if lowest <= forgotten.get(name, -1):
                 return False
-            own = runs.get(name)
+            own = ranges.get(name)
             if own is not None and lowest <= own[-1].highest:
                 may_be_known = True
         return not (may_be_known and any(map(self.find, req_ids)))
@@ -290,8 +289,8 @@ class Window:
         return sequence_form(req_id) is not None
 
     def dump(self) -> list[Json]:
-        """Return the window as plain values; the order of `forgotten` says which goes first."""
-        return [[*map(dump_answer, self.answers)], list(self.forgotten.items())]
+        """Return the window as plain values; the first of `forgotten` is the next to be evicted."""
+        return [[*map(dump_entry, self.answers)], list(self.forgotten.items())]
 
     @classmethod
     def load(cls, dumped: list[Json]) -> "Window":
@@ -299,47 +298,47 @@ class Window:
         window = cls()
         answers, forgotten = dumped
         for values in answers:
-            window._add(load_answer(values))
+            window._add(load_entry(values))
         window.forgotten = dict(forgotten)
         return window
 
-    def _add(self, answered: DedupEntry) -> None:
-        if isinstance(answered, RangeEntry) and not self._add_run(answered):
-            answered = answered.with_ids()
-        if isinstance(answered, ListEntry):
-            self._ids.update(dict.fromkeys(answered.ids, answered))
-        self.answers.append(answered)
-        self.count += answered.count
+    def _add(self, entry: DedupEntry) -> None:
+        if isinstance(entry, RangeEntry) and not self._add_range(entry):
+            entry = entry.with_ids()
+        if isinstance(entry, ListEntry):
+            self._ids.update(dict.fromkeys(entry.ids, entry))
+        self.answers.append(entry)
+        self.count += entry.count
 
-    def _add_run(self, run: RangeEntry) -> bool:
-        """Put a run behind those of its name; False if it is not above them."""
-        runs = self._runs.get(run.name)
-        if runs is None:
-            self._runs[run.name] = [run]
-        elif run.lowest > runs[-1].highest:
-            run.name = runs[-1].name  # one string for all
-            runs.append(run)
-            if len(runs) == _MANY:
-                self._runs[run.name] = deque(runs)
+    def _add_range(self, entry: RangeEntry) -> bool:
+        """Append a range to those of its sequence; return False if it is not above them."""
+        ranges = self._ranges.get(entry.name)
+        if ranges is None:
+            self._ranges[entry.name] = [entry]
+        elif entry.lowest > ranges[-1].highest:
+            entry.name = ranges[-1].name  # one string for all
+            ranges.append(entry)
+            if len(ranges) == _DEQUE_LENGTH_MIN:
+                self._ranges[entry.name] = deque(ranges)
         else:
             return False
-        if self._ids:  # of an earlier answer, such as a refusal, this is the later one
-            for req_id in run.ids:
+        if self._ids:  # an earlier entry of these ids, such as a refusal, is superseded
+            for req_id in entry.ids:
                 self._ids.pop(req_id, None)
         return True
 
-    def _remove(self, answered: DedupEntry) -> Iterable[tuple[str, int]]:
-        """Forget the oldest answer; gives its sequences, and the highest number of each."""
-        if isinstance(answered, RangeEntry):
-            runs = self._runs[answered.name]
-            del runs[0]
-            if not runs:
-                del self._runs[answered.name]
-            return ((answered.name, answered.highest),)
-        ids, old_ids = self._ids, answered.ids
+    def _remove(self, entry: DedupEntry) -> Iterable[tuple[str, int]]:
+        """Remove an entry from the index; return its sequences with their highest numbers."""
+        if isinstance(entry, RangeEntry):
+            ranges = self._ranges[entry.name]
+            del ranges[0]
+            if not ranges:
+                del self._ranges[entry.name]
+            return ((entry.name, entry.highest),)
+        ids, old_ids = self._ids, entry.ids
         for req_id in old_ids:
-            if ids.get(req_id) is answered:  # else a later answer owns it
+            if ids.get(req_id) is entry:  # else a later entry of the same id remains
                 del ids[req_id]
-        if answered.highest != MIXED:
-            return ((old_ids[0].rpartition(":")[0], answered.highest),)
+        if entry.highest != MIXED:
+            return ((old_ids[0].rpartition(":")[0], entry.highest),)
         return [(name, highest) for name, _, highest, _ in sequences_of(old_ids)]

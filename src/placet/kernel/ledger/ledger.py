@@ -188,13 +188,13 @@ class Ledger:
 
     # dedup
 
-    def remember(self, agent: Agent, answered: DedupEntry) -> None:
-        """Keep the answer to a batch in an agent's window, within all bounds."""
+    def remember(self, agent: Agent, entry: DedupEntry) -> None:
+        """Add an entry to an agent's dedup window, within all bounds."""
         window, limits = agent.window, self.policy.limits
         if window is None:
             window = agent.window = Window()
         self.remembered += window.remember(
-            answered, limits.window_ids_max, limits.window_age_ns_max, limits.window_sequences_max
+            entry, limits.window_ids_max, limits.window_age_ns_max, limits.window_sequences_max
         )
         recency = self.recency
         try:

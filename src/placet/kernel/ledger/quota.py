@@ -44,6 +44,7 @@ def charges_on(batch: CheckedBatch, ledger: Ledger, now_ns: int) -> Charges:
                 charges.append(_charge(agent, _OWN + kind, kind, quota, count, now_ns))
     if is_shared:
         charges += _shared_charges(batch, ledger, now_ns)
+    # The world's bucket counts the whole batch once, whatever its agents and kinds.
     if settings.world_quota is not None:
         quota, count = settings.world_quota, len(batch)
         tat_ns = max(ledger.world_tat, now_ns) + count * quota.interval_ns

@@ -19,7 +19,7 @@ def batches_of(ledger: Ledger, agent_id: str) -> list[CheckedBatch]:
     entries = [
         (record.due_ns, number)
         for number, record in ledger.scheduled.items()
-        if name in record.encoded  # a quick look; the batch itself is asked below
+        if name in record.encoded  # a cheap filter; the rebuilt batch decides below
     ]
     return [batch for batch in _batches(ledger, entries) if agent_id in batch.agents]
 

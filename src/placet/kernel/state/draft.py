@@ -82,6 +82,12 @@ class Draft:
         self.notices: dict[int, tuple[Notice, ...]] | None = None
         self.answers: dict[int, Json] | None = None
 
+    def __repr__(self) -> str:
+        return (
+            f"<Draft of {self.agent_id!r} at seq {self.seq}, {self.sim_time:g} s: "
+            f"{len(self._undo)} writes, {len(self.effects)} effects>"
+        )
+
     # reading
 
     @property
@@ -156,7 +162,7 @@ class Draft:
         old = fields.get(field, ABSENT)
         by = row.by
         if old is ABSENT:
-            field = str.__str__(field)  # an Enum's too is a plain one when it is read back
+            field = str.__str__(field)  # an Enum member would be read back as a plain string
         self._undo.append((collection, entity, field, old, row, row.seq, by, row.foreign_seq))
         fields[field] = value
         if old is ABSENT:
@@ -188,7 +194,7 @@ class Draft:
         grave = rows.tombstones.pop(entity, None)
         self._touch(collection, entity, grave)
         row = Entity(frozen, self.seq, self.agent_id)
-        # Where graves were forgotten, another may have deleted it as late as `tracked_from`.
+        # If tombstones were trimmed, another agent may have deleted it as late as `tracked_from`.
         row.foreign_seq = (
             self.state.tracked_from if grave is None else grave.changed_for(self.agent_id)
         )
@@ -239,7 +245,7 @@ class Draft:
         """
         if kind not in self._executors:
             raise ToolUnregistered(kind)
-        plain = str.__str__(kind)  # as it is when it is read back, an Enum's too
+        plain = str.__str__(kind)  # an Enum member would be read back as a plain string
         self.effects.append((self.seq, plain, freeze(dict(payload)), self.agent_id))
 
     def normalize(self, payload: Mapping[str, Json]) -> None:
@@ -251,7 +257,7 @@ class Draft:
         """
         if self.normalized is None:
             self.normalized = {}
-        self.normalized[self._position] = freeze(dict(payload), list)  # read by nobody here
+        self.normalized[self._position] = freeze(dict(payload), list)  # for verdict and log alone
 
     def answer(self, value: Json) -> None:
         """Set the `output` of the intent's result, which the submitter receives and the log keeps.

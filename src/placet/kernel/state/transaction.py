@@ -72,7 +72,9 @@ class Transaction(Draft):
         )
 
     def undo(self, mark: Mark = START) -> None:
-        """Take back everything since a mark, newest first."""
+        """Undo all changes since a mark, newest first."""
+        # Newest first: a field written twice gets its first value back last, and an entity deleted
+        # and created again is there before its fields are restored.
         undo_to, collections_to, claims_to, effects_to = mark
         self._summed = None
         while len(self._undo) > undo_to:
@@ -199,7 +201,7 @@ class Transaction(Draft):
             del self.state.collections[collection].entities[entity]
         else:
             self.state.collections[collection].entities[entity] = row
-        # Also where it is dirty already: a rule may have asked for the digest in between.
+        # Even if it was dirty before: a rule may have computed the digest in between.
         self.state.mark_dirty(collection, entity, row)
 
     def _untouch(self, collection: str, entity: str, before: Stamp, grave: Stamp | None) -> None:

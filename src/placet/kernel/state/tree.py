@@ -83,9 +83,13 @@ class State:
         self.collections: dict[str, Collection] = {}
         self.tombstones_max = tombstones_max
         self.tracked_from = 0
-        """Below this seq a deletion may have been forgotten: an older context cannot be judged."""
         self.dirty: list[tuple[str, str]] = []
         self._sum = 0
+
+    def __repr__(self) -> str:
+        counts = {name: len(rows.entities) for name, rows in sorted(self.collections.items())}
+        entities = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
+        return f"<State: {entities or 'empty'}>"
 
     # reading
 
@@ -126,7 +130,7 @@ class State:
             return rows
         return rows.entities.get(entity) or rows.tombstones.get(entity)
 
-    # for drafts and folds
+    # writing, for drafts and replay
 
     def collection(self, name: str) -> Collection:
         """Find a collection, or make it."""
@@ -191,7 +195,7 @@ class State:
                 ],
             ]
             for name, rows in sorted(self.collections.items())
-            if rows.entities or rows.tombstones or rows.seq  # else an undone batch made it
+            if rows.entities or rows.tombstones or rows.seq  # else only an undone batch created it
         ]
 
     @classmethod
@@ -229,7 +233,7 @@ class WorldState(Mapping[str, Mapping[str, Mapping[str, Json]]]):
 
     def __getitem__(self, collection: str) -> Mapping[str, Mapping[str, Json]]:
         entities = self._state.collections[collection].entities
-        if not entities:  # whether an empty collection stands there tells of undone batches
+        if not entities:  # an empty collection may be there because of an undone batch
             raise KeyError(collection)
         return _CollectionView(entities)
 
