@@ -169,7 +169,7 @@ async def test_only_a_stepped_world_has_barriers():
         (ann,) = await registered(world, "ann")
         with pytest.raises(ValueError, match="only a stepped world has barriers"):
             await world.barrier()
-        with pytest.raises(ValueError, match="only in a stepped world"):
+        with pytest.raises(ValueError, match="only a stepped world"):
             ann.skip_step()
     async with world_of() as world:
         with pytest.raises(ValueError, match="deadline_s must be a finite number"):

@@ -1,5 +1,6 @@
 """The names that users type, as the specification lists them (names.md), and their shapes."""
 
+import importlib
 import inspect
 from dataclasses import fields
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 import placet
 import placet.errors
 from placet import AgentHandle, Intent, Orchestrator, OrchestratorConfig
+from placet.agents import Session
 from placet.domains.world import World
 from placet.kernel import Kernel
 
@@ -40,14 +42,20 @@ ORCHESTRATOR: Shapes = {
     "digest": (True, ""),
     "wait_effects": (True, ""),
     "events": (False, "since=0"),
+    "query": (True, "fn"),
+    "explain": (True, "agent_id req_id"),
     "statistics": (False, ""),
 }
 
 HANDLE: Shapes = {
     "intent": (False, "kind **payload"),
     "submit": (True, "batch"),
+    "submit_nowait": (False, "batch"),
     "submit_intents": (True, "intents"),
+    "observe": (False, ""),
+    "fresh_context": (False, ""),
     "refresh_view": (True, ""),
+    "deregister": (True, ""),
 }
 
 KERNEL: Shapes = {
@@ -73,12 +81,42 @@ WORLD: Shapes = {
     ),
 }
 
+SESSION: Shapes = {
+    "open": (False, "* domain=None mode=None adapter=None"),
+    "send": (True, "message"),
+    "hand_off": (True, "intent"),
+    "approvals": (True, ""),
+    "resolve": (True, "approval_id decision by"),
+    "state": (True, ""),
+}
+
+# Names that other packages export: package -> names.
+EXPORTED = {
+    "placet.kernel": "Domain Draft EffectHandler Kernel Kind VisibilityPolicy refuse random_u64 "
+    "random_unit randint_below",
+    "placet.domains.design": "ActionExecutor Design EventDispatcher PhaseMachine StateManager",
+    "placet.domains.files": "Files",
+    "placet.domains.memory": "Memory",
+    "placet.domains.program": "Program",
+    "placet.domains.world": "World",
+    "placet.agents": "AgentAdapter ChatIntent ExecutionPlan FunctionAdapter HumanAdapter Llm "
+    "ReplayAdapter ScriptedAdapter Session",
+    "placet.agents.contract": "parse",
+    "placet.agents.tools": "definitions parse_intent to_intent",
+    "placet.agents.context": "build",
+    "placet.agents.compat": "codi plan_v1",
+    "placet.server": "create_app",
+    "placet.testing": "domain_property_tests",
+}
+ORCHESTRATOR_NAMES_MAX = 48
+
 SHAPES = [
     (owner, name, *shape)
     for owner, shapes in (
         (Orchestrator, ORCHESTRATOR),
         (AgentHandle, HANDLE),
         (Kernel, KERNEL),
+        (Session, SESSION),
         (World, WORLD),
     )
     for name, shape in shapes.items()
@@ -100,6 +138,26 @@ def test_the_package_exports_the_name(name):
     if name.endswith("Error"):
         assert getattr(placet.errors, name) is getattr(placet, name)
         assert issubclass(getattr(placet, name), placet.PlacetError)
+
+
+@pytest.mark.parametrize(
+    ("package", "name"),
+    [(package, name) for package, names in EXPORTED.items() for name in names.split()],
+)
+def test_the_package_has_the_name(package, name):
+    module = importlib.import_module(package)
+    if not hasattr(module, name):
+        importlib.import_module(f"{package}.{name}")
+
+
+@pytest.mark.parametrize("owner", [Orchestrator, AgentHandle, Kernel])
+def test_a_public_class_shows_all_its_names_in_one_place(owner):
+    assert owner.__bases__ == (object,)
+
+
+def test_the_orchestrator_has_few_names():
+    names = [name for name in vars(Orchestrator) if not name.startswith("_")]
+    assert len(names) + 1 <= ORCHESTRATOR_NAMES_MAX  # and `config`, an attribute
 
 
 def test_a_structure_error_is_a_value_error_too():

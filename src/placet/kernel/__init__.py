@@ -2,12 +2,21 @@
 
     order > gate (seven stages) > apply > digest
 
-Rules of the room: time, seed, order and configuration arrive as data. Nothing here knows a
-domain's name; domains enter by the port in `kernel/domain.py`.
+Rules of the package: time, seed, order and configuration are arguments. Nothing here knows a
+domain's name; domains implement the port in `kernel/domain.py`.
 """
 
-from placet.kernel.domain import Domain, Kind, RuleRefusal, conflict, refuse
+from placet.kernel.domain import (
+    Domain,
+    EffectHandler,
+    Kind,
+    RuleRefusal,
+    VisibilityPolicy,
+    conflict,
+    refuse,
+)
 from placet.kernel.kernel import Kernel
+from placet.kernel.prng import randint_below, random_u64, random_unit
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import WorldState
 from placet.schemas.config import KernelConfig
@@ -15,11 +24,16 @@ from placet.schemas.config import KernelConfig
 __all__ = [
     "Domain",
     "Draft",
+    "EffectHandler",
     "Kernel",
     "KernelConfig",
     "Kind",
     "RuleRefusal",
+    "VisibilityPolicy",
     "WorldState",
     "conflict",
+    "randint_below",
+    "random_u64",
+    "random_unit",
     "refuse",
 ]
