@@ -111,7 +111,7 @@ class Actor(Generic[M, R]):
     async def _deliver(self, letter: _Letter[M, R]) -> None:
         reply = letter.reply
         if reply is not None and reply.done():
-            return  # whoever asked went away before it began
+            return  # the sender was canceled before the handler ran
         try:
             result = await self._handle(letter.message)
         except Exception as error:

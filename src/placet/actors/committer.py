@@ -75,7 +75,7 @@ def resolve(reply: asyncio.Future[Any], result: object) -> None:
 
 
 class Commit:
-    """What one cycle of the orchestrator produced; released together once its records are durable.
+    """The results of one cycle of the orchestrator, released together once its records are durable.
 
     Attributes:
         group: Records to write; None where there are none.
@@ -114,12 +114,12 @@ class Commit:
 
 
 class Committer:
-    """Writes groups in order and releases what waited for them.
+    """Writes groups in order, then releases the answers that waited for them.
 
     Attributes:
-        durable_seq: Everything up to here is durable.
-        durable_records: Likewise, in records.
-        failure: Why the world stopped; None while it runs.
+        durable_seq: The highest durable seq.
+        durable_records: The number of durable records.
+        failure: The reason why the world stopped; None while it runs.
     """
 
     def __init__(
@@ -155,6 +155,8 @@ class Committer:
         if self.failure is not None:
             _fail(commit, self.failure)
             return
+        # A write in this thread must not overtake one in the other thread, and an answer must not
+        # overtake a group: either goes directly only if nothing is queued or being written.
         idle = not self._waiting and not self._is_writing
         if idle and (commit.group is None or not self._log.is_blocking):
             self._write_now(commit)
@@ -198,6 +200,7 @@ class Committer:
         """Wait until everything offered so far is durable, or the world has failed."""
         while (self._waiting or self._is_writing) and self.failure is None:
             done = asyncio.get_running_loop().create_future()
+            # A commit without records is released after every group offered before it.
             self.offer(Commit(None, [(done, None)]))
             try:
                 await done
@@ -218,8 +221,8 @@ class Committer:
         if self._waiting:
             self.fail(
                 StoreError(
-                    f"the world was closed before {self._log.url} had taken in what waited; open "
-                    "it again and ask `verdict_of`",
+                    f"the world was closed before {self._log.url} had written the queued groups; "
+                    "open it again and ask `verdict_of`",
                     store=self._log.url,
                 )
             )
@@ -257,6 +260,8 @@ class Committer:
             self._release(commit)
 
     def _release(self, commit: Commit) -> None:
+        # The durable position moves before any answer is set: whoever reads on an answer must find
+        # its group below `durable_seq`. Subscribers come last, so a verdict never waits for them.
         group = commit.group
         if group is not None:
             self.durable_seq = group.seq
@@ -293,7 +298,7 @@ def _store_error(error: BaseException, store: str) -> StoreError:
     if isinstance(error, StoreError):
         return error
     return StoreError(
-        f"writing to {store} was cut short by {error!r}, and nobody knows what was kept; "
+        f"writing to {store} was interrupted by {error!r}, so it is unknown which groups are durable; "
         "open the log again and ask `verdict_of`",
         store=store,
     )

@@ -12,8 +12,8 @@ M = TypeVar("M")
 C = TypeVar("C")
 
 
-class MailboxFull(Exception):  # noqa: N818  # a state, and the sender's cue to say so
-    """The mailbox holds as much as it may."""
+class MailboxFull(Exception):  # noqa: N818  # a state, on which the sender answers with a refusal
+    """The mailbox is full."""
 
     def __init__(self, signal: str, value: int, limit: int) -> None:
         super().__init__(f"{signal} is {value}, the limit is {limit}")
@@ -64,20 +64,20 @@ class Mailbox(Generic[M, C]):
         self._count_max = count_max
         self._bytes_max = bytes_max
         self._bytes = 0
-        self._aside = 0  # messages that a queue keeps elsewhere than in the lane
+        self._aside = 0  # messages that a subclass keeps outside the lane
         self._parked: asyncio.Future[None] | None = None
         self._received = 0
         self._most = 0
         self.is_paused = False
 
     def post_nowait(self, message: M, size: int = 0) -> int:
-        """Put a message at the end of the queue. An empty mailbox takes one of any size.
+        """Add a message at the end of the queue. An empty mailbox accepts one of any size.
 
         Returns:
-            How many wait before it.
+            Number of messages before it.
 
         Raises:
-            MailboxFull: It would hold more than it may.
+            MailboxFull: The mailbox would exceed its bounds.
         """
         lane = self._lane
         waiting = len(lane) + self._aside
@@ -95,7 +95,7 @@ class Mailbox(Generic[M, C]):
         return waiting
 
     def post_control(self, message: C) -> None:
-        """Put a control message before all others; it always fits."""
+        """Add a control message, which precedes every other message; never full."""
         self._control.append(message)
         self.wake()
 
@@ -112,7 +112,7 @@ class Mailbox(Generic[M, C]):
         self.is_paused = True
 
     async def wait(self) -> None:
-        """Wait until there is something to take, or `wake` is called. There is no polling."""
+        """Wait for a message or for `wake`; without polling."""
         if not self.is_idle:
             return
         self._parked = asyncio.get_running_loop().create_future()
@@ -122,7 +122,7 @@ class Mailbox(Generic[M, C]):
             self._parked = None
 
     def take_control(self) -> C | None:
-        """Take the oldest control message, if there is one."""
+        """Take the oldest control message; None if there is none."""
         return self._control.popleft() if self._control else None
 
     def take(self, count_max: int) -> list[M]:
@@ -144,24 +144,24 @@ class Mailbox(Generic[M, C]):
 
     @property
     def oldest(self) -> M | None:
-        """The message that has waited longest."""
+        """The oldest message; None in an empty mailbox."""
         return self._lane[0] if self._lane else None
 
     @property
     def is_idle(self) -> bool:
-        """There is nothing to take: no control message, and no message unless they are paused."""
+        """There is nothing to take: no control message, and no message or a pause."""
         return not self._control and (self.is_paused or not (self._lane or self._aside))
 
     @property
     def received(self) -> int:
-        """How many messages were taken so far."""
+        """Number of messages taken so far."""
         return self._received
 
     def _post_aside(self, size: int) -> int:
-        """Count a message for which there is room, and which is kept elsewhere than in the lane.
+        """Count a message that a subclass keeps outside the lane; the caller has checked the bounds.
 
         Returns:
-            How many wait, with it.
+            Number of messages, with it.
         """
         self._aside += 1
         self._bytes += size

@@ -1,4 +1,4 @@
-"""The single writer of a world: takes queued batches, decides them, and offers them for commit.
+"""The single writer of a world: decides queued batches and offers the results for commit.
 
 Waiting batches are drained together (smart batching) and decided in chunks, so that a cycle of the
 event loop stays short. It never awaits between reading and writing state. Its messages are

@@ -19,7 +19,7 @@ class EventLog(Protocol):
     Attributes:
         durability: The level that an acknowledgement has: `memory off normal local full`.
         is_blocking: True if `append` may wait for a disk or a network.
-        url: Where the log is, for people.
+        url: Location of the log, for messages.
     """
 
     durability: str
@@ -27,14 +27,14 @@ class EventLog(Protocol):
     url: str
 
     def open(self) -> int:
-        """Take the fence and give the new epoch; every earlier writer is shut out.
+        """Acquire the fence and return the new epoch; every earlier writer is excluded.
 
         Raises:
             StoreError: The store cannot be opened, is damaged, or is not a placet log.
         """
 
     def append(self, group: LogGroup, epoch: int) -> None:
-        """Make a group durable, all of it or nothing; when this returns, it is.
+        """Write a group atomically; it is durable when this returns.
 
         Raises:
             StoreError: The store could not write, the group does not follow the last one
@@ -44,7 +44,7 @@ class EventLog(Protocol):
     def read(self, from_record: int = 0) -> Iterator[tuple[int, bytes]]:
         """Return `(ordinal, record)` pairs from an ordinal on, in order.
 
-        Of a compacted log, the rest.
+        Of a compacted log, those that remain.
 
         Raises:
             StoreError: The store cannot be read or is damaged.
@@ -60,7 +60,7 @@ class EventLog(Protocol):
         """
 
     def start(self) -> LogStart:
-        """Return where the log begins.
+        """Return the start of the log: later than record 0 after a compaction.
 
         Raises:
             StoreError: The store cannot be read or is damaged.
@@ -73,9 +73,9 @@ class EventLog(Protocol):
         snapshot.
 
         Args:
-            before_record: Where to stop.
-            epoch: As for `append`.
-            groups_max: How many groups to remove at most, so that an append waits no longer.
+            before_record: Ordinal; groups that reach it are kept.
+            epoch: The epoch that `open` returned.
+            groups_max: Maximum number of groups to remove, which bounds the delay of an append.
 
         Returns:
             Whether there is more to remove.
@@ -85,51 +85,51 @@ class EventLog(Protocol):
         """
 
     def count(self) -> int:
-        """Count the records that were ever appended: the ordinal of the next one."""
+        """Return the number of records ever appended, which is the ordinal of the next one."""
 
     def size_bytes(self) -> int:
-        """Return the bytes of all records ever appended, as far as the store knows."""
+        """Return the bytes of all records ever appended; an estimate in some stores."""
 
     def close(self) -> None:
         """Release the store; harmless if called twice."""
 
 
 class AgentIdentity(Protocol):
-    """The agent for whom a batch speaks: this one, and not the next of its name."""
+    """The identity of an agent: an agent registered later under the same name differs."""
 
     @property
     def agent_id(self) -> str:
-        """Its name."""
+        """The agent's id."""
 
     @property
     def generation(self) -> int:
-        """How often the name was registered by then."""
+        """Number of registrations of the id up to this one."""
 
 
 class Clock(Protocol):
-    """Where simulated time comes from. Nanoseconds since the world's beginning, never back."""
+    """The source of simulated time: nanoseconds since the world began, never decreasing."""
 
     def now_ns(self) -> int:
         """Return the present simulated time."""
 
     def monotonic_ns(self) -> int:
-        """Return a monotonic time for measuring waits; its zero means nothing."""
+        """Return a monotonic time for measuring waits, nanoseconds; its zero is arbitrary."""
 
 
 @runtime_checkable
 class HostClock(Clock, Protocol):
-    """A clock that stands still until the host program moves it: a stepped world."""
+    """A clock that only the host program advances; makes a stepped world."""
 
     def advance(self, dt_ns: int) -> int:
-        """Move simulated time forward and give the new one."""
+        """Advance simulated time by nanoseconds, and return the new time."""
 
 
 @runtime_checkable
 class DilatingClock(Clock, Protocol):
-    """A clock whose simulated time runs slower than the machine's while much waits."""
+    """A clock whose simulated time runs slower than real time under load."""
 
     def follow(self, wait_ns: int) -> bool:
-        """Take in how long a batch that comes now would wait; True while time runs slower."""
+        """Adjust to the predicted wait of one more batch, nanoseconds; True while time is slowed."""
 
 
 AsyncEffectHandler: TypeAlias = Callable[[Effect], Awaitable[Json]]

@@ -1,8 +1,8 @@
 """Delivers durable events to subscribers, each at its own pace.
 
-A subscriber holds a place in the log and nothing else. Recent records are kept in a bounded ring;
-who has fallen behind it reads the log, so a slow subscriber costs the others nothing and misses
-nothing.
+A subscriber has a position in the log and nothing else. Recent records are kept in a bounded ring;
+a subscriber that falls behind the ring reads the log. So a slow subscriber misses no event and does
+not delay the others.
 """
 
 from collections import deque
@@ -26,7 +26,7 @@ _CHUNK_RECORDS = 256
 
 
 def event_of(ordinal: int, data: bytes) -> Event:
-    """Put one record into words."""
+    """Return the event of one record."""
     record = decode_record(data)
     sim_time = record.now_ns / SECOND_NS
     return Event(record.seq, ordinal, record_type(record), sim_time, record_as_dict(record))
@@ -36,8 +36,8 @@ class Publisher:
     """Serves the events of the log to subscribers.
 
     Args:
-        log: Where older records are read.
-        recent_max: How many records the ring holds.
+        log: Read for records older than the ring.
+        recent_max: Number of records in the ring.
     """
 
     def __init__(self, log: EventLog, recent_max: int) -> None:
@@ -55,7 +55,7 @@ class Publisher:
         self._durable_seq, self._durable = seq, records
 
     def publish(self, group: LogGroup) -> None:
-        """Take in a durable group."""
+        """Deliver a durable group to the subscribers."""
         self._durable = group.first_record + len(group.records)
         self._durable_seq = group.seq
         if not self._places:
@@ -66,18 +66,18 @@ class Publisher:
         self._wake()
 
     def close(self) -> None:
-        """Let every subscriber read to the end and stop."""
+        """End every subscription once it has read all events."""
         self._is_closed = True
         self._wake()
 
     @property
     def observers(self) -> int:
-        """How many subscribe."""
+        """Number of subscribers."""
         return len(self._places)
 
     @property
     def lag_seqs(self) -> int:
-        """How far the slowest subscriber is behind, in seqs."""
+        """Number of seqs by which the slowest subscriber is behind."""
         return max((self._durable_seq - seq for seq in self._places.values()), default=0)
 
     async def events(self, since: int = 0) -> AsyncIterator[Event]:
@@ -88,7 +88,7 @@ class Publisher:
         follow.
 
         Args:
-            since: Sequence number; events with a greater one are given.
+            since: Sequence number; events with a greater one are returned.
         """
         with self._subscribed(since) as me:
             async with aclosing(self._follow(since, None)) as pages:
@@ -100,12 +100,12 @@ class Publisher:
     async def pages(
         self, since: int = 0, from_record: int | None = None
     ) -> AsyncGenerator[list[Event]]:
-        """Return the same as `events`, as many at a time as are there and the log reads at once.
+        """Return the events after `since` in pages, each at most one read of the log.
 
         Args:
-            since: As for `events`.
-            from_record: Instead of it, the ordinal of the first record to give: this misses no
-                refusal where `since` cannot tell those before a reader's place from those after.
+            since: Sequence number; events with a greater one are returned.
+            from_record: Ordinal of the first record to return, instead of `since`. Refusals have
+                no seq of their own, so only an ordinal separates read ones from unread ones.
         """
         with self._subscribed(since) as me:
             async with aclosing(self._follow(since, from_record)) as pages:

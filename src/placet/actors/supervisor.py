@@ -34,7 +34,7 @@ class Supervisor:
     Args:
         limits: `restarts_max` within `restart_window_s` is the budget of each task.
         clock: Measures the window.
-        on_fault: Told of every failure.
+        on_fault: Called with every failure.
     """
 
     def __init__(self, limits: Limits, clock: Clock, on_fault: Callable[[Fault], None]) -> None:
@@ -48,7 +48,7 @@ class Supervisor:
         self.restarts = 0
 
     async def run(self, started: anyio.Event) -> None:
-        """Hold the tasks until `stop`; the owner awaits this."""
+        """Run the tasks until `stop`; the owner awaits this."""
         async with anyio.create_task_group() as group:
             self._group = group
             started.set()
@@ -63,13 +63,13 @@ class Supervisor:
         *,
         restarts: bool = True,
     ) -> None:
-        """Start a task. If it fails it is run again after a pause.
+        """Start a task; if it fails, run it again after a growing pause.
 
         Args:
-            name: For people, and for `cancel`.
-            run: The task; its owner has nothing to wait for once it returns.
-            give_up: Escalation: told of the failure that spends the budget.
-            restarts: False spends the budget with the first failure.
+            name: Name of the task, for `cancel` and for messages.
+            run: The task; once it returns, it is not run again.
+            give_up: Escalation: called with the failure that exceeds the budget.
+            restarts: False to escalate the first failure.
         """
         assert self._group is not None, "a supervisor starts tasks while it runs"
         self._group.start_soon(self._watch, name, run, give_up, restarts)
@@ -81,7 +81,7 @@ class Supervisor:
             scope.cancel()
 
     def forgive(self, name: str) -> None:
-        """Return a task its whole budget again; harmless if it has ended."""
+        """Reset the failures counted against a task's budget; harmless if it has ended."""
         self._failures.get(name, []).clear()
 
     def stop(self) -> None:

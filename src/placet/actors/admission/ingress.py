@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Ingress:
-    """Admits batches into the queues of the orchestrator, and answers the batches that it rejects.
+    """Checks and queues batches for the orchestrator, and refuses the others.
 
     Args:
         kernel: Checks batches, and knows their agents.
@@ -157,7 +157,7 @@ class Ingress:
         verdict = Verdict("", False, None, self._committer.durable_seq, kernel.sim_time, (refusal,))
         verdict.dry_run = is_dry_run
         if not is_dry_run:
-            self._group_metrics.count_turned_away(verdict)
+            self._group_metrics.count_rejected(verdict)
         return verdict
 
     def drain(self) -> None:
@@ -195,7 +195,7 @@ class Ingress:
             resolve(waiting.reply, stalled)
 
     def held_batches(self) -> list[CheckedBatch]:
-        """Return the batches held for the next step, without those that were canceled."""
+        """Return the batches held for the next step, except canceled batches."""
         return self._held.batches()
 
     def measure_lag(self) -> None:
@@ -249,7 +249,7 @@ class Ingress:
     def _rejected_at_ingress(
         self, queue: BatchQueue, load: Overload, now_ns: int, is_dry_run: bool = False
     ) -> "asyncio.Future[Verdict]":
-        """Refuse a batch for a load. Consecutive refusals share an answer, because it names no batch.
+        """Refuse a batch for a load. Consecutive refusals share one verdict: it names no batch.
 
         A dry run is not counted, so it gets an answer of its own.
         """
@@ -273,7 +273,7 @@ class Ingress:
             self._cached[load.signal, load.value] = cached
         else:
             cached.left -= 1
-            self._group_metrics.count_turned_away(cached.verdict)
+            self._group_metrics.count_rejected(cached.verdict)
         self._last_cached = cached
         if load.is_for_all and self._may_cache:
             queue.cached_refusal = cached

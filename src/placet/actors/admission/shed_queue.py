@@ -1,4 +1,4 @@
-"""The overflow policy `shed_lowest`: a higher priority displaces a lower one under load.
+"""Overflow policy `shed_lowest`: under load a batch displaces a queued batch of lower priority.
 
 The batch to shed has the lowest queued rank; among those it belongs to the agent with the most, and
 is the youngest of that agent. So a flood costs the flooding agent first, each agent's own order is kept, and the batch
@@ -110,7 +110,9 @@ class SheddingQueue(BatchQueue):
         return taken
 
     def _is_outranked(self, raw: object, submitter: str, rank: int | None = None) -> bool:
-        """Return whether an unchecked batch claims at most a given rank; False if in doubt.
+        """Return whether the ranks that an unchecked batch claims are at most `rank`.
+
+        False if in doubt.
 
         Under overload this is most of what a refusal costs. A batch counts by its highest intent,
         so all are looked at. A malformed batch may be refused for its load as well as for its form.

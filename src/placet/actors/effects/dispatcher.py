@@ -25,11 +25,11 @@ class Executors:
 
     Args:
         kernel: Read for the open effects.
-        actor: The only way to change anything.
+        actor: Executes the commands that record marks and settlements.
         supervisor: Owns the executors' tasks.
-        clock: Says when a settlement comes.
-        counters: Shared by all.
-        on_fault: Told of what handlers raise.
+        clock: The simulated time of settlements.
+        counters: Metrics, shared by all executors.
+        on_fault: Called with the exceptions of handlers.
 
     Attributes:
         by_kind: The executors by the kind of effect that they run.
@@ -60,12 +60,10 @@ class Executors:
     async def register(
         self, kind: str, handler: AsyncEffectHandler, retry_policy: RetryPolicy
     ) -> None:
-        """Start an executor, register it with the gate, and pass it the open effects.
-
-        All of it or none.
+        """Start an executor, register it with the gate, and pass it the open effects; all or none.
 
         Raises:
-            ValueError: The kind has an executor, or is no name.
+            ValueError: The kind has an executor, or is not a valid name.
             ClosedError, StoreError: The world is closed, or has failed.
         """
         if kind in self.by_kind:
@@ -82,7 +80,9 @@ class Executors:
             on_fault=self._on_fault,
             on_left=self.notify,
         )
-        self.by_kind[kind] = executor  # now, so that it misses none that becomes durable meanwhile
+        self.by_kind[kind] = (
+            executor  # first, so that it gets the effects that become durable meanwhile
+        )
         try:
             found = await self._actor.command(
                 lambda kernel: _registered(kernel, kind, retry_policy)
@@ -98,9 +98,9 @@ class Executors:
         self._supervisor.start(f"executor {kind}", executor.run, _ignore)
 
     async def unregister(self, kind: str) -> None:
-        """Let the gate refuse effects of a kind, and let running attempts finish.
+        """Remove the executor of a kind: the gate refuses its effects, and running attempts finish.
 
-        Those that wait stay in the log until the kind has an executor again.
+        Queued effects stay in the log until the kind has an executor again.
 
         Raises:
             ValueError: The kind has no executor.
@@ -116,7 +116,7 @@ class Executors:
             self.notify()
 
     def take(self, effects: Iterable[Effect]) -> None:
-        """Take effects that are durable. One that has no executor waits in the log for it."""
+        """Pass durable effects to their executors. Without one, an effect stays in the log."""
         for effect in effects:
             executor = self.by_kind.get(effect.kind)
             if executor is not None:
@@ -128,7 +128,7 @@ class Executors:
             for executor in self.by_kind.values():
                 group.start_soon(executor.finish)
 
-    # where effects stand
+    # the state of effects
 
     async def statuses(self) -> list[EffectStatus]:
         """List the effects that are not settled, oldest first."""
@@ -149,7 +149,7 @@ class Executors:
     async def settled(
         self, places: Iterable[tuple[int, int]] | None = None, *, run_only: bool = False
     ) -> None:
-        """Wait until effects are settled, durably, or in doubt for good.
+        """Wait until effects are durably settled, or in doubt until an operator settles them.
 
         Args:
             places: Seq and index of each effect; None for the effects that are open now.
@@ -188,7 +188,7 @@ class Executors:
         self.notify()
 
     def _moves(self, place: tuple[int, int]) -> bool:
-        """Return whether an open effect may come to an end without an operator."""
+        """Return whether an open effect may settle without an operator."""
         return self._kernel.ledger.mark_of(*place) != "in_doubt" or self._is_run(place)
 
     def _is_run(self, place: tuple[int, int]) -> bool:
@@ -203,14 +203,14 @@ class Executors:
         return "" if executor is None else executor.why(effect.key)
 
     def statistics(self) -> dict[str, Json]:
-        """Return counts by kind of what the executors did and of effects in doubt."""
+        """Return counts of attempts and outcomes by kind, and the number of effects in doubt."""
         marks = self._kernel.ledger.marks.values()
         counted: dict[str, Json] = {}
         for (kind, what), count in sorted(self._counters.effect_counts.items()):
             counted.setdefault(kind, dict.fromkeys(EFFECT_COUNTS, 0))[what] = count
         return {"unresolved": sum(mark.what == "in_doubt" for mark in marks), "by_kind": counted}
 
-    # to the gate
+    # commands
 
     async def _settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         now = self._clock.now_ns() / SECOND_NS

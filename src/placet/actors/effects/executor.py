@@ -1,8 +1,8 @@
 """Runs the effects of one kind after their batches are durable, and settles each exactly once.
 
-It pulls: an effect is begun when one of `concurrency` credits is free; till then it waits in the
-outbox, whose depth the gate judges. What fails is tried again after a pause, in which it holds no
-credit. Outcomes go back through the orchestrator's control lane, several at a time, and are
+An effect starts when one of `concurrency` credits is free. Until then it waits in the outbox, whose
+depth the gate limits. A failed effect is retried after a pause, during which it holds no credit.
+Outcomes are sent to the orchestrator as commands, several at a time, and are written to the log as
 records: a replay reads them there and never runs an effect again.
 
 An effect that runs at most once is marked in the log before it starts. A mark without a settlement,
@@ -45,32 +45,32 @@ Mark: TypeAlias = Callable[[EffectKey, EffectMark, str], Awaitable[bool]]
 ExecutorFault: TypeAlias = Callable[[str, BaseException], None]
 
 _SETTLED_TOGETHER_MAX: Final = 32
-"""Settlements of one control message: they are decided in one turn, which must stay short."""
+"""Settlements of one command: they are recorded in one cycle, which must stay short."""
 
 CUT_OFF: Final = "the world ended while it ran"
 
 
-_WORDS_CHARS_MAX: Final = 1_000
+_ERROR_CHARS_MAX: Final = 1_000
 
 InDoubtHook: TypeAlias = Callable[[Effect], Awaitable[Settlement | None]]
-"""Finds out what became of an effect: its settlement, or None if that cannot be told either."""
+"""Finds out the outcome of an effect: returns its settlement, or None if it stays unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """On what terms an executor works.
+    """How an executor runs its effects: attempts, limits, pauses, and delivery.
 
     Attributes:
         delivery: Whether a second attempt may repeat the effect outside.
-        concurrency: How many attempts run at a time: its credits.
-        attempts_max: After so many that failed, an effect is given up.
-        seconds_max: How long one attempt may take.
-        outbox_max: How many effects may be unsettled before the gate answers `executor_busy`.
+        concurrency: Number of attempts that may run at a time.
+        attempts_max: Number of failed attempts after which an effect is given up.
+        seconds_max: Time limit of one attempt, seconds.
+        outbox_max: Number of unsettled effects at which the gate answers `executor_busy`.
         backoff: The pauses between attempts.
         on_in_doubt: Hook that finds out the outcome of an effect that is in doubt.
 
     Raises:
-        ValueError: One of them is unsound.
+        ValueError: An attribute is out of range, or contradicts `delivery`.
     """
 
     delivery: Delivery
@@ -94,9 +94,14 @@ class RetryPolicy:
         if not (isfinite(seconds) and seconds > 0):
             raise ValueError(f"seconds_max must be finite and > 0, got {seconds!r}")
         if self.is_once and self.attempts_max > 1:
-            raise ValueError("what is done at most once has one attempt; leave out attempts_max")
+            raise ValueError(
+                "an effect delivered at_most_once has one attempt; leave out attempts_max"
+            )
         if self.on_in_doubt is not None and not self.is_once:
-            raise ValueError(f"what is {self.delivery} is tried again, never in doubt")
+            raise ValueError(
+                f"on_in_doubt needs delivery='at_most_once': an effect delivered {self.delivery} is "
+                "retried, never in doubt"
+            )
 
     @property
     def is_once(self) -> bool:
@@ -111,8 +116,8 @@ class AttemptResult(NamedTuple):
         succeeded: The handler returned.
         output: The handler's return value, or the reason of the failure as text.
         is_final: Another attempt would fail too.
-        is_unknown: Nobody can tell whether the work was done.
-        pause_s: How long to wait, where the handler was told; else None.
+        is_unknown: It is unknown whether the work was done.
+        pause_s: Pause before the next attempt, if the handler named one; else None.
     """
 
     succeeded: bool
@@ -126,16 +131,16 @@ class Executor:
     """The executor of one kind of effect.
 
     Args:
-        kind: Which effects it runs.
+        kind: The kind of effect that it runs.
         handler: Runs one effect and returns its output as plain JSON.
-        retry_policy: How.
-        settle: Takes outcomes in; returns once they are durable.
-        mark: Marks an effect; returns once that is durable. False forbids to run it.
-        clock: Measures.
+        retry_policy: Attempts, limits, pauses, and delivery.
+        settle: Records settlements; returns once they are durable.
+        mark: Records a mark of an effect; returns once it is durable. False: do not run the effect.
+        clock: Measures durations and pauses.
         counters: Counts attempts and effects by outcome.
-        seed: Of the chance in pauses.
+        seed: Seed of the random part of pauses.
         on_fault: Called with each exception of the handler.
-        on_left: Told when an effect is left to an operator.
+        on_left: Called when an effect is left to an operator.
     """
 
     def __init__(
@@ -170,18 +175,18 @@ class Executor:
         self._outcomes: list[Settlement] = []
         self._running = 0
         self._wake = anyio.Event()
-        self._news = anyio.Event()
+        self._outcome_added = anyio.Event()
         self._ended = anyio.Event()
         self._is_closed = False
         self._is_lost = False
 
-    # what its owner calls
+    # called by its owner
 
     def take(self, effect: Effect, mark: EffectMark | None = None) -> None:
-        """Take an effect to run; harmless if it was taken before. The outbox bounds the queue.
+        """Queue an effect to run; harmless if it is queued already. The outbox bounds the queue.
 
         Args:
-            effect: Which.
+            effect: The durable effect.
             mark: The effect's mark in the log: an effect that was started once is not started
                 again.
         """
@@ -193,7 +198,7 @@ class Executor:
             self._wake.set()
 
     def has(self, key: EffectKey) -> bool:
-        """Return whether it will come to an end with an effect by itself."""
+        """Return whether the executor will settle an effect without an operator."""
         return key in self._taken
 
     def why(self, key: EffectKey) -> str:
@@ -212,11 +217,11 @@ class Executor:
             await self._ended.wait()
 
     async def run(self) -> None:
-        """Run the effects that were taken, until `finish`."""
+        """Run queued effects until `finish`."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._report)
             while not self._is_closed:
-                self._bring_back()
+                self._requeue_due()
                 for _ in range(
                     min(len(self._waiting), self.retry_policy.concurrency - self._running)
                 ):
@@ -225,12 +230,12 @@ class Executor:
                 self._wake = anyio.Event()
                 with anyio.move_on_after(self._pause_s()):
                     await self._wake.wait()
-            self._news.set()
+            self._outcome_added.set()
 
-    # the pauses
+    # pauses between attempts
 
-    def _bring_back(self) -> None:
-        """Put those whose pause is over in line again."""
+    def _requeue_due(self) -> None:
+        """Queue the effects whose pause is over."""
         now_ns = self._clock.monotonic_ns()
         while self._pauses and self._pauses[0][0] <= now_ns:
             self._waiting.append(heappop(self._pauses)[2])
@@ -240,10 +245,10 @@ class Executor:
             return None
         return max(0.0, (self._pauses[0][0] - self._clock.monotonic_ns()) / SECOND_NS)
 
-    # one credit
+    # attempts
 
     async def _work(self) -> None:
-        """Run one after another, as long as any wait."""
+        """Run queued effects one after another, holding one credit, until none is queued."""
         try:
             while self._waiting and not self._is_closed:
                 effect = self._waiting.popleft()
@@ -251,21 +256,21 @@ class Executor:
                     case None:
                         await self._execute(effect)
                     case "started":
-                        await self._doubt(effect, CUT_OFF)
+                        await self._mark_in_doubt(effect, CUT_OFF)
                     case "in_doubt":
-                        await self._ask(effect)
-                await asyncio.sleep(0)  # a handler that never waits must not hold up the world
+                        await self._resolve_doubt(effect)
+                await asyncio.sleep(0)  # a handler that never awaits must not block the event loop
         except (ClosedError, StoreError):
-            pass  # the world has stopped; the effect is open in the log, to be taken up again
+            pass  # the world has stopped; the effect stays open in the log
         finally:
             self._running -= 1
-            for event in (self._wake, self._news, self._ended):
+            for event in (self._wake, self._outcome_added, self._ended):
                 event.set()
 
     async def _execute(self, effect: Effect) -> None:
         is_once, counters = self.retry_policy.is_once, self._counters
         if is_once and not await self._mark(effect.key, "started", ""):
-            self._leave(effect)  # begun or settled by somebody else
+            self._release(effect)  # started or settled elsewhere
             return
         counters.count_effect(self.kind, "attempts")
         began_ns = self._clock.monotonic_ns()
@@ -273,30 +278,30 @@ class Executor:
         seconds = (self._clock.monotonic_ns() - began_ns) / SECOND_NS
         if done.succeeded:
             counters.effect(self.kind, "settled", seconds)
-            self._come_to(Settlement(effect.key, succeeded=True, output=done.output))
+            self._add_outcome(Settlement(effect.key, succeeded=True, output=done.output))
         elif is_once and done.is_unknown:
             counters.effect(self.kind, "in_doubt", seconds)
-            await self._doubt(effect, str(done.output))
+            await self._mark_in_doubt(effect, str(done.output))
         elif done.is_final or effect.attempt >= self.retry_policy.attempts_max:
             counters.effect(self.kind, "failed", seconds)
             self._give_up(effect, done)
         else:
             counters.effect(self.kind, "retried", seconds)
-            self._try_later(effect, done)
+            self._schedule_retry(effect, done)
 
-    def _come_to(self, settlement: Settlement) -> None:
+    def _add_outcome(self, settlement: Settlement) -> None:
         if not self._is_lost:
             self._outcomes.append(settlement)
-            self._news.set()
+            self._outcome_added.set()
 
     def _give_up(self, effect: Effect, done: AttemptResult) -> None:
         self._counters.count_effect(self.kind, "dead_letters")
         why = done.output
         if effect.attempt > 1:
             why = f"given up after {effect.attempt} attempts: {why}"
-        self._come_to(Settlement(effect.key, succeeded=False, output=why))
+        self._add_outcome(Settlement(effect.key, succeeded=False, output=why))
 
-    def _try_later(self, effect: Effect, done: AttemptResult) -> None:
+    def _schedule_retry(self, effect: Effect, done: AttemptResult) -> None:
         self._counters.count_effect(self.kind, "retries")
         self._taken[effect.key] = f"attempt {effect.attempt}: {done.output}"
         pause_s = done.pause_s
@@ -308,17 +313,17 @@ class Executor:
         heappush(self._pauses, (due_ns, next(self._numbers), again))
         self._wake.set()
 
-    # in doubt
+    # effects in doubt
 
-    async def _doubt(self, effect: Effect, why: str) -> None:
+    async def _mark_in_doubt(self, effect: Effect, why: str) -> None:
         """Record that the outcome of an effect is unknown, and call the hook that may know it."""
         if await self._mark(effect.key, "in_doubt", why):
             self._counters.count_effect(self.kind, "in_doubt")
-            await self._ask(effect)
+            await self._resolve_doubt(effect)
         else:
-            self._leave(effect)
+            self._release(effect)
 
-    async def _ask(self, effect: Effect) -> None:
+    async def _resolve_doubt(self, effect: Effect) -> None:
         """Call the hook; if it does not know either, the effect waits for an operator."""
         answer: object = None
         hook = self.retry_policy.on_in_doubt
@@ -326,14 +331,16 @@ class Executor:
             done = await attempt(hook, effect, self.retry_policy.seconds_max, self._on_error)
             answer = done.output if done.succeeded else None
         if isinstance(answer, Settlement) and answer.key == effect.key:
-            self._come_to(answer)
+            self._add_outcome(answer)
             return
         if answer is not None:
-            wrong = TypeError(f"on_in_doubt gives the effect's Settlement or None, got {answer!r}")
+            wrong = TypeError(
+                f"on_in_doubt must return the effect's Settlement or None, got {answer!r}"
+            )
             self._on_error(wrong)
-        self._leave(effect)
+        self._release(effect)
 
-    def _leave(self, effect: Effect) -> None:
+    def _release(self, effect: Effect) -> None:
         self._taken.pop(effect.key, None)
         self._on_left()
 
@@ -343,17 +350,17 @@ class Executor:
     # outcomes
 
     async def _report(self) -> None:
-        """Settle what has come to an end, all of it that is there at once."""
+        """Settle effects as they end; all outcomes present at once form one command."""
         while not (self._is_closed and not self._running and not self._outcomes):
             if not self._outcomes:
-                self._news = anyio.Event()
-                await self._news.wait()
+                self._outcome_added = anyio.Event()
+                await self._outcome_added.wait()
                 continue
             together = self._outcomes[:_SETTLED_TOGETHER_MAX]
             try:
                 await self._settle(together)
             except (ClosedError, StoreError):
-                # The world has stopped; they are open in the log, to be taken up again.
+                # The world has stopped; the effects stay open in the log.
                 self._is_lost = self._is_closed = True
                 self._outcomes.clear()
                 self._ended.set()
@@ -371,7 +378,7 @@ async def attempt(
     seconds_max: float,
     on_error: Callable[[BaseException], None],
 ) -> AttemptResult:
-    """Call a handler once; whatever it does is an outcome."""
+    """Call a handler once; whatever it returns or raises becomes the result."""
     try:
         with anyio.move_on_after(seconds_max):
             return AttemptResult(True, await handler(effect))
@@ -390,8 +397,8 @@ async def attempt(
     except BaseException as error:
         if isinstance(error, asyncio.CancelledError) and is_canceled():
             raise
-        # The handler's own: an exit, a panic of an extension, a cancellation of something that it
-        # awaited. It is not for it to end the world.
+        # The handler's own exit, a panic of an extension, or the cancellation of a task that it
+        # awaited. None of these may stop the world.
         on_error(error)
         return AttemptResult(False, describe_error(error), is_unknown=True)
     return AttemptResult(False, f"the handler took longer than {seconds_max:g} s", is_unknown=True)
@@ -400,17 +407,17 @@ async def attempt(
 def describe_error(error: BaseException) -> str:
     """Return the text of an error as a log takes it: bounded in length and valid Unicode.
 
-    What cannot even be printed has at least a type.
+    If its own `str` raises, the name of its type.
     """
     name = type(error).__name__
     try:
         words = f"{name}: {error}"
     except Exception:  # noqa: BLE001  # the executor boundary: a hostile object
         return name
-    return words[:_WORDS_CHARS_MAX].encode("utf-8", "replace").decode()
+    return words[:_ERROR_CHARS_MAX].encode("utf-8", "replace").decode()
 
 
 def is_canceled() -> bool:
-    """Return whether this very task is being canceled."""
+    """Return whether the current task is being canceled, as opposed to a task that it awaits."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

@@ -1,4 +1,4 @@
-"""The counters of a world, as plain integers.
+"""Metrics of a world, in plain integers.
 
 Counting is on the path of every batch and must cost next to nothing, so no metrics library is used
 here; an exporter in `runtime/` reads these numbers on request. Values that a client chooses (kinds,
@@ -41,7 +41,7 @@ Gauge: TypeAlias = Literal[
 UNKNOWN_KIND: Final = "unknown"
 """Stands for every kind that the registry does not know."""
 
-_DOOR: Final = Stage.ADMISSION.value
+_ADMISSION: Final = Stage.ADMISSION.value
 
 OTHER_CODE: Final = "other"
 """Stands for the codes of domains and validators beyond `DOMAIN_CODES_MAX`."""
@@ -55,19 +55,20 @@ class Counters:
     Attributes:
         rejected_at_ingress: Batches rejected by admission control, by refusal code (not broken down
             by kind).
-        batch_intents: Sizes of batches.
+        batch_intents: Histogram of batch sizes.
         decide_seconds: Time to decide a group.
         commit_seconds: Time to make a group durable.
         verdict_seconds: Time from submit to verdict.
-        effect_seconds: Time of attempts at effects, for each `(executor, outcome)`.
+        effect_seconds: Duration of attempts at effects, for each `(executor, outcome)`.
         effect_counts: For each `(executor, event)`: `attempts`, `retries`, `dead_letters` (given
             up) and `in_doubt`.
-        snapshots: A count for each outcome of taking one.
+        snapshots: Number of snapshots by outcome, `written` or `failed`.
         snapshot_seconds: Duration of a snapshot, written in its separate process.
         gauges: Values read on request: gauge -> label -> reading.
         observe_batch: Count one batch size.
-        observe_decide: Count one time in seconds; likewise `observe_commit`.
-        observe_verdicts: Count the times of several batches.
+        observe_decide: Count the seconds that deciding one group took.
+        observe_commit: Count the seconds that one append to the log took.
+        observe_verdicts: Count the seconds from submission to verdict of several batches.
     """
 
     __slots__ = (
@@ -98,8 +99,8 @@ class Counters:
         self._refusals: dict[tuple[str, str], int] = {
             (stage.value, code): 0 for code, stage in STAGE_OF.items()
         }
-        # Apart from the others, and by the code alone: under overload this is most of what is
-        # counted, and with two keys, one of them a pair, it was a fifth of what refusing costs.
+        # Separate, and keyed by the code alone: under overload most counting happens here, and a
+        # key of two parts took a fifth of the cost of a refusal.
         self.rejected_at_ingress = {
             code: 0 for code, stage in STAGE_OF.items() if stage is Stage.ADMISSION
         }
@@ -122,7 +123,7 @@ class Counters:
     @property
     def intents(self) -> dict[Outcome, dict[str, int]]:
         """Per outcome, a count for each kind. A copy."""
-        counts = {outcome: group_metrics.copy() for outcome, group_metrics in self._intents.items()}
+        counts = {outcome: by_kind.copy() for outcome, by_kind in self._intents.items()}
         counts["refused"][UNKNOWN_KIND] += sum(self.rejected_at_ingress.values())
         return counts
 
@@ -131,16 +132,16 @@ class Counters:
         """A count for each `(stage, code)`. A copy."""
         counts = self._refusals.copy()
         for code, count in self.rejected_at_ingress.items():
-            counts[_DOOR, code] += count
+            counts[_ADMISSION, code] += count
         return counts
 
     def count_batches(self, batches: Sequence[CheckedBatch], outcome: Outcome) -> None:
-        """Count batches of sound structure: their sizes, and their intents by kind."""
-        group_metrics = self._intents[outcome]
+        """Count checked batches: their sizes, and their intents by kind."""
+        by_kind = self._intents[outcome]
         sizes: dict[int, int] = {}
         for batch in batches:
             for _, kind, count in batch.counts:
-                group_metrics[kind if kind in group_metrics else UNKNOWN_KIND] += count
+                by_kind[kind if kind in by_kind else UNKNOWN_KIND] += count
             size = len(batch.intents)
             sizes[size] = sizes.get(size, 0) + 1
         for size, times in sizes.items():
@@ -152,7 +153,7 @@ class Counters:
         self._intents[outcome][str(kind) if is_known else UNKNOWN_KIND] += count
 
     def count_refusal(self, stage: Stage, code: str, count: int = 1) -> None:
-        """Count refusals. The first `DOMAIN_CODES_MAX` codes of domains have their own number."""
+        """Count refusals. The first `DOMAIN_CODES_MAX` codes of domains are counted by themselves."""
         key = (stage.value, code)
         if key not in self._refusals:
             if self._domain_codes < DOMAIN_CODES_MAX:
@@ -162,7 +163,7 @@ class Counters:
         self._refusals[key] = self._refusals.get(key, 0) + count
 
     def effect(self, executor: str, outcome: str, seconds: float) -> None:
-        """Count one attempt at an effect. Both labels are the program's, never a client's."""
+        """Count one attempt at an effect. Neither label may be chosen by a client."""
         key = (executor, outcome)
         histogram = self.effect_seconds.get(key)
         if histogram is None:
@@ -170,7 +171,7 @@ class Counters:
         histogram.observe(seconds)
 
     def count_effect(self, executor: str, what: EffectCount) -> None:
-        """Count what happens to effects."""
+        """Count one event of an effect."""
         key = (executor, what)
         self.effect_counts[key] = self.effect_counts.get(key, 0) + 1
 
@@ -180,12 +181,12 @@ class Counters:
         self.snapshot_seconds.observe(seconds)
 
     def watch(self, gauge: Gauge, reading: Callable[[], float], label: str = "") -> None:
-        """Name where a gauge is read; it replaces an earlier reading of the same label.
+        """Set the function that reads a gauge; it replaces an earlier one of the same label.
 
         Args:
-            gauge: Which.
-            reading: Cheap, and safe to call from another thread.
-            label: The actor or executor; the program's own name, not an agent's.
+            gauge: Name of the gauge.
+            reading: Returns the value; must be cheap, and safe to call from another thread.
+            label: Name of the actor or executor; never a name that a client chooses.
         """
         self.gauges.setdefault(gauge, {})[label] = reading
 
@@ -194,8 +195,7 @@ class Counters:
         return {
             "batches": self.batch_intents.count,
             "intents": {
-                outcome: sum(group_metrics.values())
-                for outcome, group_metrics in self.intents.items()
+                outcome: sum(by_kind.values()) for outcome, by_kind in self.intents.items()
             },
             "refusals": {
                 f"{stage}/{code}": count
@@ -215,19 +215,19 @@ def _percentiles(histogram: Histogram) -> Mapping[str, float | None]:
 
 GroupReport: TypeAlias = Callable[[Sequence[Verdict]], None]
 
-_FIRST_GUESS_NS = 10_000
+_NS_PER_INTENT_FIRST = 10_000
 
 
 class GroupMetrics:
-    """Counts verdicts.
+    """Counts the verdicts of each group, and reports them for logging.
 
     Args:
-        counters: Where to.
-        on_group: Told of the verdicts of each group, for logging.
+        counters: The metrics to update.
+        on_group: Called with the verdicts of each group, for logging; None to skip it.
 
     Attributes:
         rejected_at_ingress: Rejected batches by code (`Counters.rejected_at_ingress`).
-        ns_per_intent: What deciding one intent has cost lately; the size of a chunk rests on it.
+        ns_per_intent: Moving average of the time to decide one intent; limits the size of a chunk.
     """
 
     __slots__ = ("_counters", "_on_group", "ns_per_intent", "rejected_at_ingress")
@@ -236,10 +236,10 @@ class GroupMetrics:
         self._counters = counters
         self._on_group = on_group
         self.rejected_at_ingress = counters.rejected_at_ingress
-        self.ns_per_intent = _FIRST_GUESS_NS
+        self.ns_per_intent = _NS_PER_INTENT_FIRST
 
     def count_group(self, answers: Sequence[Answer], spent_ns: int) -> None:
-        """Count a group. Dry runs cost time and are not counted otherwise."""
+        """Count a group. Of dry runs only the time is counted."""
         admitted: list[CheckedBatch] = []
         by_outcome: dict[Outcome, list[CheckedBatch]] = {"admitted": admitted}
         intents = 1
@@ -248,7 +248,7 @@ class GroupMetrics:
             if verdict.dry_run:
                 continue
             if verdict.admitted and not (verdict.replayed or verdict.scheduled):
-                admitted.append(batch)  # what most are, at a third of the cost
+                admitted.append(batch)  # the usual case, at a third of the cost
                 continue
             outcome = _outcome(verdict)
             if outcome in by_outcome:
@@ -267,17 +267,17 @@ class GroupMetrics:
 
     @property
     def is_reported(self) -> bool:
-        """Somebody is told of each verdict."""
+        """Every verdict is reported, so none may be answered from a cache."""
         return self._on_group is not None
 
-    def count_turned_away(self, verdict: Verdict) -> None:
+    def count_rejected(self, verdict: Verdict) -> None:
         """Count a batch that admission control refused; its kinds are unknown."""
         self.rejected_at_ingress[verdict.refusals[0].code] += 1
         if self._on_group is not None:
             self._on_group([verdict])
 
     def count_refused(self, verdict: Verdict) -> None:
-        """Count a batch that was refused for its shape."""
+        """Count a batch that was refused at the structure check."""
         if verdict.dry_run:
             return
         for refusal in verdict.refusals:
