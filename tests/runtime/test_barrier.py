@@ -1,4 +1,4 @@
-"""A barrier opens when all have submitted or passed, or its time is over; who is late is told."""
+"""`Orchestrator.barrier`: returns when every agent submitted or skipped, or at its deadline."""
 
 import asyncio
 
@@ -18,43 +18,43 @@ async def registered(world: Orchestrator, *names: str) -> list[AgentHandle]:
     return [await world.register_agent(name, position=[0, 0]) for name in names]
 
 
-async def think(agent: AgentHandle, seconds: float) -> None:
+async def submit_after(agent: AgentHandle, seconds: float) -> None:
     await asyncio.sleep(seconds)
     agent.submit_nowait([agent.intent("Move", to=[1, 0])])
 
 
 @in_virtual_time
-async def test_it_opens_with_the_last_who_submits_or_passes():
+async def test_barrier_opens_when_every_agent_submitted_or_skipped():
     async with world_of() as world:
         ann, bob, cy = await registered(world, "ann", "bob", "cy")
-        ann.submit_nowait([ann.intent("Move", to=[1, 0])])  # before anybody waits for it
-        thoughts = [asyncio.create_task(think(bob, 3.0))]
+        ann.submit_nowait([ann.intent("Move", to=[1, 0])])  # before the barrier is called
+        submissions = [asyncio.create_task(submit_after(bob, 3.0))]
         asyncio.get_running_loop().call_later(1.0, cy.skip_step)
         arrivals = await world.barrier()
         assert arrivals[:3] == (3, ("cy",), ())
         assert arrivals.waited_s == pytest.approx(3.0)
         verdicts = await world.step(1.0)
         assert [verdict.admitted for verdict in verdicts] == [True, True]
-        await asyncio.gather(*thoughts)
+        await asyncio.gather(*submissions)
 
 
 @in_virtual_time
-async def test_who_is_late_is_told_and_counted_and_the_step_goes_without():
+async def test_late_agents_are_listed_and_counted_and_the_step_runs_without_them():
     async with world_of() as world:
         _, bob, _ = await registered(world, "ann", "bob", "cy")
-        thought = asyncio.create_task(think(bob, 1.0))
+        submission = asyncio.create_task(submit_after(bob, 1.0))
         arrivals = await world.barrier(["ann", "bob"], deadline_s=2.0)
         assert arrivals == (2, (), ("ann",), 2.0)
         assert len(await world.step(1.0)) == 1
-        arrivals = await world.barrier(deadline_s=0.5)  # what was submitted before is over
+        arrivals = await world.barrier(deadline_s=0.5)  # submissions before the step do not count
         assert arrivals.late == ("ann", "bob", "cy")
         assert world.statistics()["time"]["late"] == 4
         assert world.metrics_registry.get_sample_value("placet_barrier_late_total") == 4
-        await thought
+        await submission
 
 
 @in_virtual_time
-async def test_a_pass_before_it_counts_once():
+async def test_skip_before_the_barrier_counts_once():
     async with world_of() as world:
         ann, _ = await registered(world, "ann", "bob")
         ann.skip_step()
@@ -63,18 +63,18 @@ async def test_a_pass_before_it_counts_once():
 
 
 @in_virtual_time
-async def test_a_pass_is_over_with_the_step_that_it_was_for():
+async def test_skip_ends_with_its_step():
     async with world_of() as world:
         (ann,) = await registered(world, "ann")
         assert (await world.barrier(deadline_s=1.0)).late == ("ann",)
-        ann.skip_step()  # late, and still before the step
+        ann.skip_step()  # after the deadline, before the step
         await world.step(1.0)
         assert (await world.barrier(deadline_s=1.0)).late == ("ann",)
 
 
 @pytest.mark.parametrize("places", [1, 10])
 @in_virtual_time
-async def test_what_was_withdrawn_is_not_submitted(places: int) -> None:
+async def test_withdrawn_batch_does_not_count_as_submitted(places: int) -> None:
     async with world_of(backpressure="wait", mailbox_batches_max=places) as world:
         ann, bob = await registered(world, "ann", "bob")
         ann.submit_nowait([ann.intent("Move", to=[1, 0])])
@@ -84,17 +84,17 @@ async def test_what_was_withdrawn_is_not_submitted(places: int) -> None:
 
 @pytest.mark.parametrize("backpressure", ["reject", "wait"])
 @in_virtual_time
-async def test_what_finds_no_place_is_not_submitted(backpressure: str) -> None:
+async def test_batch_refused_by_a_full_queue_does_not_count_as_submitted(backpressure: str) -> None:
     limits = Limits(mailbox_bytes_max=1_000, wait_queue_bytes_max=1_000)
     async with world_of(backpressure=backpressure, limits=limits) as world:
         ann, bob = await registered(world, "ann", "bob")
         ann.submit_nowait([ann.intent("Speak", text="a" * 900)])
         waiting = asyncio.ensure_future(world.barrier(deadline_s=1.0))
         await turns()
-        tickets = [bob.submit_nowait([bob.intent("Speak", text="b" * 900)]) for _ in range(2)]
+        pending = [bob.submit_nowait([bob.intent("Speak", text="b" * 900)]) for _ in range(2)]
         await turns()
-        answers = [None if one.verdict is None else one.verdict.codes for one in tickets]
-        if backpressure == "wait":  # in line, and so held for the step after this one
+        answers = [None if p.verdict is None else p.verdict.codes for p in pending]
+        if backpressure == "wait":  # in the wait queue, decided in the next step
             assert answers == [None, ("queue_full",)]
             assert (await waiting).late == ()
         else:
@@ -103,24 +103,24 @@ async def test_what_finds_no_place_is_not_submitted(backpressure: str) -> None:
 
 
 @in_virtual_time
-async def test_what_is_malformed_or_a_dry_run_or_for_later_is_not_submitted():
+async def test_malformed_dry_run_and_scheduled_batches_do_not_count_as_submitted():
     async with world_of() as world:
         (ann,) = await registered(world, "ann")
         move = ann.intent("Move", to=[1, 0])
 
-        async def post_what_does_not_count() -> None:
+        async def submit_uncounted() -> None:
             await asyncio.sleep(0.1)
             ann.submit_nowait([{**move, "kind": "Mvoe"}])
             ann.submit_nowait([move], dry_run=True)
             ann.submit_nowait({"intents": [move], "sim_time": 5.0})
 
-        posting = asyncio.create_task(post_what_does_not_count())
+        submitting = asyncio.create_task(submit_uncounted())
         assert (await world.barrier(deadline_s=1.0)).late == ("ann",)
-        await posting
+        await submitting
 
 
 @in_virtual_time
-async def test_suspended_agents_are_not_waited_for():
+async def test_barrier_does_not_wait_for_suspended_agents():
     async with world_of() as world:
         await registered(world, "ann", "bob")
         await world.suspend_agent("ann")
@@ -129,7 +129,7 @@ async def test_suspended_agents_are_not_waited_for():
 
 @pytest.mark.parametrize("backpressure", ["reject", "wait", "shed_lowest"])
 @in_virtual_time
-async def test_those_in_line_and_in_turns_have_submitted_too(backpressure: str) -> None:
+async def test_batches_in_the_wait_queue_count_as_submitted(backpressure: str) -> None:
     async with world_of(backpressure=backpressure, mailbox_batches_max=4) as world:
         agents = await registered(world, *(f"agent_{n}" for n in range(4)))
         for number in range(3):
@@ -141,7 +141,7 @@ async def test_those_in_line_and_in_turns_have_submitted_too(backpressure: str) 
 
 
 @in_virtual_time
-async def test_one_host_waits_at_a_time_and_another_may_when_it_gave_up():
+async def test_second_waiter_is_refused_until_the_first_is_canceled():
     async with world_of() as world:
         await registered(world, "ann")
         first = asyncio.create_task(world.barrier())
@@ -154,7 +154,7 @@ async def test_one_host_waits_at_a_time_and_another_may_when_it_gave_up():
 
 
 @in_virtual_time
-async def test_closing_the_world_ends_the_wait():
+async def test_closing_the_world_ends_the_barrier():
     async with world_of() as world:
         await registered(world, "ann")
         waiting = asyncio.create_task(world.barrier(deadline_s=1e6))
@@ -164,7 +164,7 @@ async def test_closing_the_world_ends_the_wait():
 
 
 @in_virtual_time
-async def test_only_a_stepped_world_has_barriers():
+async def test_barrier_is_refused_outside_a_stepped_world():
     async with world_of("realtime") as world:
         (ann,) = await registered(world, "ann")
         with pytest.raises(ValueError, match="only a stepped world has barriers"):

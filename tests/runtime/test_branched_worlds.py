@@ -1,4 +1,4 @@
-"""A fork that is opened: whose effects are run, by whom; and parts of a world put back."""
+"""An opened fork: which effects run with which handlers; and `Orchestrator.restore`."""
 
 import asyncio
 from typing import Any
@@ -20,7 +20,7 @@ from tests.runtime.forks import DOMAINS
 
 
 class Outside:
-    """What was asked of the world outside, by whom."""
+    """The outside world: records the keys of the effects that reached it."""
 
     def __init__(self) -> None:
         self.keys: list[str] = []
@@ -39,7 +39,7 @@ async def forked(tmp_path: Any, outside: Outside) -> OrchestratorConfig:
     config = OrchestratorConfig(
         store=f"sqlite:///{tmp_path / 'p.db'}",
         log_level="critical",
-        limits=Limits(shutdown_seconds_max=1),  # its last mail is never done
+        limits=Limits(shutdown_seconds_max=1),  # its last mail never finishes
     )
     async with Orchestrator(DOMAINS, config) as parent:
         await parent.register_executor(MAIL, outside.mail)
@@ -56,7 +56,7 @@ async def forked(tmp_path: Any, outside: Outside) -> OrchestratorConfig:
     return OrchestratorConfig(store=made.store, world="fork", log_level="critical")
 
 
-async def test_no_executor_comes_to_a_fork_by_accident(tmp_path):
+async def test_unmarked_handler_is_refused_in_a_fork(tmp_path):
     config = await forked(tmp_path, Outside())
     here = Outside()
     async with Orchestrator(DOMAINS, config) as fork:
@@ -68,7 +68,7 @@ async def test_no_executor_comes_to_a_fork_by_accident(tmp_path):
     assert here.keys == []
 
 
-async def test_a_simulated_executor_gets_what_the_parent_left_open(tmp_path):
+async def test_simulated_handler_runs_effects_open_in_the_parent(tmp_path):
     config = await forked(tmp_path, Outside())
     here = Outside()
     async with Orchestrator(DOMAINS, config) as fork:
@@ -80,7 +80,7 @@ async def test_a_simulated_executor_gets_what_the_parent_left_open(tmp_path):
     assert all(key.startswith("fork/") for key in here.keys)
 
 
-async def test_a_live_executor_does_not_do_what_is_the_parents_to_do(tmp_path):
+async def test_live_handler_does_not_run_effects_of_the_parent(tmp_path):
     outside = Outside()
     config = await forked(tmp_path, outside)
     here = Outside()
@@ -89,13 +89,13 @@ async def test_a_live_executor_does_not_do_what_is_the_parents_to_do(tmp_path):
         await fork.submit([intent("Mail", {"count": 1}, "m:2")])
         await fork.wait_effects()
         dead = await fork.effects("dead")
-    assert len(here.keys) == 1  # its own
+    assert len(here.keys) == 1  # the fork's own effect
     assert not set(here.keys) & set(outside.keys)
-    assert [str(one.key) for one in dead if str(one.key) not in here.keys]
+    assert [str(effect.key) for effect in dead if str(effect.key) not in here.keys]
     assert "from which this world was forked" in str(dead[0].why)
 
 
-async def test_the_words_mean_nothing_where_a_world_is_its_own():
+async def test_marked_handler_runs_everything_in_a_world_that_is_no_fork():
     here = Outside()
     async with Orchestrator(DOMAINS) as world:
         await world.register_executor(MAIL, LiveHandler(here.mail))
@@ -106,11 +106,11 @@ async def test_the_words_mean_nothing_where_a_world_is_its_own():
     assert issubclass(DoNotRetry, Exception)
 
 
-# put back
+# Orchestrator.restore
 
 
-async def a_walk(world: Orchestrator) -> int:
-    """Ann walks two steps; gives the seq after the first."""
+async def move_twice(world: Orchestrator) -> int:
+    """Move ann twice and return the seq after the first move."""
     ann = await world.register_agent("ann", position=[0, 0])
     first = await ann.submit([ann.intent("Move", to=[1, 0])])
     await ann.submit([ann.intent("Move", to=[2, 0])])
@@ -118,22 +118,24 @@ async def a_walk(world: Orchestrator) -> int:
     return first.seq
 
 
-async def test_an_entity_is_put_back_by_a_new_record(tmp_path):
+async def test_entity_is_restored_by_a_new_record(tmp_path):
     config = OrchestratorConfig(store=f"sqlite:///{tmp_path / 'w.db'}")
     async with Orchestrator(World(), config) as world:
-        seq = await a_walk(world)
+        seq = await move_twice(world)
         before = world.seq
         assert await world.restore("world.agents/ann", seq) == before + 1
         assert await world.state("world.agents/ann/position") == [1, 0, 0]
-        assert await world.restore("world.agents/ann", seq) == before + 1  # nothing to do
-        assert await world.restore("world.agents/ann", before) == before + 2  # undone again
+        assert await world.restore("world.agents/ann", seq) == before + 1  # already restored
+        assert (
+            await world.restore("world.agents/ann", before) == before + 2
+        )  # the restore is undone
         assert await world.state("world.agents/ann/position") == [2, 0, 0]
     decided = redecide(open_event_log(config.store))
     assert decided.verification.is_ok
     assert decided.undecided == ()
 
 
-async def test_a_collection_is_put_back_with_what_came_and_went():
+async def test_collection_is_restored_with_added_and_removed_entities():
     async with Orchestrator(DOMAINS) as world:
         alice = await world.register_agent("alice")
         seq, then = world.seq, await world.state("lab.things")
@@ -145,7 +147,7 @@ async def test_a_collection_is_put_back_with_what_came_and_went():
         assert await world.state("lab.things") == then
 
 
-async def test_what_differs_for_the_digest_alone_is_put_back():
+async def test_value_that_differs_only_in_type_is_restored():
     async with Orchestrator(DOMAINS) as world:
         alice = await world.register_agent("alice")
         await alice.submit([alice.intent("Put", thing="a", field="x", value=1)])
@@ -156,7 +158,7 @@ async def test_what_differs_for_the_digest_alone_is_put_back():
         assert await world.digest() == digest
 
 
-async def test_what_breaks_an_invariant_is_not_put_back():
+async def test_restore_that_breaks_an_invariant_is_refused():
     async with Orchestrator(DOMAINS) as world:
         alice = await world.register_agent("alice", count=50)
         seq = world.seq
@@ -170,9 +172,9 @@ async def test_what_breaks_an_invariant_is_not_put_back():
         assert await world.state("lab.counts/alice/count") == 55
 
 
-async def test_only_what_was_can_be_put_back():
+async def test_restore_of_an_unknown_path_or_seq_is_refused():
     async with Orchestrator(World()) as world:
-        seq = await a_walk(world)
+        seq = await move_twice(world)
         with pytest.raises(ValidationError, match=r"there is nothing at 'world\.agents/bob'"):
             await world.restore("world.agents/bob", seq)
         with pytest.raises(ValidationError, match="there is nothing at 'nothing'"):

@@ -1,4 +1,4 @@
-"""Every clock goes forward or stands still."""
+"""Clocks: time moves forward or stands still."""
 
 import time
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from placet.actors.ports import Clock
 
 
-def test_all_three_are_clocks():
+def test_every_clock_implements_the_port():
     clocks: list[Clock] = [RealtimeClock(), SteppedClock(), ManualClock()]
     for clock in clocks:
         assert clock.now_ns() >= 0
@@ -22,7 +22,7 @@ def test_all_three_are_clocks():
 
 
 @given(start_ns=st.integers(0, 2**62), steps=st.lists(st.integers(0, 2**40)))
-def test_realtime_goes_on_where_the_log_ended_and_never_back(start_ns, steps):
+def test_realtime_clock_continues_at_the_end_of_the_log_and_never_goes_back(start_ns, steps):
     machine = [123_456]
     clock = RealtimeClock(start_ns, monotonic_ns=lambda: machine[0])
     assert clock.now_ns() == start_ns
@@ -33,7 +33,7 @@ def test_realtime_goes_on_where_the_log_ended_and_never_back(start_ns, steps):
         assert clock.monotonic_ns() == machine[0]
 
 
-def test_realtime_runs_by_itself():
+def test_realtime_clock_advances_without_steps():
     clock = RealtimeClock(7)
     first, machine = clock.now_ns(), time.monotonic_ns()
     while time.monotonic_ns() == machine:
@@ -45,7 +45,7 @@ def test_realtime_runs_by_itself():
     start_ns=st.integers(0, 2**62),
     steps=st.lists(st.tuples(st.integers(0, 2**40), st.integers(0, 2**40) | st.none())),
 )
-def test_dilated_time_neither_leaps_nor_goes_back_nor_runs_faster(start_ns, steps):
+def test_dilated_time_never_jumps_goes_back_or_runs_faster(start_ns, steps):
     machine = [987_654]
     clock = DilatedClock(start_ns, Dilation(100, 0.05), monotonic_ns=lambda: machine[0])
     assert clock.now_ns() == start_ns
@@ -61,7 +61,7 @@ def test_dilated_time_neither_leaps_nor_goes_back_nor_runs_faster(start_ns, step
         assert clock.behind_ns == machine[0] - 987_654 - (clock.now_ns() - start_ns)
 
 
-def test_dilated_time_is_the_machines_to_the_nanosecond_where_nothing_waits():
+def test_dilated_time_equals_machine_time_without_load():
     machine = [5]
     clock = DilatedClock(7, monotonic_ns=lambda: machine[0])
     for step in (1, 3, 10**9 + 1, 10**18 + 7):
@@ -71,7 +71,7 @@ def test_dilated_time_is_the_machines_to_the_nanosecond_where_nothing_waits():
         assert clock.behind_ns == 0
 
 
-def test_news_of_dilation_comes_with_the_wait_that_called_for_it():
+def test_dilation_is_reported_with_the_wait_that_caused_it():
     machine, told = [0], []
     clock = DilatedClock(
         0, monotonic_ns=lambda: machine[0], on_news=lambda d, wait: told.append((d.factor, wait))
@@ -94,14 +94,14 @@ def test_stepped_time_is_the_sum_of_its_steps(start_ns, steps):
 
 
 @pytest.mark.parametrize("make", [SteppedClock, ManualClock])
-def test_a_step_back_is_refused_and_moves_nothing(make):
+def test_negative_step_is_refused_and_moves_nothing(make):
     clock = make(5)
     with pytest.raises(ValueError, match=r"expected a step >= 0 ns, got -1"):
         clock.advance(-1)
     assert clock.now_ns() == 5
 
 
-def test_waits_are_real_in_a_stepped_world_and_manual_in_a_test():
+def test_deadlines_use_real_time_except_on_a_manual_clock():
     before = time.monotonic_ns()
     assert SteppedClock().monotonic_ns() >= before
     manual = ManualClock()

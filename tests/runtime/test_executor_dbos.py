@@ -1,7 +1,7 @@
-"""Effects of many steps: real workflows of DBOS, real databases, processes that are killed (G17).
+"""`DbosWorkflow` with real DBOS workflows, real databases and killed processes (G17).
 
-Each child is a process. Those that are killed die in the middle of a workflow or beside it; the last
-one children to the end, and then the world outside has counted what was done, and how often.
+Each child process is killed at one point of a workflow or beside it; the last one runs to the end.
+Then the file that stands for the outside world shows how often each step was done.
 """
 
 import asyncio
@@ -17,8 +17,8 @@ from dbos import DBOS
 from placet import Orchestrator, OrchestratorConfig
 from placet.runtime.executors import Backoff, DbosWorkflow
 from tests.crash.process_forker import ProcessForker
-from tests.runtime import dbos_life
-from tests.runtime.dbos_life import POINTS, Outside, Shop, steps_noted
+from tests.runtime import dbos_shop
+from tests.runtime.dbos_shop import POINTS, Outside, Shop, steps_noted
 
 SOON: Final = Backoff(first_s=0.0, max_s=0.0)
 ONCE: Final = {"first": 1, "second": 1, "third": 1}
@@ -29,19 +29,19 @@ _NUMBERS: Final = count(1)
 @pytest.fixture(scope="module")
 def forker():
     late = ["anyio._backends._asyncio", "placet.runtime.telemetry.world_logger"]
-    with ProcessForker(["tests.runtime.dbos_life", "psycopg", *late]) as forker:
+    with ProcessForker(["tests.runtime.dbos_shop", "psycopg", *late]) as forker:
         yield forker
 
 
 def require_sqlite() -> None:
-    """Skip where DBOS cannot use the SQLite there is: its tables then lack a default of theirs."""
+    """Skip if DBOS cannot create its tables with the installed SQLite."""
     if sys.version_info >= (3, 12) and sqlite3.sqlite_version_info < (3, 42):
         pytest.skip(f"on Python 3.12 DBOS needs SQLite 3.42, this is {sqlite3.sqlite_version}")
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def places(request, tmp_path):
-    """Where the world is, where DBOS has its database, and the world outside."""
+    """Return the world's store, the database of DBOS, and the file of the outside world."""
     places = {"outside": str(tmp_path / "outside")}
     if request.param == "sqlite":
         require_sqlite()
@@ -55,67 +55,67 @@ def places(request, tmp_path):
     return {**places, "store": server.url(), "engine": engine}
 
 
-def counted(outside: object) -> dict[str, int]:
+def step_counts(outside: object) -> dict[str, int]:
     lines = [line.split() for line in steps_noted(outside)]
     assert len({line[0] for line in lines}) == 1, "there is one effect, and one key"
     return dict(Counter(step for _, step in lines))
 
 
-def end_of(told: list[dict[str, Any]]) -> tuple[list[Any], int]:
-    (end,) = [line for line in told if line["what"] == "end"]
+def result_of(messages: list[dict[str, Any]]) -> tuple[list[Any], int]:
+    (end,) = [line for line in messages if line["what"] == "end"]
     return [order["said"] for order in end["orders"].values()], end["settled"]
 
 
-def live_until(forker, crash_at: str, places: dict[str, Any]) -> None:
-    """Live until killed at a point."""
-    told = forker.fork("tests.runtime.dbos_life:run", crash_at=crash_at, **places).wait()
-    assert not told[1:], "the child came to its end"
+def run_until_killed(forker, crash_at: str, places: dict[str, Any]) -> None:
+    """Run a child that kills itself at a point."""
+    messages = forker.fork("tests.runtime.dbos_shop:run", crash_at=crash_at, **places).wait()
+    assert not messages[1:], "the child came to its end"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("crash_at", POINTS)
-def test_each_step_is_done_once_and_the_effect_settled_once_whenever_the_process_is_killed(
+def test_steps_run_once_and_the_effect_settles_once_after_a_kill_at_any_point(
     forker, places, crash_at
 ):
-    live_until(forker, crash_at, places)
+    run_until_killed(forker, crash_at, places)
 
-    said, settled = end_of(forker.fork("tests.runtime.dbos_life:run", **places).wait())
+    said, settled = result_of(forker.fork("tests.runtime.dbos_shop:run", **places).wait())
 
     assert (said, settled) == ([SAID], 1)
-    # A step that is cut off has not ended for DBOS: that one, and no other, is done again.
+    # DBOS repeats the one step that did not finish.
     again = {"second": 2} if crash_at == "within second" else {}
-    assert counted(places["outside"]) == {**ONCE, **again}
+    assert step_counts(places["outside"]) == {**ONCE, **again}
 
 
 @pytest.mark.slow
-def test_a_workflow_survives_one_crash_after_another(forker, places):
+def test_workflow_survives_repeated_crashes(forker, places):
     for crash_at in POINTS:
-        live_until(forker, crash_at, places)
+        run_until_killed(forker, crash_at, places)
 
-    said, settled = end_of(forker.fork("tests.runtime.dbos_life:run", **places).wait())
+    said, settled = result_of(forker.fork("tests.runtime.dbos_shop:run", **places).wait())
 
     assert (said, settled) == ([SAID], 1)
-    assert counted(places["outside"]) == {**ONCE, "second": 2}
+    assert step_counts(places["outside"]) == {**ONCE, "second": 2}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("places", ["sqlite"], indirect=True)
-def test_that_steps_done_twice_would_be_seen(forker, places):
-    """The planted bug: the id of the workflow is not the key of the effect."""
-    child = {**places, "is_forgetful": True}
-    live_until(forker, "after first", child)
+def test_planted_bug_of_repeated_steps_is_detected(forker, places):
+    """The planted bug: each attempt starts a workflow with a new id."""
+    child = {**places, "has_new_ids": True}
+    run_until_killed(forker, "after first", child)
 
-    forker.fork("tests.runtime.dbos_life:run", **child).wait()
+    forker.fork("tests.runtime.dbos_shop:run", **child).wait()
 
-    assert counted(places["outside"])["first"] == 2
+    assert step_counts(places["outside"])["first"] == 2
 
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory):
-    """DBOS in this very process, on SQLite."""
+    """Launch DBOS in the test's own process, on SQLite."""
     require_sqlite()
     folder = tmp_path_factory.mktemp("dbos")
-    dbos_life.launch(f"sqlite:///{folder / 'dbos.db'}")
+    dbos_shop.launch(f"sqlite:///{folder / 'dbos.db'}")
     yield
     DBOS.destroy()
 
@@ -132,8 +132,8 @@ def world_of(shop: Orchestrator) -> str:
     return shop._open.config.world
 
 
-async def ordered(shop: Orchestrator, article: str = "lamp") -> Any:
-    """Order something, and say what came of it."""
+async def order_article(shop: Orchestrator, article: str = "lamp") -> Any:
+    """Order an article and return what the settlement recorded."""
     ann = await shop.register_agent("ann")
     assert (await ann.submit([ann.intent("Order", article=article)])).admitted
     await asyncio.wait_for(shop.wait_effects(), 20)
@@ -141,64 +141,64 @@ async def ordered(shop: Orchestrator, article: str = "lamp") -> Any:
     return row["said"]
 
 
-async def test_a_workflow_settles_its_effect_with_what_it_returns(shop, tmp_path):
-    await shop.register_executor("ship", DbosWorkflow(dbos_life.ship))
-    assert await ordered(shop) == SAID
-    assert counted(tmp_path / "outside") == ONCE
+async def test_output_of_a_workflow_settles_its_effect(shop, tmp_path):
+    await shop.register_executor("ship", DbosWorkflow(dbos_shop.ship))
+    assert await order_article(shop) == SAID
+    assert step_counts(tmp_path / "outside") == ONCE
 
 
-async def test_an_async_workflow_is_waited_for(shop):
-    await shop.register_executor("ship", DbosWorkflow(dbos_life.ship_waiting))
-    assert await ordered(shop) == {"article": "lamp"}
+async def test_async_workflow_is_awaited(shop):
+    await shop.register_executor("ship", DbosWorkflow(dbos_shop.ship_waiting))
+    assert await order_article(shop) == {"article": "lamp"}
 
 
-async def test_a_workflow_that_raises_has_failed_and_is_not_begun_again(shop, tmp_path):
-    await shop.register_executor("ship", DbosWorkflow(dbos_life.ship_in_vain))
-    said = await ordered(shop)
+async def test_failed_workflow_is_not_started_again(shop, tmp_path):
+    await shop.register_executor("ship", DbosWorkflow(dbos_shop.ship_and_fail))
+    said = await order_article(shop)
     assert said == "DoNotRetry: the workflow failed: LookupError: no lamp is left"
-    assert counted(tmp_path / "outside") == {"tried": 1}
+    assert step_counts(tmp_path / "outside") == {"tried": 1}
     (dead,) = await shop.effects("dead")
     assert dead.kind == "ship"
 
 
-async def test_an_attempt_that_takes_too_long_leaves_the_workflow_to_the_next(shop, tmp_path):
-    handler = DbosWorkflow(dbos_life.ship_at_leisure)
+async def test_attempt_after_a_timeout_waits_for_the_same_workflow(shop, tmp_path):
+    handler = DbosWorkflow(dbos_shop.ship_slowly)
     await shop.register_executor("ship", handler, seconds_max=0.1, attempts_max=100, backoff=SOON)
-    assert await ordered(shop) == "at leisure"
-    assert counted(tmp_path / "outside") == {"begun": 1}
+    assert await order_article(shop) == "slowly"
+    assert step_counts(tmp_path / "outside") == {"started": 1}
     assert shop.statistics()["effects"]["by_kind"]["ship"]["retries"] > 0
 
 
 @pytest.mark.parametrize(
     ("stop", "said"), [(DBOS.cancel_workflow, "CANCELLED"), (DBOS.delete_workflow, "was deleted")]
 )
-async def test_a_workflow_that_an_operator_stops_is_a_failed_effect(shop, tmp_path, stop, said):
-    await shop.register_executor("ship", DbosWorkflow(dbos_life.ship_until_stopped))
+async def test_canceled_or_deleted_workflow_fails_its_effect(shop, tmp_path, stop, said):
+    await shop.register_executor("ship", DbosWorkflow(dbos_shop.ship_until_stopped))
 
-    async def stop_it_when_begun() -> None:
+    async def stop_when_started() -> None:
         outside = tmp_path / "outside"
-        while not (outside.exists() and steps_noted(outside)):  # noqa: ASYNC110  # by a thread
+        while not (outside.exists() and steps_noted(outside)):  # noqa: ASYNC110  # written by a thread
             await asyncio.sleep(0.01)
         (line,) = steps_noted(outside)
         await asyncio.to_thread(stop, line.split()[0])
 
-    stopping = asyncio.create_task(stop_it_when_begun())
-    assert said in await ordered(shop)
+    stopping = asyncio.create_task(stop_when_started())
+    assert said in await order_article(shop)
     await stopping
 
 
-@pytest.mark.parametrize("workflow", [dbos_life.ship, dbos_life.ship_waiting])
-async def test_the_workflow_of_a_world_of_the_same_name_is_not_taken_for_ones_own(shop, workflow):
-    await shop.register_executor("ship", DbosWorkflow(dbos_life.ship))
-    assert await ordered(shop) == SAID
+@pytest.mark.parametrize("workflow", [dbos_shop.ship, dbos_shop.ship_waiting])
+async def test_workflow_of_another_world_with_the_same_name_is_refused(shop, workflow):
+    await shop.register_executor("ship", DbosWorkflow(dbos_shop.ship))
+    assert await order_article(shop) == SAID
 
     config = OrchestratorConfig(world=world_of(shop), log_level="critical")
     async with Orchestrator(Shop(), config) as other:
         await other.register_executor("ship", DbosWorkflow(workflow))
-        assert "names of their own" in await ordered(other, "desk")
+        assert "names of their own" in await order_article(other, "chair")
 
 
-def test_without_the_library_it_is_said_how_to_get_it(monkeypatch):
+def test_missing_library_is_reported_with_the_install_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "dbos", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'placet\[dbos\]'"):
-        DbosWorkflow(dbos_life.ship)
+        DbosWorkflow(dbos_shop.ship)

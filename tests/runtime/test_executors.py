@@ -1,4 +1,4 @@
-"""Handlers in threads and in processes of their own: real ones, so in real time."""
+"""Handlers in threads and in separate processes. Both are real, so these tests use real time."""
 
 import asyncio
 import os
@@ -56,7 +56,7 @@ def refuse_for_good(effect: Effect) -> Json:
     raise DoNotRetry("no such address")
 
 
-async def test_a_plain_function_runs_in_a_thread_and_the_world_goes_on_meanwhile():
+async def test_plain_function_runs_in_a_thread_while_the_world_decides():
     goes, began = threading.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -69,7 +69,7 @@ async def test_a_plain_function_runs_in_a_thread_and_the_world_goes_on_meanwhile
         await register_executor(world, slow, concurrency=1)
         verdict = await mail(world)
         await began.wait()
-        assert (await mail(world, 1, "b")).admitted  # the slow one holds up no commit
+        assert (await mail(world, 1, "b")).admitted  # the slow handler delays no commit
         goes.set()
         (succeeded, (pid, thread, key, attempt)), _ = await outcomes(world)
         assert (succeeded, pid, attempt) == (True, os.getpid(), 1)
@@ -77,17 +77,17 @@ async def test_a_plain_function_runs_in_a_thread_and_the_world_goes_on_meanwhile
         assert key == f"world/{verdict.seq}/0"
 
 
-async def test_what_a_plain_function_gives_to_wait_for_is_waited_for():
+async def test_awaitable_result_of_a_plain_function_is_awaited():
     async def inner(effect: Effect) -> str:
         return f"later {effect.payload['number']}"
 
     async with open_world() as world:
-        await register_executor(world, lambda effect: inner(effect))  # noqa: PLW0108  # plain
+        await register_executor(world, lambda effect: inner(effect))  # noqa: PLW0108  # a plain function
         await mail(world)
         assert await outcomes(world) == [(True, "later 0")]
 
 
-async def test_a_partial_of_an_async_function_runs_in_the_loop():
+async def test_partial_of_an_async_function_runs_in_the_event_loop():
     async def inner(_greeting: str, effect: Effect) -> int:
         return threading.get_ident()
 
@@ -97,7 +97,7 @@ async def test_a_partial_of_an_async_function_runs_in_the_loop():
         assert await outcomes(world) == [(True, threading.get_ident())]
 
 
-async def test_threads_that_do_not_come_back_are_bounded():
+async def test_number_of_abandoned_threads_is_bounded():
     goes, begun = threading.Event(), asyncio.Semaphore(0)
     loop = asyncio.get_running_loop()
 
@@ -121,7 +121,7 @@ async def test_threads_that_do_not_come_back_are_bounded():
     assert await handler(EFFECT) is True
 
 
-async def test_a_plain_hook_may_resolve_a_doubt():
+async def test_plain_function_may_resolve_an_effect_in_doubt():
     async with open_world() as world:
         await register_executor(
             world,
@@ -134,16 +134,16 @@ async def test_a_plain_hook_may_resolve_a_doubt():
 
 
 @pytest.mark.slow
-async def test_a_function_runs_in_another_process():
+async def test_function_runs_in_another_process():
     async with open_world() as world:
         await register_executor(world, InProcess(where_it_runs), concurrency=1)
         await mail(world, 2)
         (_, (pid, _, first, _)), (_, (again, _, second, _)) = await outcomes(world)
-        assert pid == again != os.getpid()  # it is kept for the next
+        assert pid == again != os.getpid()  # the process is reused
         assert first != second
 
 
-async def test_a_process_that_ends_is_a_failed_attempt_of_its_own_effect_only():
+async def test_dead_process_fails_only_its_own_attempt():
     async with open_world() as world:
         await register_executor(world, InProcess(end_the_process), backoff=SOON, concurrency=2)
         await mail(world, 3)
@@ -152,7 +152,7 @@ async def test_a_process_that_ends_is_a_failed_attempt_of_its_own_effect_only():
 
 
 @pytest.mark.slow
-async def test_a_process_that_ends_leaves_what_is_done_at_most_once_in_doubt():
+async def test_dead_process_leaves_an_at_most_once_effect_in_doubt():
     async with open_world() as world:
         await register_executor(world, InProcess(end_the_process), delivery="at_most_once")
         await mail(world)
@@ -160,12 +160,12 @@ async def test_a_process_that_ends_leaves_what_is_done_at_most_once_in_doubt():
         assert [one.state for one in await effects_of(world).effects()] == ["in_doubt"]
 
 
-async def test_a_process_that_takes_too_long_is_killed():
+async def test_process_that_exceeds_its_time_limit_is_killed():
     async with open_world() as world:
         await register_executor(world, InProcess(never_return), attempts_max=1, seconds_max=0.5)
         await mail(world)
         why = "the handler took longer than 0.5 s"
-        assert await outcomes(world) == [(False, why)]  # long before it would return
+        assert await outcomes(world) == [(False, why)]  # the call would return much later
 
 
 @pytest.mark.parametrize(
@@ -173,20 +173,20 @@ async def test_a_process_that_takes_too_long_is_killed():
     [RetryAfter(0.5), RetryAfter(2, "slow down"), DoNotRetry("gone"), OutcomeUnknown("lost")],
     ids=repr,
 )
-def test_what_a_handler_says_is_the_same_in_another_process(said):
+def test_handler_exceptions_survive_pickling(said):
     heard = pickle.loads(pickle.dumps(said))
     assert (type(heard), str(heard), vars(heard)) == (type(said), str(said), vars(said))
 
 
 @pytest.mark.slow
-async def test_what_a_handler_says_reaches_the_executor_from_another_process():
+async def test_handler_exceptions_reach_the_executor_from_another_process():
     async with open_world() as world:
         await register_executor(world, InProcess(refuse_for_good))
         await mail(world)
         assert await outcomes(world) == [(False, "DoNotRetry: no such address")]
 
 
-def test_a_key_is_read_as_it_is_printed():
+def test_effect_key_is_parsed_from_its_text():
     key = EffectKey("a world", 17, 3)
     assert EffectKey.parse(str(key)) == key
     for text in ("", "a", "a/1", "a/1/", "/1/2", "a/b/1", "a/1/2/3", "a/-1/0"):
@@ -211,15 +211,15 @@ def be_interrupted(effect: Effect) -> Json:
     [leave, InProcess(leave), InProcess(be_interrupted)],
     ids=["thread", "process", "interrupted"],
 )
-async def test_a_handler_that_exits_ends_its_attempt_and_not_the_world(handler):
+async def test_handler_that_exits_ends_its_attempt_and_not_the_world(handler):
     async with open_world() as world:
         await register_executor(world, handler, backoff=SOON)
         await mail(world)
         assert await outcomes(world) == [(True, "survived")]
 
 
-async def test_an_interrupt_is_for_the_world_and_not_for_the_processes_of_its_handlers():
-    """A terminal sends it to all of them, also where the program goes on, as a chat does."""
+async def test_interrupt_does_not_reach_handler_processes():
+    """A terminal sends SIGINT to every process, even if the program handles it and continues."""
     async with open_world() as world:
         await register_executor(world, InProcess(where_it_runs))
         await mail(world, 1, "a")
@@ -231,11 +231,11 @@ async def test_an_interrupt_is_for_the_world_and_not_for_the_processes_of_its_ha
         assert pid != os.getpid()
 
 
-async def test_an_attempt_that_is_given_up_before_a_thread_has_it_costs_no_credit():
+async def test_attempt_canceled_before_a_thread_took_it_frees_its_place():
     handler = ThreadHandler(where_it_runs, concurrency=1)
     for _ in range(5):
         task = asyncio.ensure_future(handler(EFFECT))
         asyncio.get_running_loop().call_soon(task.cancel)
         assert isinstance((await asyncio.gather(task, return_exceptions=True))[0], BaseException)
-    await until(lambda: handler._calls == 0)  # a thread that has begun ends by itself
+    await until(lambda: handler._calls == 0)  # a started thread ends by itself
     assert (await handler(EFFECT))[2] == "world/1/0"

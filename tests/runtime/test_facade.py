@@ -1,4 +1,4 @@
-"""The public face: a world is opened, used, closed and opened again."""
+"""`Orchestrator` and `AgentHandle`: a world is opened, used, closed and opened again."""
 
 import asyncio
 import socket
@@ -39,13 +39,13 @@ async def through_a_handle(world: Orchestrator, alice: AgentHandle) -> Verdict:
     return await alice.submit([add("r")])
 
 
-async def through_a_ticket(world: Orchestrator, alice: AgentHandle) -> Verdict:
+async def without_waiting(world: Orchestrator, alice: AgentHandle) -> Verdict:
     return await alice.submit_nowait([add("r")])
 
 
-@pytest.mark.parametrize("submit", [through_the_operator, through_a_handle, through_a_ticket])
+@pytest.mark.parametrize("submit", [through_the_operator, through_a_handle, without_waiting])
 @in_virtual_time
-async def test_who_is_turned_away_and_tries_again_at_once_lets_others_have_their_turn(submit):
+async def test_caller_retrying_after_a_refusal_yields_to_the_event_loop(submit):
     async with world_of() as world:
         alice = await world.register_agent("alice")
         await world.drain()
@@ -56,13 +56,13 @@ async def test_who_is_turned_away_and_tries_again_at_once_lets_others_have_their
 
 
 @in_virtual_time
-async def test_tickets_that_are_decided_are_awaited_without_a_turn_between_them():
+async def test_awaiting_decided_verdicts_does_not_yield():
     async with world_of() as world:
         alice = await world.register_agent("alice")
-        tickets = [alice.submit_nowait([add(f"r{n}")]) for n in range(20)]
-        assert (await tickets[-1]).admitted
+        pending = [alice.submit_nowait([add(f"r{n}")]) for n in range(20)]
+        assert (await pending[-1]).admitted
         before = iterations()
-        assert all([(await ticket).admitted for ticket in tickets])
+        assert all([(await verdict).admitted for verdict in pending])
         assert iterations() - before <= 1
 
 
@@ -70,7 +70,7 @@ async def test_tickets_that_are_decided_are_awaited_without_a_turn_between_them(
 
 
 @in_virtual_time
-async def test_a_world_is_used_while_it_is_open_and_says_so_otherwise():
+async def test_calls_before_opening_and_after_closing_raise_closed_error():
     world = world_of()
     with pytest.raises(ClosedError, match="is not open"):
         await world.submit([add("r")])
@@ -96,20 +96,20 @@ async def test_a_world_is_used_while_it_is_open_and_says_so_otherwise():
 
 
 @in_virtual_time
-async def test_a_glance_needs_no_turn_of_the_world():
+async def test_query_nowait_reads_without_waiting():
     world = world_of()
     with pytest.raises(ClosedError, match="is not open"):
         world.query_nowait(lambda kernel: kernel.seq)
     async with world:
         await world.register_agent("alice")
-        ticket = world.submit_nowait([add("r")])
+        pending = world.submit_nowait([add("r")])
         assert world.query_nowait(lambda kernel: kernel.seq) == 2
-        await ticket
+        await pending
         assert world.query_nowait(lambda kernel: kernel.state.get(COUNTS, {}) != {})
 
 
 @in_virtual_time
-async def test_a_world_is_opened_once():
+async def test_world_can_be_opened_once():
     world = world_of()
     async with world:
         with pytest.raises(ClosedError, match="make another one"):
@@ -119,7 +119,7 @@ async def test_a_world_is_opened_once():
 
 
 @in_virtual_time
-async def test_no_task_is_left_after_close_also_when_the_body_raises():
+async def test_no_task_remains_after_close_or_an_exception():
     before = asyncio.all_tasks()
 
     async def fail_inside() -> None:
@@ -133,7 +133,7 @@ async def test_no_task_is_left_after_close_also_when_the_body_raises():
 
 
 @in_virtual_time
-async def test_a_world_without_arguments_is_an_open_world_in_memory():
+async def test_orchestrator_without_arguments_is_a_world_in_memory():
     async with Orchestrator() as world:
         alice = await world.register_agent("alice", position=[1, 2, 3])
         await alice.submit_intent(alice.intent("Move", to=[4, 5, 6]))
@@ -142,7 +142,7 @@ async def test_a_world_without_arguments_is_an_open_world_in_memory():
 
 
 @in_virtual_time
-async def test_a_world_may_have_several_domains():
+async def test_world_may_have_several_domains():
     async with Orchestrator([Lab(), Annex()]) as world:
         alice = await world.register_agent("alice")
         verdict = await alice.submit(
@@ -166,13 +166,13 @@ async def test_a_world_may_have_several_domains():
         ({"log_format": "xml"}, "log_format must be one of console"),
     ],
 )
-def test_an_unsound_configuration_is_refused_when_it_is_made(config, message):
+def test_invalid_configuration_is_refused_at_construction(config, message):
     with pytest.raises(ValueError, match=message):
         OrchestratorConfig(**config)
 
 
 @in_virtual_time
-async def test_an_unsound_domain_or_store_leaves_nothing_behind(tmp_path):
+async def test_failed_open_leaves_no_task_behind(tmp_path):
     before = asyncio.all_tasks()
     with pytest.raises(ValueError, match="two domains are called 'lab'"):
         await Orchestrator([Lab(), Lab()]).__aenter__()
@@ -181,7 +181,7 @@ async def test_an_unsound_domain_or_store_leaves_nothing_behind(tmp_path):
     assert asyncio.all_tasks() == before
 
 
-async def test_a_world_whose_metrics_port_is_taken_closes_what_it_had_opened(tmp_path):
+async def test_open_with_a_taken_metrics_port_releases_the_store(tmp_path):
     before = asyncio.all_tasks()
     store = f"sqlite:///{tmp_path}/world.db"
     with socket.socket() as taken:
@@ -199,7 +199,7 @@ async def test_a_world_whose_metrics_port_is_taken_closes_what_it_had_opened(tmp
 
 
 @in_virtual_time
-async def test_registering_again_is_harmless_and_changes_only_what_is_given():
+async def test_registering_again_changes_only_the_given_settings():
     async with world_of() as world:
         await world.register_agent("alice", permissions={"Add"}, count=7)
         seq, digest = world.seq, await world.digest()
@@ -213,7 +213,7 @@ async def test_registering_again_is_harmless_and_changes_only_what_is_given():
 
 
 @in_virtual_time
-async def test_two_handles_of_one_agent_do_not_make_the_same_req_ids():
+async def test_two_handles_of_one_agent_make_different_req_ids():
     async with world_of() as world:
         first, second = [await world.register_agent("alice") for _ in range(2)]
         for handle in (first, second, first):
@@ -222,7 +222,7 @@ async def test_two_handles_of_one_agent_do_not_make_the_same_req_ids():
 
 
 @in_virtual_time
-async def test_a_handle_fills_in_an_intent():
+async def test_handle_fills_in_an_intent():
     async with world_of() as world:
         alice = await world.register_agent("alice")
         intent = alice.intent("Add", amount=1)
@@ -238,12 +238,12 @@ async def test_a_handle_fills_in_an_intent():
         name, _, number = intent["req_id"].rpartition(":")
         assert alice.intent("Add", amount=1)["req_id"] == f"{name}:{int(number) + 1}"
         assert repr(alice) == f"<AgentHandle 'alice' at view {world.seq}>"
-        # A payload may have fields of any name.
+        # Payload fields may have any name.
         assert alice.intent("Custom", kind="x", self="y")["payload"] == {"kind": "x", "self": "y"}
 
 
 @in_virtual_time
-async def test_a_handle_speaks_for_its_own_agent_only_and_the_host_for_all():
+async def test_handle_submits_for_its_own_agent_only_and_the_host_for_all():
     async with world_of() as world:
         alice = await world.register_agent("alice")
         await world.register_agent("bob")
@@ -259,7 +259,7 @@ async def test_a_handle_speaks_for_its_own_agent_only_and_the_host_for_all():
 
 
 @in_virtual_time
-async def test_an_owner_speaks_for_its_agents():
+async def test_owner_submits_for_its_agents():
     async with world_of() as world:
         trainer = await world.register_agent("trainer")
         await world.register_agent("pupil", owner="trainer")
@@ -267,7 +267,7 @@ async def test_an_owner_speaks_for_its_agents():
 
 
 @in_virtual_time
-async def test_a_handle_of_a_removed_agent_is_refused_also_when_the_name_is_registered_again():
+async def test_handle_of_a_removed_agent_is_refused_even_after_registering_again():
     async with world_of() as world:
         old = await world.register_agent("alice")
         new = old
@@ -314,14 +314,14 @@ async def test_permissions_suspension_and_removal_take_effect_at_once():
 
 @pytest.mark.parametrize("name", ["", "system", "operator", "a\nb", "x" * 129])
 @in_virtual_time
-async def test_a_name_that_is_none_is_refused(name):
+async def test_invalid_agent_id_is_refused(name):
     async with world_of() as world:
         with pytest.raises(AgentError):
             await world.register_agent(name)
 
 
 @in_virtual_time
-async def test_a_domain_may_refuse_the_placing():
+async def test_domain_may_refuse_the_attributes_of_an_agent():
     async with world_of() as world:
         with pytest.raises(ValidationError, match="count must not be negative"):
             await world.register_agent("alice", count=-1)
@@ -332,7 +332,7 @@ async def test_a_domain_may_refuse_the_placing():
 
 
 @in_virtual_time
-async def test_a_batch_may_be_a_list_an_object_or_one_intent():
+async def test_batch_may_be_a_list_an_object_or_one_intent():
     async with world_of() as world:
         await world.register_agent("alice")
         for number, batch in enumerate(
@@ -343,7 +343,7 @@ async def test_a_batch_may_be_a_list_an_object_or_one_intent():
 
 
 @in_virtual_time
-async def test_submit_never_raises_for_a_refusal_and_submit_intents_always_does():
+async def test_submit_returns_a_refusal_and_submit_intents_raises_it():
     async with world_of() as world:
         await world.register_agent("alice")
         assert (await world.submit([add("r", kind="Nope")])).codes == ("kind_unknown",)
@@ -356,7 +356,7 @@ async def test_submit_never_raises_for_a_refusal_and_submit_intents_always_does(
 
 
 @in_virtual_time
-async def test_a_dry_run_changes_nothing():
+async def test_dry_run_changes_nothing():
     async with world_of() as world:
         await world.register_agent("alice")
         seq, digest = world.seq, await world.digest()
@@ -374,7 +374,7 @@ async def test_a_dry_run_changes_nothing():
 
 
 @in_virtual_time
-async def test_a_ticket_is_awaited_as_often_as_one_likes_and_may_be_withdrawn():
+async def test_pending_verdict_can_be_awaited_repeatedly_and_withdrawn():
     async with world_of(clock="stepped") as world:
         await world.register_agent("alice")
         kept, withdrawn = (
@@ -396,7 +396,7 @@ async def test_a_ticket_is_awaited_as_often_as_one_likes_and_may_be_withdrawn():
 
 
 @in_virtual_time
-async def test_verdict_of_gives_the_remembered_answer():
+async def test_verdict_of_returns_the_remembered_verdict():
     async with world_of() as world:
         await world.register_agent("alice")
         verdict = await world.submit([add("a"), add("b")])
@@ -412,7 +412,7 @@ async def test_verdict_of_gives_the_remembered_answer():
 
 
 @in_virtual_time
-async def test_a_stepped_world_moves_by_steps_only():
+async def test_stepped_world_advances_by_steps_only():
     async with world_of(clock="stepped") as world:
         await world.register_agent("alice")
         assert world.sim_time == 0.0
@@ -429,7 +429,7 @@ async def test_a_stepped_world_moves_by_steps_only():
 
 
 @in_virtual_time
-async def test_a_realtime_world_is_not_stepped():
+async def test_step_is_refused_in_a_realtime_world():
     async with world_of() as world:
         with pytest.raises(ValueError, match="clock='stepped'"):
             await world.step(1.0)
@@ -439,7 +439,7 @@ async def test_a_realtime_world_is_not_stepped():
 
 
 @in_virtual_time
-async def test_a_view_is_a_cut_that_nobody_changes_and_what_the_next_intent_is_based_on():
+async def test_view_is_an_immutable_cut_and_sets_the_next_context_seq():
     async with Orchestrator(World()) as world:
         alice = await world.register_agent("alice", position=[0, 0, 0])
         view = await alice.refresh_view()
@@ -454,22 +454,22 @@ async def test_a_view_is_a_cut_that_nobody_changes_and_what_the_next_intent_is_b
 
 
 @in_virtual_time
-async def test_views_for_several_agents_are_of_one_moment():
+async def test_views_of_several_agents_have_the_same_seq():
     async with world_of(limits=Limits(group_batches_max=1)) as world:
         alice, _ = [await world.register_agent(name) for name in ("alice", "bob")]
-        tickets = [
+        pending = [
             alice.submit_nowait([add(f"r{n}")]) for n in range(9)
-        ]  # the world moves meanwhile
+        ]  # the world changes between the calls
         asked = ["bob", "alice"] * 3
         views = await world.views_for(asked)
         assert [view.agent_id for view in views] == asked
         (seq,) = {view.view_seq for view in views}
-        assert all([(await ticket).admitted for ticket in tickets])
+        assert all([(await verdict).admitted for verdict in pending])
         assert seq < world.seq
 
 
 @in_virtual_time
-async def test_the_state_is_read_by_path_as_plain_json_of_ones_own():
+async def test_state_returns_a_plain_json_copy_by_path():
     async with world_of(Lab(things=("a/b", "a"))) as world:
         await world.register_agent("alice")
         await world.submit_intents(
@@ -497,7 +497,7 @@ async def test_the_state_is_read_by_path_as_plain_json_of_ones_own():
 
 
 @in_virtual_time
-async def test_events_tell_what_happens_from_a_seq_on():
+async def test_events_start_at_the_given_seq():
     async with world_of() as world:
         await world.register_agent("alice")
         events = world.events(since=world.seq)
@@ -514,7 +514,7 @@ async def test_events_tell_what_happens_from_a_seq_on():
 
 
 @in_virtual_time
-async def test_statistics_and_metrics_are_the_worlds_own():
+async def test_statistics_and_metrics_belong_to_one_world():
     async with world_of() as one, world_of() as other:
         await one.register_agent("alice")
         await one.submit([add("r")])
@@ -535,7 +535,7 @@ async def test_statistics_and_metrics_are_the_worlds_own():
         assert one.metrics_url is None
 
 
-async def test_metrics_are_served_where_a_port_is_given():
+async def test_metrics_are_served_at_the_configured_port():
     async with world_of(metrics_port=0) as world:
         assert str(world.metrics_url).startswith("http://")
 
@@ -560,7 +560,7 @@ async def test_effects_run_settle_and_become_state():
 
 
 @in_virtual_time
-async def test_an_agent_actor_runs_under_the_world():
+async def test_world_runs_an_agent_actor():
     class Adder:
         rounds = 0
 
@@ -579,7 +579,7 @@ async def test_an_agent_actor_runs_under_the_world():
 
 
 @in_virtual_time
-async def test_a_rule_that_raises_is_reported_with_its_trace_and_refusals_by_code(capsys):
+async def test_faults_are_logged_with_a_traceback_and_refusals_with_their_code(capsys):
     async with world_of(log_level="info", log_format="json") as world:
         await world.register_agent("alice")
         verdict = await world.submit([add("r", kind="Fail", payload={"how": "raise"})])
@@ -594,7 +594,7 @@ async def test_a_rule_that_raises_is_reported_with_its_trace_and_refusals_by_cod
 
 
 @in_virtual_time
-async def test_a_quiet_world_says_nothing(capsys):
+async def test_world_without_faults_logs_nothing(capsys):
     async with world_of() as world:
         await world.register_agent("alice")
         await world.submit([add("r", kind="Nope")])
@@ -602,24 +602,24 @@ async def test_a_quiet_world_says_nothing(capsys):
     assert capsys.readouterr().err == ""
 
 
-# Again: the same store
+# Reopening a store
 
 
 def store_in(folder: Any) -> str:
     return f"sqlite:///{folder}/world.db"
 
 
-async def test_a_world_opened_again_goes_on_where_it_was(tmp_path):
+async def test_reopened_world_continues_where_it_ended(tmp_path):
     config = {"store": store_in(tmp_path), "seed": 7, "clock": "stepped"}
     async with world_of(**config) as world:
         alice = await world.register_agent("alice", permissions={"Add", "Drop"})
         await world.register_agent("bob")
-        tickets = [
+        pending = [
             world.submit_nowait([add("a", 5)]),
             world.submit_nowait([add("gone", kind="Drop", payload={"thing": "x"})]),
         ]
         await world.step(2.5)
-        admitted, refused = [await ticket for ticket in tickets]
+        admitted, refused = [await verdict for verdict in pending]
         assert (admitted.durability, refused.codes) == ("full", ("lab.missing",))
         old_intent = alice.intent("Add", amount=1)
         left = world.seq, await world.digest(), world.sim_time, await world.state()
@@ -630,8 +630,8 @@ async def test_a_world_opened_again_goes_on_where_it_was(tmp_path):
             world.submit_nowait([add("gone", kind="Drop", payload={"thing": "x"})]),
         )
         await world.step(0.5)
-        for before, ticket in zip((admitted, refused), again, strict=True):
-            after = await ticket
+        for before, verdict in zip((admitted, refused), again, strict=True):
+            after = await verdict
             assert after.replayed
             assert (after.admitted, after.seq, after.codes) == (
                 before.admitted,
@@ -646,7 +646,7 @@ async def test_a_world_opened_again_goes_on_where_it_was(tmp_path):
         assert denied.codes == ("permission_denied",)
 
 
-async def test_the_same_doings_give_the_same_digest_in_memory_and_on_a_disk(tmp_path):
+async def test_digest_is_the_same_in_memory_and_on_disk(tmp_path):
     digests = []
     for store in ("memory://", store_in(tmp_path)):
         async with world_of(store=store, seed=3, clock="stepped") as world:
@@ -667,7 +667,7 @@ async def test_the_same_doings_give_the_same_digest_in_memory_and_on_a_disk(tmp_
     ("change", "message"),
     [({"seed": 8}, "with seed 7"), ({"world": "elsewhere"}, "'elsewhere'")],
 )
-async def test_a_store_of_another_world_is_not_opened(tmp_path, change, message):
+async def test_store_of_another_world_is_not_opened(tmp_path, change, message):
     config: dict[str, Any] = {"store": store_in(tmp_path), "seed": 7}
     async with world_of(**config):
         pass
@@ -675,11 +675,11 @@ async def test_a_store_of_another_world_is_not_opened(tmp_path, change, message)
         await world_of(**config | change).__aenter__()
     with pytest.raises(StoreError, match=r"domains \['lab'\]"):
         await world_of(Annex(), **config).__aenter__()
-    async with world_of(**config) as world:  # and it is as it was
+    async with world_of(**config) as world:  # the store is unchanged
         assert world.seq == 1
 
 
-async def test_a_writer_that_was_overtaken_writes_no_more(tmp_path):
+async def test_fenced_writer_writes_no_more(tmp_path):
     async with world_of(store=store_in(tmp_path)) as old:
         await old.register_agent("alice")
         async with world_of(store=store_in(tmp_path)) as new:
@@ -705,7 +705,7 @@ async def test_two_worlds_in_one_process_are_independent():
 
 
 @in_virtual_time
-async def test_a_log_that_is_full_stops_the_world_and_says_what_to_do():
+async def test_full_log_stops_the_world_with_advice():
     async with world_of(limits=Limits(log_bytes_max=4000)) as world:
         await world.register_agent("alice")
         batch = [add(f"r{number}") for number in range(200)]

@@ -1,4 +1,4 @@
-"""What is no list of intents is an `IntentError` too, at both faces."""
+"""A malformed batch raises `IntentError` from the orchestrator and from a handle."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from placet import IntentError, Orchestrator
 
 
 @pytest.mark.parametrize("given", [None, 5, "x", {}, [], [3]], ids=repr)
-async def test_what_is_no_batch_raises_an_intent_error(given):
+async def test_malformed_batch_raises_an_intent_error(given):
     async with Orchestrator() as orchestrator:
         alice = await orchestrator.register_agent("alice")
         for face in (orchestrator, alice):

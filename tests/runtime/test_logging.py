@@ -1,4 +1,4 @@
-"""Lines go where they were sent, hold what was bound, and never what an agent proposed."""
+"""Log lines: destination, bound values, levels, and no payloads above debug."""
 
 import io
 import json
@@ -22,7 +22,7 @@ def raise_poison() -> None:
     raise ValueError("poison")
 
 
-def test_a_json_line_holds_what_was_bound():
+def test_json_line_contains_bound_values():
     stream = io.StringIO()
     log = configure_logging("json", "debug", stream).bind(world="town")
     log.bind(agent_id="alice", req_id="move_1").info("refused", stage="quota", seq=7)
@@ -40,7 +40,7 @@ def test_a_json_line_holds_what_was_bound():
 
 
 @pytest.mark.parametrize("level", LOG_LEVELS)
-def test_what_is_below_the_level_is_not_written(level):
+def test_lines_below_the_level_are_dropped(level):
     stream = io.StringIO()
     log = configure_logging("json", level, stream)
     for method in LOG_LEVELS:
@@ -51,7 +51,7 @@ def test_what_is_below_the_level_is_not_written(level):
 
 
 @pytest.mark.parametrize("log_format", ["json", "console"])
-def test_what_an_agent_proposed_is_never_written_at_info_or_above(log_format):
+def test_payloads_are_dropped_at_info_and_above(log_format):
     stream = io.StringIO()
     log = configure_logging(log_format, "info", stream)
     secrets = {key: {"text": "secret"} for key in PRIVATE_KEYS}
@@ -61,14 +61,14 @@ def test_what_an_agent_proposed_is_never_written_at_info_or_above(log_format):
     assert stream.getvalue().count("conflict") == 4
 
 
-def test_at_debug_it_may_be_written():
+def test_payloads_are_written_at_debug():
     stream = io.StringIO()
     configure_logging("json", "debug", stream).debug("refused", payload={"text": "hello"})
     assert lines_of(stream)[0]["payload"] == {"text": "hello"}
 
 
 @pytest.mark.parametrize("log_format", ["json", "console"])
-def test_a_fault_is_written_with_its_trace(log_format):
+def test_fault_is_written_with_its_traceback(log_format):
     stream = io.StringIO()
     log = configure_logging(log_format, "error", stream)
     try:
@@ -82,7 +82,7 @@ def test_a_fault_is_written_with_its_trace(log_format):
 
 
 @pytest.mark.parametrize("log_format", ["json", "console"])
-def test_a_fault_that_says_itself_what_to_do_is_one_line_without_a_trace(log_format, capsys):
+def test_store_error_is_one_line_without_a_traceback(log_format, capsys):
     reports = Reports(log_format, "error", "town")
     try:
         raise StoreError("this writer is fenced; stop this one")
@@ -98,13 +98,13 @@ def test_a_fault_that_says_itself_what_to_do_is_one_line_without_a_trace(log_for
 
 
 @pytest.mark.parametrize("log_format", ["json", "console"])
-def test_a_name_with_a_line_break_cannot_forge_a_line(log_format):
+def test_name_with_a_line_break_cannot_forge_a_line(log_format):
     stream = io.StringIO()
     configure_logging(log_format, "info", stream).info("refused", agent_id="a\nfault b")
     assert len(stream.getvalue().splitlines()) == 1
 
 
-def test_a_console_that_is_no_terminal_gets_no_colors():
+def test_stream_that_is_no_terminal_gets_no_colors():
     stream = io.StringIO()
     configure_logging("console", "info", stream).info("refused", code="conflict")
     assert "\x1b" not in stream.getvalue()
@@ -112,14 +112,14 @@ def test_a_console_that_is_no_terminal_gets_no_colors():
     assert "code='conflict'" in stream.getvalue()
 
 
-def test_lines_go_to_stderr_where_nothing_is_said(capsys):
+def test_lines_go_to_stderr_by_default(capsys):
     configure_logging().warning("slow")
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "slow" in captured.err
 
 
-def test_the_host_programs_own_pipeline_is_used_when_asked_for():
+def test_host_format_uses_the_pipeline_of_the_host_program():
     with structlog.testing.capture_logs() as captured:
         configure_logging("host").bind(world="town").info("refused", code="conflict")
     assert captured == [
@@ -127,7 +127,7 @@ def test_the_host_programs_own_pipeline_is_used_when_asked_for():
     ]
 
 
-def test_structlogs_own_configuration_is_left_alone():
+def test_global_configuration_of_structlog_is_untouched():
     before = structlog.get_config(), structlog.is_configured()
     configure_logging("json", "debug", io.StringIO()).info("x")
     assert (structlog.get_config(), structlog.is_configured()) == before
@@ -151,6 +151,6 @@ def test_importing_the_module_loads_no_terminal_library():
         (("json", "loud"), "log level must be one of debug, info, .*, got 'loud'"),
     ],
 )
-def test_an_unknown_format_or_level_is_refused(arguments, message):
+def test_unknown_format_or_level_is_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         configure_logging(*arguments)

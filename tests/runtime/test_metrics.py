@@ -1,4 +1,4 @@
-"""What a Prometheus server reads: every metric of the specification, and no more labels than it."""
+"""The exported metrics and labels are exactly those of the specification."""
 
 import re
 import socket
@@ -84,7 +84,7 @@ def samples_of(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float
 
 
 @pytest.mark.parametrize("counters", [busy_counters(), Counters([])], ids=["busy", "idle"])
-def test_every_metric_of_the_specification_is_exposed_and_no_other(counters):
+def test_exposed_metrics_are_those_of_the_specification(counters):
     declared = set(re.findall(r"^# TYPE (\S+) ", exposed(counters), re.MULTILINE))
     assert declared == set(SPECIFIED)
 
@@ -97,7 +97,7 @@ def test_every_metric_has_the_labels_of_the_specification():
     assert seen == SPECIFIED
 
 
-def test_the_numbers_are_those_that_were_counted():
+def test_exported_values_equal_the_counters():
     samples = samples_of(exposed(busy_counters()))
     expected = {
         ("placet_intents_total", (("kind", "Move"), ("outcome", "admitted"))): 10,
@@ -123,11 +123,11 @@ def test_the_numbers_are_those_that_were_counted():
     assert {key: samples[key] for key in expected} == expected
 
 
-def test_every_shown_bucket_is_one_that_is_counted():
+def test_every_exported_bucket_is_a_counted_bound():
     assert set(SHOWN_SECONDS) <= set(LATENCY_BOUNDS)
 
 
-def test_a_hostile_client_cannot_grow_the_labels():
+def test_hostile_client_cannot_grow_the_labels():
     counters = Counters(["Move"])
     count = len(samples_of(exposed(counters)))
     for index in range(5000):
@@ -141,7 +141,7 @@ def test_a_hostile_client_cannot_grow_the_labels():
     assert samples[other] == 5000 - 256
 
 
-def test_a_label_with_quotes_and_line_breaks_does_not_break_the_format():
+def test_label_with_quotes_and_line_breaks_is_escaped():
     counters = Counters([])
     counters.watch("mailbox_depth", lambda: 1, 'a"\n\\b')
     labels = (("actor", 'a"\n\\b'),)
@@ -175,6 +175,6 @@ def test_metrics_are_served_until_closed():
 
 
 @pytest.mark.parametrize("port", [-1, 65536])
-def test_a_port_that_is_none_is_refused(port):
+def test_invalid_port_is_refused(port):
     with pytest.raises(PlacetError, match="cannot serve metrics"):
         serve_metrics(create_registry(Counters([])), port)

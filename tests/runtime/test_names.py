@@ -1,4 +1,4 @@
-"""The names that users type, as the specification lists them (names.md), and their shapes."""
+"""The public names of the specification (names.md) exist and have their signatures."""
 
 import importlib
 import inspect
@@ -22,7 +22,7 @@ NAMES = """
 """
 EXPORTS = NAMES.split()
 
-# name -> (is it awaited, its parameters; `*` stands before those that are named)
+# name -> (is it a coroutine, its parameters; `*` comes before keyword-only parameters)
 Shapes = dict[str, tuple[bool, str]]
 
 ORCHESTRATOR: Shapes = {
@@ -132,7 +132,7 @@ PROPERTIES = [
 
 
 @pytest.mark.parametrize("name", EXPORTS)
-def test_the_package_exports_the_name(name):
+def test_package_exports_the_name(name):
     assert name in placet.__all__
     assert getattr(placet, name) is not None
     if name.endswith("Error"):
@@ -144,23 +144,23 @@ def test_the_package_exports_the_name(name):
     ("package", "name"),
     [(package, name) for package, names in EXPORTED.items() for name in names.split()],
 )
-def test_the_package_has_the_name(package, name):
+def test_package_has_the_name(package, name):
     module = importlib.import_module(package)
     if not hasattr(module, name):
         importlib.import_module(f"{package}.{name}")
 
 
 @pytest.mark.parametrize("owner", [Orchestrator, AgentHandle, Kernel])
-def test_a_public_class_shows_all_its_names_in_one_place(owner):
+def test_public_class_has_no_base_class(owner):
     assert owner.__bases__ == (object,)
 
 
-def test_the_orchestrator_has_few_names():
+def test_orchestrator_has_a_bounded_number_of_public_names():
     names = [name for name in vars(Orchestrator) if not name.startswith("_")]
     assert len(names) + 1 <= ORCHESTRATOR_NAMES_MAX  # and `config`, an attribute
 
 
-def test_a_structure_error_is_a_value_error_too():
+def test_structure_error_is_a_value_error():
     assert issubclass(placet.IntentError, ValueError)
 
 
@@ -169,7 +169,7 @@ def test_a_structure_error_is_a_value_error_too():
     SHAPES,
     ids=[f"{owner.__name__}.{name}" for owner, name, *_ in SHAPES],
 )
-def test_the_method_has_its_shape(owner, name, is_awaited, parameters):
+def test_method_has_its_signature(owner, name, is_awaited, parameters):
     method = getattr(owner, name)
     assert inspect.iscoroutinefunction(method) == is_awaited
     present = inspect.signature(method).parameters
@@ -187,22 +187,22 @@ def test_the_method_has_its_shape(owner, name, is_awaited, parameters):
 
 
 @pytest.mark.parametrize(("owner", "name"), PROPERTIES, ids=lambda v: getattr(v, "__name__", v))
-def test_the_property_is_there(owner, name):
+def test_property_exists(owner, name):
     assert isinstance(inspect.getattr_static(owner, name), property)
 
 
-def test_an_orchestrator_is_an_async_context_manager():
+def test_orchestrator_is_an_async_context_manager():
     assert inspect.iscoroutinefunction(Orchestrator.__aenter__)
     assert inspect.iscoroutinefunction(Orchestrator.__aexit__)
 
 
-def test_a_ticket_is_awaitable():
+def test_pending_verdict_is_awaitable():
     from placet.runtime.pending_verdict import PendingVerdict
 
     assert hasattr(PendingVerdict, "__await__")
 
 
-def test_the_configuration_has_its_fields_and_defaults():
+def test_configuration_has_its_fields_and_defaults():
     expected: dict[str, Any] = {
         "store": "memory://",
         "seed": 0,
@@ -219,7 +219,7 @@ def test_the_configuration_has_its_fields_and_defaults():
     assert OrchestratorConfig(clock="stepped").clock == "stepped"
 
 
-def test_an_intent_is_a_typed_dict_of_the_documents_fields():
+def test_intent_is_a_typed_dict_with_the_specified_fields():
     assert Intent.__required_keys__ == {
         "kind",
         "payload",

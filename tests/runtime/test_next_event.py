@@ -1,4 +1,4 @@
-"""`next_event`: time jumps when nobody has anything to do, and to the same end each time."""
+"""The `next_event` clock: time jumps when every agent waits, and runs are repeatable."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -29,12 +29,12 @@ def world_of(domain: Any = None, **config: Any) -> Orchestrator:
 
 
 @in_virtual_time
-async def test_time_jumps_from_moment_to_moment_and_costs_no_real_time():
+async def test_time_jumps_between_events_and_costs_no_real_time():
     loop = asyncio.get_running_loop()
     async with world_of() as world:
         woken: list[tuple[str, float]] = []
 
-        async def live(agent: AgentHandle, pause: float) -> None:
+        async def act(agent: AgentHandle, pause: float) -> None:
             for _ in range(3):
                 await agent.sleep(pause)
                 verdict = await agent.submit([agent.intent("Move", to=[world.sim_time, 0])])
@@ -43,8 +43,8 @@ async def test_time_jumps_from_moment_to_moment_and_costs_no_real_time():
                 woken.append((agent.agent_id, world.sim_time))
 
         handles = [await world.register_agent(name) for name in ("ann", "bob")]
-        await asyncio.gather(live(handles[0], 1000.0), live(handles[1], 1500.0))
-        assert sorted(woken, key=lambda one: (one[1], one[0])) == [
+        await asyncio.gather(act(handles[0], 1000.0), act(handles[1], 1500.0))
+        assert sorted(woken, key=lambda wake: (wake[1], wake[0])) == [
             ("ann", 1000.0),
             ("bob", 1500.0),
             ("ann", 2000.0),
@@ -58,12 +58,12 @@ async def test_time_jumps_from_moment_to_moment_and_costs_no_real_time():
 
 
 async def contested(seed: int, store: str = "memory://") -> tuple[str, list[bytes]]:
-    """Let ten agents want two things; how long each thinks is drawn, and real."""
+    """Run ten agents that compete for two objects and think for random real time."""
     chance = Random(seed)
     async with world_of(store=store, seed=7) as world:
         handles = [await world.register_agent(f"agent_{n}", position=[0, 0]) for n in range(10)]
 
-        async def live(agent: AgentHandle) -> None:
+        async def act(agent: AgentHandle) -> None:
             await agent.sleep_until(0)
             for _ in range(6):
                 view = await agent.refresh_view()
@@ -78,14 +78,14 @@ async def contested(seed: int, store: str = "memory://") -> tuple[str, list[byte
                 await agent.sleep(1.0)
 
         chance.shuffle(handles)
-        await asyncio.gather(*map(live, handles))
+        await asyncio.gather(*map(act, handles))
         records = [record for _, record in world._open.log.read()]
         assert world.sim_time == 6.0
         return await world.digest(), records
 
 
 @in_virtual_time
-async def test_the_same_seed_gives_the_same_digest_however_long_each_thought_took():
+async def test_digest_does_not_depend_on_how_long_agents_think():
     first, log = await contested(1)
     assert len(log) > 40
     for seed in (2, 3, 4):
@@ -94,11 +94,11 @@ async def test_the_same_seed_gives_the_same_digest_however_long_each_thought_too
 
 
 @in_virtual_time
-async def test_the_same_run_twice_writes_the_same_bytes():
+async def test_same_run_writes_the_same_log():
     assert await contested(5) == await contested(5)
 
 
-async def test_a_store_on_a_disk_is_waited_for_and_set_up_is_not_overtaken(tmp_path):
+async def test_time_waits_for_the_disk_and_for_registrations(tmp_path):
     store = f"sqlite:///{tmp_path}/town.db"
     async with world_of(store=store) as world:
         first = await world.register_agent("first", position=[0, 0])
@@ -111,7 +111,7 @@ async def test_a_store_on_a_disk_is_waited_for_and_set_up_is_not_overtaken(tmp_p
 
 
 @in_virtual_time
-async def test_what_is_scheduled_moves_time_and_without_anything_due_it_stands_still():
+async def test_time_moves_to_scheduled_batches_and_stands_still_without_any():
     async with world_of() as world:
         ann = await world.register_agent("ann", position=[0, 0])
         batch = {"intents": [ann.intent("Move", to=[1, 0])], "sim_time": 60.0}
@@ -127,21 +127,23 @@ async def test_what_is_scheduled_moves_time_and_without_anything_due_it_stands_s
 
 
 @in_virtual_time
-async def test_ticks_fall_on_the_way_and_move_time_for_nobody():
+async def test_ticks_run_on_the_way_and_do_not_move_time():
     async with world_of(tick_s=1.0) as world:
         ann = await world.register_agent("ann", position=[0, 0])
         await world.wait_until(3.5)
-        assert (await ann.submit([ann.intent("Move", to=[1, 0])])).admitted  # no tick for that
+        assert (
+            await ann.submit([ann.intent("Move", to=[1, 0])])
+        ).admitted  # decided without a tick
         await turns(200)
         assert world.sim_time == 3.5
         await world.wait_until(4.0)
         records = [decode_record(data) for _, data in world._open.log.read()]
-        ticks = [one.now_ns / 1e9 for one in records if isinstance(one, Tick)]
+        ticks = [record.now_ns / 1e9 for record in records if isinstance(record, Tick)]
         assert ticks == [1.0, 2.0, 3.0, 4.0]
 
 
 @in_virtual_time
-async def test_who_submits_without_living_in_time_is_decided_all_the_same():
+async def test_batches_of_callers_outside_simulated_time_are_decided():
     async with world_of() as world:
         ann = await world.register_agent("ann", position=[0, 0])
         assert (await ann.submit([ann.intent("Move", to=[1, 0])])).admitted
@@ -150,7 +152,7 @@ async def test_who_submits_without_living_in_time_is_decided_all_the_same():
 
 
 @in_virtual_time
-async def test_time_waits_for_effects_that_run():
+async def test_time_waits_for_running_effects():
     async with world_of(Lab()) as world:
         ran: list[float] = []
 
@@ -160,15 +162,15 @@ async def test_time_waits_for_effects_that_run():
 
         await world.register_executor(MAIL, handler)
         ann = await world.register_agent("alice")
-        ticket = ann.submit_nowait([ann.intent("Mail", count=2)])
+        pending = ann.submit_nowait([ann.intent("Mail", count=2)])
         await ann.sleep_until(10.0)
-        assert ticket.verdict is not None
+        assert pending.verdict is not None
         assert ran == [0.0, 0.0]
         assert world.statistics()["outbox"] == 0
 
 
 @in_virtual_time
-async def test_time_does_not_wait_for_effects_that_nobody_runs():
+async def test_time_does_not_wait_for_effects_without_an_executor():
     async with world_of(Lab()) as world:
         may_end = asyncio.Event()
 
@@ -181,39 +183,42 @@ async def test_time_does_not_wait_for_effects_that_nobody_runs():
         sleeping = asyncio.create_task(ann.sleep_until(10.0))
         leaving = asyncio.create_task(world.unregister_executor(MAIL))
         await turns()
-        assert [sleeping.done(), leaving.done()] == [False, False]  # one of them runs
+        assert [sleeping.done(), leaving.done()] == [False, False]  # one effect still runs
         may_end.set()
         await asyncio.wait_for(sleeping, 60)
         await leaving
         assert world.statistics()["outbox"] == 1
 
 
-async def hanging(agent: AgentHandle) -> None:
+async def wait_forever(agent: AgentHandle) -> None:
     await agent.sleep(1.0)
     await asyncio.Event().wait()
 
 
-async def busy(agent: AgentHandle) -> None:
+async def submit_forever(agent: AgentHandle) -> None:
     await agent.sleep(1.0)
     while True:
         await agent.submit([agent.intent("Speak", text="me!")])
 
 
 @pytest.mark.parametrize(
-    ("policy", "said"),
+    ("policy", "message"),
     [
-        (hanging, "stopped at 1 s: 'bob' has not slept, submitted or ended for 60 s"),
-        (busy, "stopped at 1 s: 50 groups were decided at this time and 'bob' still submit"),
+        (wait_forever, "stopped at 1 s: 'bob' has not slept, submitted or ended for 60 s"),
+        (
+            submit_forever,
+            "stopped at 1 s: 50 groups were decided at this time and 'bob' still submit",
+        ),
     ],
 )
 @in_virtual_time
-async def test_who_never_yields_to_time_is_found_out_and_named(
-    policy: Callable[[AgentHandle], Awaitable[None]], said: str
+async def test_agent_that_holds_up_time_is_named(
+    policy: Callable[[AgentHandle], Awaitable[None]], message: str
 ) -> None:
     async with world_of(instant_groups_max=50, agent_think_seconds_max=60) as world:
         ann, bob = [await world.register_agent(name, position=[0, 0]) for name in ("ann", "bob")]
         holding = asyncio.ensure_future(policy(bob))
-        with pytest.raises(TimeStalledError, match=said):
+        with pytest.raises(TimeStalledError, match=message):
             await ann.sleep_until(2.0)
         with pytest.raises(TimeStalledError):
             await ann.sleep_until(3.0)
@@ -223,16 +228,16 @@ async def test_who_never_yields_to_time_is_found_out_and_named(
 
 
 @in_virtual_time
-async def test_where_time_has_stalled_whoever_waits_for_a_decision_is_told():
+async def test_callers_waiting_for_a_verdict_get_time_stalled_error():
     async with world_of(agent_think_seconds_max=60) as world:
         ann, bob, cy = [await world.register_agent(n, position=[0, 0]) for n in ("a", "b", "c")]
-        holding = asyncio.ensure_future(hanging(bob))
+        holding = asyncio.ensure_future(wait_forever(bob))
         sleeping = asyncio.ensure_future(ann.sleep_until(2.0))
         waiting = asyncio.ensure_future(cy.sleep(1.0))
         await waiting
-        ticket = cy.submit_nowait([cy.intent("Move", to=[1, 0])])
+        pending = cy.submit_nowait([cy.intent("Move", to=[1, 0])])
         with pytest.raises(TimeStalledError):
-            await ticket
+            await pending
         with pytest.raises(TimeStalledError):
             await cy.submit([cy.intent("Move", to=[1, 0])])
         assert (await cy.submit([cy.intent("Move", to=[1, 0])], dry_run=True)).admitted
@@ -242,10 +247,10 @@ async def test_where_time_has_stalled_whoever_waits_for_a_decision_is_told():
 
 
 @in_virtual_time
-async def test_where_time_has_stalled_policies_end_and_nobody_is_suspended_for_it():
+async def test_stalled_time_ends_policies_without_suspending_their_agents():
     async with world_of(agent_think_seconds_max=60) as world:
         ann, bob = [await world.register_agent(name, position=[0, 0]) for name in ("ann", "bob")]
-        holding = asyncio.ensure_future(hanging(bob))
+        holding = asyncio.ensure_future(wait_forever(bob))
         act = AgentActor(ann, lambda view: [ann.intent("Move", to=[1, 0])], pause_sim_s=1.0)
         world.run_agent(act)
         with pytest.raises(TimeStalledError, match="'bob' has not slept"):
@@ -257,16 +262,16 @@ async def test_where_time_has_stalled_policies_end_and_nobody_is_suspended_for_i
 
 
 @in_virtual_time
-async def test_a_thought_is_not_forgotten_over_what_others_do_meanwhile():
+async def test_think_time_limit_runs_while_other_agents_act():
     async with world_of(agent_think_seconds_max=60) as world:
         ann, bob = [await world.register_agent(name, position=[0, 0]) for name in ("ann", "bob")]
 
-        async def come_and_go() -> None:
+        async def register_more() -> None:
             for number in range(100):
                 await asyncio.sleep(10)
-                await world.register_agent(f"guest {number}", position=[0, 0])
+                await world.register_agent(f"newcomer {number}", position=[0, 0])
 
-        others = [asyncio.ensure_future(act) for act in (hanging(bob), come_and_go())]
+        others = [asyncio.ensure_future(act) for act in (wait_forever(bob), register_more())]
         with pytest.raises(
             TimeStalledError, match="'bob' has not slept, submitted or ended for 60 s"
         ):
@@ -277,7 +282,7 @@ async def test_a_thought_is_not_forgotten_over_what_others_do_meanwhile():
 
 
 @in_virtual_time
-async def test_a_thought_that_ends_just_as_its_time_is_over_holds_up_nobody():
+async def test_agent_that_thinks_exactly_the_limit_does_not_stall_time():
     async with world_of(agent_think_seconds_max=60) as world:
         ann, bob = [await world.register_agent(name, position=[0, 0]) for name in ("ann", "bob")]
 
@@ -291,7 +296,7 @@ async def test_a_thought_that_ends_just_as_its_time_is_over_holds_up_nobody():
 
 
 @in_virtual_time
-async def test_thoughts_one_after_the_other_may_take_longer_than_one_of_them():
+async def test_think_time_limit_applies_to_each_decision_separately():
     async with world_of(agent_think_seconds_max=60) as world:
         ann, bob = [await world.register_agent(name, position=[0, 0]) for name in ("ann", "bob")]
 
@@ -306,7 +311,7 @@ async def test_thoughts_one_after_the_other_may_take_longer_than_one_of_them():
 
 
 @in_virtual_time
-async def test_rounds_are_counted_at_each_moment_anew():
+async def test_group_limit_is_counted_anew_at_each_instant():
     async with world_of(instant_groups_max=2) as world:
         ann = await world.register_agent("ann", position=[0, 0])
         waiting = asyncio.create_task(world.wait_until(20.0))
@@ -319,17 +324,17 @@ async def test_rounds_are_counted_at_each_moment_anew():
 
 
 @in_virtual_time
-async def test_a_long_thought_holds_up_nobody_who_does_not_wait():
+async def test_think_time_limit_applies_only_while_somebody_waits():
     async with world_of(agent_think_seconds_max=1) as world:
         ann = await world.register_agent("ann", position=[0, 0])
         await ann.sleep(1.0)
-        await asyncio.sleep(100)  # longer than a moment may last, and nobody minds
+        await asyncio.sleep(100)  # longer than the think limit, but no other agent waits
         await ann.sleep(1.0)
         assert world.sim_time == 2.0
 
 
 @in_virtual_time
-async def test_a_pause_holds_time_and_a_resume_lets_it_go_on():
+async def test_pause_stops_time_and_resume_continues_it():
     async with world_of() as world:
         await world.pause()
         waiting = asyncio.create_task(world.wait_until(5.0))
@@ -343,9 +348,9 @@ async def test_a_pause_holds_time_and_a_resume_lets_it_go_on():
 
 
 @in_virtual_time
-async def test_a_pause_at_any_turn_of_the_loop_holds_time():
+async def test_pause_stops_time_at_any_iteration_of_the_event_loop():
     moments = set()
-    for number in range(40):  # before, while, and after time jumps
+    for number in range(40):  # before, during and after the jump
         async with world_of() as world:
             waiting = asyncio.create_task(world.wait_until(5.0))
             await turns(number)
@@ -360,7 +365,7 @@ async def test_a_pause_at_any_turn_of_the_loop_holds_time():
 
 
 @in_virtual_time
-async def test_closing_ends_time_and_who_sleeps_is_told():
+async def test_closing_raises_closed_error_in_sleepers():
     async with world_of() as world:
         await world.pause()
         sleeping = asyncio.create_task(world.wait_until(1e6))
@@ -371,11 +376,11 @@ async def test_closing_ends_time_and_who_sleeps_is_told():
 
 
 @in_virtual_time
-async def test_policies_that_are_run_live_in_simulated_time():
+async def test_policies_run_in_simulated_time():
     loop = asyncio.get_running_loop()
     quotas = {"Speak": {"rate": 0.5, "burst": 1}}
     async with world_of(quotas=quotas) as world:
-        said: list[float] = []
+        spoken_at: list[float] = []
 
         class Chatter:
             def __init__(self, agent: AgentHandle) -> None:
@@ -390,16 +395,16 @@ async def test_policies_that_are_run_live_in_simulated_time():
         world.run_agent(AgentActor(ann, Chatter(ann), pause_sim_s=1.0))
         await world.wait_until(12.0)
         async for event in world.events():
-            said += [event.sim_time] if event.type == "batch" else []
-            if said and said[-1] >= 8:
+            spoken_at += [event.sim_time] if event.type == "batch" else []
+            if spoken_at and spoken_at[-1] >= 8:
                 break
-        assert said == [0.0, 2.0, 4.0, 6.0, 8.0]
+        assert spoken_at == [0.0, 2.0, 4.0, 6.0, 8.0]
         assert loop.time() < 1
 
 
 @pytest.mark.parametrize("latency", [None, Constant(0.5)])
 @in_virtual_time
-async def test_one_who_waits_for_something_to_see_does_not_hold_up_time(latency):
+async def test_agent_waiting_for_an_observation_does_not_stall_time(latency):
     async with world_of(agent_think_seconds_max=60) as world:
         ann, bob = [await world.register_agent(name, position=[0, 0]) for name in ("ann", "bob")]
         seen: list[tuple[str, float]] = []
@@ -408,7 +413,7 @@ async def test_one_who_waits_for_something_to_see_does_not_hold_up_time(latency)
             await ann.sleep_until(0)
             async for observation in ann.observe(latency=latency):
                 seen.append((observation.kind, world.sim_time))
-                await asyncio.sleep(10)  # a thought, for which time waits
+                await asyncio.sleep(10)  # thinking, for which time waits
                 assert world.sim_time == seen[-1][1]
                 await ann.sleep(0.25)
 
@@ -424,7 +429,7 @@ async def test_one_who_waits_for_something_to_see_does_not_hold_up_time(latency)
 
 
 @in_virtual_time
-async def test_a_policy_that_observes_lives_in_simulated_time():
+async def test_observing_policy_runs_in_simulated_time():
     async with world_of() as world:
         ann, bob = [await world.register_agent(name, position=[0, 0]) for name in ("ann", "bob")]
 
@@ -443,14 +448,14 @@ async def test_a_policy_that_observes_lives_in_simulated_time():
 
 
 @in_virtual_time
-async def test_it_is_not_stepped_by_hand():
+async def test_step_is_refused_with_the_next_event_clock():
     async with world_of() as world:
         with pytest.raises(ValueError, match="only a stepped world is stepped"):
             await world.step(1.0)
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"clock": "stepped", "tick_s": 1.0}, "tick_s is of a world with clock='next_event'"),
         ({"clock": "next_event", "tick_s": 0.0}, "tick_s must be None or seconds above 0"),
@@ -458,6 +463,6 @@ async def test_it_is_not_stepped_by_hand():
         ({"agent_think_seconds_max": 1.5}, "agent_think_seconds_max must be an int >= 1"),
     ],
 )
-def test_settings_of_moments_are_checked(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_limits_of_the_next_event_clock_are_checked(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         OrchestratorConfig(**options)

@@ -1,4 +1,4 @@
-"""The door by which domains enter."""
+"""Find domains by name, and remake the domains of a log from its settings."""
 
 from importlib.metadata import EntryPoint, EntryPoints
 
@@ -26,30 +26,30 @@ not_callable = 7
 """
 
 
-def test_a_domain_is_found_by_its_installed_name():
+def test_domain_is_found_by_its_installed_name():
     assert find_domain("world") is World
     assert "world" in domain_names()
     assert isinstance(default_domain(), World)
 
 
-def test_the_world_is_found_without_installed_metadata(monkeypatch):
+def test_built_in_world_is_found_without_installed_metadata(monkeypatch):
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: ())
     assert find_domain("world") is World
     assert domain_names() == ["world"]
 
 
-def test_an_entry_point_without_a_class_is_said_to_be(monkeypatch):
+def test_entry_point_without_a_class_is_reported(monkeypatch):
     entries = EntryPoints([EntryPoint("halves", "json", "placet.domains")])
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: entries)
     with pytest.raises(DomainNotFound, match="'halves' names no class; expected module:Class, got"):
         find_domain("halves")
 
 
-def test_a_domain_is_found_as_module_and_class():
+def test_domain_is_found_as_module_and_class():
     assert find_domain("tests.kernel.domains:Lab") is Lab
 
 
-def test_a_module_in_the_current_folder_is_found_and_the_path_left_as_it_was(tmp_path, monkeypatch):
+def test_module_in_the_current_folder_is_found_and_sys_path_restored(tmp_path, monkeypatch):
     import sys
 
     (tmp_path / "own_domain_of_a_test.py").write_text(OWN_DOMAIN)
@@ -61,7 +61,7 @@ def test_a_module_in_the_current_folder_is_found_and_the_path_left_as_it_was(tmp
         find_domain("own_domain_of_a_test:not_callable")
 
 
-def test_a_module_that_fails_is_said_with_what_it_raised(tmp_path, monkeypatch):
+def test_failing_module_is_reported_with_its_exception(tmp_path, monkeypatch):
     (tmp_path / "failing_domain_of_a_test.py").write_text("1 / 0")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(DomainNotFound, match="ZeroDivisionError"):
@@ -81,12 +81,12 @@ def test_a_module_that_fails_is_said_with_what_it_raised(tmp_path, monkeypatch):
         ("a b:Own", "names no class"),
     ],
 )
-def test_what_is_no_domain_is_said_with_what_was_expected(spec, message):
+def test_unknown_domain_is_reported_with_what_was_expected(spec, message):
     with pytest.raises(DomainNotFound, match=message):
         find_domain(spec)
 
 
-# remaking what a log was made by
+# Remaking the domains of a log
 
 
 def rules_of_world(*domains):
@@ -96,7 +96,7 @@ def rules_of_world(*domains):
     return rules_of(Registry(domains))
 
 
-def test_the_domains_of_a_log_are_made_again_from_its_settings():
+def test_domains_of_a_log_are_remade_from_its_settings():
     world = World(max_step=3, objects={"cup": {"position": [1, 2]}}, teams=("red",))
     (again,) = remake(rules_of_world(world))
     assert isinstance(again, World)
@@ -104,13 +104,13 @@ def test_the_domains_of_a_log_are_made_again_from_its_settings():
     assert again.setup == world.setup
 
 
-def test_a_domain_given_as_a_class_takes_the_settings_of_the_log():
+def test_domain_passed_as_a_class_takes_the_settings_of_the_log():
     (again,) = remake(rules_of_world(World(max_step=3)), ["placet.domains.world:World"])
     assert isinstance(again, World)
     assert again.setup.max_step == 3
 
 
-def test_a_domain_given_as_an_object_or_a_factory_is_taken_as_it_is(tmp_path, monkeypatch):
+def test_domain_passed_as_an_object_or_factory_is_used_unchanged(tmp_path, monkeypatch):
     (tmp_path / "ready_domain_of_a_test.py").write_text(
         "from placet.domains.world import World\n"
         "ready = World(max_step=5)\n"
@@ -128,25 +128,25 @@ def test_a_domain_given_as_an_object_or_a_factory_is_taken_as_it_is(tmp_path, mo
     assert find_domain("ready_domain_of_a_test:ready")() is ready
 
 
-def test_a_domain_without_settings_in_the_log_is_not_guessed():
+def test_domain_without_settings_in_the_log_is_refused():
     with pytest.raises(DomainNotRemade, match="does not hold the settings of the domain 'lab'"):
         remake(rules_of_world(Lab()))
     (again,) = remake(rules_of_world(Lab()), ["tests.kernel.domains:Lab"])
     assert isinstance(again, Lab)
 
 
-def test_a_log_that_names_what_is_to_be_called_is_not_obeyed(tmp_path):
-    """A log, or a pack, may come from a stranger: to verify it must not run what it says."""
-    door, here = "builtins:open", tmp_path / "opened"
+def test_log_cannot_name_a_function_to_call(tmp_path):
+    """Logs and packs may come from untrusted sources: verifying one must not run code it names."""
+    function, here = "builtins:open", tmp_path / "opened"
     rules = rules_of_world(World())._replace(
-        domains=[(door, "1")], settings={door: {"file": str(here), "mode": "w"}}
+        domains=[(function, "1")], settings={function: {"file": str(here), "mode": "w"}}
     )
     with pytest.raises(DomainNotRemade, match="'builtins:open', and a domain's name is an ident"):
         remake(rules)
     assert not here.exists()
 
 
-def test_each_domain_of_a_log_is_made_and_no_other_is_taken():
+def test_domains_that_the_log_does_not_have_are_refused():
     both = rules_of_world(World(max_step=2), Annex())
     world, annex = remake(both, ["tests.kernel.domains:Annex"])
     assert (world.name, annex.name) == ("world", "annex")

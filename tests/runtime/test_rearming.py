@@ -1,6 +1,6 @@
-"""What a world that is opened again takes up where it was: each thing by what it does.
+"""A reopened world continues with its agents, quotas, dedup window, schedule, effects and time.
 
-Every test is run with the whole log, with a snapshot at the end, and with one in the middle of it.
+Every test runs with the log alone, with a snapshot at its end, and with a snapshot in its middle.
 """
 
 from collections.abc import AsyncIterator
@@ -24,7 +24,7 @@ from tests.kernel.domains import COUNTS, Lab
 
 
 class Life:
-    """A world that is opened, left, and opened again."""
+    """A world that is opened, closed and reopened."""
 
     def __init__(self, folder: Path, snapshot: str) -> None:
         self.store = f"sqlite:///{folder}/w.db?synchronous=off"
@@ -41,7 +41,7 @@ class Life:
             yield world
 
     def _take(self) -> None:
-        """Leave a snapshot beside the log, where this test wants one."""
+        """Write a snapshot beside the log, where this test needs one."""
         log = open_event_log(self.store)
         files = snapshots_of(log)
         assert files is not None
@@ -58,13 +58,13 @@ def life(request, tmp_path):
 
 
 async def decided(world: Orchestrator, *batches: Any, dt: float = 1.0) -> list[Verdict]:
-    """Post batches, step, and give their verdicts."""
+    """Submit batches, step, and return their verdicts."""
     tickets = [world.submit_nowait(batch) for batch in batches]
     await world.step(dt)
     return [await ticket for ticket in tickets]
 
 
-async def test_agents_their_permissions_and_their_standing(life):
+async def test_agents_keep_permissions_and_suspension(life):
     async with life.open() as world:
         await world.register_agent("alice", permissions={"Take"})
         await world.register_agent("bob")
@@ -83,7 +83,7 @@ async def test_agents_their_permissions_and_their_standing(life):
         assert (await world.register_agent("carol")).generation == 2
 
 
-async def test_answers_that_were_given_are_given_again(life):
+async def test_remembered_verdicts_survive_a_restart(life):
     drop = intent("Drop", {"thing": "x"}, "gone")
     async with life.open() as world:
         await world.register_agent("alice")
@@ -98,7 +98,7 @@ async def test_answers_that_were_given_are_given_again(life):
         assert await world.state(f"{COUNTS}/alice/count") == 5
 
 
-async def test_windows_that_have_forgotten_have_still_forgotten(life):
+async def test_req_ids_outside_the_dedup_window_stay_too_old(life):
     small = Limits(window_ids_max=2)
     async with life.open(limits=small) as world:
         await world.register_agent("alice")
@@ -109,7 +109,7 @@ async def test_windows_that_have_forgotten_have_still_forgotten(life):
         assert answer.codes == ("req_id_too_old",)
 
 
-async def test_quotas_that_were_spent_are_still_spent(life):
+async def test_spent_quotas_stay_spent(life):
     quotas = {"Add": {"rate": 0.1, "burst": 2}}
     async with life.open(quotas=quotas) as world:
         await world.register_agent("alice")
@@ -122,7 +122,7 @@ async def test_quotas_that_were_spent_are_still_spent(life):
         assert passed.admitted
 
 
-async def test_staleness_is_judged_by_changes_of_the_earlier_life(life):
+async def test_staleness_counts_changes_made_before_the_restart(life):
     async with life.open() as world:
         for name in ("alice", "bob"):
             await world.register_agent(name)
@@ -137,7 +137,7 @@ async def test_staleness_is_judged_by_changes_of_the_earlier_life(life):
         assert stale.refusals[0].changed[0]["by"] == "bob"
 
 
-async def test_a_batch_for_later_is_run_when_it_is_due(life):
+async def test_scheduled_batch_runs_after_a_restart(life):
     async with life.open() as world:
         await world.register_agent("alice")
         ticket = world.submit_nowait({"intents": [add("later", 7)], "sim_time": 10.0})
@@ -156,8 +156,8 @@ async def test_a_batch_for_later_is_run_when_it_is_due(life):
         assert await world.state(f"{COUNTS}/alice/count") == 7
 
 
-async def test_a_batch_for_later_is_run_when_it_is_due_by_the_clock_itself(life):
-    """In real time nobody steps: the alarm is set again as the world opens."""
+async def test_scheduled_batch_runs_by_the_realtime_clock_after_a_restart(life):
+    """No step is called in real time: the timer is set when the world opens."""
     async with life.open(clock="stepped") as world:
         await world.register_agent("alice")
         await world.submit({"intents": [add("later", 7)], "sim_time": world.sim_time + 0.2})
@@ -169,7 +169,7 @@ async def test_a_batch_for_later_is_run_when_it_is_due_by_the_clock_itself(life)
         assert await world.state(f"{COUNTS}/alice/count") == 7
 
 
-async def test_effects_that_are_open_are_run_when_their_executor_comes_and_others_are_not(life):
+async def test_only_open_effects_run_after_a_restart(life):
     ran: list[tuple[int, int]] = []
 
     async def send(effect: Effect) -> dict[str, Any]:
@@ -184,7 +184,7 @@ async def test_effects_that_are_open_are_run_when_their_executor_comes_and_other
         await world.register_agent("alice")
         (failed,) = await decided(world, [intent("Mail", {"count": 1}, "m:1")])
         await world.wait_effects()
-        executor = world._open.executors.by_kind.pop("mail")  # from here on nobody takes them up
+        executor = world._open.executors.by_kind.pop("mail")  # no executor from here on
         assert executor is not None
         (left,) = await decided(world, [intent("Mail", {"count": 2}, "m:2")])
         assert world.statistics()["outbox"] == 2
@@ -204,7 +204,7 @@ async def test_effects_that_are_open_are_run_when_their_executor_comes_and_other
         assert ran == []
 
 
-async def test_time_goes_on_from_the_logs_and_never_back(life):
+async def test_time_continues_from_the_log_and_never_goes_back(life):
     async with life.open() as world:
         await world.register_agent("alice")
         await decided(world, [add("a")], dt=2.5)
@@ -216,8 +216,8 @@ async def test_time_goes_on_from_the_logs_and_never_back(life):
         assert world.sim_time >= 3.0
 
 
-async def test_what_follows_is_what_would_have_followed(life, tmp_path):
-    """The log of a life with a break is that of one without, byte for byte."""
+async def test_log_with_a_restart_equals_the_log_without(life, tmp_path):
+    """The log is the same byte for byte."""
 
     async def first(world: Orchestrator) -> None:
         for name in ("alice", "bob"):
@@ -244,11 +244,11 @@ async def test_what_follows_is_what_would_have_followed(life, tmp_path):
     async with whole.open(**options) as world:
         await first(world)
         await second(world)
-    logs = [[data for _, data in open_event_log(one.store).read()] for one in (life, whole)]
+    logs = [[data for _, data in open_event_log(world.store).read()] for world in (life, whole)]
     assert logs[0] == logs[1]
 
 
-async def test_a_world_remembers_what_began_it(life):
+async def test_log_keeps_the_origin_of_the_first_run(life):
     origin = {"program": "mine", "arguments": [1, {"two": None}]}
     async with life.open(origin=origin) as world:
         await world.register_agent("alice")
@@ -259,8 +259,8 @@ async def test_a_world_remembers_what_began_it(life):
     assert past.header.origin == origin
 
 
-def test_facade_takes_the_fence_before_it_reads(monkeypatch, tmp_path):
-    """Else a record that an earlier writer appends in between would be missed."""
+def test_orchestrator_takes_the_fence_before_it_reads(monkeypatch, tmp_path):
+    """Otherwise a record appended in between by an earlier writer would be missed."""
     calls: list[str] = []
     world = Orchestrator(Lab(), OrchestratorConfig(store=f"{tmp_path}/w.db"))
     log = open_event_log(f"{tmp_path}/w.db")
@@ -270,9 +270,9 @@ def test_facade_takes_the_fence_before_it_reads(monkeypatch, tmp_path):
         calls.append("open")
         return genuine()
 
-    def note_recover(one: Any) -> Any:
+    def note_recover(log: Any) -> Any:
         calls.append("recover")
-        return recover(one)
+        return recover(log)
 
     monkeypatch.setattr(log, "open", note_open)
     monkeypatch.setattr(facade, "recover", note_recover)

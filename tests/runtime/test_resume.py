@@ -1,4 +1,4 @@
-"""A run that was killed goes on where it was, and ends as it would have."""
+"""A killed run resumes from its store and ends with the digest of an uninterrupted run."""
 
 import asyncio
 import shutil
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 AGENTS, TICKS = 24, 12
 SCENARIO = load("town", overrides=[f"ticks={TICKS}"]).with_agents(AGENTS)
 
-MORTAL = """
+TOML = """
 ticks = 8
 [agents.walker]
 count = 5
-policy = "mortals:Walker"
+policy = "killable_agents:Walker"
 [quotas]
 Move = { rate = 0.8, burst = 3 }
 """
-MORTALS = """
+POLICY = """
 import os, signal
 
 def die_at(moment):
@@ -53,7 +53,7 @@ class Walker:
 
 
 def whole_digest(store: str) -> tuple[bytes, bytes]:
-    """Give the digest of the state, and that of state and books."""
+    """Return the digest of the state, and that of state and ledger."""
     past = fold(open_event_log(store))
     return past.state.digest(), world_digest(past.state, past.ledger)
 
@@ -64,7 +64,7 @@ async def run(store: str, **options: Any) -> str:
 
 @pytest.fixture(params=[False, True], ids=["log alone", "snapshots and compaction"])
 async def crashes(request, tmp_path, monkeypatch):
-    """What was on the disk after every group of a run, as a crash there would have left it."""
+    """Copy the store after every group of a run, as a crash at that point would leave it."""
     options: dict[str, Any] = {}
     if request.param:
         monkeypatch.setattr(open_world, "SnapshotProcess", InThisProcess)
@@ -72,37 +72,37 @@ async def crashes(request, tmp_path, monkeypatch):
     (tmp_path / "live").mkdir()
     store = f"sqlite:///{tmp_path}/live/t.db?synchronous=off"
     images: list[Path] = []
-    genuine = open_world.WorldRuntime._on_durable
+    original = open_world.WorldRuntime._on_durable
 
-    def photographed(world: Any, commit: Any) -> None:
-        genuine(world, commit)
+    def copy_after_commit(world: Any, commit: Any) -> None:
+        original(world, commit)
         if commit.group is not None:
             image = tmp_path / f"crash{len(images)}"
             while True:
                 try:
                     shutil.copytree(tmp_path / "live", image)
-                except shutil.Error:  # a snapshot went meanwhile: no crash would see half of that
+                except shutil.Error:  # a snapshot was deleted during the copy: copy again
                     shutil.rmtree(image)
                 else:
                     break
             images.append(image / "t.db")
 
     with monkeypatch.context() as patch:
-        patch.setattr(open_world.WorldRuntime, "_on_durable", photographed)
+        patch.setattr(open_world.WorldRuntime, "_on_durable", copy_after_commit)
         await run(store, **options)
     return images, store, options
 
 
-async def test_wherever_it_is_cut_it_ends_as_it_would_have(crashes):
+async def test_run_resumed_after_any_group_ends_with_the_same_digest(crashes):
     images, store, options = crashes
     whole = whole_digest(store)
     assert len(images) > TICKS
     resumed_at = set()
     for image in images:
-        begun = find_run(open_event_log(str(image)))
-        assert begun is not None
-        assert begun.scenario == SCENARIO
-        resumed_at.add(begun.ticks)
+        run_found = find_run(open_event_log(str(image)))
+        assert run_found is not None
+        assert run_found.scenario == SCENARIO
+        resumed_at.add(run_found.ticks)
         digest = await run(f"sqlite:///{image}?synchronous=off", is_resumed=True, **options)
         assert digest == whole[0].hex()
         assert whole_digest(str(image)) == whole
@@ -110,17 +110,17 @@ async def test_wherever_it_is_cut_it_ends_as_it_would_have(crashes):
     assert resumed_at == set(range(TICKS + 1))
 
 
-async def test_a_run_that_is_cut_again_and_again_ends_as_it_would_have(tmp_path):
+async def test_run_resumed_repeatedly_ends_with_the_same_digest(tmp_path):
     store = f"sqlite:///{tmp_path}/t.db?synchronous=off"
     whole = await run(f"sqlite:///{tmp_path}/whole.db?synchronous=off")
     reports = []
-    for turn in range(TICKS + 2):
-        asked = iter([False, False, True] if turn else [False, True])
+    for run_number in range(TICKS + 2):
+        stop_answers = iter([False, False, True] if run_number else [False, True])
         runner = ScenarioRunner(
             SCENARIO,
             store=store,
-            is_resumed=turn > 0,
-            is_stopped=lambda asked=asked: next(asked, True),  # type: ignore[misc]
+            is_resumed=run_number > 0,
+            is_stopped=lambda stop_answers=stop_answers: next(stop_answers, True),  # type: ignore[misc]
         )
         reports.append(await runner.run())
         if not reports[-1].is_stopped:
@@ -130,7 +130,7 @@ async def test_a_run_that_is_cut_again_and_again_ends_as_it_would_have(tmp_path)
     assert (await ScenarioRunner(SCENARIO, store=store, is_resumed=True).run()).digest == whole
 
 
-def test_a_scenario_is_read_back_as_it_was_groups_in_order_and_all():
+def test_scenario_is_read_back_with_its_groups_in_order():
     text = as_text(SCENARIO)
     again = from_text("here", text)
     assert again == SCENARIO
@@ -138,18 +138,18 @@ def test_a_scenario_is_read_back_as_it_was_groups_in_order_and_all():
     assert list(again.members()) == list(SCENARIO.members())
 
 
-def test_a_scenario_of_another_release_is_said_to_be(monkeypatch):
+def test_scenario_of_another_release_is_reported(monkeypatch):
     with pytest.raises(ScenarioError, match=r"here: wings: there is no such key"):
         from_text("here", as_text(SCENARIO)[:-1] + ', "wings": 2}')
 
 
-# as a command
+# The command `placet run --resume`
 
 
 @pytest.fixture
-def mortals(tmp_path):
-    (tmp_path / "mortal.toml").write_text(MORTAL)
-    (tmp_path / "mortals.py").write_text(MORTALS)
+def folder(tmp_path):
+    (tmp_path / "killable.toml").write_text(TOML)
+    (tmp_path / "killable_agents.py").write_text(POLICY)
     return tmp_path
 
 
@@ -166,45 +166,48 @@ def mortals(tmp_path):
     ids=["registering", "first tick", "a tick", "last tick", "again and again"],
 )
 @pytest.mark.parametrize("options", [(), ("--snapshot-every", "9", "--compact")], ids=["", "snap"])
-def test_a_run_that_is_killed_is_gone_on_with_by_its_store(mortals, moments, resumed_at, options):
-    run_process("run", "mortal.toml", "--store", "whole.db", folder=mortals)
-    arguments = ["run", "mortal.toml", "--store", "m.db", *options]
+def test_killed_run_is_resumed_from_its_store(folder, moments, resumed_at, options):
+    run_process("run", "killable.toml", "--store", "whole.db", folder=folder)
+    arguments = ["run", "killable.toml", "--store", "m.db", *options]
     for moment in moments:
-        killed = run_process(*arguments, folder=mortals, DIE_AT=moment)
+        killed = run_process(*arguments, folder=folder, DIE_AT=moment)
         assert killed.code == -signal.SIGKILL
         arguments = ["run", "--resume", "m.db", *options]
-    outcome = run_process(*arguments, "--json", folder=mortals)
+    outcome = run_process(*arguments, "--json", folder=folder)
     assert (outcome.code, outcome.err) == (0, "")
     report = outcome.json()
     assert (report["resumed_at"], report["ticks"], report["verified"]) == (resumed_at, 8, True)
-    assert whole_digest(f"{mortals}/m.db") == whole_digest(f"{mortals}/whole.db")
-    assert report["digest"] == whole_digest(f"{mortals}/whole.db")[0].hex()
+    assert whole_digest(f"{folder}/m.db") == whole_digest(f"{folder}/whole.db")
+    assert report["digest"] == whole_digest(f"{folder}/whole.db")[0].hex()
 
 
-def test_what_a_log_names_is_imported_to_go_on_with_it_and_not_to_look_at_it(mortals):
-    run_process("run", "mortal.toml", "--store", "m.db", folder=mortals)
-    (mortals / "mortals.py").write_text("raise SystemExit('imported')")
-    begun = run_process("run", "town", "--store", "m.db", folder=mortals)
-    assert (begun.code, "holds a world already" in begun.err) == (1, True)
-    assert run_process("verify", "m.db", folder=mortals).code == 0
-    (mortals / "mortals.py").unlink()
-    resumed = run_process("run", "--resume", "m.db", folder=mortals)
+def test_policies_of_a_log_are_imported_to_resume_but_not_to_read(folder):
+    run_process("run", "killable.toml", "--store", "m.db", folder=folder)
+    (folder / "killable_agents.py").write_text("raise SystemExit('imported')")
+    refused = run_process("run", "town", "--store", "m.db", folder=folder)
+    assert (refused.code, "holds a world already" in refused.err) == (1, True)
+    assert run_process("verify", "m.db", folder=folder).code == 0
+    (folder / "killable_agents.py").unlink()
+    resumed = run_process("run", "--resume", "m.db", folder=folder)
     assert resumed.code == 1
-    assert "m.db: agents.walker.policy: policy 'mortals:Walker' cannot be imported" in resumed.err
+    assert (
+        "m.db: agents.walker.policy: policy 'killable_agents:Walker' cannot be imported"
+        in resumed.err
+    )
 
 
 def stopped_town(placet) -> None:
-    """Leave a run that somebody stopped after its second tick."""
-    asked = iter([False] * 3)
+    """Run a scenario that is stopped after its second tick."""
+    stop_answers = iter([False] * 3)
     runner = ScenarioRunner(
         load("town", overrides=["ticks=5"]).with_agents(20),
         store="town.db",
-        is_stopped=lambda: next(asked, True),
+        is_stopped=lambda: next(stop_answers, True),
     )
     asyncio.run(runner.run())
 
 
-def test_a_store_that_holds_an_unfinished_run_says_how_to_go_on(placet):
+def test_store_with_an_unfinished_run_is_refused_with_the_resume_command(placet):
     stopped_town(placet)
     refused = placet("run", "town", "--store", "town.db")
     assert refused.code == 1
@@ -219,7 +222,7 @@ def test_a_store_that_holds_an_unfinished_run_says_how_to_go_on(placet):
     assert whole["store"] == "sqlite:///town-2.db"
 
 
-def test_a_finished_run_is_gone_on_with_to_no_effect(placet):
+def test_resuming_a_finished_run_changes_nothing(placet):
     whole = placet("run", "town", "--agents", "5", "--ticks", "2", "--json").json()
     again = placet("run", "--resume", "town.db", "--json").json()
     assert (again["digest"], again["seq"]) == (whole["digest"], whole["seq"])
@@ -227,7 +230,7 @@ def test_a_finished_run_is_gone_on_with_to_no_effect(placet):
 
 
 @pytest.mark.parametrize("is_compacted", [False, True])
-def test_a_fork_of_a_run_is_gone_on_with_by_its_own_name(placet, is_compacted):
+def test_fork_of_a_run_is_resumed_by_its_own_store(placet, is_compacted):
     stopped_town(placet)
     if is_compacted:
         placet("compact", "town.db", "--keep", "1")
@@ -241,7 +244,7 @@ def test_a_fork_of_a_run_is_gone_on_with_by_its_own_name(placet, is_compacted):
     assert placet("replay", "fewer.db", "--path", "world.agents/folk_1").code != 0
 
 
-def test_a_log_that_no_run_wrote_is_not_gone_on_with(placet):
+def test_log_that_no_run_wrote_cannot_be_resumed(placet):
     run_process("gate", "--store", "g.db", folder=placet.folder, stdin=b'{"register":"ann"}\n')
     outcome = placet("run", "--resume", "g.db")
     assert outcome.code == 1
@@ -250,7 +253,7 @@ def test_a_log_that_no_run_wrote_is_not_gone_on_with(placet):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ((), "expected a SCENARIO such as town, or --resume STORE"),
         (("town", "--resume", "a.db"), "takes no SCENARIO"),
@@ -258,20 +261,20 @@ def test_a_log_that_no_run_wrote_is_not_gone_on_with(placet):
         (("--resume", "a.db", "--set", "seed=3"), "or --set"),
     ],
 )
-def test_what_cannot_be_meant_is_a_usage_error(placet, arguments, said):
+def test_contradictory_arguments_are_a_usage_error(placet, arguments, message):
     outcome = placet("run", *arguments)
     assert outcome.code == 2
-    assert said in outcome.err
+    assert message in outcome.err
 
 
-def test_a_store_that_is_not_there_is_not_gone_on_with(placet):
+def test_missing_store_cannot_be_resumed(placet):
     outcome = placet("run", "--resume", "gone.db")
     assert outcome.code == 1
     assert "there is no file" in outcome.err
     assert list(placet.folder.iterdir()) == []
 
 
-def test_a_fresh_store_leaves_the_snapshots_of_another_alone(placet):
+def test_new_store_does_not_touch_snapshots_of_another(placet):
     (placet.folder / "town.db.snapshots").mkdir()
     report = placet("run", "town", "--agents", "2", "--ticks", "1", "--json").json()
     assert report["store"] == "sqlite:///town-2.db"

@@ -1,6 +1,6 @@
-"""Seed 003 runs here: each of its code blocks as it stands, and each of its rules as a row.
+"""Intent validation as specified by `seeds/003_intent_payload_validation.md`.
 
-The document is in `seeds/`. Of the code, the import path is changed and nothing else.
+The document's code blocks run unchanged except for the import path; each of its rules is a row.
 """
 
 import ast
@@ -40,7 +40,7 @@ CONTEXT_SEQ = 42
 
 
 def block(*marks: str) -> str:
-    """Find the block that has all these marks, with its import path changed."""
+    """Return the code block that contains all marks, with its import path changed."""
     found = [code for code in BLOCKS if all(mark in code for mark in marks)]
     assert len(found) == 1, marks
     code: str = found[0]
@@ -50,7 +50,7 @@ def block(*marks: str) -> str:
 
 
 async def execute(code: str, **names: Any) -> dict[str, Any]:
-    """Run a block that may await, and give what it defined."""
+    """Run a code block that may await, and return the names it defined."""
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     compiled = compile(code, "seed 003", "exec", flags=flags)
     result = eval(compiled, names)
@@ -70,7 +70,7 @@ def example(kind: str) -> dict[str, Any]:
 async def town(
     domain: Any = None, validator: Any = None, **config: Any
 ) -> AsyncIterator[Orchestrator]:
-    """Open a world that has come to the seq of the document, with what it speaks of."""
+    """Open a world at the document's seq, with the agents and objects it mentions."""
     objects = {"object_42": {"position": [0, 0, 0], "portable": True}}
     orchestrator = Orchestrator(
         domain or World(objects=objects), OrchestratorConfig(**config), effect_validator=validator
@@ -85,15 +85,15 @@ async def town(
 # The code
 
 
-def test_the_document_has_the_blocks_that_are_run_here():
+def test_document_has_the_blocks_that_run_here():
     assert len(BLOCKS) == 11
     not_python = [code for code in BLOCKS if ": float" in code or ": str" in code.split("def ")[0]]
-    assert len(not_python) == 4  # the shapes of payloads; they are rows below
+    assert len(not_python) == 4  # payload schemas, tested as rows below
 
 
 @pytest.mark.parametrize("kind", ["Move", "Speak", "Interact", "Custom"])
 @in_virtual_time
-async def test_the_example_of_a_kind_is_admitted(kind):
+async def test_example_of_each_kind_is_admitted(kind):
     async with town() as orchestrator:
         intent = example(kind)
         assert await orchestrator.submit_intent(intent) == intent["req_id"]
@@ -109,7 +109,7 @@ async def test_the_example_of_a_kind_is_admitted(kind):
 
 
 @in_virtual_time
-async def test_the_custom_validator_judges_intents_and_is_told_permissions():
+async def test_custom_validator_checks_intents_and_gets_permissions():
     code = block("class MyCustomValidator")
     names = await execute(code, Orchestrator=Orchestrator, config=OrchestratorConfig())
     orchestrator = names["orchestrator"]
@@ -131,7 +131,7 @@ async def test_the_custom_validator_judges_intents_and_is_told_permissions():
 
 
 @in_virtual_time
-async def test_intents_submitted_together_happen_at_the_same_simulated_time():
+async def test_intents_submitted_together_have_the_same_simulated_time():
     code = block("submit_intents(intents, sim_time=current_time)")
     async with town() as orchestrator:
         names = await execute(code, orchestrator=orchestrator, current_time=orchestrator.sim_time)
@@ -142,7 +142,7 @@ async def test_intents_submitted_together_happen_at_the_same_simulated_time():
 
 
 class Refusing:
-    """A validator that refuses everything."""
+    """Effect validator that refuses every intent."""
 
     def validate_intent(self, intent: Any, world_state: Any) -> bool:
         return False
@@ -165,7 +165,9 @@ class Refusing:
     ids=["stale", "quota", "validation", "admitted"],
 )
 @in_virtual_time
-async def test_the_error_handling_handles(config, validator, printed, refreshes, seconds, capsys):
+async def test_error_handling_of_the_document_works(
+    config, validator, printed, refreshes, seconds, capsys
+):
     code = block("except StaleContextError as e")
     loop, looked = asyncio.get_running_loop(), []
 
@@ -252,7 +254,7 @@ PAYLOADS: list[tuple[str, Mapping[str, Any], str]] = [
 
 @pytest.mark.parametrize(("kind", "payload", "code"), PAYLOADS, ids=lambda v: str(v)[:50])
 @in_virtual_time
-async def test_a_payload_is_judged_as_the_document_says(kind, payload, code):
+async def test_payload_is_checked_as_documented(kind, payload, code):
     async with Orchestrator(FLAT) as orchestrator:
         await orchestrator.register_agent("agent_1")
         intent = example("Move") | {"kind": kind, "payload": payload, "context_seq": 0}
@@ -265,7 +267,7 @@ async def test_a_payload_is_judged_as_the_document_says(kind, payload, code):
 
 
 @in_virtual_time
-async def test_a_flat_position_becomes_a_point_in_space_and_the_channel_defaults_to_public():
+async def test_flat_position_becomes_a_point_and_channel_defaults_to_public():
     async with town() as orchestrator:
         move = example("Move") | {"payload": {"position": [3, 4]}}
         speak = example("Speak") | {"payload": {"text": "Hello"}}
@@ -294,7 +296,7 @@ FIELDS = ["kind", "payload", "agent_id", "req_id", "context_seq", "priority", "s
 
 @pytest.mark.parametrize("field", FIELDS)
 @in_virtual_time
-async def test_each_of_the_seven_fields_is_required_and_missing_it_is_a_value_error(field):
+async def test_missing_field_is_a_value_error(field):
     assert list(example("Move")) == FIELDS
     async with town() as orchestrator:
         intent = example("Move")
@@ -328,7 +330,7 @@ async def test_each_of_the_seven_fields_is_required_and_missing_it_is_a_value_er
     ids=str,
 )
 @in_virtual_time
-async def test_a_field_of_the_wrong_type_or_range_is_a_value_error(change, code):
+async def test_field_of_the_wrong_type_or_range_is_a_value_error(change, code):
     async with town() as orchestrator:
         intent = example("Move") | change
         if not code:
@@ -341,7 +343,7 @@ async def test_a_field_of_the_wrong_type_or_range_is_a_value_error(change, code)
 
 
 @in_virtual_time
-async def test_a_future_minor_version_is_accepted_with_a_warning():
+async def test_future_minor_version_is_accepted_with_a_warning():
     async with town() as orchestrator:
         verdict = await orchestrator.submit(
             [example("Move") | {"schema_version": "1.9.0", "mood": "bright"}]
@@ -359,7 +361,7 @@ FAR = {"payload": {"to": [10**6, 0]}}
 
 
 class FromFarAway:
-    """Refuses moves far away."""
+    """Effect validator that refuses moves to far positions."""
 
     def validate_intent(self, intent: Any, world_state: Any) -> bool:
         return bool(intent["payload"]["to"][0] < 10**6)
@@ -378,9 +380,7 @@ class FromFarAway:
     ids=["structure", "agent", "staleness", "quota", "domain", "nothing"],
 )
 @in_virtual_time
-async def test_the_first_stage_that_fails_is_the_one_that_is_named(
-    wrongs, uses_quota, stage, error
-):
+async def test_refusal_names_the_first_stage_that_failed(wrongs, uses_quota, stage, error):
     config = {"staleness_threshold": 10, "quotas": {"Move": {"rate": 0.001, "burst": 1}}}
     async with town(validator=FromFarAway(), **config) as orchestrator:
         if uses_quota:
@@ -398,8 +398,8 @@ async def test_the_first_stage_that_fails_is_the_one_that_is_named(
 
 
 @in_virtual_time
-async def test_back_pressure_comes_after_quota_and_before_the_domain():
-    """The document's fifth stage: an executor that has too much to do."""
+async def test_backpressure_is_checked_after_quota_and_before_the_domain():
+    """The document's fifth stage: an executor with a full queue."""
 
     async def never(effect: Any) -> None:
         await asyncio.Event().wait()
@@ -420,7 +420,7 @@ async def test_back_pressure_comes_after_quota_and_before_the_domain():
 
 @pytest.mark.parametrize("wrong", [0, 1, 2])
 @in_virtual_time
-async def test_if_one_fails_none_is_processed_and_no_quota_is_charged(wrong):
+async def test_batch_with_one_bad_intent_is_refused_whole_and_costs_no_quota(wrong):
     async with town(quotas={"Move": {"rate": 0.001, "burst": 3}}) as orchestrator:
         before = await orchestrator.digest()
         intents = [example("Move") | {"req_id": f"move_{k}"} for k in range(3)]
@@ -434,7 +434,7 @@ async def test_if_one_fails_none_is_processed_and_no_quota_is_charged(wrong):
 
 
 @in_virtual_time
-async def test_quotas_are_per_kind_so_speaking_does_not_block_moving():
+async def test_quotas_are_counted_per_kind():
     async with town(quotas={"Speak": {"rate": 0.001, "burst": 1}}) as orchestrator:
         await orchestrator.submit_intent(example("Speak"))
         with pytest.raises(QuotaExceededError) as caught:
@@ -457,7 +457,7 @@ async def test_intents_of_one_time_run_by_priority():
 
 
 @in_virtual_time
-async def test_a_stale_context_error_carries_both_seqs_and_what_changed():
+async def test_stale_context_error_has_both_seqs_and_the_change():
     async with town(staleness_threshold=2) as orchestrator:
         await orchestrator.register_agent("one")
         await orchestrator.register_agent("two")
@@ -472,7 +472,7 @@ async def test_a_stale_context_error_carries_both_seqs_and_what_changed():
 
 
 @in_virtual_time
-async def test_a_full_queue_is_a_back_pressure_error():
+async def test_full_queue_is_a_backpressure_error():
     async with town(mailbox_batches_max=1) as orchestrator:
         waiting = orchestrator.submit_nowait([example("Move")])
         with pytest.raises(BackpressureError) as caught:
@@ -482,7 +482,7 @@ async def test_a_full_queue_is_a_back_pressure_error():
 
 
 @in_virtual_time
-async def test_every_error_carries_its_refusals_and_its_verdict():
+async def test_every_error_has_its_refusals_and_its_verdict():
     async with town() as orchestrator:
         intents = [example("Move") | {"req_id": f"r{k}", "priority": 101} for k in range(3)]
         with pytest.raises(placet.PlacetError, match=r"and 2 more") as caught:

@@ -1,4 +1,4 @@
-"""Simulated time at the public face: read, waited for, stepped, and slowed."""
+"""Simulated time of an orchestrator: `sim_time`, `wait_until`, `step`, and dilation."""
 
 import asyncio
 import itertools
@@ -15,7 +15,7 @@ def quiet(**options: object) -> OrchestratorConfig:
     return OrchestratorConfig(log_level="critical", **options)  # type: ignore[arg-type]  # any of its own
 
 
-async def test_sleepers_of_a_stepped_world_wake_when_it_is_stepped_there():
+async def test_sleepers_wake_when_a_stepped_world_reaches_their_time():
     async with Orchestrator(config=quiet(clock="stepped")) as world:
         ann = await world.register_agent("ann", position=[0, 0])
         woken: list[tuple[str, float]] = []
@@ -38,7 +38,7 @@ async def test_sleepers_of_a_stepped_world_wake_when_it_is_stepped_there():
 
 
 @pytest.mark.parametrize("laps", range(5))
-async def test_a_step_that_moved_time_wakes_who_slept_though_its_host_gave_up(laps):
+async def test_canceled_step_wakes_sleepers_if_it_moved_time(laps):
     async with Orchestrator(config=quiet(clock="stepped")) as world:
         sleeping = asyncio.create_task(world.wait_until(1.0))
         await asyncio.sleep(0)
@@ -55,7 +55,7 @@ async def test_a_step_that_moved_time_wakes_who_slept_though_its_host_gave_up(la
         await sleeping
 
 
-async def test_a_realtime_world_is_waited_for():
+async def test_sleep_in_a_realtime_world_waits_for_the_clock():
     async with Orchestrator(config=quiet()) as world:
         ann = await world.register_agent("ann", position=[0, 0])
         then = world.sim_time + 0.02
@@ -64,7 +64,7 @@ async def test_a_realtime_world_is_waited_for():
         await world.wait_until(then)  # it has passed
 
 
-async def test_who_waits_when_the_world_is_closed_is_told():
+async def test_waiters_get_closed_error_when_the_world_closes():
     async with Orchestrator(config=quiet()) as world:
         waiting = asyncio.create_task(world.wait_until(1e6))
         await asyncio.sleep(0)
@@ -73,20 +73,20 @@ async def test_who_waits_when_the_world_is_closed_is_told():
 
 
 @pytest.mark.parametrize("moment", [math.nan, math.inf, 1e300])
-async def test_what_is_no_moment_is_refused(moment):
+async def test_time_that_is_not_finite_or_too_late_is_refused(moment):
     async with Orchestrator(config=quiet()) as world:
         with pytest.raises(ValueError, match="a moment must be seconds below"):
             await world.wait_until(moment)
 
 
 @pytest.mark.parametrize("dt", [-1.0, math.nan, math.inf])
-async def test_a_step_that_is_none_is_refused(dt):
+async def test_negative_or_infinite_step_is_refused(dt):
     async with Orchestrator(config=quiet(clock="stepped")) as world:
         with pytest.raises(ValueError, match="dt must be a finite number"):
             await world.step(dt)
 
 
-async def test_a_step_past_the_end_of_time_is_refused_and_the_world_goes_on():
+async def test_step_past_the_end_of_time_is_refused_and_the_world_continues():
     async with Orchestrator(config=quiet(clock="stepped")) as world:
         await world.step(4.6e9)
         with pytest.raises(
@@ -97,7 +97,7 @@ async def test_a_step_past_the_end_of_time_is_refused_and_the_world_goes_on():
         assert world.sim_time == 4.6e9 + 1
 
 
-async def test_a_sleep_past_the_end_of_time_is_refused():
+async def test_sleep_past_the_end_of_time_is_refused():
     async with Orchestrator(config=quiet(clock="next_event")) as world:
         ann = await world.register_agent("ann", position=[0, 0])
         await ann.sleep(4.6e9)
@@ -107,19 +107,19 @@ async def test_a_sleep_past_the_end_of_time_is_refused():
 
 
 @pytest.mark.parametrize("clock", ["stepped"])
-def test_only_a_time_that_runs_by_itself_is_slowed(clock):
+def test_dilation_requires_the_realtime_clock(clock):
     with pytest.raises(ValueError, match="it needs clock='realtime', got 'stepped'"):
         OrchestratorConfig(clock=clock, backpressure="dilate")
 
 
-def test_settings_of_dilation_are_checked_whatever_the_policy():
+def test_dilation_settings_are_checked_under_every_policy():
     with pytest.raises(ValueError, match="dilation_factor_min"):
         OrchestratorConfig(dilation_factor_min=0.0)
     with pytest.raises(ValueError, match="dilation_wait_ms"):
         OrchestratorConfig(dilation_wait_ms=0)
 
 
-async def test_the_factor_is_in_the_statistics_and_the_metrics():
+async def test_dilation_factor_is_in_statistics_and_metrics():
     async with Orchestrator(config=quiet(backpressure="dilate")) as world:
         clock = world._open.clock
         assert isinstance(clock, DilatedClock)
@@ -127,23 +127,23 @@ async def test_the_factor_is_in_the_statistics_and_the_metrics():
         for _ in range(50):
             await asyncio.sleep(0.001)
             clock.follow(10**9)
-        told = world.statistics()["time"]
-        assert told["clock"] == "realtime"
-        assert told["factor"] < 0.9
-        assert told["behind_s"] > 0
+        time = world.statistics()["time"]
+        assert time["clock"] == "realtime"
+        assert time["factor"] < 0.9
+        assert time["behind_s"] > 0
         sample = world.metrics_registry.get_sample_value("placet_time_dilation")
-        assert sample == pytest.approx(told["factor"], abs=1e-6)
+        assert sample == pytest.approx(time["factor"], abs=1e-6)
     async with Orchestrator(config=quiet()) as world:
         assert world.statistics()["time"] == {"clock": "realtime", "asleep": 0, "late": 0}
         assert world.metrics_registry.get_sample_value("placet_time_dilation") == 1.0
 
 
-async def test_changes_of_the_factor_are_lines_of_the_log(capsys):
+async def test_changes_of_the_dilation_factor_are_logged(capsys):
     config = OrchestratorConfig(backpressure="dilate", log_level="info", log_format="json")
     async with Orchestrator(config=config) as world:
         clock = world._open.clock
         assert isinstance(clock, DilatedClock)
-        # Of the machine, within this second; nobody else asks it meanwhile.
+        # A fake of the machine's clock, within this second.
         times = itertools.count(clock.monotonic_ns(), 5_000_000)
         now_ns = next(times)
         clock.monotonic_ns = lambda: now_ns
@@ -156,5 +156,8 @@ async def test_changes_of_the_factor_are_lines_of_the_log(capsys):
                 now_ns = next(times)
                 clock.follow(wait_ns)
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    told = [(line["level"], line["factor"]) for line in lines if line["event"] == "time dilation"]
-    assert told == [("warning", pytest.approx(0.4, abs=0.15)), ("info", 1.0)]  # once a second
+    levels = [(line["level"], line["factor"]) for line in lines if line["event"] == "time dilation"]
+    assert levels == [
+        ("warning", pytest.approx(0.4, abs=0.15)),
+        ("info", 1.0),
+    ]  # at most one line a second

@@ -1,7 +1,6 @@
-"""A world whose effects are workflows of three steps, and a process that dies at a given point.
+"""A world whose effects are workflows of three steps, run in a process that dies at a given point.
 
-The world outside is a file that only grows: each step adds one line, in one write, whatever becomes
-of the process.
+The outside world is a file: each step appends one line, in one write, which survives the process.
 """
 
 import asyncio
@@ -20,12 +19,12 @@ from placet.runtime.executors import Backoff, DbosWorkflow, Effect, Settlement
 from placet.runtime.executors import dbos as executor_dbos
 from tests.crash.process_forker import Report
 
-POINTS = ("begun", "after first", "within second", "after second", "done", "settling")
-"""Where a child may be cut off, in order."""
+POINTS = ("started", "after first", "within second", "after second", "done", "settling")
+"""Points at which a child may be killed, in order."""
 
 
 class Outside:
-    """The world outside, and the place where the process dies."""
+    """The outside world, and the point at which the process dies."""
 
     path = ""
     crash_at: str | None = None
@@ -43,7 +42,7 @@ class Outside:
 
 
 def steps_noted(path: object) -> list[str]:
-    with open(str(path), encoding="utf-8") as lines:  # noqa: PTH123  # as the child has it
+    with open(str(path), encoding="utf-8") as lines:  # noqa: PTH123  # the path as the child gets it
         return [line.strip() for line in lines]
 
 
@@ -56,13 +55,13 @@ def do(key: str, step: str) -> str:
 
 @DBOS.workflow()
 def ship(effect: dict[str, Any]) -> dict[str, Any]:
-    Outside.reach("begun")
-    said = []
+    Outside.reach("started")
+    results = []
     for step in ("first", "second", "third"):
-        said.append(do(effect["key"], step))
+        results.append(do(effect["key"], step))
         Outside.reach(f"after {step}")
     Outside.reach("done")
-    return {"article": effect["payload"]["article"], "steps": said}
+    return {"article": effect["payload"]["article"], "steps": results}
 
 
 @DBOS.workflow()
@@ -72,22 +71,22 @@ async def ship_waiting(effect: dict[str, Any]) -> dict[str, Any]:
 
 
 @DBOS.workflow()
-def ship_at_leisure(effect: dict[str, Any]) -> str:
-    Outside.note(effect["key"], "begun")
+def ship_slowly(effect: dict[str, Any]) -> str:
+    Outside.note(effect["key"], "started")
     DBOS.sleep(0.5)
-    return "at leisure"
+    return "slowly"
 
 
 @DBOS.workflow()
 def ship_until_stopped(effect: dict[str, Any]) -> str:
-    Outside.note(effect["key"], "begun")
+    Outside.note(effect["key"], "started")
     for _ in range(1_000):
         DBOS.sleep(0.05)
     return "nobody stopped it"
 
 
 @DBOS.workflow()
-def ship_in_vain(effect: dict[str, Any]) -> None:
+def ship_and_fail(effect: dict[str, Any]) -> None:
     Outside.note(effect["key"], "tried")
     raise LookupError(f"no {effect['payload']['article']} is left")
 
@@ -110,7 +109,7 @@ class Shop(Domain):
 
 
 def launch(engine: str) -> None:
-    """Launch DBOS on its own database; how it looks for work is made quick."""
+    """Launch DBOS on its own database, with a short polling interval."""
     DBOS(
         config={
             "name": "shop",
@@ -130,30 +129,30 @@ def run(
     engine: str,
     outside: str,
     crash_at: str | None = None,
-    is_forgetful: bool = False,
+    has_new_ids: bool = False,
 ) -> None:
-    """Order once, in the first child; wait until it is settled, and tell what it came to.
+    """Order once, in the first child; wait until the effect is settled and report the result.
 
     Args:
-        report: To whom.
-        store: Of the world.
+        report: Sends the result to the test.
+        store: Store of the world.
         engine: Database of DBOS.
-        outside: The file.
-        crash_at: One of the points; None children to the end.
-        is_forgetful: The planted bug: each attempt has a workflow of its own.
+        outside: File that stands for the outside world.
+        crash_at: One of `POINTS`; None runs to the end.
+        has_new_ids: The planted bug: each attempt starts a workflow with a new id.
     """
     Outside.path, Outside.crash_at = outside, crash_at
-    if is_forgetful:
+    if has_new_ids:
         executor_dbos.workflow_id_of = lambda effect: f"{effect.key} {uuid4()}"
     launch(engine)
-    asyncio.run(_live(report, store))
+    asyncio.run(_serve(report, store))
     DBOS.destroy()
 
 
-async def _live(report: Report, store: str) -> None:
+async def _serve(report: Report, store: str) -> None:
     config = OrchestratorConfig(store=store, log_level="critical")
     async with Orchestrator(Shop(), config) as shop:
-        is_first = shop.seq <= 1  # nothing but the settings is in its log
+        is_first = shop.seq <= 1  # its log holds only the settings
         await shop.register_executor(
             "ship", DbosWorkflow(ship), backoff=Backoff(first_s=0.01), seconds_max=60
         )
@@ -166,7 +165,7 @@ async def _live(report: Report, store: str) -> None:
 
 
 async def settlements(world: Orchestrator) -> int:
-    """Count them in the log."""
+    """Count the settlements in the log."""
     count = 0
     async with aclosing(world.event_pages(0)) as pages:
         async for page in pages:
