@@ -1,4 +1,4 @@
-"""Policies of sight: each on a table, composed, and their followers against asking everybody."""
+"""Policies of sight: each on a table, composed, and their indexes against asking every agent."""
 
 from random import Random
 from typing import Any
@@ -145,12 +145,12 @@ SIGHTS: list[VisibilityPolicy] = [
 
 @pytest.mark.parametrize("sight", SIGHTS, ids=range(len(SIGHTS)))
 @pytest.mark.parametrize("seed", range(3))
-def test_a_follower_names_nobody_too_few(sight, seed):
+def test_an_index_names_every_affected_agent(sight, seed):
     """Men come, go and move, some very far, and some to the edges of cells."""
-    random, state, follower = Random(seed), tree(), sight.follower()
+    random, state, index = Random(seed), tree(), sight.new_index()
     names = [f"m{number}" for number in range(12)]
     rocks = [ROCK, SONG, Ref("sea.rocks", "reef"), Ref("sea.rocks")]
-    follower.update(state, rocks)
+    index.update(state, rocks)
     for _ in range(150):
         name = random.choice(names)
         ref = Ref(MEN, name)
@@ -162,27 +162,27 @@ def test_a_follower_names_nobody_too_few(sight, seed):
             men[name] = Entity(man(x, y, random.choice([None, "red", "blue"]), names[0]))
             if random.random() < 0.2:
                 men[name] = Entity({"position": None, "team": None})
-        follower.update(state, [ref])
+        index.update(state, [ref])
         refs = [ROCK, SONG, *(Ref(MEN, other) for other in men)]
         for one in refs:
-            named = follower.observers_of(one)
+            named = index.observers_of(one)
             seers = {who for who in men if sight.may_see(state, who, one)}
             assert named is None or seers <= set(named)
         for who in men:
-            within = follower.candidates_for(who)
+            within = index.candidates_for(who)
             seen = {one for one in refs if sight.may_see(state, who, one)}
             assert within is None or seen <= set(within)
-    assert follower.observers_of(Ref(MEN, "stranger")) in (None, set())
+    assert index.observers_of(Ref(MEN, "stranger")) in (None, set())
 
 
 def test_a_grid_names_few():
     """A move concerns who is near, however many there are."""
-    state, follower = tree(), NEAR.follower()
+    state, index = tree(), NEAR.new_index()
     men = {f"m{n}": Entity(man(n * 4.0, 0)) for n in range(1000)}
     state.collection(MEN).entities = men
-    follower.update(state, [Ref(MEN, name) for name in men])
-    assert set(follower.observers_of(Ref(MEN, "m500")) or ()) == {"m499", "m500", "m501"}
-    assert len(follower.candidates_for("m500") or ()) == 3
+    index.update(state, [Ref(MEN, name) for name in men])
+    assert set(index.observers_of(Ref(MEN, "m500")) or ()) == {"m499", "m500", "m501"}
+    assert len(index.candidates_for("m500") or ()) == 3
 
 
 class Sea(Domain):

@@ -246,8 +246,8 @@ class VisibilityPolicy(Protocol):
         What it carries or says.
         """
 
-    def follower(self) -> InterestIndex:
-        """Make an empty index for one published state."""
+    def new_index(self) -> InterestIndex:
+        """Build an empty index for one published state."""
 
 
 @runtime_checkable

@@ -160,7 +160,7 @@ class _DomainIndex:
 
     def __init__(self, sight: VisibilityPolicy) -> None:
         self.sight = sight
-        self.interest: InterestIndex = sight.follower()
+        self.interest: InterestIndex = sight.new_index()
         self.inputs: dict[str, tuple[Json, ...]] = {}
         self._fields = sorted(sight.depends_on or ())
 

@@ -1,1 +1,1 @@
-"""Policies of sight: who may see what, composed of small ones, each a line of JSON."""
+"""Visibility policies: which entities and fields an agent may see. `policy.py` composes them."""

@@ -1,7 +1,7 @@
-"""Sight by distance: an area of interest around each agent, on a uniform grid.
+"""Visibility by distance: an area of interest around each agent, on a uniform grid.
 
-The cells are as long as sight reaches, so who is near is in the 27 cells around: a move costs the
-neighbors in these cells, before and after, and never the number of agents.
+A cell is as long as the reach, so all visible entities are in the 27 cells around an agent. A move
+costs O(entities in these cells, before and after), independent of the number of agents.
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from placet.kernel.domain import InterestIndex
 from placet.kernel.state.tree import State
-from placet.kernel.visibility.index import NOBODY, Buckets, named
+from placet.kernel.visibility.index import NO_AGENTS, Buckets, named
 from placet.kernel.visibility.policy import Visibility
 from placet.schemas.identity import Ref
 
@@ -21,11 +21,11 @@ _Point: TypeAlias = tuple[float, float, float]
 _EMPTY: Final[Mapping[Ref, _Point]] = MappingProxyType({})
 
 _SLACK: Final = 1 + 1e-9
-"""As in the rules of a world: a distance in floats that is just as long as allowed is allowed."""
+"""Relative tolerance, as in the rules of a world: a distance equal to the limit is allowed."""
 _CELL_SLACK: Final = 1 + 1e-6
-"""Cells are longer than sight by this, so that what is seen is never two cells away."""
+"""Cells are longer than the reach by this factor, so a visible entity is at most one cell away."""
 _CELLS_MAX: Final = 1e9
-"""What is farther out than so many cells is in the last one: floats are too coarse there."""
+"""Entities farther out than this many cells are in the last cell, because floats are too coarse."""
 _ROW: Final = 1 << 32
 _AROUND: Final = tuple(
     (x * _ROW + y) * _ROW + z for x in (-1, 0, 1) for y in (-1, 0, 1) for z in (-1, 0, 1)
@@ -36,12 +36,12 @@ class WithinDistance(Visibility):
     """An agent sees entities within a distance, and entities without a position.
 
     Attributes:
-        square: Of the distance, with the last bits that floats may be off by.
+        square: Square of the reach, with the tolerance for rounding.
 
     Args:
-        reach: How far, in the world's own unit.
+        reach: Maximum distance, in the unit of the world.
         agent_collection: Collection of the agents' own entities.
-        field: The field of an entity that holds its place.
+        field: Field of an entity with its position.
     """
 
     is_indexed = True
@@ -56,14 +56,14 @@ class WithinDistance(Visibility):
         self.square = (reach * _SLACK) ** 2
 
     def place(self, state: State, ref: Ref) -> Place | None:
-        """Return where an entity is; None if it has no place. Override it where others carry it."""
+        """Return the position of an entity, or None. Override it if agents carry entities."""
         if ref.entity is None:
             return None
         place: Place | None = state.get(ref.collection, ref.entity, self._field)
         return place
 
     def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
-        """Measure, on the state."""
+        """Return whether the entity is within the reach, or has no position."""
         there = self.place(state, ref)
         if there is None:
             return True
@@ -71,7 +71,7 @@ class WithinDistance(Visibility):
         return here is not None and _square(_point(here), _point(there)) <= self.square
 
     def relevance(self, state: State, agent_id: str, ref: Ref) -> float:
-        """Return 1 / (1 + (distance / reach)^2); of what has no place, 1."""
+        """Return 1 / (1 + (distance / reach)^2); 1 for an entity without a position."""
         here, there = (
             self.place(state, Ref(self.agent_collection, agent_id)),
             self.place(state, ref),
@@ -81,15 +81,15 @@ class WithinDistance(Visibility):
         return 1.0 / (1.0 + _square(_point(here), _point(there)) / self.square)
 
     def distance(self, state: State, agent_id: str, ref: Ref) -> float | None:
-        """Measure from the agent's own entity; None if one of the two has no place."""
+        """Return the distance from the agent's own entity; None if one of them has no position."""
         here, there = (
             self.place(state, Ref(self.agent_collection, agent_id)),
             self.place(state, ref),
         )
         return None if here is None or there is None else distance_between(here, there)
 
-    def follower(self) -> InterestIndex:
-        """Make a grid."""
+    def new_index(self) -> InterestIndex:
+        """Return an empty grid."""
         return _Grid(self)
 
 
@@ -104,13 +104,13 @@ class _Grid:
         self._cell_length = sight.reach * _CELL_SLACK
         self._square = sight.square
         self._buckets: Buckets[int, _Point] = Buckets(sight.agent_collection)
-        self._looked: dict[_Point, dict[Ref, None]] = {}
+        self._near: dict[_Point, dict[Ref, None]] = {}
 
     def observers_of(self, ref: Ref) -> Set[str] | None:
-        """Name the agents around an entity."""
+        """Return the agents within reach of an entity."""
         held = self._buckets.find(ref)
         if held is None:
-            return None if ref in self._buckets.everywhere else NOBODY
+            return None if ref in self._buckets.everywhere else NO_AGENTS
         agent_collection = self._sight.agent_collection
         return named(
             who
@@ -126,9 +126,9 @@ class _Grid:
         return {**near, **everywhere}.keys() if everywhere else near.keys()
 
     def update(self, state: State, refs: Iterable[Ref]) -> None:
-        """Put what moved into its cell."""
+        """Move the changed entities to their cells."""
         sight, buckets = self._sight, self._buckets
-        self._looked.clear()
+        self._near.clear()
         for ref in refs:
             if ref.entity is None or not state.exists(ref.collection, ref.entity):
                 buckets.remove(ref)
@@ -144,11 +144,11 @@ class _Grid:
         return floor(min(max(at / self._cell_length, -_CELLS_MAX), _CELLS_MAX))
 
     def _around(self, cell: int, point: _Point) -> dict[Ref, None]:
-        near = self._looked.get(point)
+        near = self._near.get(point)
         if near is None:
-            near = self._looked[point] = {}
+            near = self._near[point] = {}
             x, y, z = point
-            square, find = self._square, self._buckets.things.get
+            square, find = self._square, self._buckets.entities.get
             for step in _AROUND:
                 for ref, (a, b, c) in find(cell + step, _EMPTY).items():
                     if (a - x) * (a - x) + (b - y) * (b - y) + (c - z) * (c - z) <= square:
@@ -157,7 +157,7 @@ class _Grid:
 
 
 def distance_between(one: Place, other: Place) -> float:
-    """Measure between two places, of as many coordinates or fewer."""
+    """Return the distance between two positions of one to three coordinates."""
     return dist(_point(one), _point(other))
 
 

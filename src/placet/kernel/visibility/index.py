@@ -15,55 +15,55 @@ class Buckets(Generic[Key, Mark]):
     Every operation costs O(1), or the size of its result.
 
     Attributes:
-        things: The entities under each key, with their marks.
-        everywhere: Entities that have no key and concern everyone.
+        entities: Entities under each key, with their marks.
+        everywhere: Entities without a key; every agent is a candidate to see them.
     """
 
-    __slots__ = ("_agents", "_body", "_keys", "everywhere", "things")
+    __slots__ = ("_agents", "_body", "_keys", "entities", "everywhere")
 
     def __init__(self, body: str) -> None:
         self._body = body
         self._keys: dict[Ref, tuple[Key, Mark]] = {}
-        self.things: dict[Key, dict[Ref, Mark]] = {}
+        self.entities: dict[Key, dict[Ref, Mark]] = {}
         self._agents: dict[Key, dict[str, None]] = {}
         self.everywhere: dict[Ref, None] = {}
 
     def find(self, ref: Ref) -> tuple[Key, Mark] | None:
-        """Return the key and the mark of an entity; None if it has none, or is not there."""
+        """Return the key and the mark of an entity; None if it has no key."""
         return self._keys.get(ref)
 
     def put(self, ref: Ref, key: Key, mark: Mark) -> None:
-        """Put an entity where it belongs now."""
+        """Set the key and the mark of an entity."""
         held = self._keys.get(ref)
         if held is not None and held[0] != key:
             self._drop(ref, held[0])
         self.everywhere.pop(ref, None)
         self._keys[ref] = (key, mark)
-        self.things.setdefault(key, {})[ref] = mark
+        self.entities.setdefault(key, {})[ref] = mark
         if ref.collection == self._body and ref.entity is not None:
             self._agents.setdefault(key, {})[ref.entity] = None
 
     def put_everywhere(self, ref: Ref) -> None:
-        """Note an entity that concerns everyone."""
+        """Add an entity without a key."""
         self.remove(ref)
         self.everywhere[ref] = None
 
     def remove(self, ref: Ref) -> None:
-        """Forget an entity."""
+        """Remove an entity."""
         self.everywhere.pop(ref, None)
         held = self._keys.pop(ref, None)
         if held is not None:
             self._drop(ref, held[0])
 
     def agents(self, key: Key) -> Iterable[str]:
-        """Name the agents under a key."""
+        """Return the agents under a key."""
         return self._agents.get(key, ())
 
     def _drop(self, ref: Ref, key: Key) -> None:
-        things = self.things[key]
-        del things[ref]
-        if not things:
-            del self.things[key]
+        entities = self.entities[key]
+        del entities[ref]
+        if not entities:
+            del self.entities[key]
         if ref.collection == self._body and ref.entity is not None:
             agents = self._agents[key]
             del agents[ref.entity]
@@ -75,9 +75,9 @@ Named = TypeVar("Named")
 
 
 def named(pairs: Iterable[Named]) -> KeysView[Named]:
-    """Collect names in the order given: the order of a set would be another in every process."""
+    """Return distinct items in order; the order of a set would differ between processes."""
     return dict.fromkeys(pairs).keys()
 
 
-NOBODY: Final[Set[str]] = frozenset()
-NOTHING: Final[Set[Ref]] = frozenset()
+NO_AGENTS: Final[Set[str]] = frozenset()
+NO_REFS: Final[Set[Ref]] = frozenset()

@@ -1,7 +1,8 @@
 """The base visibility policy, and the composition of policies.
 
-A policy judges one agent and one entity, on the state alone. Its follower only saves asking it: it
-names those whom a change may concern, and the policy is asked about these.
+A policy decides for one agent and one entity, from the state alone. Its interest index only reduces
+the number of calls: it names the agents that a change may affect, and the policy is called for
+these.
 """
 
 from collections.abc import Collection, Iterable, Sequence, Set
@@ -17,7 +18,7 @@ NONE_HIDDEN: Final[frozenset[str]] = frozenset()
 
 
 class Visibility:
-    """The base visibility policy (`placet.kernel.domain.VisibilityPolicy`). It shows everything."""
+    """Base of visibility policies (protocol `VisibilityPolicy`); it shows everything."""
 
     agent_collection: str = ""
     depends_on: frozenset[str] | None = frozenset()
@@ -26,43 +27,43 @@ class Visibility:
     hides_fields = False
 
     def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
-        """Return whether an agent may see an entity, that it is there."""
+        """Return whether an agent may see that an entity exists."""
         return True
 
     def hidden_fields(self, state: State, agent_id: str, ref: Ref) -> Collection[str]:
-        """Name the fields that it may not see of it."""
+        """Return the fields of an entity that an agent may not see."""
         return NONE_HIDDEN
 
     def relevance(self, state: State, agent_id: str, ref: Ref) -> float:
-        """Return how near an entity is, from 0 to 1; 1 is here, or anywhere."""
+        """Return the relevance of an entity to an agent, 0 to 1; 1 without a position."""
         return 1.0
 
     def distance(self, state: State, agent_id: str, ref: Ref) -> float | None:
-        """Return how far an entity is; None where that cannot be measured."""
+        """Return the distance of an entity from an agent; None if undefined."""
         return None
 
     def dependents_of(self, state: State, ref: Ref) -> Iterable[Ref]:
-        """Name the entities whose being seen is judged by another one."""
+        """Return the entities whose visibility depends on this entity."""
         return ()
 
-    def follower(self) -> InterestIndex:
-        """Make an empty index for one published state."""
+    def new_index(self) -> InterestIndex:
+        """Return an empty index for one published state."""
         return Unbounded()
 
 
 class Unbounded:
-    """Knows no bounds: every change may concern everyone."""
+    """The index without restrictions: every change may affect every agent."""
 
     def observers_of(self, ref: Ref) -> Set[str] | None:
-        """Everyone."""
+        """Return None: every agent."""
         return None
 
     def candidates_for(self, agent_id: str) -> Set[Ref] | None:
-        """Everything."""
+        """Return None: every entity."""
         return None
 
     def update(self, state: State, refs: Iterable[Ref]) -> None:
-        """Keep nothing."""
+        """Do nothing; the index has no state."""
 
 
 class _Composed(Visibility):
@@ -81,17 +82,19 @@ class _Composed(Visibility):
         self.hides_fields = any(part.hides_fields for part in parts)
 
     def relevance(self, state: State, agent_id: str, ref: Ref) -> float:
-        """Ask the part to whom it is farthest."""
+        """Return the lowest relevance of the parts."""
         return min(part.relevance(state, agent_id, ref) for part in self.parts)
 
     def distance(self, state: State, agent_id: str, ref: Ref) -> float | None:
-        """Ask the first part that can measure."""
+        """Return the distance of the first part that defines one."""
         measured = (part.distance(state, agent_id, ref) for part in self.parts)
         return next((distance for distance in measured if distance is not None), None)
 
     def dependents_of(self, state: State, ref: Ref) -> Iterable[Ref]:
-        """Name what any of the parts names."""
-        return {borne: None for part in self.parts for borne in part.dependents_of(state, ref)}
+        """Return the dependents in any part."""
+        return {
+            dependent: None for part in self.parts for dependent in part.dependents_of(state, ref)
+        }
 
 
 class AllOf(_Composed):
@@ -103,19 +106,21 @@ class AllOf(_Composed):
     def __init__(self, *parts: VisibilityPolicy) -> None:
         super().__init__(*parts)
         indexed = [part for part in parts if part.is_indexed]
-        if len(indexed) == 1 and self.depends_on is not None:  # of several, another may be asked
+        if (
+            len(indexed) == 1 and self.depends_on is not None
+        ):  # with several, any part may be needed
             others = [part.depends_on or () for part in parts if part is not indexed[0]]
             self.indexed_by = indexed[0].indexed_by.difference(*others)
 
     def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
-        """Ask the parts in order, until one says no."""
+        """Return whether every part shows the entity."""
         for part in self.parts:  # noqa: SIM110  # a generator would cost as much as its parts
             if not part.may_see(state, agent_id, ref):
                 return False
         return True
 
     def hidden_fields(self, state: State, agent_id: str, ref: Ref) -> Collection[str]:
-        """Name what any of the parts hides."""
+        """Return the fields hidden by any part."""
         hidden: Collection[str] = NONE_HIDDEN
         for part in self.parts:
             more = part.hidden_fields(state, agent_id, ref)
@@ -123,9 +128,9 @@ class AllOf(_Composed):
                 hidden = frozenset(hidden).union(more)
         return hidden
 
-    def follower(self) -> InterestIndex:
-        """Combine the parts' indexes: the fewest that one of them names are enough."""
-        return _IntersectionIndex([part.follower() for part in self.parts])
+    def new_index(self) -> InterestIndex:
+        """Return an index that uses the smallest result of its parts."""
+        return _IntersectionIndex([part.new_index() for part in self.parts])
 
 
 class AnyOf(_Composed):
@@ -135,7 +140,7 @@ class AnyOf(_Composed):
     """
 
     def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
-        """Ask the parts in order, until one says yes."""
+        """Return whether any part shows the entity."""
         return any(part.may_see(state, agent_id, ref) for part in self.parts)
 
     def hidden_fields(self, state: State, agent_id: str, ref: Ref) -> Collection[str]:
@@ -147,12 +152,12 @@ class AnyOf(_Composed):
                 hidden = more if hidden is None else frozenset(hidden).intersection(more)
         return NONE_HIDDEN if hidden is None else hidden
 
-    def follower(self) -> InterestIndex:
-        """Combine the parts' indexes: whom any of them names."""
-        return _UnionIndex([part.follower() for part in self.parts])
+    def new_index(self) -> InterestIndex:
+        """Return an index that unites the results of its parts."""
+        return _UnionIndex([part.new_index() for part in self.parts])
 
 
-class _Several:
+class _CombinedIndex:
     def __init__(self, parts: Sequence[InterestIndex]) -> None:
         self._parts = parts
 
@@ -161,7 +166,7 @@ class _Several:
             part.update(state, refs)
 
 
-class _IntersectionIndex(_Several):
+class _IntersectionIndex(_CombinedIndex):
     def observers_of(self, ref: Ref) -> Set[str] | None:
         return _intersection([part.observers_of(ref) for part in self._parts])
 
@@ -169,7 +174,7 @@ class _IntersectionIndex(_Several):
         return _intersection([part.candidates_for(agent_id) for part in self._parts])
 
 
-class _UnionIndex(_Several):
+class _UnionIndex(_CombinedIndex):
     def observers_of(self, ref: Ref) -> Set[str] | None:
         return _union([part.observers_of(ref) for part in self._parts])
 
@@ -177,14 +182,14 @@ class _UnionIndex(_Several):
         return _union([part.candidates_for(agent_id) for part in self._parts])
 
 
-def _intersection(named: Iterable[Set[T] | None]) -> Set[T] | None:
-    return min((some for some in named if some is not None), key=len, default=None)
+def _intersection(results: Iterable[Set[T] | None]) -> Set[T] | None:
+    return min((items for items in results if items is not None), key=len, default=None)
 
 
-def _union(named: Iterable[Set[T] | None]) -> Set[T] | None:
-    together: dict[T, None] = {}  # not a set: its order would be another in every process
-    for some in named:
-        if some is None:
+def _union(results: Iterable[Set[T] | None]) -> Set[T] | None:
+    together: dict[T, None] = {}  # not a set, whose order differs between processes
+    for items in results:
+        if items is None:
             return None
-        together.update(dict.fromkeys(some))
+        together.update(dict.fromkeys(items))
     return together.keys()

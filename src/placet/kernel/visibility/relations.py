@@ -4,14 +4,14 @@ from collections.abc import Collection, Iterable, Set
 
 from placet.kernel.domain import InterestIndex
 from placet.kernel.state.tree import State
-from placet.kernel.visibility.index import NOBODY, NOTHING, Buckets, named
+from placet.kernel.visibility.index import NO_AGENTS, NO_REFS, Buckets, named
 from placet.kernel.visibility.policy import NONE_HIDDEN, Visibility
 from placet.schemas.codec import Json
 from placet.schemas.identity import Ref
 
 
 class _Owned(Visibility):
-    """Base of policies that judge by an entity's owner.
+    """Base of policies that depend on the owner of an entity.
 
     Override `owner` where agents carry entities.
     """
@@ -25,11 +25,11 @@ class _Owned(Visibility):
 
 
 class SameTeam(_Owned):
-    """An agent sees itself and its team, and what belongs to these.
+    """An agent sees itself, its team, and the entities that they own.
 
     Args:
         agent_collection: Collection of the agents' own entities.
-        field: The field that holds the team; None in it is no team.
+        field: Field with the team of an agent; a value of None is no team.
     """
 
     def __init__(self, agent_collection: str, field: str = "team") -> None:
@@ -39,41 +39,41 @@ class SameTeam(_Owned):
         self.is_indexed = True
 
     def team(self, state: State, agent_id: str) -> Json:
-        """Return the team of an agent; of one that has none, itself."""
+        """Return a key of the team of an agent; an agent without a team is its own team."""
         team = state.get(self.agent_collection, agent_id, self._field)
         return (False, agent_id) if team is None else (True, team)
 
     def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
-        """Compare the teams."""
+        """Return whether the owner is in the team of the agent."""
         owner = self.owner(state, ref)
         return owner is not None and bool(self.team(state, owner) == self.team(state, agent_id))
 
-    def follower(self) -> InterestIndex:
-        """Make an index of the teams."""
+    def new_index(self) -> InterestIndex:
+        """Return an empty index of teams."""
         return _Teams(self)
 
 
 class _Teams:
-    """Membership of teams."""
+    """Index of agents and entities by team."""
 
     def __init__(self, sight: SameTeam) -> None:
         self._sight = sight
         self._buckets: Buckets[Json, None] = Buckets(sight.agent_collection)
 
     def observers_of(self, ref: Ref) -> Set[str] | None:
-        """Name the team of an entity's owner."""
+        """Return the team of the owner of an entity."""
         held = self._buckets.find(ref)
         if held is None:
-            return NOBODY
+            return NO_AGENTS
         return named(self._buckets.agents(held[0]))
 
     def candidates_for(self, agent_id: str) -> Set[Ref] | None:
-        """Name what belongs to an agent's team."""
+        """Return the entities owned by the team of an agent."""
         held = self._buckets.find(Ref(self._sight.agent_collection, agent_id))
-        return NOTHING if held is None else named(self._buckets.things[held[0]])
+        return NO_REFS if held is None else named(self._buckets.entities[held[0]])
 
     def update(self, state: State, refs: Iterable[Ref]) -> None:
-        """Put what changed where it belongs."""
+        """Update the teams of the changed entities."""
         sight, buckets = self._sight, self._buckets
         for ref in refs:
             is_there = ref.entity is not None and state.exists(ref.collection, ref.entity)
@@ -85,11 +85,11 @@ class _Teams:
 
 
 class KnownOnly(_Owned):
-    """An agent sees itself and the agents that it knows, and what belongs to these.
+    """An agent sees itself, the agents that it knows, and the entities that they own.
 
     Args:
         agent_collection: Collection of the agents' own entities.
-        field: The field in which an agent has the names of those whom it knows.
+        field: Field of an agent with the ids of the agents that it knows.
     """
 
     def __init__(self, agent_collection: str, field: str) -> None:
@@ -98,7 +98,7 @@ class KnownOnly(_Owned):
         self._field = field
 
     def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
-        """Look the owner up."""
+        """Return whether the agent knows the owner of the entity."""
         owner = self.owner(state, ref)
         if owner is None or owner == agent_id:
             return owner is not None
@@ -112,7 +112,7 @@ class HideFields(_Owned):
     Their existence is public.
 
     Args:
-        fields: Their names, in every entity that has an owner.
+        fields: Names of the hidden fields, in every entity with an owner.
         agent_collection: Collection of the agents' own entities.
     """
 
@@ -122,6 +122,6 @@ class HideFields(_Owned):
         self.hides_fields = True
 
     def hidden_fields(self, state: State, agent_id: str, ref: Ref) -> Collection[str]:
-        """Hide them where the owner is another."""
+        """Return the hidden fields if another agent owns the entity."""
         owner = self.owner(state, ref)
         return NONE_HIDDEN if owner is None or owner == agent_id else self._hidden
