@@ -107,7 +107,7 @@ def test_what_left_no_trace_is_unknown_and_it_is_said_where_to_look(lived):
     assert outcome.code == 1
     told = words(outcome)
     assert told.startswith("ann ann:4: unknown The log holds no answer to it.")
-    assert "quota the agent proposed faster than it may" in told
+    assert "quota the agent exceeded its quota" in told
     assert "placet_refusals_total" in told
     assert "The log knows: 'ann' is registered and not suspended; of its requests" in told
     assert "no agent 'zoe' was ever registered" in words(lived("explain", "a.db", "zoe", "1"))

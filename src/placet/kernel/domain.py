@@ -215,7 +215,7 @@ class VisibilityPolicy(Protocol):
         indexed_by: Fields fully covered by the interest index: when one changes, the entities that
             are in `candidates_for` both before and after keep their visibility, and only the others
             are judged again.
-        is_indexed: The follower knows bounds.
+        is_indexed: The index returns bounds.
         hides_fields: `hidden_fields` may name some.
     """
 

@@ -1,4 +1,4 @@
-"""`placet explain`: why a request was answered as it was."""
+"""`placet explain`: print the reasons of an answer, from the log alone."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -27,14 +27,13 @@ _SHOWN_CHARS_MAX: Final = 160
 _LISTED_MAX: Final = 12
 _CHANGES_MAX: Final = 100
 _NO_TRACE: Final = """\
-The log holds no answer to it. Either it never reached the world, or its answer is older than what
-the log still holds, or it was turned away where nothing is written down, because the same request
-may be sent again and pass:
-  door           the queue was full, the agent too fast, its deadline over
-  structure      it was no sound batch
-  agent          the agent was not there, suspended, or not permitted
+The log holds no answer to it. Either the request never reached the world, or its answer is older
+than the log, or a stage refused it that writes no record, because the same request may pass later:
+  admission      the queue was full, the agent was too fast, or the deadline was over
+  structure      the batch was invalid
+  agent          the agent was unknown, suspended, or not permitted
   dedup          its req_id was used before with other content
-  quota          the agent proposed faster than it may
+  quota          the agent exceeded its quota
   backpressure   an executor, or the schedule, was full
 What to look at: the verdict that the submitter got (its code and retry_after), the metric
 placet_refusals_total by stage and code, and the lines of the program's own log."""
@@ -43,14 +42,14 @@ placet_refusals_total by stage and code, and the lines of the program's own log.
 def explain(
     store: StoreArgument,
     agent_id: Annotated[
-        str | None, typer.Argument(metavar="AGENT", help="Whose request it was.")
+        str | None, typer.Argument(metavar="AGENT", help="Agent of the request.")
     ] = None,
     req_id: Annotated[
-        str | None, typer.Argument(metavar="REQ_ID", help="Which request of the agent's.")
+        str | None, typer.Argument(metavar="REQ_ID", help="Id of the request.")
     ] = None,
     seq: Annotated[
         int | None,
-        typer.Option(min=0, metavar="N", help="Instead: what happened at this sequence number."),
+        typer.Option(min=0, metavar="N", help="Explain this sequence number instead."),
     ] = None,
     domain: Annotated[list[str] | None, AgainBy] = None,
     *,
@@ -60,7 +59,7 @@ def explain(
 
     For each of the seven stages: the values it compared, and its result.
 
-    It is told from the log alone, at the state as it was. Exit code 1 if the log holds no answer.
+    Reads only the log, at the state of the decision. Exit code 1 if the log holds no answer.
     """
     if (agent_id is None or req_id is None) == (seq is None):
         raise typer.BadParameter("give AGENT and REQ_ID, or --seq N")
@@ -83,7 +82,7 @@ def explain(
 
 
 def explanation_lines(explained: Explanation) -> Iterator[str]:
-    """Render an explanation for people."""
+    """Return the lines of an explanation for people."""
     if not explained.is_known:
         yield f"{explained.agent_id} {explained.req_id}: unknown"
         yield ""
@@ -96,7 +95,7 @@ def explanation_lines(explained: Explanation) -> Iterator[str]:
     if explained.stages:
         yield ""
         yield from _stage_lines(explained.stages)
-    yield from _what_came(explained)
+    yield from _result_lines(explained)
     for earlier in explained.earlier:
         codes = ", ".join(earlier["codes"])
         yield (
@@ -154,7 +153,7 @@ def _stage_lines(stages: Sequence[StageReport]) -> list[str]:
         if len(stage.saw) > _LISTED_MAX:
             lines.append(f"and {len(stage.saw) - _LISTED_MAX} more")
         if stage.said == "passed" and not stage.saw:
-            lines = [_NOTHING.get(stage.stage, "")]
+            lines = [_EMPTY.get(stage.stage, "")]
         lines += [f"✗ {refusal['code']}: {refusal['message']}" for refusal in stage.refusals]
         first, *others = lines or [""]
         rows.append((stage.stage, stage.said, first))
@@ -219,10 +218,10 @@ def _staleness_lines(fact: _Fact) -> Iterator[str]:
     if fact.get("revalidates") and reads:
         yield "  its kind leaves staleness to the rule"
     for read in reads:
-        yield f"  depends on {read['entity']}: {_read_words(read)}"
+        yield f"  depends on {read['entity']}: {_read_text(read)}"
 
 
-def _read_words(read: _Fact) -> str:
+def _read_text(read: _Fact) -> str:
     if read["changed"] is None:
         return "never there"
     if not read["changed"]:
@@ -270,13 +269,13 @@ _LINES: Final[Mapping[str, Callable[[_Fact], Iterator[str]]]] = {
     "backpressure": _backpressure_lines,
     "domain": _domain_lines,
 }
-_NOTHING: Final = {
+_EMPTY: Final = {
     "quota": "no quota binds it",
     "backpressure": "it asks for no effect, and is not for later",
 }
 
 
-def _what_came(explained: Explanation) -> Iterator[str]:
+def _result_lines(explained: Explanation) -> Iterator[str]:
     conflict = explained.conflict
     if conflict is not None:
         by = (

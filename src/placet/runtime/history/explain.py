@@ -1,7 +1,8 @@
-"""Finds a request in a log, and explains its answer at the state at which it was given.
+"""Find a request in a log, and explain its answer at the state of its decision.
 
-Two passes: one over the records that name the request, one fold up to its decision. From the first
-record of its group on, the group is re-executed, so that claims are as they were.
+Two passes over the log: one finds the records that name the request, one replays up to its
+decision. The group of the batch is re-executed from its first record, so that its claims are
+restored. `kernel/log/explain_record.py` then explains the record.
 """
 
 from collections.abc import Sequence
@@ -26,8 +27,8 @@ from placet.schemas.refusal import RefusalCode
 _EARLIER_MAX = 16
 
 
-class _Found(NamedTuple):
-    """A record that is about a request, and the position of the request in its batch."""
+class _RequestRecord(NamedTuple):
+    """A record of a request, and the position of the request in its batch."""
 
     ordinal: int
     record: Record
@@ -45,20 +46,20 @@ def explain(
     """Explain the latest answer to a request. O(log).
 
     Args:
-        log: Which; it is only read.
-        agent_id: Whose request.
-        req_id: Its key.
-        domains: The domains that decided it. By default they are remade from the log.
-        validator: The host's own rule, where the log was made with one.
+        log: The log; it is only read.
+        agent_id: Agent of the request.
+        req_id: Id of the request.
+        domains: The domains that decided it. By default they are recreated from the log.
+        validator: The effect validator, if the log was made with one.
 
     Raises:
         StoreError: The log cannot be read, or was compacted beyond the request.
     """
-    found = _find_request(log, agent_id, req_id)
-    if not found:
+    positions = _find_request(log, agent_id, req_id)
+    if not positions:
         return _unknown(log, agent_id, req_id)
-    explained = _explain(log, found[-1], domains, validator)
-    earlier = tuple(_in_short(one) for one in found[:-1][-_EARLIER_MAX:])
+    explained = _explain(log, positions[-1], domains, validator)
+    earlier = tuple(map(_summary, positions[:-1][-_EARLIER_MAX:]))
     return replace(explained, earlier=earlier)
 
 
@@ -69,7 +70,7 @@ def explain_seq(
     *,
     validator: EffectValidator | None = None,
 ) -> Explanation:
-    """Explain what happened at a sequence number. O(log).
+    """Explain the record at a sequence number. O(log).
 
     Raises:
         StoreError: The log cannot be read, was compacted beyond it, or does not reach it.
@@ -82,12 +83,11 @@ def explain_seq(
         if isinstance(record, Admitted):
             rank = seq - (record.seq - len(record.contexts) + 1)
             position = rank if record.order is None else record.order[rank]
-        found = _Found(ordinal, record, position)
-        explained = _explain(log, found, domains, validator)
+        explained = _explain(log, _RequestRecord(ordinal, record, position), domains, validator)
         if explained.req_id is None:
             return explained
-        asked = _find_request(log, explained.agent_id, explained.req_id)
-        earlier = tuple(_in_short(one) for one in asked if one.ordinal < ordinal)
+        positions = _find_request(log, explained.agent_id, explained.req_id)
+        earlier = tuple(_summary(request) for request in positions if request.ordinal < ordinal)
         return replace(explained, earlier=earlier[-_EARLIER_MAX:])
     raise StoreError(
         f"cannot explain seq {seq} of {log.url}: it ends before it; give a seq that it reaches",
@@ -95,84 +95,84 @@ def explain_seq(
     )
 
 
-def _find_request(log: EventLog, agent_id: str, req_id: str) -> list[_Found]:
-    """Find every record of a batch that holds a request, oldest first. O(log)."""
+def _find_request(log: EventLog, agent_id: str, req_id: str) -> list[_RequestRecord]:
+    """Return every record of a batch that contains a request, oldest first. O(log)."""
     agent, request = canonical(agent_id), canonical(req_id)
-    found = []
+    positions = []
     for ordinal, data in log.read():
-        if request not in data or agent not in data:  # a look at the bytes, 20 times cheaper
+        if request not in data or agent not in data:  # a search in the bytes is 20 times cheaper
             continue
         record = decode(data, ordinal)
         if not isinstance(record, Admitted | Refused | Scheduled):
             continue
         for position, intent in enumerate(intents_of(record)):
             if (intent["agent_id"], intent["req_id"]) == (agent_id, req_id):
-                found.append(_Found(ordinal, record, position))
-    return found
+                positions.append(_RequestRecord(ordinal, record, position))
+    return positions
 
 
 def _explain(
     log: EventLog,
-    found: _Found,
+    request: _RequestRecord,
     domains: Sequence[Domain] | Maker,
     validator: EffectValidator | None,
 ) -> Explanation:
     try:
-        past, group = _stand_before(log, found, domains, validator)
-        explained = _told(past, found)
-    except Divergence as other:  # the log does not hold; it is told as it is written
-        past, group = _stand_before(log, found, (), None)
-        explained = _told(past, found)
-        note = f"the log is not what its rules decide, see `placet verify`: {other}"
+        past, group = _replay_to(log, request, domains, validator)
+        explained = _explain_next(past, request)
+    except Divergence as error:  # the log diverges: explain it as written, without its rules
+        past, group = _replay_to(log, request, (), None)
+        explained = _explain_next(past, request)
+        note = f"the log is not what its rules decide, see `placet verify`: {error}"
         explained = replace(explained, notes=(*explained.notes, note))
     return replace(explained, conflict=_conflict(explained, group))
 
 
-def _stand_before(
+def _replay_to(
     log: EventLog,
-    found: _Found,
+    request: _RequestRecord,
     domains: Sequence[Domain] | Maker,
     validator: EffectValidator | None,
-) -> tuple[Verifier, list[_Found]]:
+) -> tuple[Verifier, list[_RequestRecord]]:
     """Fold up to a record, and re-execute the earlier records of its group.
 
     Returns:
         The replay, and the batches of the group so far.
     """
-    record = found.record
+    record = request.record
     group_seq = getattr(record, "group_seq", record.seq)
-    # A group begins after its seq; what is at that very seq may be of it.
+    # A group is opened at `group_seq`, so a record with that seq may belong to it.
     recovered = recover(log, to_seq=group_seq - 1).past
     past = Verifier(domains, validator=validator, past=recovered)
     past.is_folding = True
-    group: list[_Found] = []
+    group: list[_RequestRecord] = []
     for ordinal, data in read_on(log, past.journal.count):
-        if ordinal >= found.ordinal:
+        if ordinal >= request.ordinal:
             break
         before = decode(data, ordinal)
         if isinstance(before, Admitted | Refused | Scheduled) and before.group_seq == group_seq:
             past.is_folding = False
-            group.append(_Found(ordinal, before, 0))
+            group.append(_RequestRecord(ordinal, before, 0))
         past.apply(data)
     past.is_folding = False
-    if past.journal.count != found.ordinal:
+    if past.journal.count != request.ordinal:
         raise Divergence(past.journal.count, past.ledger.seq, "the log ends before it should")
     return past, group
 
 
-def _told(past: Verifier, found: _Found) -> Explanation:
-    record = found.record
+def _explain_next(past: Verifier, request: _RequestRecord) -> Explanation:
+    record = request.record
     try:
         if isinstance(record, Admitted | Refused | Scheduled):
-            return explain_batch(past, record, found.position)
+            return explain_batch(past, record, request.position)
         return explain_other(past, record)
     except MISFITS as error:
         raise Divergence(
-            found.ordinal, past.ledger.seq, f"{record_type(record)} does not fit: {error!r}"
+            request.ordinal, past.ledger.seq, f"{record_type(record)} does not fit: {error!r}"
         ) from error
 
 
-def _conflict(explained: Explanation, group: Sequence[_Found]) -> dict[str, Json] | None:
+def _conflict(explained: Explanation, group: Sequence[_RequestRecord]) -> dict[str, Json] | None:
     """Return which agent's claim an intent was refused for."""
     for stage in explained.stages:
         for refusal in stage.refusals:
@@ -182,49 +182,49 @@ def _conflict(explained: Explanation, group: Sequence[_Found]) -> dict[str, Json
                     "winner": winner,
                     "resource": refusal["details"].get("resource"),
                     "index": refusal["index"],
-                    **_won_by(winner, group),
+                    **_winning_batch(winner, group),
                 }
     return None
 
 
-def _won_by(winner: str, group: Sequence[_Found]) -> dict[str, Json]:
-    """Find the batch of the same group by which the winner won: its last before this one."""
+def _winning_batch(winner: str, group: Sequence[_RequestRecord]) -> dict[str, Json]:
+    """Return the winner's latest admitted batch in the same group."""
     for ordinal, record, _ in reversed(group):
         if isinstance(record, Admitted):
-            asked = [one for one in intents_of(record) if one["agent_id"] == winner]
-            if asked:
+            intents = [i for i in intents_of(record) if i["agent_id"] == winner]
+            if intents:
                 return {
                     "record": ordinal,
                     "batch_id": record.batch_id,
                     "seq": record.seq,
-                    "req_ids": [one["req_id"] for one in asked],
-                    "priority": max(one["priority"] for one in asked),
+                    "req_ids": [intent["req_id"] for intent in intents],
+                    "priority": max(intent["priority"] for intent in intents),
                 }
     return {}
 
 
-def _in_short(found: _Found) -> dict[str, Json]:
-    record = found.record
+def _summary(request: _RequestRecord) -> dict[str, Json]:
+    record = request.record
     refusals = record.refusals if isinstance(record, Refused) else []
     answer = "scheduled" if isinstance(record, Scheduled) else "refused" if refusals else "admitted"
     return {
-        "record": found.ordinal,
+        "record": request.ordinal,
         "seq": record.seq,
         "answer": answer,
         "codes": list(dict.fromkeys(code for _, _, code, _ in refusals)),
     }
 
 
-def _remembered(answered: DedupEntry) -> str:
+def _remembered(entry: DedupEntry) -> str:
     """Return what remains of an answer whose record was compacted away."""
-    past = unpack(answered)
+    past = unpack(entry)
     if past.refusals:
         return f"refused by {past.refusals[0].stage}: {past.refusals[0].code}"
     return f"{'scheduled' if past.is_scheduled else 'admitted'}, with its batch, at seq {past.seq}"
 
 
 def _unknown(log: EventLog, agent_id: str, req_id: str) -> Explanation:
-    """Return why the log may hold no answer, and what it knows of the agent."""
+    """Return an explanation without an answer: reasons, and the state of the agent."""
     start = log.start()
     past = recover(log).past
     agent = past.ledger.agents.get(agent_id)
@@ -240,9 +240,9 @@ def _unknown(log: EventLog, agent_id: str, req_id: str) -> Explanation:
             f"{agent_id!r} is registered and {'' if agent.is_suspended else 'not '}suspended; of "
             f"its requests {count} answers are remembered"
         )
-        answered = None if window is None else window.find(req_id)
-        if answered is not None:
-            notes.append(f"this one among them: it was {_remembered(answered)}")
+        entry = None if window is None else window.find(req_id)
+        if entry is not None:
+            notes.append(f"this one among them: it was {_remembered(entry)}")
         elif window is not None and window.answers:
             notes.append(f"its latest answered request is {window.answers[-1].ids[-1]!r}")
     elif agent_id in past.ledger.gone:
