@@ -205,7 +205,7 @@ def test_of_an_answer_that_was_compacted_it_is_told_what_is_remembered(tmp_path)
     assert "this one among them: it was refused by domain: lab.too_few" in refused.notes
     assert never.notes[-1] == "its latest answered request is 'r:8'"
     told = "\n".join(explanation_lines(admitted))
-    assert "its answer is older than what\nthe log still holds" in told
+    assert "its answer is older\nthan the log" in told
     assert "The log knows: the log was compacted up to seq" in told
 
 
