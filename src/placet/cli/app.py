@@ -43,7 +43,7 @@ def placet(
 ) -> None:
     """Agents propose batches of intents, one gate decides, and every decision has a reason.
 
-    Begin with `placet run town`.
+    Start with `placet run town`.
     """
     if context.invoked_subcommand is None:
         say(context.get_help())

@@ -37,7 +37,7 @@ class WithPlugins(Group):
         super().format_commands(ctx, formatter)
         names = [name for name in guests(COMMANDS) if name not in self.commands]
         if names:
-            with formatter.section("Commands of guests (each with --help of its own)"):
+            with formatter.section("Plug-in commands (see their own --help)"):
                 formatter.write_text(", ".join(names))
 
 
