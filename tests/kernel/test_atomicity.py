@@ -51,7 +51,7 @@ KINDS = st.lists(st.integers(0, len(DOINGS) - 1), max_size=6)
 
 
 @given(before=KINDS, kinds=KINDS, at=st.integers(0, 6), how=st.sampled_from(sorted(FAULTS)))
-def test_a_failure_at_any_place_undoes_the_whole_batch(before, kinds, at, how):
+def test_a_failure_at_any_intent_undoes_the_whole_batch(before, kinds, at, how):
     """admitted(batch) or digest unchanged, wherever in the batch a rule fails, and however."""
     kernel, log = reused(domain=SETTINGS["wide"]["domain"])
     kernel.decide([dict(one, req_id=f"before{one['req_id']}") for one in batch_of(before)])
@@ -102,7 +102,7 @@ def test_a_refused_batch_leaves_the_digest_and_a_refusal_of_load_leaves_nothing(
 @settings(max_examples=30)
 @given(life=LIVES)
 @example(life=long_life(12))
-def test_a_dry_run_answers_as_the_real_one_would_and_does_nothing(setting, life):
+def test_a_dry_run_gives_the_verdict_of_a_real_run_and_changes_nothing(setting, life):
     """dry_run(batch) = batch, but for the flag; the world is as it was."""
     kernel, _ = reused(**SETTINGS[setting])
     now = 0.0
@@ -124,7 +124,7 @@ def test_a_dry_run_answers_as_the_real_one_would_and_does_nothing(setting, life)
 
 
 @pytest.mark.parametrize("how", FAULTS)
-def test_a_dry_run_meets_the_same_fault(how):
+def test_a_dry_run_is_refused_for_the_same_fault(how):
     kernel, _ = reused()
     batch = [add("a"), intent("Fail", {"how": how}, "b")]
     before = trace(kernel)
@@ -163,7 +163,7 @@ def test_many_dry_runs_take_no_memory(monkeypatch):
     assert kernel.digest() == State.load(kernel.tree.dump()).digest().hex()
 
 
-def test_a_refused_claim_is_free_for_the_next_and_a_kept_one_is_not():
+def test_a_claim_of_a_refused_batch_is_free_and_of_an_admitted_one_is_not():
     kernel, _ = reused()
     grab = {"thing": "lamp"}
     groups = [
@@ -219,7 +219,7 @@ TOUCHES = st.lists(touches(), max_size=12)
 
 
 @given(before=TOUCHES, kept=TOUCHES, undone=TOUCHES)
-def test_undo_gives_back_exactly_what_there_was(before, kept, undone):
+def test_undo_restores_the_exact_state(before, kept, undone):
     """undo(mark) takes back all since the mark and nothing before it; replays agree."""
     state, folded = State(tombstones_max=2), State(tombstones_max=2)
     draft = Transaction(state)
@@ -255,7 +255,7 @@ MEDDLING = {
 @pytest.mark.parametrize("meddle", MEDDLING.values(), ids=list(MEDDLING))
 @pytest.mark.parametrize("where", ["rule", "reads", "validator"])
 @pytest.mark.parametrize("how", ["passes", "raises", "refuses", "emits", "emits undeclared"])
-def test_who_proposed_what_is_not_a_rules_to_write(meddle, where, how):
+def test_a_rule_cannot_change_who_proposed_an_intent(meddle, where, how):
     def end(draft):
         if how == "raises":
             raise ValueError
@@ -305,7 +305,7 @@ def test_who_proposed_what_is_not_a_rules_to_write(meddle, where, how):
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
-def test_who_is_interrupted_within_a_rule_keeps_nothing_of_its_batch(stop):
+def test_an_interrupt_within_a_rule_undoes_its_batch(stop):
     """And all of the batches before it: the world is what its log says, and goes on."""
 
     class Stopping:
@@ -345,7 +345,7 @@ def test_who_is_interrupted_within_a_rule_keeps_nothing_of_its_batch(stop):
     assert world_digest(past.state, past.ledger).hex() == kernel.world_digest()
 
 
-def test_a_rule_is_handed_a_draft_that_its_type_cannot_undo():
+def test_the_type_of_a_rules_draft_has_no_undo():
     from placet.kernel.state.draft import Draft
 
     kernel_side = {"open_group", "open_batch", "begin", "undo", "changes", "changed", "trim"}
@@ -353,7 +353,7 @@ def test_a_rule_is_handed_a_draft_that_its_type_cannot_undo():
     assert kernel_side <= set(dir(Transaction))
 
 
-def test_what_is_read_cannot_be_changed():
+def test_values_read_from_the_state_are_read_only():
     kernel, _ = reused()
     value = {"deep": [1, {"er": 2}]}
     kernel.decide(intent("Put", {"thing": "a", "field": "f", "value": value}))

@@ -15,7 +15,7 @@ from tests.kernel.test_replay import folded
 @pytest.mark.parametrize(
     "name", ["", "a\n", "\x00", "a" * 129, "\ud800", 7, None, "system", "operator"]
 )
-def test_an_agents_name_is_an_identity_and_not_reserved(name):
+def test_an_agent_name_must_be_an_identity_and_not_reserved(name):
     kernel, _ = reused()
     before = trace(kernel)
     with pytest.raises(AgentError, match="an agent_id must be 1 to 128 characters"):
@@ -34,7 +34,7 @@ def test_an_agents_name_is_an_identity_and_not_reserved(name):
         ({"quotas": {"Add": {"rate": 0, "burst": 1}}}, "rate must be > 0"),
     ],
 )
-def test_a_registration_that_makes_no_sense_changes_nothing(settings, why):
+def test_an_invalid_registration_changes_nothing(settings, why):
     kernel, _ = reused()
     before = trace(kernel)
     with pytest.raises((ValueError, AgentError), match=why):
@@ -42,7 +42,7 @@ def test_a_registration_that_makes_no_sense_changes_nothing(settings, why):
     assert trace(kernel) == before
 
 
-def test_there_are_only_so_many_agents():
+def test_the_number_of_agents_is_bounded():
     kernel, _ = reused(limits={"agents_max": 3})
     kernel.register_agent("carol")
     with pytest.raises(
@@ -53,7 +53,7 @@ def test_there_are_only_so_many_agents():
     kernel.register_agent("dora")
 
 
-def test_registering_again_changes_permissions_where_they_are_given_and_nothing_else():
+def test_registering_again_changes_only_given_permissions():
     kernel, log = reused()
     before, length = trace(kernel), len(log)
     assert kernel.register_agent("alice", count=9) is kernel.ledger.agents["alice"]
@@ -75,7 +75,7 @@ def test_another_owner_of_a_registered_agent_is_refused():
     assert (len(log), kernel.ledger.agents["carol"].permissions) == (length, None)
 
 
-def test_an_agent_is_placed_by_its_domain_and_its_index_is_never_used_again():
+def test_domains_initialize_an_agent_and_its_index_is_never_reused():
     kernel, _ = reused()
     assert kernel.register_agent("carol", count=5).index == 2
     assert kernel.state[COUNTS]["carol"]["count"] == 5
@@ -92,7 +92,7 @@ def incarnation_of(kernel: Kernel, agent_id: str) -> int:
     return generation
 
 
-def test_names_that_are_gone_are_bounded_and_no_incarnation_of_one_is_given_again():
+def test_removed_names_are_bounded_and_no_generation_is_reused():
     log: list[bytes] = []
     kernel = kernel_of(agents=(), sink=log, limits={"removed_agents_max": 3})
     assert [incarnation_of(kernel, "carol") for _ in range(4)] == [1, 2, 3, 4]
@@ -121,7 +121,7 @@ def test_names_that_are_gone_are_bounded_and_no_incarnation_of_one_is_given_agai
 
 
 @pytest.mark.parametrize(("limits", "recorded"), [({}, None), ({"removed_agents_max": 3}, 3)])
-def test_a_limit_younger_than_the_format_is_recorded_where_it_is_set(limits, recorded):
+def test_a_limit_newer_than_the_format_is_recorded_only_if_it_is_set(limits, recorded):
     log: list[bytes] = []
     kernel = kernel_of(sink=log, limits=limits)
     (configured,) = [r for r in map(decode_record, log) if isinstance(r, Configured)]
@@ -129,14 +129,14 @@ def test_a_limit_younger_than_the_format_is_recorded_where_it_is_set(limits, rec
     assert folded(log).ledger.policy.limits == kernel.config.limits
 
 
-def test_default_permissions_hold_where_nothing_is_said():
+def test_default_permissions_apply_if_none_are_given():
     kernel = kernel_of(default_permissions=frozenset({"Add"}))
     kernel.register_agent("carol", permissions=["Look"])
     assert kernel.ledger.agents["alice"].permissions == frozenset({"Add"})
     assert kernel.ledger.agents["carol"].permissions == frozenset({"Look"})
 
 
-def test_only_its_owner_itself_and_the_operator_speak_for_an_agent():
+def test_only_the_agent_its_owner_and_the_operator_submit_for_it():
     kernel, _ = reused()
     kernel.register_agent("carol", owner="bob")
     said = {
@@ -154,7 +154,7 @@ def test_a_suspended_agent_may_do_nothing_until_it_is_resumed():
     assert kernel.decide(add("a")).admitted
 
 
-def test_a_change_of_nobody_or_to_nothing_is_an_error():
+def test_changing_an_unknown_agent_or_to_an_unknown_status_is_an_error():
     kernel, _ = reused()
     before = trace(kernel)
     with pytest.raises(AgentError, match="agent 'nobody' is not registered; nothing was changed"):
@@ -166,7 +166,7 @@ def test_a_change_of_nobody_or_to_nothing_is_an_error():
     assert trace(kernel) == before
 
 
-def test_an_executor_comes_changes_and_goes():
+def test_an_executor_is_registered_changed_and_removed():
     kernel, log = reused()
     length = len(log)
     kernel.change_executor("fax", 5)
@@ -191,7 +191,7 @@ def test_an_executor_comes_changes_and_goes():
 
 
 @pytest.mark.parametrize("now", [float("nan"), float("inf"), -float("inf"), 1e300, 4.7e9])
-def test_a_time_that_is_none_is_an_error(now):
+def test_an_invalid_time_is_an_error(now):
     kernel, _ = reused()
     before = trace(kernel)
     for act in (lambda: kernel.decide(add("a"), now), lambda: kernel.tick(now)):
@@ -201,12 +201,12 @@ def test_a_time_that_is_none_is_an_error(now):
 
 
 @pytest.mark.parametrize("dt", [-1, float("nan"), float("inf"), 1e300])
-def test_a_step_that_is_none_is_an_error(dt):
+def test_an_invalid_step_is_an_error(dt):
     with pytest.raises(ValueError, match="dt must be a finite number of seconds >= 0"):
         reused()[0].step(dt)
 
 
-def test_time_ends():
+def test_simulated_time_has_an_end():
     kernel, _ = reused()
     kernel.step(4.6e9)
     with pytest.raises(ValueError, match="simulated time ends at"):
@@ -223,7 +223,7 @@ def test_time_never_goes_back():
     assert kernel.decide(add("b")).sim_time == 5.0
 
 
-def test_a_thousand_small_steps_are_one_large_one():
+def test_a_thousand_small_steps_equal_one_large_step():
     kernel, _ = reused()
     for _ in range(1000):
         kernel.step(0.001)
@@ -249,7 +249,7 @@ def test_a_log_begins_with_a_header_and_a_policy():
     assert kernel.history_end == (0, 0)
 
 
-def test_every_few_groups_the_digest_is_recorded():
+def test_a_checkpoint_is_recorded_every_few_groups():
     kernel, log = reused(limits={"checkpoint_groups": 3})
     for number in range(7):
         kernel.decide(add(f"r{number}"))
@@ -259,7 +259,7 @@ def test_every_few_groups_the_digest_is_recorded():
     assert folded(log).state.digest().hex() == kernel.digest()
 
 
-def test_a_kernel_without_a_sink_keeps_the_chain_all_the_same():
+def test_a_kernel_without_a_sink_keeps_the_chain():
     log: list[bytes] = []
     silent, heard = kernel_of(), kernel_of(sink=log)
     for kernel in (silent, heard):
@@ -283,12 +283,12 @@ def test_a_kernel_without_a_sink_keeps_the_chain_all_the_same():
         ({"default_permissions": {7}}, "permissions must be a set of kinds or None"),
     ],
 )
-def test_a_configuration_that_makes_no_sense_is_refused(settings, why):
+def test_an_invalid_configuration_is_refused(settings, why):
     with pytest.raises(ValueError, match=why):
         KernelConfig(**settings)
 
 
-def test_the_state_is_shown_read_only_and_without_what_is_empty():
+def test_the_state_is_read_only_and_omits_empty_collections():
     kernel, _ = reused()
     assert set(kernel.state) == {COUNTS}
     assert len(kernel.state) == 1
@@ -306,7 +306,7 @@ def test_the_state_is_shown_read_only_and_without_what_is_empty():
     assert kernel.tree.as_dict() == {COUNTS: {"alice": {"count": 0}, "bob": {"count": 0}}}
 
 
-def test_a_kernel_shows_its_world_and_where_it_is():
+def test_the_repr_of_a_kernel_shows_its_world_and_seq():
     kernel = kernel_of()
     kernel.tick(2.5)
     assert repr(kernel) == (

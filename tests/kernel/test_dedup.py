@@ -48,7 +48,7 @@ def a_batch(rng, prefix):
 
 
 @given(st.integers(0, 2**32))
-def test_the_same_content_in_any_order_gets_the_same_answer_and_nothing_is_done(seed):
+def test_the_same_content_in_any_order_gets_the_same_verdict_and_changes_nothing(seed):
     """decide(shuffled batch) = the first answer; digest, seq and log stay."""
     rng = Random(seed)
     kernel, log = reused()
@@ -76,7 +76,7 @@ def test_the_same_content_in_any_order_gets_the_same_answer_and_nothing_is_done(
                 assert mine <= {r.seq for r in first.results}
 
 
-def test_a_repetition_names_each_agents_own_seq_where_they_share_an_id():
+def test_a_duplicate_has_each_agents_own_seq_if_agents_share_an_id():
     kernel, _ = reused()
     batch = [add("x"), add("x", agent_id="bob"), add("y", priority=20), add("y", agent_id="bob")]
     first = kernel.decide(batch)
@@ -92,7 +92,7 @@ def test_a_repetition_names_each_agents_own_seq_where_they_share_an_id():
     assert [(r.req_id, r.seq) for r in told.results] == [("x", 6), ("y", 5)]
 
 
-def test_a_repeated_refusal_names_the_agent_whose_intent_it_was():
+def test_a_repeated_refusal_names_its_agent():
     kernel, _ = reused()
     fail = ("Fail", {"how": "refuse"}, "x")
     batch = [add("x"), intent(*fail, agent_id="bob"), add("z")]
@@ -111,7 +111,7 @@ def test_a_repeated_refusal_names_the_agent_whose_intent_it_was():
     assert told.req_ids == ["x", "z"]
 
 
-def test_other_content_or_another_set_of_ids_is_a_reuse():
+def test_other_content_or_another_set_of_ids_is_req_id_reused():
     kernel, _ = reused()
     assert kernel.decide([add("a"), add("b")]).admitted
     for batch, indices in [
@@ -131,7 +131,7 @@ def test_other_content_or_another_set_of_ids_is_a_reuse():
     assert kernel.decide([add("a", agent_id="bob"), add("b", agent_id="bob")]).admitted
 
 
-def test_a_reuse_names_the_earlier_answer():
+def test_req_id_reused_names_the_earlier_verdict():
     kernel, _ = reused()
     kernel.decide([add("a"), add("b")])
     kernel.decide(intent("Take", {"amount": 99}, "c"))
@@ -142,7 +142,7 @@ def test_a_reuse_names_the_earlier_answer():
     ]  # fmt: skip
 
 
-def test_what_leaves_no_trace_may_be_tried_again_with_the_same_id():
+def test_a_refusal_without_a_record_may_be_retried_with_the_same_id():
     """G6: structure, agent, quota and back-pressure are not answers for good."""
     kernel, _ = reused(quotas={"Add": {"rate": 1, "burst": 1}})
     kernel.decide(add("first"))
@@ -162,7 +162,7 @@ def test_what_leaves_no_trace_may_be_tried_again_with_the_same_id():
 
 
 @pytest.mark.parametrize("how", ["refuse", "raise", "huge"])
-def test_what_the_domain_refused_is_refused_for_good(how):
+def test_a_refusal_by_the_domain_is_final_for_its_req_id(how):
     kernel, _ = reused()
     batch = [add("a"), intent("Fail", {"how": how}, "b")]
     first = kernel.decide(batch)
@@ -196,7 +196,7 @@ def test_a_stale_request_with_a_newer_context_is_a_new_try():
     assert told.admitted
 
 
-def test_a_stale_request_with_an_older_context_or_other_content_is_none():
+def test_a_stale_request_with_an_older_context_or_other_content_is_not_a_new_try():
     kernel, _ = reused()
     look = stale_look(kernel)
     older = [dict(look, context_seq=kernel.seq), add("with", context_seq=2)]
@@ -205,7 +205,7 @@ def test_a_stale_request_with_an_older_context_or_other_content_is_none():
     assert kernel.decide(other).codes == ("req_id_reused", "req_id_reused")
 
 
-def test_a_request_from_the_future_may_be_tried_from_the_present():
+def test_a_request_from_the_future_may_be_retried_with_a_present_context():
     kernel, _ = reused()
     assert kernel.decide(add("a", context_seq=99)).codes == ("context_from_future",)
     assert kernel.decide(add("a", context_seq=99)).replayed
@@ -221,7 +221,7 @@ def test_an_expired_request_is_no_new_try():
 # The window
 
 
-def test_the_latest_ids_are_remembered_and_older_ones_are_forgotten():
+def test_the_latest_ids_are_remembered_and_older_ones_evicted():
     kernel, _ = reused(limits={"window_ids_max": 3})
     for name in "abcd":
         assert kernel.decide(add(name)).admitted
@@ -230,7 +230,7 @@ def test_the_latest_ids_are_remembered_and_older_ones_are_forgotten():
     assert not kernel.decide(add("a")).replayed  # a free-form id: the window is the promise
 
 
-def test_a_sequence_id_that_was_forgotten_is_too_old():
+def test_an_evicted_sequence_id_is_too_old():
     kernel, _ = reused(limits={"window_ids_max": 2, "window_sequences_max": 2})
     for number in range(5):
         assert kernel.decide(add(f"n:{number}")).admitted
@@ -243,14 +243,14 @@ def test_a_sequence_id_that_was_forgotten_is_too_old():
     assert known_and_old.codes == ("req_id_reused", "req_id_too_old")
 
 
-def test_only_so_many_sequences_are_followed():
+def test_the_number_of_remembered_sequences_is_bounded():
     kernel, _ = reused(limits={"window_ids_max": 1, "window_sequences_max": 2})
     for name in "pqrst":
         kernel.decide(add(f"{name}:1"))
     assert [kernel.decide(add(f"{name}:1")).codes for name in "rq"] == [("req_id_too_old",), ()]
 
 
-def test_a_restored_world_gives_up_the_same_sequences():
+def test_a_restored_world_evicts_the_same_sequences():
     kernel, _ = reused(limits={"window_ids_max": 1, "window_sequences_max": 2})
     for name in "zab":
         kernel.decide(add(f"{name}:1"))
@@ -261,7 +261,7 @@ def test_a_restored_world_gives_up_the_same_sequences():
     assert list(window.forgotten) == ["a", "b"]  # z went first
 
 
-def test_an_id_is_forgotten_with_age_and_a_sequence_id_is_then_too_old():
+def test_an_id_expires_with_age_and_a_sequence_id_is_then_too_old():
     """Default: 10 simulated minutes."""
     kernel, _ = reused()
     kernel.decide([add("free"), add("n:7")])
@@ -283,7 +283,7 @@ def test_a_batch_larger_than_the_window_is_remembered_whole():
     assert kernel.verdict_of("alice", "r0") is None
 
 
-def test_the_world_forgets_the_least_recent_agents_first():
+def test_the_least_recently_used_agents_are_evicted_first():
     kernel, _ = reused(agents=("alice", "bob", "carol"), limits={"dedup_entries_max": 4})
     for agent_id in ("alice", "bob", "alice", "carol", "carol"):
         number = kernel.seq
@@ -299,7 +299,7 @@ def test_the_world_forgets_the_least_recent_agents_first():
     assert kernel.ledger.remembered == 1
 
 
-def test_an_agent_that_left_is_forgotten():
+def test_a_removed_agents_window_is_dropped():
     kernel, _ = reused()
     kernel.decide(add("a"))
     kernel.change_agent("alice", "removed")
@@ -310,7 +310,7 @@ def test_an_agent_that_left_is_forgotten():
     assert not kernel.decide(add("a")).replayed
 
 
-def test_nothing_is_known_of_who_never_asked():
+def test_an_agent_without_requests_has_no_remembered_verdict():
     kernel, _ = reused()
     assert kernel.verdict_of("alice", "a") is None
     assert kernel.verdict_of("nobody", "a") is None
@@ -334,7 +334,7 @@ ANSWERS = st.one_of(RUNS, st.lists(IDS, min_size=1, max_size=4, unique=True))
 
 
 @given(st.lists(st.tuples(ANSWERS, st.booleans(), st.booleans()), min_size=1, max_size=12), IDS)
-def test_a_window_knows_what_a_naive_one_knows(answers, asked):
+def test_a_window_agrees_with_a_naive_one(answers, asked):
     """Against a list of all that was ever asked, where later answers are those that count."""
     window, naive = Window(), []
     for number, (ids, is_told, is_refused) in enumerate(answers):
@@ -377,7 +377,7 @@ def test_a_window_knows_what_a_naive_one_knows(answers, asked):
     assert loaded.dump() == window.dump()
 
 
-def test_an_agent_that_counts_its_requests_costs_its_window_no_strings():
+def test_consecutive_sequence_ids_store_no_strings():
     window = Window()
     for number in range(0, 8_000, 2):  # more runs than a list is for
         ids = [f"alice:{n}" for n in range(number, number + 2)]
@@ -390,7 +390,7 @@ def test_an_agent_that_counts_its_requests_costs_its_window_no_strings():
     assert unpack(found).seqs["alice:5001"] == 5_001
 
 
-def test_a_batch_of_many_names_is_looked_up_once_for_each_id():
+def test_a_batch_of_many_sequences_is_looked_up_once_per_id():
     window, looked = Window(), []
     for number in range(100):
         ids = [f"s{number}:9"]
@@ -408,7 +408,7 @@ def test_a_batch_of_many_names_is_looked_up_once_for_each_id():
 
 
 @given(st.lists(IDS, min_size=1, max_size=6))
-def test_the_sequences_of_many_ids_are_those_of_each(ids):
+def test_sequences_of_many_ids_match_those_of_each_id(ids):
     spans: dict[str, list[int]] = {}
     for found in map(sequence_form, ids):
         if found is not None:

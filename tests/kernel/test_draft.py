@@ -55,7 +55,7 @@ def test_a_draft_reads_what_it_wrote(draft):
         (lambda d: d.randint_below(0, "x"), ValueError, "a draw needs a bound >= 1"),
     ],
 )
-def test_what_makes_no_sense_is_an_error_and_changes_nothing(draft, act, error, why):
+def test_an_invalid_write_is_an_error_and_changes_nothing(draft, act, error, why):
     before = canonical(draft.state.dump())
     with pytest.raises(error, match=why):
         act(draft)
@@ -65,7 +65,7 @@ def test_what_makes_no_sense_is_an_error_and_changes_nothing(draft, act, error, 
     assert not draft.exists("c", "e")
 
 
-def test_a_field_is_called_what_it_will_be_called_when_it_is_read_back(draft):
+def test_an_enum_field_name_is_stored_as_a_plain_string(draft):
     class Name(StrEnum):
         HEALTH = "health"
 
@@ -76,7 +76,7 @@ def test_a_field_is_called_what_it_will_be_called_when_it_is_read_back(draft):
     assert not draft.exists("c", "e")
 
 
-def test_an_effect_is_of_the_kind_that_it_will_be_of_when_it_is_read_back():
+def test_an_enum_effect_kind_is_stored_as_a_plain_string():
     class Tool(StrEnum):
         MAIL = "mail"
 
@@ -87,7 +87,7 @@ def test_an_effect_is_of_the_kind_that_it_will_be_of_when_it_is_read_back():
     assert repr(kind) == "'mail'"
 
 
-def test_a_draft_notes_what_the_verdict_will_tell(draft):
+def test_notices_answers_and_payloads_of_a_draft_reach_the_verdict(draft):
     draft.normalize({"to": [1, 2]})
     draft.warn("a", "first")
     draft.warn("b", "second", at="/to")
@@ -100,7 +100,7 @@ def test_a_draft_notes_what_the_verdict_will_tell(draft):
     assert draft.changes() == NO_CHANGES
 
 
-def test_a_claim_is_the_first_ones_until_the_next_group(draft):
+def test_a_claim_holds_until_the_next_group(draft):
     assert draft.claim("lamp") is None
     assert draft.claim("lamp") is None
     draft.begin(0, 10, "bob")
@@ -116,12 +116,12 @@ def test_a_draw_is_repeatable_and_belongs_to_its_intent(draft):
     assert drawn != (draft.draw("x"), draft.randint_below(1000, "x"))
 
 
-def test_a_draft_by_itself_has_no_executors():
+def test_a_plain_draft_has_no_executors():
     with pytest.raises(ToolUnregistered):
         Draft(State()).emit("mail", {})
 
 
-def test_changes_name_each_thing_once_with_all_that_is_new(draft):
+def test_changes_list_each_entity_once_with_all_new_values(draft):
     draft.put("c", "e", "f", 2)
     draft.put("c", "e", "g", 3)
     draft.put("c", "e", "g", 4)
@@ -142,7 +142,7 @@ def test_changes_name_each_thing_once_with_all_that_is_new(draft):
     assert (change.seq, change.by, change.foreign_seq) == (10, "bob", 9)
 
 
-def test_changes_told_before_are_not_told_again_once_there_are_others(draft):
+def test_changes_are_computed_again_after_another_write(draft):
     assert draft.changed()
     draft.open_batch()
     assert draft.changes() == NO_CHANGES
@@ -160,7 +160,7 @@ def test_changes_told_before_are_not_told_again_once_there_are_others(draft):
     assert [change.fields for change in draft.changes().entities] == [{"g": 8}]
 
 
-def test_a_draft_shows_its_agent_and_what_it_has_written(draft):
+def test_the_repr_of_a_draft_shows_its_agent_and_writes(draft):
     draft.emit("mail", {})
     assert repr(draft) == "<Draft of 'alice' at seq 9, 1.5 s: 1 writes, 1 effects>"
     assert repr(draft.state) == "<State: c 1>"

@@ -72,7 +72,7 @@ def test_the_outcome_does_not_depend_on_arrival_within_a_group(group, seed):
 
 
 @given(groups())
-def test_each_agents_own_order_is_kept(group):
+def test_the_order_of_one_agents_batches_is_kept(group):
     kernel, _ = reused(agents=AGENTS)
     order = executed(kernel, group)
     place = {name: order.index(name) for name in order}
@@ -81,7 +81,7 @@ def test_each_agents_own_order_is_kept(group):
         assert own == sorted(own)
 
 
-def test_higher_priority_comes_first_and_a_cap_holds_it():
+def test_higher_priority_runs_first_up_to_the_agents_cap():
     kernel, _ = reused(agents=AGENTS[:3])
     kernel.register_agent("capped", priority_max=20)
     group = [
@@ -93,7 +93,7 @@ def test_higher_priority_comes_first_and_a_cap_holds_it():
     assert executed(kernel, group) == ["high", "middle", "capped", "low"]
 
 
-def test_a_capped_agent_cannot_hide_behind_another():
+def test_a_batch_of_several_agents_has_the_lowest_cap():
     kernel, _ = reused(agents=AGENTS[:2])
     kernel.register_agent("capped", priority_max=0)
     group = [
@@ -158,7 +158,7 @@ def test_verdicts_come_back_in_the_order_of_the_batches():
     assert [verdict.replayed for verdict in twice] == [False, True]
 
 
-def test_the_loser_of_a_claim_is_told_who_won():
+def test_a_conflict_names_the_agent_that_won_the_claim():
     winners = []
     for seed in range(8):
         kernel = kernel_of(seed=seed)
@@ -172,7 +172,7 @@ def test_the_loser_of_a_claim_is_told_who_won():
     assert set(winners) == {"alice", "bob"}
 
 
-def test_unknown_agents_find_a_place_too():
+def test_batches_of_unknown_agents_are_ordered_too():
     kernel, _ = reused()
     group = [[add("a", agent_id="x")], [add("b", agent_id="y")], [add("c")]]
     assert sorted(executed(kernel, group)) == ["a", "b", "c"]
@@ -181,7 +181,7 @@ def test_unknown_agents_find_a_place_too():
 # Draws
 
 
-def test_a_draw_is_a_function_of_what_it_is_for():
+def test_a_draw_is_a_function_of_its_key():
     drawn = [random_unit(0, 1, "alice", purpose) for purpose in "abc"]
     assert drawn == [random_unit(0, 1, "alice", purpose) for purpose in "abc"]
     assert len(set(drawn)) == 3

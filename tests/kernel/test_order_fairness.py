@@ -72,11 +72,11 @@ def faults(told: list[Order], names: Sequence[str]) -> set[str]:
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2**63 - 1])
-def test_every_place_is_as_likely_for_each_of_equals_whoever_comes_first(seed):
+def test_every_rank_is_as_likely_for_each_of_equals(seed):
     assert not faults(orders(NAMES, seed=seed), NAMES)
 
 
-def test_neither_the_order_of_registration_nor_a_name_is_of_weight():
+def test_neither_registration_order_nor_name_has_weight():
     for names in (sorted(NAMES), sorted(NAMES, reverse=True)):
         assert not faults(orders(names, GROUPS // 2), names)
 

@@ -106,7 +106,7 @@ def live(kernel: Kernel, part: int) -> None:
 
 
 @pytest.mark.parametrize("restart", ["none", "from the log", "from a snapshot"])
-def test_a_world_goes_on_as_it_would_have_whatever_it_was_read_back_from(restart):
+def test_a_restored_world_decides_as_an_uninterrupted_one(restart):
     log: list[bytes] = []
     kernel = kernel_of(Noticing(), agents=("alice",), sink=log)
     live(kernel, 1)
@@ -124,7 +124,7 @@ def test_a_world_goes_on_as_it_would_have_whatever_it_was_read_back_from(restart
 
 
 @pytest.mark.parametrize("kind", ["GiveAny", "GivePlain", "GiveModel"])
-def test_the_same_content_is_the_same_to_a_rule_in_whatever_order_it_came(kind):
+def test_rules_see_sorted_keys_in_any_input_order(kind):
     def seen(turn: Callable[[Mapping[str, Json]], Json]) -> str:
         kernel = kernel_of(Noticing(), agents=("alice",))
         verdict = kernel.decide(intent(kind, turn(dict(PAYLOADS)[kind])))
@@ -144,7 +144,7 @@ def test_the_same_content_is_the_same_to_a_rule_in_whatever_order_it_came(kind):
     [(5, 5.0), (0.1 + 0.2, 0.3), (1 / 3, 0.333333333), (None, None), (9.2e9, 9.2e9)],
 )
 @pytest.mark.parametrize("later", [None, 0.2])
-def test_a_rule_may_go_by_until_when_an_intent_is_valid(given, seen, later):
+def test_a_rule_may_read_valid_until(given, seen, later):
     def until(draft: Draft, intent: Intent) -> None:
         draft.create(SEEN, "until", {"seconds": intent.get("valid_until"), "of": sorted(intent)})
 
@@ -175,7 +175,7 @@ def test_effects_are_read_back_as_they_were_emitted():
     assert type(emitted.payload) is type(read.payload)
 
 
-def test_what_is_told_stands_as_it_was_said():
+def test_messages_keep_the_order_of_their_keys():
     value = {"z": {"y": 1, "b": 2}, "a": 1}
     assert list(freeze(value, list)) == ["z", "a"]
     assert list(freeze(value, list)["z"]) == ["y", "b"]

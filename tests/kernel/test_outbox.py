@@ -20,7 +20,7 @@ def with_letters(count: int = 2) -> tuple[Kernel, list[bytes], list[Effect]]:
     return kernel, log, kernel.open_effects()
 
 
-def test_a_mark_is_a_record_with_a_seq_and_is_in_the_books():
+def test_a_mark_is_a_record_with_a_seq_and_is_in_the_ledger():
     kernel, log, (first, _) = with_letters()
     seq, digest = kernel.seq, kernel.world_digest()
     assert kernel.mark_effect(first.key, "started", now=2.0)
@@ -40,7 +40,7 @@ def test_a_mark_is_a_record_with_a_seq_and_is_in_the_books():
     assert len(kernel.open_effects()) == 2  # it still counts against the bound of the outbox
 
 
-def test_nothing_is_begun_twice_and_only_what_was_begun_is_doubted():
+def test_no_effect_starts_twice_and_only_a_started_one_is_in_doubt():
     kernel, log, (first, second) = with_letters()
     count = len(log)
     assert not kernel.mark_effect(first.key, "in_doubt")
@@ -57,7 +57,7 @@ def test_nothing_is_begun_twice_and_only_what_was_begun_is_doubted():
     assert len(log) == count + 3
 
 
-def test_a_settlement_takes_the_mark_away():
+def test_a_settlement_removes_the_mark():
     kernel, _, (first, second) = with_letters()
     kernel.mark_effect(first.key, "started")
     assert kernel.settle(Settlement(second.key, True))
@@ -67,7 +67,7 @@ def test_a_settlement_takes_the_mark_away():
 
 
 @pytest.mark.parametrize("why", ["x" * 5_000, "a lone \ud800 surrogate"])
-def test_a_reason_that_no_record_could_hold_is_made_one_that_can(why):
+def test_a_reason_is_cut_to_what_a_record_can_hold(why):
     kernel, log, (first, _) = with_letters()
     kernel.mark_effect(first.key, "started")
     assert kernel.mark_effect(first.key, "in_doubt", why)
@@ -76,7 +76,7 @@ def test_a_reason_that_no_record_could_hold_is_made_one_that_can(why):
     assert len(record.why) <= 1_000
 
 
-def test_a_fold_and_a_snapshot_have_the_marks_that_there_were():
+def test_replay_and_snapshot_restore_the_marks():
     kernel, log, (first, second) = with_letters()
     without = dump(kernel.tree, kernel.ledger)
     assert b"marks" not in without  # a world that has none has the digest that it always had
@@ -91,7 +91,7 @@ def test_a_fold_and_a_snapshot_have_the_marks_that_there_were():
     assert ledger.marks == kernel.ledger.marks
 
 
-def test_a_mark_of_an_effect_that_is_not_open_diverges():
+def test_a_recorded_mark_of_a_settled_effect_is_a_divergence():
     kernel, log, (first, _) = with_letters()
     kernel.mark_effect(first.key, "started")
     marking = log[-1]

@@ -51,7 +51,7 @@ ASKS = st.lists(
 
 @pytest.mark.parametrize("whose", ["a kind's", "an agent's", "its own", "the world's"])
 @given(rate=st.sampled_from(RATES), burst=st.integers(1, 6), asks=ASKS)
-def test_what_passes_is_what_the_model_lets_pass(whose, rate, burst, asks):
+def test_admission_by_quota_is_exactly_that_of_the_model(whose, rate, burst, asks):
     """admitted(batch) <=> no interval has more than burst + rate * length."""
     limit = {"rate": rate, "burst": burst}
     quotas: dict[str, Any] = {"a kind's": {"Add": limit}, "an agent's": {"*": limit}}
@@ -156,7 +156,7 @@ def test_several_intents_of_one_agent_and_kind_are_charged_as_a_sum():
     assert kernel.decide([add("d", agent_id="bob"), add("e", agent_id="bob")]).admitted
 
 
-def test_an_agents_own_quota_binds_besides_the_worlds():
+def test_an_agents_quota_applies_besides_the_worlds():
     kernel, _ = reused(quotas={"Add": {"rate": 10, "burst": 9}})
     slow = {"Add": {"rate": 1, "burst": 1}, "*": {"rate": 1, "burst": 2}}
     kernel.register_agent("slow", quotas=slow)
@@ -170,7 +170,7 @@ def test_an_agents_own_quota_binds_besides_the_worlds():
     ].message == ("agent 'slow' may 1/s (burst 2); retry in 1.00 s")
 
 
-def test_a_batch_that_can_never_pass_is_told_no_time_to_wait():
+def test_a_batch_beyond_the_burst_has_no_retry_after():
     kernel, _ = reused(quotas={"Add": {"rate": 1, "burst": 1}, "Clamp": {"rate": 1, "burst": 1}})
     kernel.decide(intent("Clamp", {"amount": 1}, "z"))
     verdict = kernel.decide([intent("Clamp", {"amount": 1}, "y"), add("a"), add("b")])
@@ -194,7 +194,7 @@ def test_time_that_goes_back_earns_nothing():
 @example(1e9)
 @example(36 * 86_400 * 1e9)
 @example(129 * 86_400 * 1e9)
-def test_a_quota_as_users_write_it_is_read_back_as_it_was(interval_ns):
+def test_a_quota_spec_is_read_back_unchanged(interval_ns):
     """What registers an agent again, as a log is decided again, has it from the record."""
     known = Quota.of({"rate": SECOND_NS / interval_ns, "burst": 1})
     assert Quota.of(known.spec()) == known
@@ -203,7 +203,7 @@ def test_a_quota_as_users_write_it_is_read_back_as_it_was(interval_ns):
 @given(interval_ns=st.integers(1, FULL_BURST_NS_MAX))
 @example(2**53 + 1)
 @example(FULL_BURST_NS_MAX - 1)
-def test_an_interval_that_no_rate_gives_is_told_by_the_next_shorter(interval_ns):
+def test_an_interval_without_a_rate_shows_the_next_shorter(interval_ns):
     told = Quota.of(Quota(interval_ns, 1).spec()).interval_ns
     assert told <= interval_ns <= told + interval_ns // 2**50
 
@@ -237,7 +237,7 @@ def test_the_interval_is_never_shorter_than_the_rate_allows(rate, burst):
         ({"rate": 1e-3, "burst": 10**9}, "must be earned within"),
     ],
 )
-def test_a_quota_that_makes_no_sense_is_refused_at_the_start(spec: dict[str, Any], why):
+def test_an_invalid_quota_is_refused_at_the_start(spec: dict[str, Any], why):
     with pytest.raises(ValueError, match=why):
         kernel_of(quotas={"Add": spec})
     with pytest.raises(ValueError, match=why):

@@ -328,7 +328,7 @@ TABLE = [
 
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: f"{row.code}-{row.at}")
-def test_the_code_is_given_with_its_stage_place_and_message(row):
+def test_each_code_has_its_stage_place_and_message(row):
     verdict = row.ask()
     assert not verdict.admitted
     found = verdict.refusals[0]
@@ -340,13 +340,13 @@ def test_the_code_is_given_with_its_stage_place_and_message(row):
     assert verdict.results == ()
 
 
-def test_every_code_is_in_the_table_or_at_the_door():
+def test_every_code_is_in_the_table_or_of_the_admission_stage():
     codes = {RefusalCode(row.code) for row in TABLE if row.code in STAGE_OF}
     assert codes | ADMISSION == set(RefusalCode)
     assert all((code in ADMISSION) == (STAGE_OF[code] is Stage.ADMISSION) for code in RefusalCode)
 
 
-def test_the_enum_stands_in_order_of_the_stages():
+def test_the_codes_are_in_order_of_the_stages():
     stages = [STAGE_OF[code] for code in RefusalCode]
     assert stages == sorted(stages, key=list(Stage).index)
 
@@ -423,7 +423,7 @@ def test_a_stale_refusal_names_what_changed_when_by_whom_and_to_what():
     assert changed == ({"entity": "lab.things/lamp", "seq": 5, "by": "bob", "now": now},)
 
 
-def test_what_an_agent_may_not_see_is_not_among_what_changed():
+def test_hidden_entities_are_not_listed_as_changed():
     assert changed_in_secret().refusals[0].changed == ()
 
 
@@ -442,7 +442,7 @@ def test_what_an_agent_may_not_see_is_not_among_what_changed():
         ({"context_seq": 7}, "quota_exceeded"),
     ],
 )
-def test_the_failure_of_the_first_stage_is_told(wrong, code):
+def test_only_the_first_failing_stage_refuses(wrong, code):
     kernel = kernel_of(staleness_threshold=2, quotas={"Mail": {"rate": 1, "burst": 1}})
     kernel.register_agent("dora", owner="dora")
     kernel.change_agent("dora", "suspended")
@@ -453,7 +453,7 @@ def test_the_failure_of_the_first_stage_is_told(wrong, code):
     assert kernel.decide(asked, 1.0, submitter=submitter).codes == (code,)
 
 
-def test_back_pressure_is_asked_before_the_domain():
+def test_backpressure_refuses_before_the_domain():
     kernel = kernel_of()
     kernel.change_executor(MAIL, 1)
     kernel.decide(intent("Mail", {"count": 1}))

@@ -38,7 +38,7 @@ def told(kernel, req_id, agent_id="alice"):
     return verdict
 
 
-def test_a_batch_for_later_is_answered_at_once_and_decided_when_due():
+def test_a_scheduled_batch_is_answered_at_once_and_decided_when_due():
     kernel, log = reused()
     before, seq = kernel.digest(), kernel.seq
     verdict = kernel.decide(later(5, add("a")), 1.0)
@@ -76,7 +76,7 @@ def test_now_and_the_past_mean_now(sim_time):
     assert not verdict.scheduled
 
 
-def test_a_repetition_while_it_waits_gets_the_same_answer_and_is_not_done_twice():
+def test_a_duplicate_of_a_scheduled_batch_gets_the_same_verdict_and_runs_once():
     kernel, _ = reused()
     first = kernel.decide(later(5, add("a"), add("b")))
     before = trace(kernel)
@@ -92,7 +92,7 @@ def test_a_repetition_while_it_waits_gets_the_same_answer_and_is_not_done_twice(
     assert kernel.state[COUNTS]["alice"]["count"] == 2
 
 
-def test_batches_come_due_in_order_of_time_then_of_the_groups_own_order():
+def test_due_batches_run_by_time_then_by_group_order():
     kernel, _ = reused()
     for number, sim_time in enumerate([7, 5, 9, 5]):
         kernel.decide(later(sim_time, intent("Remake", {"thing": f"t{number}"}, f"r{number}")))
@@ -108,7 +108,7 @@ def test_batches_come_due_in_order_of_time_then_of_the_groups_own_order():
     assert kernel.ledger.next_due_ns == 9 * 10**9
 
 
-def test_what_an_agent_that_leaves_has_scheduled_is_never_its_successors():
+def test_batches_of_a_removed_agent_never_run_for_its_successor():
     kernel, log = reused()
     alone = later(5, add("alone", agent_id="bob"))
     shared = later(6, add("hers"), add("his", agent_id="bob"))
@@ -128,7 +128,7 @@ def test_what_an_agent_that_leaves_has_scheduled_is_never_its_successors():
     assert replayer.state.digest().hex() == kernel.digest()
 
 
-def test_what_leaves_the_schedule_out_of_turn_is_not_due_later():
+def test_a_removed_scheduled_batch_is_never_due():
     kernel, log = reused()
     kernel.decide_group([later(3, add("near")), later(5, add("gone", agent_id="bob"))])
     kernel.decide(later(7, add("far")))
@@ -140,7 +140,7 @@ def test_what_leaves_the_schedule_out_of_turn_is_not_due_later():
     assert folded(log).state.digest().hex() == kernel.digest()
 
 
-def test_the_schedule_does_not_grow_by_those_who_leave():
+def test_removed_batches_do_not_grow_the_schedule():
     kernel, _ = reused()
     assert kernel.decide(later(1, add("first"))).scheduled
     for number in range(500):
@@ -165,7 +165,7 @@ class Looked(list[tuple[int, int]]):
         return super().__iter__()
 
 
-def test_what_is_due_is_found_without_a_look_at_all_that_waits():
+def test_due_batches_are_found_without_reading_the_whole_schedule():
     kernel, _ = reused()
     for number in range(200):
         assert kernel.decide(later(number + 10, add(f"r:{number}"))).scheduled
@@ -180,7 +180,7 @@ def test_what_is_due_is_found_without_a_look_at_all_that_waits():
     gone=st.sets(st.integers(1, 60)),
     now=st.integers(0, 35),
 )
-def test_what_is_due_is_all_that_is_and_in_order_of_time(dues, gone, now):
+def test_all_due_batches_are_found_in_order_of_time(dues, gone, now):
     ledger = Ledger(GateSettings.of(KernelConfig()))
     for number, due in enumerate(dues, 1):
         ledger.add_scheduled(replace(scheduled_once(), number=number, due_ns=due))
@@ -191,7 +191,7 @@ def test_what_is_due_is_all_that_is_and_in_order_of_time(dues, gone, now):
     assert found == sorted(entry for entry in waiting if entry[0] <= now)
 
 
-def test_a_due_batch_is_refused_for_what_has_changed_while_it_waited():
+def test_a_due_batch_is_refused_if_its_reads_changed_while_it_waited():
     kernel, log = reused(domain=Lab(ceiling=50))
     look = intent("Look", {"thing": "lamp"}, "look", context_seq=kernel.seq)
     waiting = [
@@ -225,7 +225,7 @@ def test_a_due_batch_is_refused_for_what_has_changed_while_it_waited():
     assert replayer.state.digest().hex() == kernel.digest()
 
 
-def test_a_due_batch_of_an_agent_that_lost_its_right_is_refused_for_good():
+def test_a_due_batch_of_an_agent_without_permission_is_finally_refused():
     kernel, _ = reused()
     kernel.decide(later(5, add("a")))
     kernel.set_agent_permissions("alice", {"Look"})
@@ -260,7 +260,7 @@ def test_quota_is_charged_once_on_arrival():
     assert not kernel.decide(add("d"), 10.0).admitted
 
 
-def test_a_full_executor_holds_a_batch_back_on_arrival_and_not_when_due():
+def test_a_full_executor_refuses_on_arrival_and_not_when_due():
     kernel, _ = reused()
     kernel.change_executor("mail", 1)
     assert kernel.decide(later(5, intent("Mail", {"count": 1}, "a"))).scheduled
@@ -282,7 +282,7 @@ def test_the_schedule_is_bounded_in_number_and_in_time():
     assert kernel.decide(later(8, add("b"))).scheduled
 
 
-def test_a_dry_run_of_a_batch_for_later_schedules_nothing():
+def test_a_dry_run_with_a_later_time_schedules_nothing():
     kernel, _ = reused()
     before = trace(kernel)
     verdict = kernel.decide({**later(5, add("a")), "dry_run": True})
@@ -292,7 +292,7 @@ def test_a_dry_run_of_a_batch_for_later_schedules_nothing():
     assert kernel.verdict_of("alice", "a") is None
 
 
-def test_a_due_batch_comes_to_its_rule_as_it_would_have_on_arrival():
+def test_a_rule_gets_a_due_batch_as_it_would_on_arrival():
     kernel, _ = reused()
     place = intent("Place", {"at": [1, 2]}, "place")
     say = intent("Say", {"text": "hi"}, "say")
@@ -304,7 +304,7 @@ def test_a_due_batch_comes_to_its_rule_as_it_would_have_on_arrival():
 
 
 @pytest.mark.parametrize("spoiled", ["payload", "intent"])
-def test_a_rule_that_spoils_what_it_was_handed_harms_no_world(monkeypatch, spoiled):
+def test_a_rule_that_changes_its_intent_harms_nothing(monkeypatch, spoiled):
     def spoil(draft, intent):
         if spoiled == "payload":
             intent["payload"]["how"] = object()
@@ -324,7 +324,7 @@ def test_a_rule_that_spoils_what_it_was_handed_harms_no_world(monkeypatch, spoil
     assert folded(log).state.digest().hex() == kernel.digest()
 
 
-def test_a_due_batch_of_a_kind_that_is_no_more_is_refused_and_the_world_goes_on():
+def test_a_due_batch_of_a_removed_kind_is_refused():
     kernel, log = reused()
     assert kernel.decide(later(5, add("a"), intent("Say", {"text": "hi"}, "b"))).scheduled
     assert kernel.decide(later(5, intent("Place", {"at": [1, 2]}, "c"))).scheduled
@@ -349,7 +349,7 @@ def test_a_due_batch_of_a_kind_that_is_no_more_is_refused_and_the_world_goes_on(
     assert again.decide(add("d")).admitted
 
 
-def test_a_stepped_world_decides_what_is_due_and_what_waits_as_one_group():
+def test_a_step_decides_due_and_submitted_batches_as_one_group():
     kernel, _ = reused()
     kernel.decide(later(0.5, add("a")))
     verdicts = kernel.step(1.0, [add("b"), later(9, add("c"))])

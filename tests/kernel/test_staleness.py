@@ -86,7 +86,7 @@ def test_a_foreign_change_hidden_by_an_own_later_one_still_counts():
     assert refusal.changed[0]["by"] is None  # who it was, the stamp of alice's own hides
 
 
-def test_what_was_there_from_the_start_has_not_changed():
+def test_initial_state_has_not_changed():
     kernel, _ = reused(domain=Lab(things=("a",)))
     assert look(kernel, "a", 0).admitted
     assert look(kernel, None, 0).admitted
@@ -94,7 +94,7 @@ def test_what_was_there_from_the_start_has_not_changed():
     assert look(kernel, None, 0, collection="never.seen").admitted
 
 
-def test_a_deleted_entity_has_changed_and_is_shown_as_gone():
+def test_a_deleted_entity_is_listed_as_changed_to_none():
     kernel, _ = reused()
     seen = put(kernel, "a", "alice")
     gone = drop(kernel, "a", "bob")
@@ -103,7 +103,7 @@ def test_a_deleted_entity_has_changed_and_is_shown_as_gone():
     assert look(kernel, "a", gone).admitted
 
 
-def test_a_collection_changes_when_an_entity_comes_or_goes():
+def test_a_collection_changes_when_an_entity_is_created_or_deleted():
     kernel, _ = reused()
     put(kernel, "a", "bob")
     seen = kernel.seq
@@ -117,7 +117,7 @@ def test_a_collection_changes_when_an_entity_comes_or_goes():
     assert not look(kernel, None, came).admitted
 
 
-def test_a_context_older_than_what_is_tracked_is_too_old_where_it_cannot_be_judged():
+def test_a_context_older_than_the_tombstones_is_too_old():
     kernel, _ = reused(limits={"tombstones_max": 2})
     first = kernel.seq
     for thing in "abc":
@@ -135,7 +135,7 @@ def test_a_context_older_than_what_is_tracked_is_too_old_where_it_cannot_be_judg
     assert look(kernel, "a", mine).admitted
 
 
-def test_refused_batches_do_not_change_what_can_be_judged():
+def test_refused_batches_trim_no_tombstones():
     kernel, _ = reused(limits={"tombstones_max": 1})
     first = kernel.seq
     for thing in "abc":
@@ -171,7 +171,7 @@ def test_only_the_intents_beyond_the_threshold_are_named():
     assert [refusal.index for refusal in kernel.decide(batch).refusals] == [2]
 
 
-def test_a_strict_world_takes_only_the_newest_context():
+def test_threshold_zero_admits_only_the_newest_context():
     kernel, _ = reused(staleness_threshold=0)
     assert kernel.decide(add("a", context_seq=kernel.seq)).admitted
     assert kernel.decide(add("b", context_seq=kernel.seq - 1)).codes == ("stale_context",)
@@ -198,7 +198,7 @@ def test_a_kind_declares_its_footprint_in_one_way():
         Kind("Both", dict, lambda d, i: None, reads=lambda i: (), reads_self="c")
 
 
-def test_each_intent_of_a_batch_is_judged_by_its_own_context():
+def test_each_intent_is_checked_by_its_own_context():
     kernel, _ = reused()
     seen = kernel.seq
     put(kernel, "a", "bob")
@@ -211,7 +211,7 @@ def test_each_intent_of_a_batch_is_judged_by_its_own_context():
     assert [refusal.index for refusal in kernel.decide(looks).refusals] == [1, 3]
 
 
-def test_only_so_many_changes_are_listed():
+def test_listed_changes_are_bounded():
     things = [f"t{n}" for n in range(5)]
 
     class Many(Domain):
@@ -236,7 +236,7 @@ def test_only_so_many_changes_are_listed():
 # Who may know
 
 
-def test_a_secret_is_kept_by_the_domain_it_belongs_to():
+def test_the_domain_of_a_collection_hides_its_entities():
     class Spy(Domain):
         """Knows nothing of the lab's secrets, and shows everything."""
 
@@ -264,7 +264,7 @@ def test_a_secret_is_kept_by_the_domain_it_belongs_to():
     )
 
 
-def test_what_is_told_of_a_change_is_a_copy():
+def test_listed_values_of_a_change_are_copies():
     kernel, _ = reused()
     seen = kernel.seq
     value: dict[str, Any] = {"deep": [1]}
@@ -275,7 +275,7 @@ def test_what_is_told_of_a_change_is_a_copy():
     assert kernel.state[THINGS]["a"]["f"] == {"deep": (1,)}
 
 
-def test_whose_own_entity_is_gone_is_stale_if_it_looked_before():
+def test_an_agent_whose_entity_was_deleted_is_stale():
     kernel = kernel_of()
     seen = kernel.seq
     kernel.patch([(COUNTS, "alice", None, True)], "gone")

@@ -225,7 +225,7 @@ def is_hashable(value: object) -> bool:
 
 
 @pytest.mark.parametrize("odd", ODDITIES, ids=lambda odd: type(odd).__name__)
-def test_no_oddity_makes_the_kernel_raise_wherever_it_stands(odd):
+def test_no_odd_value_at_any_place_makes_the_kernel_raise(odd):
     kernel = kernel_of()
     for raw in (
         odd,
@@ -247,7 +247,7 @@ def test_no_oddity_makes_the_kernel_raise_wherever_it_stands(odd):
         assert verdict.admitted or verdict.refusals
 
 
-def test_much_made_of_few_lists_is_too_large_before_it_fills_the_memory():
+def test_shared_lists_are_too_large_before_they_fill_the_memory():
     many = many_from_few()
     for kind, payload in (
         ("Put", {"thing": "a", "field": "f", "value": many}),
@@ -259,7 +259,7 @@ def test_much_made_of_few_lists_is_too_large_before_it_fills_the_memory():
     assert reused()[0].decide({"intents": [add("a")], "sim_time": many}).codes == ("field_invalid",)
 
 
-def test_what_an_encoder_would_take_but_json_has_not_is_refused():
+def test_values_that_are_encodable_but_not_json_are_refused():
     for odd in ({1, 2}, b"bytes", Color, object()):
         for kind, payload in (
             ("Put", {"thing": "a", "field": "f", "value": odd}),
@@ -269,7 +269,7 @@ def test_what_an_encoder_would_take_but_json_has_not_is_refused():
             assert kernel_of().decide(intent(kind, payload)).codes == ("payload_invalid",)
 
 
-def test_a_field_of_any_type_lets_only_json_in():
+def test_a_field_of_type_any_accepts_only_json():
     class Loose(TypedDict):
         metadata: Any
 
@@ -305,7 +305,7 @@ class Votes(TypedDict):
         (Votes, {"votes": {"7": 1}}),
     ],
 )
-def test_what_only_json_takes_for_what_it_should_be_is_taken_beside_open_data(model, payload):
+def test_json_only_conversions_work_beside_open_data(model, payload):
     """Lists for tuples, and text for the keys that are numbers."""
 
     class Mixed(Domain):
@@ -318,7 +318,7 @@ def test_what_only_json_takes_for_what_it_should_be_is_taken_beside_open_data(mo
         assert [result.output for result in verdict.results] == [freeze(payload)], verdict.refusals
 
 
-def test_the_depth_of_a_payload_is_bounded_alike_for_text_and_objects():
+def test_payload_depth_is_bounded_alike_for_text_and_objects():
     deepest, too_deep = nested(61), nested(62)
     for value, is_sound in ((deepest, True), (too_deep, False)):
         plain = intent("Put", {"thing": "a", "field": "f", "value": {"v": value}})
@@ -330,7 +330,7 @@ def test_the_depth_of_a_payload_is_bounded_alike_for_text_and_objects():
 
 
 @pytest.mark.parametrize("fault", [KeyError, Panic])
-def test_a_validator_that_raises_is_the_payloads_fault(fault):
+def test_a_raising_payload_validator_refuses_the_payload(fault):
     def explode(value: int) -> int:
         raise fault
 
@@ -395,7 +395,7 @@ def test_no_validator_makes_a_number_that_is_not_finite(spoiled):
     assert kernel.decide(intent("Spoiling", {"a": 1})).codes == ("payload_invalid",)
 
 
-def test_what_was_handed_in_is_nobodys_to_change_afterwards():
+def test_changing_a_batch_after_check_has_no_effect():
     """Fields that a payload takes without a word of them are copied as all others are."""
 
     class Inner(TypedDict):
@@ -507,7 +507,7 @@ def test_one_intent_and_a_batch_object_are_batches_too():
         assert kernel_of().decide(form).as_dict() == expected
 
 
-def test_what_was_submitted_can_be_changed_without_harm():
+def test_changing_submitted_objects_has_no_effect():
     value: list[Any] = [1]
     sent = intent("Put", {"thing": "a", "field": "f", "value": {"x": value}})
     kernel = kernel_of()
@@ -522,7 +522,7 @@ def test_an_absent_time_limit_may_be_null():
 
 
 @given(PLAIN_JSON)
-def test_a_value_is_stored_read_and_recorded_as_it_came(value):
+def test_a_value_is_stored_read_and_recorded_unchanged(value):
     kernel, _ = reused()
     assert kernel.decide(intent("Put", {"thing": "a", "field": "f", "value": value})).admitted
     stored = kernel.tree.as_dict()["lab.things"]["a"]["f"]
@@ -560,7 +560,7 @@ def test_the_known_version_loses_no_field_silently():
     assert kernel_of().decide(add("a", mood="glad")).codes == ("field_unknown",)
 
 
-def test_an_unknown_field_may_be_named_as_a_kind_is():
+def test_an_unknown_field_may_be_named_like_a_kind():
     kernel = kernel_of()
     found = kernel.decide(add("a", Take=1)).refusals
     assert [(r.code, r.at) for r in found] == [("field_unknown", "/intents/0/Take")]
@@ -603,7 +603,7 @@ def test_no_field_is_lost_silently_where_a_payload_has_a_configuration_of_its_ow
     assert [w.code for w in newer.results[0].warnings] == ["version_unknown", "field_dropped"]
 
 
-def test_an_unknown_field_inside_a_union_is_told_of():
+def test_an_unknown_field_inside_a_union_is_reported():
     class Left(TypedDict):
         left: int
 
@@ -624,7 +624,7 @@ def test_an_unknown_field_inside_a_union_is_told_of():
     assert is_json(verdict)
 
 
-def test_a_world_of_one_kind_explains_as_well_as_one_of_many():
+def test_a_world_of_one_kind_reports_errors_like_one_of_many():
     kernel = kernel_of(Annex(), agents=("alice",))
     assert kernel.decide(intent("annex.Counts")).refusals[0].suggestions == ("annex.Count",)
     assert kernel.decide(intent("annex.Count", {"amount": "x"})).refusals[0].at == (
@@ -636,13 +636,13 @@ def test_a_world_of_one_kind_explains_as_well_as_one_of_many():
 # Sizes
 
 
-def test_a_batch_of_every_size_is_one_array_on_the_log():
+def test_a_batch_of_any_size_is_one_array_in_the_log():
     for count in (1, 15, 16, 512):
         checked = kernel_of().check([add(f"r{n}") for n in range(count)])
         assert len(from_canonical(checked.encoded)) == count  # type: ignore[union-attr]
 
 
-def test_the_fingerprint_is_of_the_set_of_intents():
+def test_the_fingerprint_depends_on_the_set_of_intents():
     kernel = kernel_of()
     one = kernel.check([add("a"), add("b")])
     other = kernel.check([add("b"), add("a")])

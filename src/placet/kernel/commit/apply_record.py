@@ -67,7 +67,7 @@ def _apply_batch(
             apply_admitted(ledger, record, batch)
         case Refused():
             apply_refused(ledger, record, batch)
-        case Scheduled():
+        case _:
             apply_scheduled(ledger, record, batch)
 
 

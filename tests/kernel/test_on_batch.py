@@ -74,20 +74,20 @@ def about(kernel):
     return kernel.state["book.about"]["book"]
 
 
-def test_a_batch_is_finished_once_however_many_intents_it_has(kernel):
+def test_on_batch_runs_once_per_batch(kernel):
     propose(kernel, ("a", "1"), ("b", "2"), ("a", "3"))
     propose(kernel, ("a", "4"))
     assert about(kernel)["batches"] == 2
 
 
-def test_what_was_replaced_is_told_in_order_without_creations_and_deletions(kernel):
+def test_previous_values_are_in_order_without_creations_and_deletions(kernel):
     propose(kernel, ("a", "1"), ("a", "2"), ("b", "3"), ("b", "gone"))
     assert about(kernel)["replaced"] == ((NOTES, "a", "text", "1"),)
     propose(kernel, ("a", "5"), ("a", "6"))
     assert [old for *_, old in about(kernel)["replaced"]] == ["2", "5"]
 
 
-def test_a_field_that_is_new_replaces_nothing():
+def test_a_new_field_has_no_previous_value():
     class Page(Book):
         def on_batch(self, draft):
             if draft.get("book.about", "book", "color") is None:
@@ -101,12 +101,12 @@ def test_a_field_that_is_new_replaces_nothing():
     assert about(kernel)["replaced"] == ("book.about", "book", "color", None)
 
 
-def test_a_refused_batch_is_not_finished(kernel):
+def test_on_batch_does_not_run_for_a_refused_batch(kernel):
     assert not propose(kernel, ("a", "1"), ("b", "never")).admitted
     assert about(kernel)["batches"] == 0
 
 
-def test_a_hook_that_raises_refuses_its_batch_and_is_told_of(kernel, book):
+def test_an_on_batch_that_raises_refuses_its_batch_and_is_reported(kernel, book):
     faults = []
     kernel.rules.on_fault = lambda where, error: faults.append((where, type(error).__name__))
     book.fails = True
@@ -117,7 +117,7 @@ def test_a_hook_that_raises_refuses_its_batch_and_is_told_of(kernel, book):
     assert faults == [("on_batch of book", "ZeroDivisionError")]
 
 
-def test_a_domain_need_not_finish_anything():
+def test_on_batch_is_optional():
     class Plain(Domain):
         name, version, kinds = "plain", "1", (Kind("Write", Write, write),)
 

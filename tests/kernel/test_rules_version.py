@@ -87,7 +87,7 @@ def poured_in_liters() -> list[bytes]:
     return log
 
 
-def test_a_log_of_a_version_that_nothing_reads_is_not_opened():
+def test_a_log_of_a_version_without_upcaster_is_not_opened():
     log = poured_in_liters()
     with pytest.raises(StoreError) as raised:
         life_of(tank_2(None), log)
@@ -99,7 +99,7 @@ def test_a_log_of_a_version_that_nothing_reads_is_not_opened():
     assert len(log) == len(poured_in_liters())
 
 
-def test_a_newer_version_takes_over_and_says_so():
+def test_a_newer_version_continues_a_log_and_records_it():
     log = poured_in_liters()
     before = list(log)
     kernel = life_of(tank_2(), log)
@@ -114,14 +114,14 @@ def test_a_newer_version_takes_over_and_says_so():
     life_of(tank_2(), log)
 
 
-def test_an_older_version_does_not_take_over_from_a_newer_one():
+def test_an_older_version_does_not_continue_a_newer_log():
     log = poured_in_liters()
     life_of(tank_2(), log)
     with pytest.raises(StoreError, match=r"holds Pour of version 2, .* opened with version 1"):
         life_of(tank_1(), log)
 
 
-def test_a_batch_scheduled_before_an_upgrade_is_made_todays_when_it_is_due():
+def test_a_batch_scheduled_before_an_upgrade_is_upcast_when_due():
     log = poured_in_liters()
     kernel = life_of(tank_2(), log)
     kernel.decide([intent("Pour", {"milliliters": 1}, "r")], 2.0)
@@ -131,7 +131,7 @@ def test_a_batch_scheduled_before_an_upgrade_is_made_todays_when_it_is_due():
     assert kernel.tree.get(TANK, "it", "ml") == 3001
 
 
-def test_the_verdict_on_what_was_due_shows_payloads_of_today_also_beside_effects():
+def test_the_verdict_on_a_due_batch_shows_upcast_payloads():
     def pour_and_write(draft: Draft, given: Intent) -> None:
         pour(draft, given)
         draft.emit("mail", {})
@@ -146,7 +146,7 @@ def test_the_verdict_on_what_was_due_shows_payloads_of_today_also_beside_effects
 
 
 @pytest.mark.parametrize("upcaster", [lambda payload: payload["gallons"], lambda payload: object()])
-def test_an_upcaster_that_fails_refuses_its_batch_and_the_world_lives(upcaster):
+def test_a_raising_upcaster_refuses_its_batch_alone(upcaster):
     log = poured_in_liters()
     kernel = life_of(tank_2(upcaster), log)
     told: list[str] = []
@@ -159,7 +159,7 @@ def test_an_upcaster_that_fails_refuses_its_batch_and_the_world_lives(upcaster):
     assert kernel.decide([intent("Pour", {"milliliters": 1}, "r")]).admitted
 
 
-def test_an_upcaster_that_gives_what_no_record_holds_leaves_it_to_the_rule():
+def test_an_upcast_payload_that_cannot_be_encoded_reaches_the_rule():
     def clamp(draft: Draft, given: Intent) -> None:
         draft.normalize({"milliliters": min(given["payload"]["milliliters"], 10)})
         draft.put(TANK, "it", "ml", 5)
@@ -174,7 +174,7 @@ def test_an_upcaster_that_gives_what_no_record_holds_leaves_it_to_the_rule():
     assert again.tree.get(TANK, "it", "ml") == 5
 
 
-def test_a_whole_log_is_decided_again_by_its_newer_rules():
+def test_a_whole_log_is_verified_by_its_newer_rules():
     log = poured_in_liters()
     kernel = life_of(tank_2(), log)
     kernel.decide([intent("Pour", {"milliliters": 1}, "r")], 2.0)
@@ -184,7 +184,7 @@ def test_a_whole_log_is_decided_again_by_its_newer_rules():
     assert again.state.digest().hex() == kernel.digest()
 
 
-def test_only_the_kinds_that_changed_are_made_todays():
+def test_only_changed_kinds_are_upcast():
     def two(*kinds: Kind) -> Tank:
         return Tank([*kinds, Kind("Fill", Liters, pour)])
 
@@ -198,7 +198,7 @@ def test_only_the_kinds_that_changed_are_made_todays():
     assert kernel.tree.get(TANK, "it", "ml") == 3000
 
 
-def test_an_upcaster_that_does_not_mean_the_same_is_found():
+def test_verify_finds_an_upcaster_that_changes_the_outcome():
     log = poured_in_liters()
     with pytest.raises(StoreError, match=r"tank\.tanks/it ml is 2, recorded is 2000"):
         decided(log, tank_2(lambda payload: {"milliliters": payload["liters"]}))
@@ -215,7 +215,7 @@ def test_an_upcaster_that_raises_is_a_divergence():
         again.reverify(decode_record(log[3]))  # type: ignore[arg-type]  # a batch
 
 
-def test_what_is_decided_by_rules_that_are_gone_is_folded_and_named():
+def test_records_of_missing_rules_are_folded_and_named():
     log = poured_in_liters()
     other = Tank([Kind("Pour", Liters, pour)], version="2")
     kernel = life_of(other, log)
@@ -229,7 +229,7 @@ def test_what_is_decided_by_rules_that_are_gone_is_folded_and_named():
     assert (both.batches, both.undecided) == (3, [])
 
 
-def test_a_kind_that_is_not_read_any_more_is_not_decided():
+def test_a_kind_without_upcaster_is_not_decided_again():
     log = poured_in_liters()
     again = decided(log, tank_2(None))
     assert again.undecided[0].why == "Pour was of version 1, and is 2 with no upcaster from it"
@@ -237,7 +237,7 @@ def test_a_kind_that_is_not_read_any_more_is_not_decided():
     assert "is not there with no upcaster" in gone.undecided[0].why
 
 
-def test_a_kind_may_go_and_what_was_scheduled_of_it_is_refused():
+def test_scheduled_batches_of_a_removed_kind_are_refused():
     log = poured_in_liters()
     kernel = life_of(Tank([Kind("Drain", Liters, pour)]), log)
     kernel.decide([], 10.0)
@@ -251,7 +251,7 @@ class Watchman:
         return True
 
 
-def test_a_host_that_brings_a_rule_of_its_own_says_so():
+def test_the_header_names_the_hosts_validator():
     log = poured_in_liters()
     life_of(tank_1(), log, effect_validator=Watchman())
     changed = decode_record(log[-1])
@@ -271,7 +271,7 @@ def test_rules_in_force_survive_a_snapshot():
     assert taken == []
 
 
-def test_a_scheduled_batch_says_of_which_versions_it_is():
+def test_a_scheduled_record_names_the_versions_of_its_kinds():
     scheduled = decode_record(poured_in_liters()[-1])
     assert isinstance(scheduled, Scheduled)
     assert scheduled.versions == {"Pour": "1"}
@@ -287,7 +287,7 @@ def tank_3(*versions: str) -> Tank:
     return Tank([Kind("Pour", Milliliters, pour, version="3", upcasters=kept)])
 
 
-def test_what_waits_from_before_the_last_upgrade_must_be_read_too():
+def test_scheduled_batches_of_older_versions_need_upcasters_too():
     log = poured_in_liters()
     life_of(tank_2(), log)
     before = list(log)
@@ -300,7 +300,7 @@ def test_what_waits_from_before_the_last_upgrade_must_be_read_too():
     life_of(tank_3("2"), log)  # nothing of version 1 waits any more
 
 
-def test_a_payload_of_a_version_that_nothing_reads_is_never_taken_for_todays():
+def test_a_payload_without_upcaster_is_never_taken_for_the_present_version():
     batch = recorded_batch(decode_record(poured_in_liters()[-1]))  # type: ignore[arg-type]  # a batch
     with pytest.raises(PluginError, match="upcaster of Pour from version 1") as raised:
         upcast(batch, {"Pour": "1"}, Registry([tank_3("2")]))
@@ -308,7 +308,7 @@ def test_a_payload_of_a_version_that_nothing_reads_is_never_taken_for_todays():
     assert batch.intents[0]["payload"] == {"liters": 1}
 
 
-def test_an_interrupt_within_an_upcaster_is_no_fault_of_its():
+def test_an_interrupt_within_an_upcaster_is_not_its_fault():
     def interrupted(_payload: dict[str, Any]) -> dict[str, Any]:
         raise KeyboardInterrupt
 

@@ -63,7 +63,7 @@ def batch(*kinds: str) -> list[Mapping[str, Json]]:
     ]
 
 
-def test_an_answer_sees_what_the_intents_before_it_in_the_batch_did() -> None:
+def test_an_answer_reads_the_changes_of_earlier_intents_of_the_batch() -> None:
     verdict = world([]).decide(batch("Tell", "Add", "Tell"))
     assert [result.output for result in verdict.results] == [
         {"count": 0, "seen": (1, 2)},
@@ -75,7 +75,7 @@ def test_an_answer_sees_what_the_intents_before_it_in_the_batch_did() -> None:
     assert "output" not in told[1], "a result that told nothing is as it always was"
 
 
-def test_a_dry_run_answers_and_leaves_nothing() -> None:
+def test_a_dry_run_answers_and_leaves_no_trace() -> None:
     records: list[bytes] = []
     kernel = world(records)
     before = kernel.digest(), len(records)
@@ -84,7 +84,7 @@ def test_a_dry_run_answers_and_leaves_nothing() -> None:
     assert (kernel.digest(), len(records)) == before
 
 
-def test_the_log_keeps_the_answer_and_it_is_decided_again() -> None:
+def test_the_log_keeps_the_answer_and_verify_decides_it_again() -> None:
     records: list[bytes] = []
     kernel = world(records)
     kernel.decide(batch("Add", "Tell"))
@@ -95,7 +95,7 @@ def test_the_log_keeps_the_answer_and_it_is_decided_again() -> None:
     assert folded(records).state.digest().hex() == kernel.digest()
 
 
-def test_an_answer_that_would_be_another_today_is_named() -> None:
+def test_verify_names_an_answer_that_differs() -> None:
     records: list[bytes] = []
     world(records).decide(batch("Add", "Tell"))
 
@@ -112,7 +112,7 @@ def test_an_answer_that_would_be_another_today_is_named() -> None:
     assert raised.value.difference.what == "an answer"
 
 
-def test_a_kind_that_only_reads_is_held_to_its_word() -> None:
+def test_a_read_kind_that_changes_state_is_refused() -> None:
     kernel = world([], Clerk(tell_rule=add))
     before = kernel.digest()
     verdict = kernel.decide(batch("Tell"))
@@ -200,7 +200,7 @@ def put_twice(draft: Draft) -> None:
         ),
     ],
 )
-def test_a_dry_run_foresees_what_would_change(
+def test_a_dry_run_previews_the_changes(
     rule: Callable[[Draft], None], expected: list[tuple[str, str, Json, Json]]
 ) -> None:
     kernel = world([], Shelf(rule))

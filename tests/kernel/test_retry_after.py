@@ -14,7 +14,7 @@ WAITS_NS = st.integers(0, 60 * SECOND_NS) | st.integers(0, 2**62)
 
 @given(now_ns=NOWS, wait_ns=WAITS_NS)
 @example(now_ns=20_000_000 * SECOND_NS + 3, wait_ns=SECOND_NS)
-def test_now_and_the_wait_reach_the_moment_and_little_more(now_ns, wait_ns):
+def test_now_plus_retry_after_reaches_the_moment_and_little_more(now_ns, wait_ns):
     seconds = seconds_until(now_ns + wait_ns, now_ns)
     exact, now = wait_ns / SECOND_NS, now_ns / SECOND_NS
     nows = (nextafter(now, -inf), now, nextafter(now, inf))
@@ -25,5 +25,5 @@ def test_now_and_the_wait_reach_the_moment_and_little_more(now_ns, wait_ns):
 
 
 @given(now_ns=st.integers(0, 1_000_000 * SECOND_NS), wait_ns=st.integers(0, 60 * SECOND_NS))
-def test_where_a_float_has_place_for_nanoseconds_the_wait_is_exact(now_ns, wait_ns):
+def test_retry_after_is_exact_where_a_float_holds_nanoseconds(now_ns, wait_ns):
     assert seconds_until(now_ns + wait_ns, now_ns) == wait_ns / SECOND_NS

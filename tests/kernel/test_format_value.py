@@ -25,7 +25,7 @@ from placet.schemas.json_value import format_value, message_for
         (["\ud800"], '["\\ud800"]'),
     ],
 )
-def test_a_value_is_shown_as_json_and_a_word_in_single_marks(value, text):
+def test_a_value_is_shown_as_json_and_a_string_in_single_quotes(value, text):
     assert format_value(value) == text
 
 
@@ -35,7 +35,7 @@ def test_a_long_value_is_cut(value):
     assert "..." in format_value(value) or format_value(value).endswith("…")
 
 
-def test_what_shows_itself_badly_is_named():
+def test_a_value_whose_repr_raises_is_named_by_its_type():
     def raising(_: object) -> int:
         raise ZeroDivisionError
 
@@ -66,14 +66,14 @@ SHAPE: TypeAdapter[One | Two] = TypeAdapter(Annotated[One | Two, Field(discrimin
     ],
     ids=str,
 )
-def test_a_validators_complaint_speaks_of_json(given, says):
+def test_validation_messages_use_json_terms(given, says):
     with pytest.raises(ValidationError) as raised:
         SHAPE.validate_python(given)
     (detail,) = raised.value.errors()
     assert message_for(detail).startswith(says)
 
 
-def test_of_what_is_missing_the_rest_is_not_shown():
+def test_a_missing_field_does_not_show_the_rest():
     with pytest.raises(ValidationError) as raised:
         TypeAdapter(One).validate_python({"items": [1, 2, 3]})
     assert message_for(raised.value.errors()[0]) == "field required"

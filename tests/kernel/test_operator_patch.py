@@ -35,7 +35,7 @@ def decided(log: list[bytes], domain: Domain) -> Verifier:
     return again
 
 
-def test_the_operator_puts_values_and_the_log_says_so():
+def test_an_operator_patch_changes_values_and_is_recorded():
     log: list[bytes] = []
     lab = Lab(things=("a", "b"))
     kernel = kernel_of(lab, sink=log)
@@ -61,7 +61,7 @@ def test_the_operator_puts_values_and_the_log_says_so():
     assert changed["b"] == ("operator", False)  # it was not made anew
 
 
-def test_an_entity_that_is_to_have_less_is_made_anew():
+def test_a_patch_that_drops_fields_creates_the_entity_anew():
     log: list[bytes] = []
     kernel = kernel_of(Lab(things=("a",)), sink=log)
     kernel.patch([(THINGS, "a", {"other": 1}, True)], "less")
@@ -69,7 +69,7 @@ def test_an_entity_that_is_to_have_less_is_made_anew():
     assert folded(log).state.digest().hex() == kernel.digest()
 
 
-def test_who_looked_before_the_operator_changed_it_is_stale():
+def test_a_context_before_an_operator_patch_is_stale():
     kernel = kernel_of(Lab(things=("a",)))
     seen = kernel.seq
     kernel.patch([(THINGS, "a", {"value": 9}, False)], "set right")
@@ -89,7 +89,7 @@ def test_who_looked_before_the_operator_changed_it_is_stale():
         ([(COUNTS, "bob", {"count": 1}, False), (COUNTS, "x", None, True)], "no entity"),
     ],
 )
-def test_what_cannot_be_changes_nothing(given, said):
+def test_an_invalid_patch_changes_nothing(given, said):
     kernel = kernel_of(Lab(ceiling=60))
     before = trace(kernel)
     with pytest.raises(ValidationError, match=said):
@@ -108,7 +108,7 @@ def test_a_hook_that_raises_is_named(hook):
     assert trace(kernel) == before
 
 
-def test_what_a_domain_finishes_is_in_the_record():
+def test_changes_made_by_on_patch_are_in_the_record():
     log: list[bytes] = []
     lab = Lab()
     kernel = kernel_of(lab, sink=log)
@@ -118,7 +118,7 @@ def test_what_a_domain_finishes_is_in_the_record():
         assert past.state.digest().hex() == kernel.digest()
 
 
-def test_a_false_amendment_is_found():
+def test_verify_finds_a_forged_patch():
     log: list[bytes] = []
     lab = Lab()
     kernel = kernel_of(lab, sink=log)
@@ -154,7 +154,7 @@ def fork_of(past: Replayer, lab: Lab, **fields: Any) -> bytes:
     return made
 
 
-def test_a_fork_takes_no_seq_and_gives_the_world_another_name():
+def test_a_fork_takes_no_seq_and_renames_the_world():
     log: list[bytes] = []
     kernel = kernel_of(sink=log)
     kernel.decide({"intents": [add("late", agent_id="bob")], "sim_time": 9.0}, 1.0)
@@ -176,7 +176,7 @@ def test_a_fork_takes_no_seq_and_gives_the_world_another_name():
     assert kept.ledger.executors == {MAIL: 1000}
 
 
-def test_who_is_not_there_cannot_be_dropped_and_a_hook_that_raises_is_named():
+def test_an_unknown_agent_cannot_be_dropped_and_a_raising_hook_is_named():
     log: list[bytes] = []
     kernel_of(sink=log)
     with pytest.raises(AgentError, match="cannot be dropped"):
@@ -185,14 +185,14 @@ def test_who_is_not_there_cannot_be_dropped_and_a_hook_that_raises_is_named():
         fork_of(folded(log), Lab("on_remove"), dropped=["bob"])
 
 
-def test_who_is_named_twice_is_dropped_once():
+def test_an_agent_named_twice_is_dropped_once():
     log: list[bytes] = []
     kernel_of(sink=log)
     once = fork_of(folded(log), Lab(), dropped=["bob"])
     assert fork_of(folded(log), Lab(), dropped=["bob", "bob"]) == once
 
 
-def test_a_fork_has_a_name_of_its_own():
+def test_a_fork_needs_another_name_than_its_parent():
     require_fork("w2", "world", "simulate")
     for world in ("world", "", "a/b", "x" * 129, "\n"):
         with pytest.raises(ValueError, match="a name of its own"):

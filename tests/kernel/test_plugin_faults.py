@@ -41,7 +41,7 @@ def listened_to(kernel):
         ("surrogate", "UnicodeEncodeError"),
     ],
 )
-def test_a_rule_that_goes_wrong_refuses_its_batch_and_is_told_of(how, error):
+def test_a_raising_rule_refuses_its_batch_and_is_reported(how, error):
     kernel, _ = reused()
     faults = listened_to(kernel)
     before = kernel.tree.dump()
@@ -53,7 +53,7 @@ def test_a_rule_that_goes_wrong_refuses_its_batch_and_is_told_of(how, error):
     assert kernel.decide(add("c")).admitted
 
 
-def test_a_rule_may_say_how_long_to_wait():
+def test_a_rule_may_set_retry_after():
     verdict = reused()[0].decide(intent("Fail", {"how": "refuse"}))
     assert (verdict.codes, verdict.refusals[0].retry_after) == (("lab.unwell",), 1.5)
 
@@ -73,7 +73,7 @@ def test_a_footprint_that_raises_refuses_its_batch():
     assert kernel.tree.dump() == before  # what was admitted before is not undone
 
 
-def test_a_policy_of_sight_that_raises_shows_nothing():
+def test_a_raising_visibility_policy_hides_everything():
     kernel, _ = reused(domain=Lab("may_see"))
     faults = listened_to(kernel)
     kernel.decide(intent("Put", {"thing": "a", "field": "f"}, agent_id="bob"))
@@ -84,7 +84,7 @@ def test_a_policy_of_sight_that_raises_shows_nothing():
 
 
 @pytest.mark.parametrize("fault", ["invariants", "nonsense_invariants"])
-def test_an_invariant_that_goes_wrong_refuses_the_batch(fault):
+def test_a_raising_invariant_refuses_the_batch(fault):
     kernel, _ = reused(domain=Lab(fault))
     faults = listened_to(kernel)
     before = kernel.tree.dump()
@@ -135,7 +135,7 @@ class Rung(Domain):
 
 
 @pytest.mark.parametrize("where", ["payload", "reads", "rule", "on_batch", "invariants"])
-def test_an_interrupt_is_no_fault_of_whoever_it_came_upon(where):
+def test_an_interrupt_is_not_a_plugin_fault(where):
     domain = Rung()
     kernel = kernel_of(domain)
     assert kernel.decide(intent("Ring", {"loud": True}, "first")).admitted
@@ -148,7 +148,7 @@ def test_an_interrupt_is_no_fault_of_whoever_it_came_upon(where):
 
 
 @pytest.mark.parametrize("faults", [[KeyboardInterrupt], [ValueError, KeyboardInterrupt]])
-def test_what_is_due_is_still_due_after_an_interrupt_in_its_payloads_validator(faults):
+def test_a_due_batch_stays_due_after_an_interrupt_in_its_payload_validator(faults):
     domain = Rung()
     kernel = kernel_of(domain)
     later = {"intents": [intent("Ring", {"loud": True})], "sim_time": 5.0}
@@ -162,7 +162,7 @@ def test_what_is_due_is_still_due_after_an_interrupt_in_its_payloads_validator(f
     assert len(kernel.state["rung.bells"]) == 1
 
 
-def test_invariants_judge_the_whole_batch_and_see_what_changed():
+def test_invariants_check_the_whole_batch_and_get_its_changes():
     seen = []
 
     class Watching(Lab):
@@ -178,7 +178,7 @@ def test_invariants_judge_the_whole_batch_and_see_what_changed():
     assert [refusal.at for refusal in verdict.refusals] == ["/alice", "/bob"]
 
 
-def test_invariants_that_say_what_they_watch_are_asked_about_that_alone():
+def test_invariants_with_reads_are_checked_for_those_alone():
     seen = []
 
     class Watching(Lab):
@@ -197,7 +197,7 @@ def test_invariants_that_say_what_they_watch_are_asked_about_that_alone():
     assert kernel.decide(add("e", 9)).codes == ("invariant_violated",)
 
 
-def test_a_collection_is_not_watched_as_a_whole():
+def test_invariant_reads_must_name_entities():
     class Watching(Lab):
         invariant_reads = (Ref(COUNTS),)
 
@@ -209,7 +209,7 @@ def test_a_collection_is_not_watched_as_a_whole():
 
 
 @pytest.mark.parametrize("fault", ["on_tick", "emit_on_tick", "huge_on_tick"])
-def test_a_tick_that_goes_wrong_moves_time_and_nothing_else(fault):
+def test_a_raising_tick_advances_time_and_nothing_else(fault):
     kernel, log = reused(domain=Lab(fault))
     faults = listened_to(kernel)
     digest, seq = kernel.digest(), kernel.seq
@@ -220,7 +220,7 @@ def test_a_tick_that_goes_wrong_moves_time_and_nothing_else(fault):
     assert folded(log).ledger.now_ns == 3 * 10**9
 
 
-def test_a_settlement_that_goes_wrong_is_settled_all_the_same():
+def test_a_raising_on_settle_still_settles_the_effect():
     kernel, log = reused(domain=Lab("on_settle"))
     faults = listened_to(kernel)
     kernel.decide(intent("Mail", {"count": 1}))
@@ -232,7 +232,7 @@ def test_a_settlement_that_goes_wrong_is_settled_all_the_same():
     assert not folded(log).ledger.outbox
 
 
-def test_a_leaving_that_goes_wrong_is_a_leaving_all_the_same():
+def test_a_raising_on_remove_still_removes_the_agent():
     kernel, _ = reused(domain=Lab("on_remove"))
     digest = kernel.digest()
     kernel.change_agent("alice", "removed")
@@ -240,7 +240,7 @@ def test_a_leaving_that_goes_wrong_is_a_leaving_all_the_same():
     assert kernel.digest() == digest
 
 
-def test_a_registration_that_goes_wrong_registers_nobody():
+def test_a_raising_on_register_registers_no_agent():
     kernel, log = reused()
     before, length = trace(kernel), len(log)
     for count, why in [(-1, "on_register: count must not be negative"),
@@ -265,7 +265,7 @@ def test_a_registration_that_goes_wrong_registers_nobody():
         ("x" * 70_000, "output is larger than 65536 bytes; return a reference to it"),
     ],
 )
-def test_an_outcome_that_is_no_json_is_a_failure_that_says_so(output, said):
+def test_an_output_that_is_not_json_is_a_failure_with_a_reason(output, said):
     kernel, log = reused()
     kernel.decide(intent("Mail", {"count": 1}))
     (effect,) = kernel.open_effects()
@@ -274,7 +274,7 @@ def test_an_outcome_that_is_no_json_is_a_failure_that_says_so(output, said):
     assert folded(log).state.digest().hex() == kernel.digest()
 
 
-def test_a_hostile_outcome_is_a_failure_too():
+def test_an_output_that_raises_when_read_is_a_failure():
     class Hostile(Mapping[str, Any]):
         def __getitem__(self, key):
             raise RuntimeError
@@ -293,7 +293,7 @@ def test_a_hostile_outcome_is_a_failure_too():
     assert output == "output is not JSON: RuntimeError"
 
 
-def test_an_effect_is_settled_once_and_only_where_it_is_known():
+def test_an_effect_is_settled_once_and_only_if_it_is_known():
     kernel, _ = reused()
     kernel.decide([intent("Mail", {"count": 2}, "a"), intent("Mail", {"count": 1}, "b")])
     effects = kernel.open_effects()
@@ -308,7 +308,7 @@ def test_an_effect_is_settled_once_and_only_where_it_is_known():
     assert kernel.open_effects() == effects[1:]
 
 
-def test_the_effects_of_a_group_are_handed_out_with_the_keys_they_are_kept_under():
+def test_effects_of_a_group_have_the_keys_of_the_outbox():
     kernel, _ = reused()
     batches = [
         checked(kernel, intent("Mail", {"count": 1}, a, agent_id=a)) for a in ("alice", "bob")
@@ -346,14 +346,14 @@ class Validator:
         (KeyError("x"), "rule_error", None),
     ],
 )
-def test_a_validator_lets_pass_or_refuses_or_fails(answer, code, message):
+def test_a_validator_passes_refuses_or_raises(answer, code, message):
     kernel = kernel_of(validator=Validator(answer))
     verdict = kernel.decide(add("a"))
     assert verdict.codes == (() if code is None else (code,))
     assert message is None or verdict.refusals[0].message == message
 
 
-def test_a_validator_sees_the_intent_and_the_state_as_its_rule_would():
+def test_a_validator_gets_the_intent_and_the_state_as_its_rule_does():
     validator = Validator(True)
     kernel = kernel_of(validator=validator)
     assert kernel.decide([add("a", 3), add("b", 4)]).admitted
@@ -362,7 +362,7 @@ def test_a_validator_sees_the_intent_and_the_state_as_its_rule_would():
     assert (before, between) == ({"count": 0}, {"count": 3})
 
 
-def test_a_validator_is_told_who_may_do_what():
+def test_a_validator_is_notified_of_permissions():
     class Told(Validator):
         def __init__(self):
             super().__init__(True)
@@ -408,7 +408,7 @@ def nothing(draft, intent):
         ([kinds_of(Kind("Odd", Registry, nothing))], "the payload of kind 'Odd' is no model"),
     ],
 )
-def test_a_world_is_made_of_sound_domains(domains, why):
+def test_an_invalid_domain_is_an_error(domains, why):
     if why is None:
         Registry(domains)
         return
@@ -417,7 +417,7 @@ def test_a_world_is_made_of_sound_domains(domains, why):
 
 
 @pytest.mark.parametrize("name", ["", "two words", "class", 7, "a.b"])
-def test_a_domains_name_is_an_identifier(name):
+def test_a_domain_name_must_be_an_identifier(name):
     made = kinds_of(Kind("Add", dict, nothing))
     type(made).name = name
     with pytest.raises(ValueError, match="a domain's name must be an identifier"):
@@ -427,7 +427,7 @@ def test_a_domains_name_is_an_identifier(name):
 @pytest.mark.parametrize(
     "name", ["", "_a", "a_", "a__b", "a.", ".a", "a..b", "1a", "a-b", "é", "a" * 65, "a\n", "a._b"]
 )
-def test_a_kinds_name_is_made_of_segments(name):
+def test_a_kind_name_must_be_made_of_segments(name):
     with pytest.raises(ValueError, match="must be at most 64 characters of segments"):
         Kind(name, dict, nothing)
 
@@ -445,7 +445,7 @@ def test_the_registry_describes_its_kinds():
     assert registry.nearest("ADD", 1) == ("Add",)
 
 
-def test_the_fingerprint_tells_of_names_versions_and_payloads():
+def test_the_fingerprint_covers_names_versions_and_payloads():
     class Renamed(Annex):
         kinds = (Kind("annex.Count", Annex.kinds[0].payload, Annex.kinds[0].rule, version="3"),)
 
@@ -463,7 +463,7 @@ def test_the_fingerprint_tells_of_names_versions_and_payloads():
     assert Registry([Annex()]).fingerprint == Registry([Annex()]).fingerprint
 
 
-def test_the_hooks_that_a_domain_has_not_are_empty():
+def test_default_hooks_do_nothing():
     class Plain(Domain):
         name, version = "plain", "1"
         kinds = (Kind("Nod", dict[str, int], nothing),)
@@ -479,13 +479,13 @@ def test_the_hooks_that_a_domain_has_not_are_empty():
     assert domain.may_see(kernel.tree, "alice", Ref("a", "b"))
 
 
-def test_a_plain_domain_hears_of_settlements_without_harm():
+def test_a_domain_without_on_settle_accepts_settlements():
     kernel = kernel_of([Lab(), Annex()])
     kernel.decide(intent("Mail", {"count": 1}))
     assert kernel.settle(Settlement(kernel.open_effects()[0].key, succeeded=True))
 
 
-def test_an_agent_that_is_a_domains_own_comes_and_goes_for_that_domain_only():
+def test_an_agent_of_a_domain_runs_hooks_of_that_domain_only():
     heard = []
 
     class Town(Domain):
