@@ -49,7 +49,7 @@ async def test_a_hold_is_resolved_in_its_own_session_only() -> None:
         assert turn.outcome == "held"
         other = await two.resolve(turn.approval_id, "approve", "ann")
         assert (other.outcome, other.stop) == ("refused", "denied")
-        assert "there is no hold" in other.message
+        assert "there is no approval request" in other.message
         with pytest.raises(SessionError, match="is of the agent 'agent'"):
             await Session.open(world=world, session="a", agent="other")
         assert (await one.resolve(turn.approval_id, "approve", "ann")).outcome == "applied"
@@ -150,7 +150,7 @@ async def test_open_holds_are_never_pushed_out() -> None:
         assert full.attempts[0].issues[0].at == "/actions", "it is no one action's fault"
         assert (await session.resolve(first.approval_id, "deny", "ann")).stop == "denied"
         assert (await session.send("4")).outcome == "held", "what is resolved makes room"
-        assert [hold.state for hold in await session.approvals()] == ["open", "open"]
+        assert [approval.state for approval in await session.approvals()] == ["open", "open"]
 
 
 async def test_an_edit_that_is_no_plan_leaves_the_hold() -> None:
@@ -158,7 +158,7 @@ async def test_an_edit_that_is_no_plan_leaves_the_hold() -> None:
         turn = await session.send("put 500")
         wrong = await session.edit(turn.approval_id, [("till.putt", {})], "ann")
         assert wrong.stop == "kind_unknown"
-        assert [hold.state for hold in await session.approvals()] == ["open"]
+        assert [approval.state for approval in await session.approvals()] == ["open"]
         own = await session.edit(turn.approval_id, [put(5)], "agent")
         assert "who proposed it" in own.message
         assert (await session.edit(turn.approval_id, [put(5)], "ann")).outcome == "applied"
@@ -193,12 +193,12 @@ async def test_who_may_use_every_kind_still_keeps_no_books(kind: str) -> None:
             "results": [],
         },
         "session.request_approval": {
-            "hold": "h", "session": "main", "proposer": "mallory", "goal": "", "base_seq": 0,
+            "approval_id": "h", "session": "main", "proposer": "mallory", "goal": "", "base_seq": 0,
             "actions": [{"kind": "till.empty"}], "needs": "confirm", "foreseen": "", "role": "",
             "digest": "0" * 16, "seconds": 9.0,
         },
         "session.resolve": {
-            "hold": "h", "decision": "approve", "by": "ann", "role": "", "digest": "",
+            "approval_id": "h", "decision": "approve", "by": "ann", "role": "", "digest": "",
         },
         "session.grant": {
             "grant": "g", "proposer": "mallory", "kinds": "*", "equals": {}, "uses": 9,

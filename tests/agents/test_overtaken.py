@@ -55,7 +55,7 @@ async def test_what_cannot_be_done_any_more_is_not_approved_and_goes_on_waiting(
         await world.submit([bob.intent("till.empty")])
         refused = await session.resolve(turn.approval_id, "approve", "ann")
         assert (refused.outcome, refused.stop) == ("refused", "till.nothing")
-        assert [hold.state for hold in await session.approvals()] == ["open"]
+        assert [approval.state for approval in await session.approvals()] == ["open"]
         await session.send("/till.put amount=5")
         assert (await session.resolve(turn.approval_id, "approve", "ann")).outcome == "applied"
 

@@ -208,7 +208,7 @@ async def test_a_hold_expires() -> None:
     async with talk([EMPTY], limits=AgentLimits(confirm_seconds_max=0.05)) as session:
         turn = await held(session)
         await anyio.sleep(0.06)
-        assert [hold.state for hold in await session.approvals()] == ["expired"]
+        assert [approval.state for approval in await session.approvals()] == ["expired"]
         ended = await session.resolve(turn.approval_id, "approve", "ann")
         assert "expired" in ended.message
 
@@ -222,7 +222,7 @@ async def test_a_hold_whose_plan_would_now_do_something_else_is_held_anew() -> N
         assert moved.outcome == "held"
         assert moved.approval_id != turn.approval_id
         assert [(one.old, one.new) for one in moved.diff] == [(11, 0)]
-        assert [hold.state for hold in await session.approvals()] == ["stale", "open"]
+        assert [approval.state for approval in await session.approvals()] == ["stale", "open"]
         assert (await session.resolve(moved.approval_id, "approve", "ann")).outcome == "applied"
 
 
@@ -232,7 +232,7 @@ async def test_a_person_may_do_something_else_instead() -> None:
         edited = await session.edit(turn.approval_id, [put(50)], "ann")
         assert (edited.outcome, edited.route) == ("applied", "person")
         assert await total(session) == 50
-        assert [hold.state for hold in await session.approvals()] == ["edited"]
+        assert [approval.state for approval in await session.approvals()] == ["edited"]
 
 
 async def test_a_policy_asks_for_a_role_denies_or_fails_closed() -> None:

@@ -105,10 +105,10 @@ def test_a_domain_without_sentences_says_so(placet):
 
 def test_what_is_held_waits_and_is_approved_as_it_was_shown(placet):
     outcome = placet.told("set beam to 9 m", "/approvals", "/approve", to=INTERACTIVE)
-    held, holds, applied = turns(outcome)
+    held, approvals, applied = turns(outcome)
     assert held["outcome"] == "held"
-    (hold,) = holds["approvals"]
-    assert hold["id"] == held["approval_id"]
+    (approval,) = approvals["approvals"]
+    assert approval["id"] == held["approval_id"]
     assert (applied["outcome"], applied["route"]) == ("applied", "person")
     assert applied["diff"] == held["diff"]
     assert outcome.code == 0
@@ -135,7 +135,7 @@ def test_an_approval_of_nothing_fails(placet):
     outcome = placet.told("/approve", "/deny nothing", to=INTERACTIVE)
     none, nothing = turns(outcome)
     assert none == {"error": "nothing waits for a person"}
-    assert nothing["message"].startswith("there is no hold 'nothing'")
+    assert nothing["message"].startswith("there is no approval request 'nothing'")
     assert outcome.code == 1
 
 
@@ -208,7 +208,9 @@ def test_a_tab_parts_its_own_words_as_a_space_does(placet):
     assert mode == {"mode": "interactive"}
     told = placet.told("/mode", f"/approve\t{held['approval_id']}", to=DESIGN)
     assert denied["message"] == "deny by ann"
-    assert turns(told)[1]["message"].startswith(f"there is no hold '{held['approval_id']}'")
+    assert turns(told)[1]["message"].startswith(
+        f"there is no approval request '{held['approval_id']}'"
+    )
 
 
 def test_kinds_of_the_session_are_not_offered(placet):

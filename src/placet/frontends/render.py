@@ -29,11 +29,11 @@ class Renderer(Protocol):
     def turn(self, turn: Turn) -> None:
         """Show the turn that answered a message."""
 
-    def held(self, hold: ApprovalRequest) -> None:
+    def approval(self, approval: ApprovalRequest) -> None:
         """Show an approval request before a person is prompted."""
 
-    def approvals(self, holds: Sequence[ApprovalRequest]) -> None:
-        """Show the holds of the conversation."""
+    def approvals(self, approvals: Sequence[ApprovalRequest]) -> None:
+        """Show the approval requests of the conversation."""
 
     def turns(self, turns: Sequence[Mapping[str, Json]]) -> None:
         """Show the turns that the state keeps."""
@@ -50,12 +50,12 @@ class JsonRenderer:
         say_json(from_json(turn.model_dump_json()))
         sys.stdout.flush()
 
-    def held(self, hold: ApprovalRequest) -> None:
+    def approval(self, approval: ApprovalRequest) -> None:
         """Show nothing: the turn has said it."""
 
-    def approvals(self, holds: Sequence[ApprovalRequest]) -> None:
-        """Show the holds of the conversation."""
-        self.value("approvals", [hold.model_dump(mode="json") for hold in holds])
+    def approvals(self, approvals: Sequence[ApprovalRequest]) -> None:
+        """Show the approval requests of the conversation."""
+        self.value("approvals", [approval.model_dump(mode="json") for approval in approvals])
 
     def turns(self, turns: Sequence[Mapping[str, Json]]) -> None:
         """Show the turns that the state keeps."""
@@ -99,22 +99,27 @@ class TextRenderer:
         self._list(line for one in last if one.message not in told for line in _issue_lines(one))
         self._changes(turn.diff, "would change" if turn.outcome == "held" else "changed")
 
-    def held(self, hold: ApprovalRequest) -> None:
+    def approval(self, approval: ApprovalRequest) -> None:
         """Show an approval request."""
-        who = f"the approval of {hold.role!r}" if hold.role else "a person's word"
-        self._line(f"  {hold.id} ({hold.state}) needs {who}; {hold.proposer} proposes:", "yellow")
-        self._commands(hold)
+        who = f"the approval of {approval.role!r}" if approval.role else "a person's word"
+        self._line(
+            f"  {approval.id} ({approval.state}) needs {who}; {approval.proposer} proposes:",
+            "yellow",
+        )
+        self._commands(approval)
 
-    def approvals(self, holds: Sequence[ApprovalRequest]) -> None:
-        """Show the holds of the conversation."""
-        for hold in holds:
-            if hold.state == "open":
-                self.held(hold)
+    def approvals(self, approvals: Sequence[ApprovalRequest]) -> None:
+        """Show the approval requests of the conversation."""
+        for approval in approvals:
+            if approval.state == "open":
+                self.approval(approval)
             else:
-                by = f" by {hold.by}" if hold.by else ""
-                self._line(f"  {hold.id} ({hold.state}{by}); {hold.proposer} proposed:", "dim")
-                self._commands(hold)
-        if not holds:
+                by = f" by {approval.by}" if approval.by else ""
+                self._line(
+                    f"  {approval.id} ({approval.state}{by}); {approval.proposer} proposed:", "dim"
+                )
+                self._commands(approval)
+        if not approvals:
             self._line("  nothing waits, and nothing did")
 
     def turns(self, turns: Sequence[Mapping[str, Json]]) -> None:
@@ -130,8 +135,8 @@ class TextRenderer:
         else:
             self._list(f"  {_short(one)}" for one in value)
 
-    def _commands(self, hold: ApprovalRequest) -> None:
-        self._list(f"    {command_of(one['kind'], one['payload'])}" for one in hold.actions)
+    def _commands(self, approval: ApprovalRequest) -> None:
+        self._list(f"    {command_of(one['kind'], one['payload'])}" for one in approval.actions)
 
     def _tree(self, value: Mapping[str, Json]) -> None:
         """Show a line for each name; empty branches are left out."""

@@ -92,7 +92,7 @@ class Registry:
     def concerned(self, agent_id: str) -> tuple[Domain, ...]:
         """Return the domains that are told that an agent comes or goes.
 
-        An agent called `<domain>.<name>` is that domain's own, such as a clerk: it has no place in
+        An agent called `<domain>.<name>` is that domain's own, such as a recorder: it has no place in
         the other domains.
         """
         owner, dot, _ = agent_id.partition(".")

@@ -14,7 +14,7 @@ from placet.kernel.log.verify import Verifier
 
 
 class Room:
-    """A kernel with sessions alone, and the clerk's voice."""
+    """A kernel with sessions alone, and the recorder's handle."""
 
     def __init__(self, **settings: Any) -> None:
         self.records: list[bytes] = []
@@ -23,7 +23,7 @@ class Room:
         self._numbers = count(1)
 
     def says(self, kind: str, *, now: float = 0.0, **payload: Any) -> str:
-        """Propose as the clerk; give the code of the refusal, or nothing."""
+        """Submit as the recorder; return the code of the refusal, or ""."""
         intent = {
             "kind": f"session.{kind}",
             "payload": payload,
@@ -42,9 +42,11 @@ class Room:
             message="m",
         )  # fmt: skip
 
-    def hold(self, name: str, *, now: float = 0.0, role: str = "", seconds: float = 10.0) -> str:
+    def request_approval(
+        self, name: str, *, now: float = 0.0, role: str = "", seconds: float = 10.0
+    ) -> str:
         return self.says(
-            "request_approval", now=now, hold=name, session="s", proposer="ann", goal="", base_seq=0,
+            "request_approval", now=now, approval_id=name, session="s", proposer="ann", goal="", base_seq=0,
             actions=[{"kind": "x"}], needs="confirm", foreseen="", role=role, digest="d" * 16,
             seconds=seconds,
         )  # fmt: skip
@@ -52,7 +54,7 @@ class Room:
     def resolve(self, name: str, decision: str = "approve", **changed: Any) -> str:
         now = changed.pop("now", 0.0)
         told = {"by": "eve", "role": "", "digest": "d" * 16, **changed}
-        return self.says("resolve", now=now, hold=name, decision=decision, **told)
+        return self.says("resolve", now=now, approval_id=name, decision=decision, **told)
 
     def grant(self, name: str, **changed: Any) -> str:
         now = changed.pop("now", 0.0)
@@ -123,7 +125,7 @@ def test_a_turn_that_is_not_running_neither_asks_nor_ends(room: Room) -> None:
     ],
 )
 def test_what_a_resolution_must_be(room: Room, changed: dict[str, Any], code: str) -> None:
-    assert room.hold("h") == ""
+    assert room.request_approval("h") == ""
     assert room.resolve("h", **changed) == code
     state = room.rows("approvals")["h"]["state"]
     assert (state == "open") == bool(code)
@@ -132,24 +134,24 @@ def test_what_a_resolution_must_be(room: Room, changed: dict[str, Any], code: st
 
 
 def test_a_role_is_needed_to_apply_and_to_edit_but_not_to_deny(room: Room) -> None:
-    assert [room.hold(name, role="boss") for name in "abc"] == ["", "", ""]
+    assert [room.request_approval(name, role="boss") for name in "abc"] == ["", "", ""]
     assert room.resolve("a") == "role_missing"
-    assert room.resolve("a", "edit", role="clerk") == "role_missing"
+    assert room.resolve("a", "edit", role="cashier") == "role_missing"
     assert room.resolve("a", role="boss") == ""
     assert room.resolve("b", "deny") == ""
     assert room.resolve("zzz") == "approval_unknown"
 
 
 def test_a_hold_is_of_a_session_and_has_a_name_of_its_own(room: Room) -> None:
-    assert [room.hold("h"), room.hold("h")] == ["", "approval_exists"]
-    assert Room().hold("h") == "session_unknown"
+    assert [room.request_approval("h"), room.request_approval("h")] == ["", "approval_exists"]
+    assert Room().request_approval("h") == "session_unknown"
 
 
 def test_holds_that_wait_are_never_forgotten_for_others() -> None:
     room = Room(approvals_kept=2)
     room.turn(1)
-    assert [room.hold(name) for name in "abc"] == ["", "", "approvals_full"]
-    assert room.hold("d", now=11.0) == "", "what is past its time makes room"
+    assert [room.request_approval(name) for name in "abc"] == ["", "", "approvals_full"]
+    assert room.request_approval("d", now=11.0) == "", "what is past its time makes room"
     assert sorted(room.rows("approvals")) == ["b", "d"]
     assert room.rows("sessions")["s"]["approvals"] == ("b", "d")
 
@@ -191,7 +193,11 @@ def test_grants_that_are_over_make_room() -> None:
 
 def test_what_waits_or_is_permitted_for_an_agent_ends_with_it(room: Room) -> None:
     room.kernel.register_agent("ann")
-    assert [room.hold("open"), room.hold("done"), room.resolve("done", "deny")] == [""] * 3
+    assert [
+        room.request_approval("open"),
+        room.request_approval("done"),
+        room.resolve("done", "deny"),
+    ] == [""] * 3
     assert [room.grant("hers"), room.grant("all", proposer="*")] == [""] * 2
     room.kernel.change_agent("ann", "removed")
     room.kernel.register_agent("ann")
@@ -202,20 +208,26 @@ def test_what_waits_or_is_permitted_for_an_agent_ends_with_it(room: Room) -> Non
 
 def test_the_next_agent_of_a_name_sees_nothing_of_the_former(room: Room) -> None:
     room.kernel.register_agent("ann")
-    assert [room.hold("open"), room.hold("done"), room.resolve("done", "deny")] == [""] * 3
+    assert [
+        room.request_approval("open"),
+        room.request_approval("done"),
+        room.resolve("done", "deny"),
+    ] == [""] * 3
     assert [room.end(1), room.turn(2)] == [""] * 2
     assert list(room.seen_by("ann")) == ["session.approvals", "session.sessions", "session.turns"]
     room.kernel.change_agent("ann", "removed")
     room.kernel.register_agent("ann")
     assert room.seen_by("ann") == {}
-    assert [room.end(2), room.hold("late")] == ["turn_unknown"] * 2, "its turn has ended with it"
+    assert [room.end(2), room.request_approval("late")] == ["turn_unknown"] * 2, (
+        "its turn has ended with it"
+    )
     assert [room.turn(1), room.turn(3)] == ["turn_out_of_order", ""], "no turn's name comes twice"
     assert room.seen_by("ann") == {"session.sessions": ["s"], "session.turns": ["s/000003"]}
 
 
 def test_another_agents_session_is_left_alone_by_a_removal(room: Room) -> None:
     room.kernel.register_agent("bob")
-    assert room.hold("open") == ""
+    assert room.request_approval("open") == ""
     before = room.seen_by("ann")
     room.kernel.change_agent("bob", "removed")
     assert room.seen_by("ann") == before
@@ -224,7 +236,7 @@ def test_another_agents_session_is_left_alone_by_a_removal(room: Room) -> None:
 
 def test_what_goes_with_an_agent_is_decided_again_alike(room: Room) -> None:
     room.kernel.register_agent("ann")
-    assert [room.hold("h"), room.grant("g"), room.turn(2)] == [""] * 3
+    assert [room.request_approval("h"), room.grant("g"), room.turn(2)] == [""] * 3
     room.kernel.change_agent("ann", "removed")
     assert room.turn(3) == ""
     again = Verifier([Sessions()])
@@ -235,7 +247,7 @@ def test_what_goes_with_an_agent_is_decided_again_alike(room: Room) -> None:
 
 
 def test_a_plan_is_held_within_a_turn(room: Room) -> None:
-    assert [room.end(1), room.hold("h"), room.turn(2), room.hold("h")] == [
+    assert [room.end(1), room.request_approval("h"), room.turn(2), room.request_approval("h")] == [
         "", "turn_unknown", "", "",
     ]  # fmt: skip
 

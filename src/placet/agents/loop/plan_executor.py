@@ -37,7 +37,7 @@ class Decided(NamedTuple):
         issues: Why not.
         results: For each action.
         diff: State changes made, or previewed.
-        approval_id: Of the hold; empty if none was made.
+        approval_id: Of the approval request; empty if none was made.
         has_acted: An action that is more than a read took effect, or some of its work outside was
             done, so that another plan would not start clean.
     """
@@ -95,7 +95,7 @@ class PlanExecutor:
                 foreseen, digest = await preview_plan(self._world, self._recorder, intents)
                 if not foreseen.admitted:
                     return _refused(plan, [Issue.of_refusal(one) for one in foreseen.refusals])
-                return await self._hold(plan, ruling, foreseen, digest)
+                return await self._request_approval(plan, ruling, foreseen, digest)
             ahead = [*self._guard(plan, foreseen, "risk"), *self._uses([g for g in grants if g])]
             verdict = await self._world.submit([*ahead, *intents], identity=self._agent)
             if RefusalCode.UNAUTHORIZED in verdict.codes:
@@ -104,37 +104,45 @@ class PlanExecutor:
                 return await self._decided(plan, risks, verdict, foreseen, len(ahead), seconds_left)
         return self._retries_exhausted(plan)
 
-    # holding
+    # approval requests
 
     async def resolve(
-        self, hold: Mapping[str, Json], approval_id: str, by: str, role: str, *, seconds_left: float
+        self,
+        approval: Mapping[str, Json],
+        approval_id: str,
+        by: str,
+        role: str,
+        *,
+        seconds_left: float,
     ) -> Decided:
         """Apply a held plan exactly as it was shown.
 
         Hold it again if it would now do something else.
 
         Args:
-            hold: As the state has it.
-            approval_id: Its name.
+            approval: The request, as the state has it.
+            approval_id: Id of the request.
             by: Who approves.
             role: Their role.
             seconds_left: How long to wait for effects.
         """
-        actions = tuple(Action(**one) for one in hold["actions"])
-        plan = Plan.model_construct(goal=hold["goal"], base_seq=0, actions=actions)
+        actions = tuple(Action(**one) for one in approval["actions"])
+        plan = Plan.model_construct(goal=approval["goal"], base_seq=0, actions=actions)
         for _ in range(RETRIES):
             now = self._world.seq
-            plan = Plan.model_construct(goal=hold["goal"], base_seq=now, actions=actions)
+            plan = Plan.model_construct(goal=approval["goal"], base_seq=now, actions=actions)
             intents = self._intents(actions, now)
             foreseen, foreseen_digest = await preview_plan(self._world, self._recorder, intents)
             if not foreseen.admitted:
                 return _refused(plan, [Issue.of_refusal(one) for one in foreseen.refusals])
-            if foreseen_digest != hold["foreseen"]:
-                ruling = PolicyDecision("hold", hold["role"])
-                stale = self._resolution(approval_id, "stale", by, role, hold["digest"])
-                return await self._hold(plan, ruling, foreseen, foreseen_digest, first=[stale])
+            if foreseen_digest != approval["foreseen"]:
+                ruling = PolicyDecision("hold", approval["role"])
+                stale = self._resolution(approval_id, "stale", by, role, approval["digest"])
+                return await self._request_approval(
+                    plan, ruling, foreseen, foreseen_digest, first=[stale]
+                )
             risks = await self._risks(with_normalized_payloads(plan, foreseen))
-            resolution = self._resolution(approval_id, "approve", by, role, hold["digest"])
+            resolution = self._resolution(approval_id, "approve", by, role, approval["digest"])
             ahead = [*self._guard(plan, foreseen, "footprint"), resolution]
             verdict = await self._world.submit([*ahead, *intents])
             if not {SEQ_CHANGED, RefusalCode.STALE_CONTEXT} & set(verdict.codes):
@@ -142,22 +150,22 @@ class PlanExecutor:
         return self._retries_exhausted(plan)
 
     async def may_resolve(
-        self, hold: Mapping[str, Json], approval_id: str, decision: str, by: str, role: str
+        self, approval: Mapping[str, Json], approval_id: str, decision: str, by: str, role: str
     ) -> list[Issue]:
         """Ask the gate whether a person may decide about an approval request."""
-        resolution = self._resolution(approval_id, decision, by, role, hold["digest"])
+        resolution = self._resolution(approval_id, decision, by, role, approval["digest"])
         verdict = await self._world.submit([resolution], dry_run=True)
         return [Issue.of_refusal(one) for one in verdict.refusals]
 
-    async def close_hold(
-        self, hold: Mapping[str, Json], approval_id: str, decision: str, by: str, role: str
+    async def close_approval(
+        self, approval: Mapping[str, Json], approval_id: str, decision: str, by: str, role: str
     ) -> list[Issue]:
-        """Record that a person denied a hold, or will propose something else instead."""
-        resolution = self._resolution(approval_id, decision, by, role, hold["digest"])
+        """Record that a person denied an approval request, or will propose something else instead."""
+        resolution = self._resolution(approval_id, decision, by, role, approval["digest"])
         verdict = await self._world.submit([resolution])
         return [Issue.of_refusal(one) for one in verdict.refusals]
 
-    async def _hold(
+    async def _request_approval(
         self,
         plan: Plan,
         ruling: PolicyDecision,
@@ -173,7 +181,7 @@ class PlanExecutor:
         approval_id = f"{self._session}-{digest[:12]}-{self._world.seq}"
         intent = self._recorder.intent(
             "session.request_approval",
-            hold=approval_id,
+            approval_id=approval_id,
             session=self._session,
             proposer=self._agent.agent_id,
             goal=plan.goal,
@@ -188,7 +196,7 @@ class PlanExecutor:
         verdict = await self._world.submit([*first, intent], identity=self._agent)
         if RefusalCode.UNAUTHORIZED in verdict.codes:
             return self._agent_removed(plan)
-        if not verdict.admitted:  # all of these are the clerk's
+        if not verdict.admitted:  # these intents are the recorder's
             ahead = len(first) + 1
             issues = [_moved(Issue.of_refusal(one), ahead) for one in verdict.refusals]
             return _refused(plan, issues)
@@ -206,7 +214,12 @@ class PlanExecutor:
         self, approval_id: str, decision: str, by: str, role: str, digest: str
     ) -> Intent:
         return self._recorder.intent(
-            "session.resolve", hold=approval_id, decision=decision, by=by, role=role, digest=digest
+            "session.resolve",
+            approval_id=approval_id,
+            decision=decision,
+            by=by,
+            role=role,
+            digest=digest,
         )
 
     # what needs whom
@@ -313,7 +326,7 @@ class PlanExecutor:
         ahead: int,
         seconds_left: float,
     ) -> Decided:
-        """Sum up; `ahead` intents of the clerk stand before the plan's in the batch."""
+        """Sum up; `ahead` intents of the recorder stand before the plan's in the batch."""
         if not verdict.admitted:
             return _refused(
                 plan, [_moved(Issue.of_refusal(one), ahead) for one in verdict.refusals]

@@ -125,7 +125,7 @@ class SessionRecorder:
             stop=str(end.stop),
             text=cut(end.message, _TEXT_BYTES_MAX),
             results=results,
-            hold=approval_id,
+            approval_id=approval_id,
         )
         return await self._world.submit([intent])
 
@@ -164,11 +164,14 @@ class SessionRecorder:
             raise PermissionError(verdict.refusals[0].message)
         return name
 
-    async def hold(self, name: str) -> dict[str, Json] | None:
-        """Find a hold of this session and its proposer; another's is not there."""
-        held = (await self._world.gateway.entities("session.approvals", [name])).get(name)
+    async def approval(self, approval_id: str) -> dict[str, Json] | None:
+        """Return an approval request of this session and its proposer; None if it is not theirs."""
+        approvals = await self._world.gateway.entities("session.approvals", [approval_id])
+        approval = approvals.get(approval_id)
         own = (self._session, self._agent.agent_id)
-        return held if held and (held["session"], held["proposer"]) == own else None
+        if approval is None or (approval["session"], approval["proposer"]) != own:
+            return None
+        return approval
 
     async def approvals(self) -> list[ApprovalRequest]:
         """List the approval requests of this session, oldest first.

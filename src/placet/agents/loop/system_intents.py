@@ -10,7 +10,7 @@ class SystemIntentFactory:
 
     Args:
         world: Where.
-        handle: The clerk's.
+        handle: The recorder's.
     """
 
     def __init__(self, world: WorldPort, handle: Handle) -> None:

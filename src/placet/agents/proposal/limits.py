@@ -28,8 +28,8 @@ class AgentLimits(BaseModel):
         turns_last: Turns of the conversation that the agent is told.
         results_last: Results that the agent is told.
         facts_max: Facts that the agent is told.
-        confirm_seconds_max: How long a hold waits for a confirmation.
-        approve_seconds_max: How long a hold waits for an approval.
+        confirm_seconds_max: Simulated seconds that an approval request waits for a confirmation.
+        approve_seconds_max: Simulated seconds that it waits for an approval.
         line_bytes_max: One line of the transcript.
     """
 

@@ -78,15 +78,17 @@ class Approvals:
             self._one_at_a_time,
             self._turn(f"{decision} {approval_id}, by {by}", "person") as turn,
         ):
-            held, issues = await self._may_resolve(approval_id, decision, by, role)
-            if held is None or issues:
+            approval, issues = await self._may_resolve(approval_id, decision, by, role)
+            if approval is None or issues:
                 return await turn.end(_denied(issues[0]))
             if decision != "approve":
-                issues = await self._plan_executor.close_hold(held, approval_id, decision, by, role)
+                issues = await self._plan_executor.close_approval(
+                    approval, approval_id, decision, by, role
+                )
                 text = issues[0].message if issues else f"{decision} by {by}"
                 return await turn.end(End("refused", Code.DENIED, text))
             decided = await self._plan_executor.resolve(
-                held, approval_id, by, role, seconds_left=self.limits.seconds_max
+                approval, approval_id, by, role, seconds_left=self.limits.seconds_max
             )
             return await turn.end(end_of(decided))
 
@@ -113,8 +115,8 @@ class Approvals:
             self._one_at_a_time,
             self._turn(f"instead of {approval_id}, by {by}", "person") as turn,
         ):
-            held, issues = await self._may_resolve(approval_id, "edit", by, role)
-            if held is None or issues:
+            approval, issues = await self._may_resolve(approval_id, "edit", by, role)
+            if approval is None or issues:
                 return await turn.end(_denied(issues[0]))
             proposal = {
                 "version": VERSION,
@@ -125,7 +127,9 @@ class Approvals:
             catalogue = await self._catalogue()
             plan, issues = parse(proposal, domain=catalogue, limits=self.limits)
             if plan is not None:
-                closed = await self._plan_executor.close_hold(held, approval_id, "edit", by, role)
+                closed = await self._plan_executor.close_approval(
+                    approval, approval_id, "edit", by, role
+                )
                 if closed:
                     return await turn.end(_denied(closed[0]))
             return await self._carry_out(turn, plan, issues, mode=_BY_HAND)
@@ -169,11 +173,13 @@ class Approvals:
         self, approval_id: str, decision: str, by: str, role: str
     ) -> tuple[dict[str, Json] | None, list[Issue]]:
         """Return an approval request of this session that a person may decide about."""
-        held = await self._recorder.hold(approval_id)
-        if held is None:
-            message = f"there is no hold {approval_id!r} in this session"
+        approval = await self._recorder.approval(approval_id)
+        if approval is None:
+            message = f"there is no approval request {approval_id!r} in this session"
             return None, [Issue(code="session.approval_unknown", message=message)]
-        return held, await self._plan_executor.may_resolve(held, approval_id, decision, by, role)
+        return approval, await self._plan_executor.may_resolve(
+            approval, approval_id, decision, by, role
+        )
 
     async def _carry_out(
         self, turn: ActiveTurn, plan: Plan | None, issues: list[Issue], mode: Mode | None = None

@@ -10,11 +10,11 @@ from placet.domains.session.payloads import (
     RECORDER,
     SESSIONS,
     TURNS,
+    ApprovalPayload,
     AskPayload,
     EndPayload,
     GrantPayload,
     GuardPayload,
-    HoldPayload,
     ResolvePayload,
     TurnPayload,
     UsePayload,
@@ -57,7 +57,12 @@ class Sessions(Domain):
             _kind("turn", TurnPayload, self._turn, "A turn begins."),
             _kind("ask", AskPayload, _ask, "Ask a proposer.", PROPOSE),
             _kind("end", EndPayload, _end, "A turn ends."),
-            _kind("request_approval", HoldPayload, self._hold, "A plan waits for a person."),
+            _kind(
+                "request_approval",
+                ApprovalPayload,
+                self._request_approval,
+                "A plan waits for a person.",
+            ),
             _kind("resolve", ResolvePayload, _resolve, "A person decides."),
             _kind("grant", GrantPayload, self._grant, "A person permits ahead."),
             _kind("use", UsePayload, _use, "A grant is used."),
@@ -152,26 +157,33 @@ class Sessions(Domain):
         _forget(draft, TURNS, turn_id(session, number - self._turns_kept))
         return None
 
-    def _hold(self, draft: Draft, intent: Intent) -> RuleRefusal | None:
+    def _request_approval(self, draft: Draft, intent: Intent) -> RuleRefusal | None:
         payload: Mapping[str, Json] = intent["payload"]
-        hold, session, kept = payload["hold"], payload["session"], self._approvals_kept
-        if draft.exists(APPROVALS, hold):
-            return refuse("approval_exists", f"there is a hold {hold!r} already", at="/hold")
+        approval_id, session = payload["approval_id"], payload["session"]
+        kept = self._approvals_kept
+        if draft.exists(APPROVALS, approval_id):
+            message = f"there is an approval request {approval_id!r} already"
+            return refuse("approval_exists", message, at="/approval_id")
         if not draft.exists(SESSIONS, session):
             return refuse("session_unknown", f"there is no session {session!r}", at="/session")
         turn = turn_id(session, draft.get(SESSIONS, session, "turns"))
         if draft.get(TURNS, turn, "outcome") != "running":
             return _not_running(turn, "/session")
-        fields = {name: payload[name] for name in payload if name not in {"hold", "seconds"}}
+        fields = {name: payload[name] for name in payload if name not in {"approval_id", "seconds"}}
         expires = draft.sim_time + payload["seconds"]
-        draft.create(APPROVALS, hold, {**fields, "expires": expires, "state": "open", "by": ""})
-        held = (*draft.get(SESSIONS, session, "approvals"), hold)
-        over = [one for one in held if _is_resolved(draft, one)][: max(0, len(held) - kept)]
-        if len(held) - len(over) > kept:
+        draft.create(
+            APPROVALS, approval_id, {**fields, "expires": expires, "state": "open", "by": ""}
+        )
+        approvals = (*draft.get(SESSIONS, session, "approvals"), approval_id)
+        resolved = [name for name in approvals if _is_resolved(draft, name)]
+        oldest = resolved[: max(0, len(approvals) - kept)]
+        if len(approvals) - len(oldest) > kept:
             return refuse("approvals_full", f"{kept} plans wait for a person; resolve some first")
-        for old in over:
-            _forget(draft, APPROVALS, old)
-        draft.put(SESSIONS, session, "approvals", tuple(one for one in held if one not in over))
+        for name in oldest:
+            _forget(draft, APPROVALS, name)
+        draft.put(
+            SESSIONS, session, "approvals", tuple(name for name in approvals if name not in oldest)
+        )
         return None
 
     def _grant(self, draft: Draft, intent: Intent) -> RuleRefusal | None:
@@ -196,7 +208,7 @@ class Sessions(Domain):
 
 
 def _kind(name: str, payload: object, rule: Rule, summary: str, *effects: str) -> Kind:
-    """Make a kind that the clerk alone may use."""
+    """Make a kind that only the session recorder may use."""
 
     def guarded(draft: Draft, intent: Intent) -> RuleRefusal | None:
         if intent["agent_id"] != RECORDER:
@@ -236,30 +248,35 @@ def _end(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 def _resolve(draft: Draft, intent: Intent) -> RuleRefusal | None:
     payload: Mapping[str, Json] = intent["payload"]
-    hold = draft.entity(APPROVALS, payload["hold"])
-    if hold is None:
-        return refuse("approval_unknown", f"there is no hold {payload['hold']!r}", at="/hold")
-    if hold["state"] != "open":
-        message = f"hold {payload['hold']!r} is {hold['state']} already; a hold is resolved once"
-        return refuse("approval_resolved", message, at="/hold")
-    if payload["by"] == hold["proposer"]:
+    approval_id = payload["approval_id"]
+    approval = draft.entity(APPROVALS, approval_id)
+    if approval is None:
+        message = f"there is no approval request {approval_id!r}"
+        return refuse("approval_unknown", message, at="/approval_id")
+    if approval["state"] != "open":
+        message = (
+            f"approval request {approval_id!r} is {approval['state']} already; it is resolved once"
+        )
+        return refuse("approval_resolved", message, at="/approval_id")
+    if payload["by"] == approval["proposer"]:
         return refuse(
             "approval_own", "who proposed it does not resolve it; ask somebody else", at="/by"
         )
     is_denial = payload["decision"] in {"deny", "stale"}
-    if draft.sim_time > hold["expires"] and not is_denial:
-        return refuse("approval_expired", f"hold {payload['hold']!r} is expired; propose it again")
-    if hold["role"] and payload["role"] != hold["role"] and not is_denial:
-        message = (
-            f"this needs the role {hold['role']!r}, {payload['by']!r} came with {payload['role']!r}"
-        )
+    if draft.sim_time > approval["expires"] and not is_denial:
+        message = f"approval request {approval_id!r} is expired; propose the plan again"
+        return refuse("approval_expired", message)
+    if approval["role"] and payload["role"] != approval["role"] and not is_denial:
+        message = f"this needs the role {approval['role']!r}, {payload['by']!r} came with {payload['role']!r}"
         return refuse("role_missing", message, at="/role")
-    if payload["digest"] != hold["digest"]:
+    if payload["digest"] != approval["digest"]:
         return refuse(
-            "approval_changed", "what was shown is not what is held; look again", at="/digest"
+            "approval_changed",
+            "the digest shown is not the digest of this request; look again",
+            at="/digest",
         )
-    draft.put(APPROVALS, payload["hold"], "state", _ENDS[payload["decision"]])
-    draft.put(APPROVALS, payload["hold"], "by", payload["by"])
+    draft.put(APPROVALS, approval_id, "state", _ENDS[payload["decision"]])
+    draft.put(APPROVALS, approval_id, "by", payload["by"])
     return None
 
 
@@ -308,9 +325,9 @@ def _forget(draft: Draft, collection: str, entity: str) -> None:
         draft.delete(collection, entity)
 
 
-def _is_resolved(draft: Draft, hold: str) -> bool:
+def _is_resolved(draft: Draft, approval_id: str) -> bool:
     """Return whether an approval request can no longer be resolved."""
-    fields: Mapping[str, Json] = draft.entity(APPROVALS, hold) or {"state": "gone"}
+    fields: Mapping[str, Json] = draft.entity(APPROVALS, approval_id) or {"state": "gone"}
     return bool(fields["state"] != "open" or draft.sim_time > fields["expires"])
 
 

@@ -58,17 +58,17 @@ class EndPayload(TypedDict):
     stop: Name
     text: Text
     results: Annotated[list[dict[str, JsonValue]], Field(max_length=64)]
-    hold: NotRequired[Annotated[str, Field(max_length=128)]]
+    approval_id: NotRequired[Annotated[str, Field(max_length=128)]]
 
 
-class HoldPayload(TypedDict):
+class ApprovalPayload(TypedDict):
     """A plan waits for a person.
 
     `digest` covers the actions, the proposer, and the seq at which they were judged; `foreseen`
     covers the changes that they would have made then.
     """
 
-    hold: Name
+    approval_id: Name
     session: SessionName
     proposer: Name
     goal: Annotated[str, Field(max_length=2_000)]
@@ -82,9 +82,9 @@ class HoldPayload(TypedDict):
 
 
 class ResolvePayload(TypedDict):
-    """A person decides about a hold. There is no room for other content."""
+    """A person decides about an approval request. There is no room for other content."""
 
-    hold: Name
+    approval_id: Name
     decision: Literal["approve", "deny", "edit", "stale"]
     by: Name
     role: Annotated[str, Field(max_length=ROLE_CHARS_MAX)]

@@ -95,7 +95,9 @@ class ChatLoop:
     @property
     def is_unsettled(self) -> bool:
         """Something still waits for a person."""
-        return any(hold.state == "open" for hold in self._portal.call(self._session.approvals))
+        return any(
+            approval.state == "open" for approval in self._portal.call(self._session.approvals)
+        )
 
     def _answer(self, text: str) -> None:
         resolution = self._words.resolution(text)
@@ -148,7 +150,7 @@ class ChatLoop:
         self._session.stop()
         await self._hand_in(PlannerOutput(text="(stopped)"))
 
-    # holds
+    # approval requests
 
     def _resolving(self, approval_id: str, decision: str) -> Callable[[], Awaitable[Turn]]:
         return partial(
@@ -167,8 +169,7 @@ class ChatLoop:
         An action that is read-only is shown by its kind's own words, whatever the proposer called
         it.
         """
-        hold = self._hold(approval_id)
-        self._screen.held(hold)
+        self._screen.approval(self._approval(approval_id))
         if not self._person.is_there:
             return None, False
         while True:
@@ -188,9 +189,9 @@ class ChatLoop:
             elif word in {"l", "later"}:
                 return None, False
 
-    def _hold(self, approval_id: str) -> ApprovalRequest:
-        holds = self._portal.call(self._session.approvals)
-        return next(hold for hold in holds if hold.id == approval_id)
+    def _approval(self, approval_id: str) -> ApprovalRequest:
+        approvals = self._portal.call(self._session.approvals)
+        return next(approval for approval in approvals if approval.id == approval_id)
 
     # a person who proposes
 

@@ -20,8 +20,8 @@ _HELP: Final[Mapping[str, str]] = {
     "/kinds": "what may be proposed: /KIND key=value ...",
     "/state [PATH]": "what the agent sees, or the part under PATH",
     "/approvals": "what waits for a person",
-    "/approve [HOLD]": "apply what is held; the newest if none is named",
-    "/deny [HOLD]": "refuse what is held",
+    "/approve [ID]": "apply the plan of an approval request; the newest if none is named",
+    "/deny [ID]": "refuse it",
     "/turns": "what was said so far",
     "/mode [MODE]": f"how much the agent may do by itself: {', '.join(MODES)}",
     "/quit": "end, as the end of the input does",
@@ -46,7 +46,7 @@ class SlashCommands:
             "/help": self._help,
             "/kinds": self._kinds,
             "/state": self._state,
-            "/approvals": self._holds,
+            "/approvals": self._approvals,
             "/turns": self._turns,
             "/mode": self._mode,
         }
@@ -62,7 +62,7 @@ class SlashCommands:
         return self._answers[word](rest)
 
     def resolution(self, text: str) -> tuple[str, str] | None:
-        """Read a decision about a hold; None where a line is none."""
+        """Read a decision about an approval request; None if the line is none."""
         word, approval_id = _split(text)
         decision = _DECISIONS.get(word)
         if decision is None or word[1:] in self._session.world.gateway.registry.kinds:
@@ -70,9 +70,9 @@ class SlashCommands:
         return decision, approval_id or self._newest()
 
     def _newest(self) -> str:
-        """Name the hold that was made last and is open; else nothing."""
-        holds = self._portal.call(self._session.approvals)
-        return next((hold.id for hold in reversed(holds) if hold.state == "open"), "")
+        """Return the id of the newest open approval request; empty if there is none."""
+        approvals = self._portal.call(self._session.approvals)
+        return next((one.id for one in reversed(approvals) if one.state == "open"), "")
 
     def _help(self, _rest: str) -> bool:
         commands = [one.pattern for one in self._catalogue().commands]
@@ -95,7 +95,7 @@ class SlashCommands:
         self._screen.value("state", value if isinstance(value, Mapping | str) else [value])
         return True
 
-    def _holds(self, _rest: str) -> bool:
+    def _approvals(self, _rest: str) -> bool:
         self._screen.approvals(self._portal.call(self._session.approvals))
         return True
 

@@ -1,4 +1,4 @@
-"""Kinds, turns and holds in the words of the Model Context Protocol."""
+"""Kinds, turns and approval requests in the words of the Model Context Protocol."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -81,11 +81,11 @@ def refused(session: Session, code: str, message: str) -> types.CallToolResult:
 
 
 def confirmation(
-    hold: ApprovalRequest, diff: Sequence[Change], name: str
+    approval: ApprovalRequest, diff: Sequence[Change], name: str
 ) -> types.ElicitRequestFormParams:
     """Return the form that asks a person about a held plan: its actions, and their changes."""
-    lines = [f"{hold.proposer} proposes:"]
-    lines += [f"  {command_of(one['kind'], one['payload'])}" for one in hold.actions]
+    lines = [f"{approval.proposer} proposes:"]
+    lines += [f"  {command_of(one['kind'], one['payload'])}" for one in approval.actions]
     lines.append("It would change:" if diff else "It would change nothing that is seen now.")
     lines += [changed(one) for one in diff[:_CHANGES_ASKED]]
     if len(diff) > _CHANGES_ASKED:
@@ -103,7 +103,9 @@ def confirmation(
 def _words(turn: Turn) -> list[str]:
     words = [f"{turn.outcome} ({turn.stop}): {turn.message}"]
     if turn.outcome == "held":
-        words.append(f"hold {turn.approval_id} waits for a person; do not propose it again")
+        words.append(
+            f"approval request {turn.approval_id} waits for a person; do not propose it again"
+        )
     for issue in turn.attempts[-1].issues if turn.attempts else ():
         at = f" at {issue.at}" if issue.at else ""
         instead = f" Did you mean {', '.join(issue.suggestions)}?" if issue.suggestions else ""

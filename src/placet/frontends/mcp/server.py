@@ -1,4 +1,4 @@
-"""The Model Context Protocol: kinds as tools, verdicts as results, holds as questions to a person.
+"""The Model Context Protocol: kinds as tools, verdicts as results, approvals as elicitation.
 
 The client's model is the proposer. Its call is a plan of one action in the session's name, and
 passes the same mode, policy, approval and gate as any other; `propose_plan` takes several actions,
@@ -95,18 +95,19 @@ class McpServer:
         turn = await self._session.hand_off(_plan_of(actions, goal))
         if turn.outcome != "held" or not self._may_ask(asked):
             return result_of(await self._shown(turn))
-        hold = await self._hold(turn.approval_id)
-        if hold is None or hold.needs != "confirm":
+        approval = await self._approval(turn.approval_id)
+        if approval is None or approval.needs != "confirm":
             return result_of(await self._shown(turn))
-        form = confirmation(hold, turn.diff, _CONFIRM)
+        form = confirmation(approval, turn.diff, _CONFIRM)
         if asked.protocol_version >= _MODERN:
             return types.InputRequiredResult(
-                request_state=hold.id, input_requests={_CONFIRM: types.ElicitRequest(params=form)}
+                request_state=approval.id,
+                input_requests={_CONFIRM: types.ElicitRequest(params=form)},
             )
         answer = await asked.session.elicit_form(
             form.message, form.requested_schema, asked.request_id
         )
-        return await self._resolved(hold, turn, answer)
+        return await self._resolved(approval, turn, answer)
 
     def _may_ask(self, asked: Asked) -> bool:
         """Return whether the client can ask its user, and its user may confirm."""
@@ -121,42 +122,46 @@ class McpServer:
     ) -> types.CallToolResult:
         """Take a call that comes again with its user's answer.
 
-        The client says which hold it means; it must be one of this very call, still open.
+        The client names the approval request; it must be one of this very call, still open.
         """
-        hold = await self._hold(str(params.request_state))
-        is_same = hold is not None and canonical(
-            [[one["kind"], one["payload"]] for one in hold.actions]
+        approval = await self._approval(str(params.request_state))
+        is_same = approval is not None and canonical(
+            [[one["kind"], one["payload"]] for one in approval.actions]
         ) == canonical([list(one) for one in actions])
-        if hold is None or not is_same or self._person is None:
+        if approval is None or not is_same or self._person is None:
             message = "the answer is not about what this call proposed; call again"
             return refused(self._session, "session.approval_changed", message)
         answer = (params.input_responses or {}).get(_CONFIRM)
         if not isinstance(answer, types.ElicitResult):
-            message = f"hold {hold.id!r} waits for a person, and nobody has answered"
+            message = (
+                f"approval request {approval.id!r} waits for a person, and nobody has answered"
+            )
             return refused(self._session, "confirmation_required", message)
-        return await self._resolved(hold, None, answer)
+        return await self._resolved(approval, None, answer)
 
     async def _resolved(
-        self, hold: ApprovalRequest, turn: Turn | None, answer: types.ElicitResult
+        self, approval: ApprovalRequest, turn: Turn | None, answer: types.ElicitResult
     ) -> types.CallToolResult:
         """Apply the person's decision. A canceled form leaves the plan held."""
         assert self._person is not None, "asked only where somebody may confirm"
         if answer.action == "cancel":
             if turn is None:
-                message = f"hold {hold.id!r} still waits for a person"
+                message = f"approval request {approval.id!r} still waits for a person"
                 return refused(self._session, "confirmation_required", message)
             return result_of(await self._shown(turn))
         is_yes = answer.action == "accept" and (answer.content or {}).get(_CONFIRM) is True
-        done = await self._session.resolve(hold.id, "approve" if is_yes else "deny", self._person)
+        done = await self._session.resolve(
+            approval.id, "approve" if is_yes else "deny", self._person
+        )
         return result_of(await self._shown(done))
 
     async def _shown(self, turn: Turn) -> Turn:
         """Remove the parts that the agent may not see, because the client's model acts for it."""
         return await visible_turn(turn, self._session)
 
-    async def _hold(self, approval_id: str) -> ApprovalRequest | None:
-        holds = await self._session.approvals()
-        return next((hold for hold in holds if hold.id == approval_id), None)
+    async def _approval(self, approval_id: str) -> ApprovalRequest | None:
+        approvals = await self._session.approvals()
+        return next((one for one in approvals if one.id == approval_id), None)
 
 
 Actions = Sequence[tuple[str, Mapping[str, Json]]]

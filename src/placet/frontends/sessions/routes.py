@@ -208,7 +208,7 @@ async def say(world: str, session: str, request: Request) -> Response:
 async def approvals(world: str, session: str, request: Request) -> Response:
     """List the approval requests of a session, oldest first: decided and open ones."""
     opened, _ = await _entered(world, session, request)
-    listed = [hold.model_dump(mode="json") for hold in await opened.session.approvals()]
+    listed = [one.model_dump(mode="json") for one in await opened.session.approvals()]
     return _json({"approvals": listed})
 
 
@@ -233,7 +233,9 @@ async def decide(world: str, session: str, approval_id: str, request: Request) -
     if (decision == "edit") != ("actions" in given):
         raise Problem("request_invalid", "actions are for an edit, and an edit needs them")
     if approval_id not in [one.id for one in await opened.session.approvals()]:
-        raise Problem("not_found", f"there is no hold {approval_id!r:.200} in this session")
+        raise Problem(
+            "not_found", f"there is no approval request {approval_id!r:.200} in this session"
+        )
     if decision == "edit":
         edit = opened.session.edit(approval_id, actions_of(given["actions"]), person, role=role)
         return await _answered(edit, opened, who)
