@@ -24,9 +24,9 @@ from placet.runtime.executors import (
 from placet.runtime.executors.thread import ThreadHandler, ThreadsBusy
 from placet.runtime.world import WorldRuntime
 from placet.schemas.codec import Json
+from tests.actors.effects.test_executor import mail, settled
 from tests.actors.parts import effects_of, open_world, register_executor
 from tests.actors.real_time import until
-from tests.actors.test_executor import mail, settled
 
 SOON = Backoff(first_s=0.001)
 EFFECT = Effect(EffectKey("world", 1, 0), "mail", {}, "alice")

@@ -12,7 +12,7 @@ from placet.schemas.batch import CheckedBatch
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import Limits
 from placet.schemas.refusal import RefusalCode
-from tests.actors.fake_admission import FakeAdmission
+from tests.actors.admission.fake_admission import FakeAdmission
 
 PLACES, GROUP = 60, 16
 SIZE = 10

@@ -11,9 +11,9 @@ from placet.runtime.stores.memory import MemoryEventLog
 from placet.runtime.telemetry.prometheus import create_registry
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import LogGroup
+from tests.actors.effects.test_executor import Post, mail, settled
 from tests.actors.fake_logs import SlowLog
 from tests.actors.parts import MAIL, effects_of, open_world, register_executor
-from tests.actors.test_executor import Post, mail, settled
 from tests.actors.virtual_time import in_virtual_time, turns
 
 STEADY = Backoff(first_s=1.0, factor=2.0, max_s=8.0, jitter=0.0)

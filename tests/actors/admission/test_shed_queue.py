@@ -17,7 +17,7 @@ from placet.schemas.batch import CheckedBatch
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import SECOND_NS, Limits
 from placet.schemas.refusal import RefusalCode
-from tests.actors.fake_admission import FakeAdmission
+from tests.actors.admission.fake_admission import FakeAdmission
 from tests.actors.parts import add, intent, open_world
 from tests.actors.virtual_time import HandClock, in_virtual_time, turns
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from placet.actors.admission.shed_queue import PriorityBucket
 from placet.actors.committer import QueuedBatch
-from tests.actors.test_queue_turns import waiting_of
+from tests.actors.admission.test_fair_queue import waiting_of
 
 STEPS = st.one_of(
     st.tuples(st.just("add"), st.sampled_from("abc")),

@@ -10,10 +10,10 @@ from placet.runtime.stores.memory import MemoryEventLog
 from placet.runtime.stores.sqlite.log import SqliteEventLog
 from placet.runtime.world import WorldRuntime
 from placet.schemas.log.record import EffectChanged, decode_record
+from tests.actors.effects.test_executor import Panic, Post, mail, settled
 from tests.actors.fake_logs import SlowLog
 from tests.actors.parts import MAIL, effects_of, open_world, register_executor
 from tests.actors.real_time import until
-from tests.actors.test_executor import Panic, Post, mail, settled
 from tests.actors.virtual_time import in_virtual_time, turns
 
 ONCE: dict[str, Any] = {"delivery": "at_most_once"}
