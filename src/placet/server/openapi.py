@@ -40,11 +40,18 @@ def answers(status: int, schema: str, *others: int) -> dict[int | str, dict[str,
     return declared
 
 
-def body_of(schema: str, *, is_optional: bool = False) -> dict[str, Json]:
-    """Declare the body of a route."""
+def body_of(schema: str, *, is_optional: bool = False, examples: Json = None) -> dict[str, Json]:
+    """Declare the body of a route.
+
+    Args:
+        schema: Name of its schema.
+        is_optional: A request without a body is permitted.
+        examples: Examples by name, for schemas of a plug-in; None takes the server's own.
+    """
     content = _json(schema)
-    if schema in EXAMPLES:
-        content["application/json"]["examples"] = EXAMPLES[schema]
+    examples = examples or EXAMPLES.get(schema)
+    if examples:
+        content["application/json"]["examples"] = examples
     return {"requestBody": {"required": not is_optional, "content": content}}
 
 
@@ -118,16 +125,6 @@ def _verdict_answers() -> dict[int | str, dict[str, Json]]:
     }
     for status in (429, 503):
         declared[status]["headers"] = headers
-    return declared
-
-
-def plan_answers(schema: str) -> dict[int | str, dict[str, Json]]:
-    """Declare the answers of a route that submits a plan: its own, and those of the gate."""
-    conflict = {"oneOf": [{"$ref": _REFERENCE + name} for name in ("PlanConflict", "Verdict")]}
-    content = {"application/json": {"schema": conflict}}
-    declared = {**VERDICT_ANSWERS, **answers(200, schema, 428)}
-    declared[409] = {"description": "stale_plan, plan_id_reused, ...", "content": content}
-    del declared[202]
     return declared
 
 

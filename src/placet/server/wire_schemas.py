@@ -15,9 +15,10 @@ def _ref(name: str) -> dict[str, Json]:
     return {"$ref": _REFERENCE + name}
 
 
-def _object(
+def object_schema(
     properties: Mapping[str, Json], *, optional: Sequence[str] = (), is_open: bool = False
 ) -> dict[str, Json]:
+    """Return the schema of an object; open means that other properties are permitted."""
     return {
         "type": "object",
         "properties": dict(properties),
@@ -26,7 +27,8 @@ def _object(
     }
 
 
-def _array(items: Mapping[str, Json], **more: Json) -> dict[str, Json]:
+def array_schema(items: Mapping[str, Json], **more: Json) -> dict[str, Json]:
+    """Return the schema of an array."""
     return {"type": "array", "items": items, **more}
 
 
@@ -59,7 +61,7 @@ _WORLD: Final = {
     "sim_time": _NUMBER,
     "clock": {"enum": ["realtime", "stepped", "next_event"]},
     "paused": _BOOLEAN,
-    "domains": _array(_TEXT),
+    "domains": array_schema(_TEXT),
     "store": _TEXT,
     "durability": _DURABILITY,
 }
@@ -67,10 +69,10 @@ _WORLD: Final = {
 SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
     "Batch": {
         "oneOf": [
-            _array(_ref("Intent"), minItems=1, maxItems=512),
-            _object(
+            array_schema(_ref("Intent"), minItems=1, maxItems=512),
+            object_schema(
                 {
-                    "intents": _array(_ref("Intent"), minItems=1, maxItems=512),
+                    "intents": array_schema(_ref("Intent"), minItems=1, maxItems=512),
                     "sim_time": _SECONDS,
                     "dry_run": _BOOLEAN,
                     "valid_for_s": _SECONDS,
@@ -80,7 +82,7 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
             _ref("Intent"),
         ]
     },
-    "Verdict": _object(
+    "Verdict": object_schema(
         {
             "batch_id": _TEXT,
             "admitted": _BOOLEAN,
@@ -88,25 +90,25 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
             "replayed": _BOOLEAN,
             "dry_run": _BOOLEAN,
             "scheduled": _BOOLEAN,
-            "results": _array(_ref("Result")),
-            "refusals": _array(_ref("Refusal")),
+            "results": array_schema(_ref("Result")),
+            "refusals": array_schema(_ref("Refusal")),
             "current_seq": _SEQ,
             "sim_time": _NUMBER,
             "durability": _DURABILITY,
         }
     ),
-    "Result": _object(
+    "Result": object_schema(
         {
             "req_id": _ID,
             "admitted": {"const": True},
             "seq": _or_null("integer", minimum=0),
             "normalized": _OPEN,
-            "warnings": _array(_object({"code": _TEXT, "message": _TEXT, "at": _TEXT})),
+            "warnings": array_schema(object_schema({"code": _TEXT, "message": _TEXT, "at": _TEXT})),
             "output": _ANYTHING,
         },
         optional=("output",),
     ),
-    "Refusal": _object(
+    "Refusal": object_schema(
         {
             "index": _or_null("integer", minimum=0),
             "req_id": _or_null("string"),
@@ -115,12 +117,12 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
             "message": _TEXT,
             "at": _TEXT,
             "retry_after": _SECONDS,
-            "suggestions": _array(_TEXT),
-            "changed": _array(_OPEN),
+            "suggestions": array_schema(_TEXT),
+            "changed": array_schema(_OPEN),
             "details": _OPEN,
         }
     ),
-    "Problem": _object(
+    "Problem": object_schema(
         {
             "type": _TEXT,
             "title": _TEXT,
@@ -130,9 +132,11 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
         },
         is_open=True,
     ),
-    "Agent": _object({"seq": _SEQ, **_AGENT}),
-    "Agents": _object({"seq": _SEQ, "agents": _array(_object(_AGENT)), "next": _or_null("string")}),
-    "Registration": _object(
+    "Agent": object_schema({"seq": _SEQ, **_AGENT}),
+    "Agents": object_schema(
+        {"seq": _SEQ, "agents": array_schema(object_schema(_AGENT)), "next": _or_null("string")}
+    ),
+    "Registration": object_schema(
         {
             "agent_id": _ID,
             "permissions": _KINDS,
@@ -140,7 +144,7 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
             "priority_max": _AGENT["priority_max"],
             "quotas": {
                 "type": "object",
-                "additionalProperties": _object(
+                "additionalProperties": object_schema(
                     {
                         "rate": {"type": "number", "exclusiveMinimum": 0},
                         "burst": {"type": "integer", "minimum": 1},
@@ -151,70 +155,25 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
         },
         optional=("permissions", "owner", "priority_max", "quotas", "attributes"),
     ),
-    "Permissions": _object({"permissions": _KINDS}),
-    "Step": _object({"dt": {"type": "number", "minimum": 0}}),
-    "World": _object(_WORLD),
-    "Worlds": _object({"worlds": _array(_object(_WORLD)), "submitter": _TEXT}),
-    "State": _object({"seq": _SEQ, "sim_time": _NUMBER, "path": _TEXT, "value": _ANYTHING}),
-    "Event": _object(
+    "Permissions": object_schema({"permissions": _KINDS}),
+    "Step": object_schema({"dt": {"type": "number", "minimum": 0}}),
+    "World": object_schema(_WORLD),
+    "Worlds": object_schema({"worlds": array_schema(object_schema(_WORLD)), "submitter": _TEXT}),
+    "State": object_schema({"seq": _SEQ, "sim_time": _NUMBER, "path": _TEXT, "value": _ANYTHING}),
+    "Event": object_schema(
         {"seq": _SEQ, "record": _SEQ, "type": _TEXT, "sim_time": _NUMBER}, is_open=True
     ),
-    "Events": _object({"events": _array(_ref("Event")), "next_record": _SEQ, "is_end": _BOOLEAN}),
-    "Design": _object({"design_id": _or_null("string"), "design_version": _SEQ}, is_open=True),
-    "Designs": _object({"designs": _array(_object({"design_id": _ID, "design_version": _SEQ}))}),
-    "DesignCreation": _object({"design_id": {**_ID, "pattern": "^[^/]+$"}}),
-    "Sentence": _object({"text": _TEXT, "intent_id": _ID}, optional=("intent_id",)),
-    "Preview": _object(
-        {
-            "answer": {"enum": ["understood", "clarification", "query"]},
-            "intent": _OPEN,
-            "design_version": _SEQ,
-            "plan": _or_null("object"),
-            "question": _or_null("string"),
-            "candidates": _array(_TEXT),
-            "understood": _array(_OPEN),
-            "rewordings": _array(_TEXT),
-        }
+    "Events": object_schema(
+        {"events": array_schema(_ref("Event")), "next_record": _SEQ, "is_end": _BOOLEAN}
     ),
-    "Undo": _object({"req_id": _ID}, optional=("req_id",)),
-    "StepAnswer": _object(
-        {
-            "success": _BOOLEAN,
-            "rejections": _array(_OPEN),
-            "req_id": _ID,
-            "design_version": _SEQ,
-        }
-    ),
-    "PhaseRun": _object(
-        {
-            "success": _BOOLEAN,
-            "rejections": _array(_OPEN),
-            "req_id": _ID,
-            "design_version": _SEQ,
-            "phase": _object({"name": _TEXT, "status": _TEXT}, is_open=True),
-        }
-    ),
-    "PlanAnswer": _object(
-        {"success": _BOOLEAN, "plan_id": _TEXT, "warnings": _array(_TEXT)}, is_open=True
-    ),
-    "PlanConflict": _object(
-        {
-            "error": {"enum": ["stale_plan", "plan_id_reused"]},
-            "message": _TEXT,
-            "current_design_version": _SEQ,
-        },
-        optional=("current_design_version",),
-    ),
-    "Phases": _object({"design_version": _SEQ, "phases": _OPEN}),
-    "Audit": _object({"entries": _array(_OPEN), "next_record": _SEQ, "is_end": _BOOLEAN}),
-    "Kinds": _object({"domains": _array(_OPEN), "limits": _OPEN}),
-    "Health": _object({"status": {"const": "ok"}}),
+    "Kinds": object_schema({"domains": array_schema(_OPEN), "limits": _OPEN}),
+    "Health": object_schema({"status": {"const": "ok"}}),
 }
 
 
 def intent_schema(kind: str, payload: Json) -> dict[str, Json]:
     """Return the schema of an intent of one kind."""
-    return _object(
+    return object_schema(
         {
             "kind": {"const": kind},
             "payload": payload,
@@ -259,19 +218,5 @@ EXAMPLES: Final[Mapping[str, dict[str, Json]]] = {
         },
     },
     "Permissions": {"two kinds": {"value": {"permissions": ["Move", "Speak"]}}},
-    "Plan": {
-        "seed 000": {
-            "value": {
-                "plan_id": "plan_001",
-                "intent_id": "intent_001",
-                "design_version_before": 0,
-                "actions": [
-                    {"action_type": "set", "path": "hull.loa", "value": 100, "unit": "m"},
-                    {"action_type": "increase", "path": "hull.loa", "amount": 5},
-                ],
-            }
-        }
-    },
-    "Sentence": {"a refinement": {"value": {"text": "set beam to 9 m, lock hull length"}}},
     "Step": {"a tenth of a second": {"value": {"dt": 0.1}}},
 }

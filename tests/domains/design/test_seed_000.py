@@ -40,6 +40,7 @@ from placet.domains.design import (
     is_refinable,
     set_phase_status,
 )
+from placet.domains.design.events.events import EVENTS
 
 NOW = datetime(2026, 11, 22, 2, 0, tzinfo=UTC)
 
@@ -67,9 +68,12 @@ def test_every_name_of_the_seed_is_exported():
 
 
 def test_there_are_at_least_20_events_beside_their_base():
-    events = [kind for kind in KernelEvent.__subclasses__() if kind.__name__ in design.__all__]
-    assert len(events) >= 20
-    assert {kind.event_type for kind in events} == set(KernelEventType)
+    assert len(EVENTS) >= 20
+    assert list(EVENTS) == list(KernelEventType)
+    for event_type, event_class in EVENTS.items():
+        assert event_class.event_type is event_type
+        assert issubclass(event_class, KernelEvent)
+        assert getattr(design, event_class.__name__) is event_class
 
 
 def test_types_reference():

@@ -27,6 +27,7 @@ from placet.extensions.design.plan_handler import (
     preview_of,
     setup_of,
 )
+from placet.extensions.design.wire_schemas import EXAMPLES, SCHEMAS, plan_answers
 from placet.kernel.domain import Domain
 from placet.kernel.kernel import Kernel
 from placet.runtime.orchestrator import Orchestrator
@@ -37,7 +38,7 @@ from placet.server.auth import PageLimit, RequestContext, door_of, identity
 from placet.server.credentials import Principal
 from placet.server.http.lean_route import LeanRoute
 from placet.server.http.problems import Problem
-from placet.server.openapi import answers, body_of, plan_answers
+from placet.server.openapi import answers, body_of
 from placet.server.routes.batches import verdict_answer
 from placet.server.routes.state import durable_events
 from placet.server.worlds import Worlds
@@ -75,7 +76,7 @@ def routes(app: FastAPI) -> APIRouter | None:
 
     worlds.make = make
     worlds.what = _WHAT
-    app.state.schemas = {**app.state.schemas, **plan_schemas()}
+    app.state.schemas = {**app.state.schemas, **SCHEMAS, **plan_schemas()}
     app.state.lean_routers.append(direct)
     both = APIRouter()
     both.include_router(direct)
@@ -128,7 +129,7 @@ async def design(design_id: str, request: Request) -> Response:
     "/designs/{design_id}/actions",
     summary="Execute a plan",
     responses=plan_answers("PlanAnswer"),
-    openapi_extra=body_of("Plan"),
+    openapi_extra=body_of("Plan", examples=EXAMPLES["Plan"]),
 )
 async def actions(
     design_id: str,
@@ -152,7 +153,7 @@ async def actions(
     "/designs/{design_id}/intent/preview",
     summary="Read a sentence",
     responses=answers(200, "Preview", 401, 404, 408, 413, 415, 422, 503),
-    openapi_extra=body_of("Sentence"),
+    openapi_extra=body_of("Sentence", examples=EXAMPLES["Sentence"]),
 )
 async def preview(design_id: str, request: Request) -> Response:
     """Make a plan of a sentence, to be submitted as it is, or a question about it."""

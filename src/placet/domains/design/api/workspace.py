@@ -11,7 +11,6 @@ from placet.domains.design import payloads as words
 from placet.domains.design.actions.normalize import NormalizedValue, normalize_set
 from placet.domains.design.actions.plans import intent_of
 from placet.domains.design.actions.protocol import StalePlanError
-from placet.domains.design.api.staging import Staging
 from placet.domains.design.domain import Design
 from placet.domains.design.effects import EXECUTORS, run_effect
 from placet.domains.design.fields import RangePolicy
@@ -41,6 +40,33 @@ _BATCH_MAX: Final = 512
 _LIMITS: Final = Limits(refusals_listed_max=_BATCH_MAX)
 
 Listener = Callable[[], None]
+
+
+class _Staging:
+    """An open transaction: operations of a `StateManager` that are not committed yet.
+
+    Attributes:
+        version: The design's version when the transaction began.
+        is_explicit: Opened by `begin`: locks and unlocks wait for the commit too.
+        steps: Kinds and payloads, in order.
+        values: Path -> value after the commit.
+        unlocked: Paths that the commit unlocks.
+    """
+
+    __slots__ = ("is_explicit", "steps", "unlocked", "values", "version")
+
+    def __init__(self, version: int, *, is_explicit: bool) -> None:
+        self.version = version
+        self.is_explicit = is_explicit
+        self.steps: list[tuple[str, dict[str, Json]]] = []
+        self.values: dict[str, Json] = {}
+        self.unlocked: set[str] = set()
+
+    def add(self, kind: str, payload: dict[str, Json]) -> None:
+        """Add a step."""
+        self.steps.append((kind, payload))
+        if kind == "design.unlock":
+            self.unlocked.add(payload["path"])
 
 
 class StateManager:
@@ -77,7 +103,7 @@ class StateManager:
         self.records: list[bytes] = []
         self._log_bytes = 0
         self._now = now
-        self._staging: Staging | None = None
+        self._staging: _Staging | None = None
         self._listeners: list[Listener] = []
         past = history if isinstance(history, Replayer) else list(history)
         self.records += past if isinstance(past, list) else ()
@@ -197,7 +223,7 @@ class StateManager:
         """
         if self._staging is not None:
             raise ValueError("a transaction is open; commit it or roll it back first")
-        self._staging = Staging(self.design_version, is_explicit=True)
+        self._staging = _Staging(self.design_version, is_explicit=True)
 
     def set(self, path: str, value: Json, unit: str | None = None) -> None:
         """Put a value into the transaction; without one, a transaction begins here.
@@ -205,7 +231,7 @@ class StateManager:
         Raises:
             ValidationError: The path, the unit or the value can never pass, or the path is locked.
         """
-        staging = self._staging or Staging(self.design_version, is_explicit=False)
+        staging = self._staging or _Staging(self.design_version, is_explicit=False)
         kind = "design.assume" if path in ASSUMPTIONS else "design.set"
         payload: dict[str, Json] = {"path": path, "value": value}
         if unit is not None:
@@ -297,7 +323,7 @@ class StateManager:
         else:
             self.propose([(kind, payload)])
 
-    def _meant(self, kind: str, payload: dict[str, Json], staging: Staging) -> Json:
+    def _meant(self, kind: str, payload: dict[str, Json], staging: _Staging) -> Json:
         """Return the value that a step comes to; what can never pass is left to the gate to refuse.
 
         The design as a whole is judged at the commit, when all of the transaction is known.

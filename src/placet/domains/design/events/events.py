@@ -1,18 +1,19 @@
-"""The events of a design. Each is a projection of one record of the log.
+"""The events of a design: one table of types, meanings and fields, and the classes made from it.
 
-Events of one record have its seq and are numbered within it by `n`, so (seq, record, n) orders all
-of them, and a subscriber can resume at any of them.
+An event is a projection of one record of the log. Events of one record have its seq and are
+numbered within it by `n`, so (seq, record, n) orders all of them, and a subscriber can resume at
+any of them. Values of fields are plain JSON.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, make_dataclass
 from enum import StrEnum
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from placet.schemas.codec import Json
 
 
 class KernelEventType(StrEnum):
-    """Every type of event, as `<group>.<what>`."""
+    """Type of an event, as `<group>.<what>`."""
 
     INTENT_UNDERSTOOD = "action.intent_understood"
     PLAN_EXECUTED = "action.plan_executed"
@@ -51,14 +52,14 @@ class KernelEventType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelEvent:
-    """The common fields of all events.
+    """Common fields of all events; each type adds its own.
 
     Attributes:
         seq: Sequence number of the world after the record.
         record: Ordinal number of the record in the log.
-        n: Place among the events of the record, from 0.
+        n: Position among the events of the record, from 0.
         sim_time: Simulated seconds.
-        actor: Who did it.
+        actor: Id of the agent that submitted the batch, or `@system`.
     """
 
     event_type: ClassVar[KernelEventType]
@@ -69,262 +70,143 @@ class KernelEvent:
     sim_time: float
     actor: str
 
+    if TYPE_CHECKING:  # a checker does not know the fields of classes made at import
+
+        def __getattr__(self, name: str) -> Any: ...  # noqa: ANN401
+
     @property
     def group(self) -> str:
         """`action`, `validation`, `state`, `phase`, `pipeline`, `transaction` or `export`."""
         return self.event_type.value.partition(".")[0]
 
     def as_dict(self) -> dict[str, Json]:
-        """Return it as plain JSON."""
+        """Return the event as plain JSON: `type`, the common fields, then the fields of its type."""
         values: dict[str, Json] = {field.name: getattr(self, field.name) for field in fields(self)}
         return {"type": self.event_type.value, **values}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IntentUnderstoodEvent(KernelEvent):
-    """Somebody said something, and it was understood so."""
-
-    event_type: ClassVar = KernelEventType.INTENT_UNDERSTOOD
-    intent_id: str
-    raw_text: str
-    intent_type: str
-    confidence: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanExecutedEvent(KernelEvent):
-    """A plan passed, all of it."""
-
-    event_type: ClassVar = KernelEventType.PLAN_EXECUTED
-    plan_id: str
-    intent_id: str
-    actions: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActionExecutedEvent(KernelEvent):
-    """An action took effect; the payload is as it was applied."""
-
-    event_type: ClassVar = KernelEventType.ACTION_EXECUTED
-    plan_id: str | None
-    action_type: str
-    path: str | None
-    payload: dict[str, Json]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClarificationRequestedEvent(KernelEvent):
-    """The person is asked something."""
-
-    event_type: ClassVar = KernelEventType.CLARIFICATION_REQUESTED
-    message: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanRejectedEvent(KernelEvent):
-    """A plan did not pass; its actions' rejections follow."""
-
-    event_type: ClassVar = KernelEventType.PLAN_REJECTED
-    plan_id: str | None
-    intent_id: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanStaleEvent(KernelEvent):
-    """A plan was based on another version of the design."""
-
-    event_type: ClassVar = KernelEventType.PLAN_STALE
-    plan_id: str | None
-    message: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActionRejectedEvent(KernelEvent):
-    """An action of a plan did not pass."""
-
-    event_type: ClassVar = KernelEventType.ACTION_REJECTED
-    plan_id: str | None
-    action_type: str
-    path: str | None
-    code: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActionAdjustedEvent(KernelEvent):
-    """An action was accepted with a change: converted, clamped, or without effect."""
-
-    event_type: ClassVar = KernelEventType.ACTION_ADJUSTED
-    plan_id: str | None
-    path: str | None
-    code: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InvariantViolatedEvent(KernelEvent):
-    """A plan would have made a design that is not sound."""
-
-    event_type: ClassVar = KernelEventType.INVARIANT_VIOLATED
-    plan_id: str | None
-    message: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DesignOpenedEvent(KernelEvent):
-    """The log of a design begins."""
-
-    event_type: ClassVar = KernelEventType.DESIGN_OPENED
-    design_id: str | None
-    design_version: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DesignCreatedEvent(KernelEvent):
-    """The design got its name."""
-
-    event_type: ClassVar = KernelEventType.DESIGN_CREATED
-    design_id: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateMutatedEvent(KernelEvent):
-    """A parameter has another value."""
-
-    event_type: ClassVar = KernelEventType.STATE_MUTATED
-    path: str
-    old_value: Json
-    new_value: Json
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParameterLockedEvent(KernelEvent):
-    """A parameter may not change."""
-
-    event_type: ClassVar = KernelEventType.PARAMETER_LOCKED
-    path: str
-    owner: str
-    reason: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParameterUnlockedEvent(KernelEvent):
-    """A parameter may change again."""
-
-    event_type: ClassVar = KernelEventType.PARAMETER_UNLOCKED
-    path: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PhaseStartedEvent(KernelEvent):
-    """A phase is to run."""
-
-    event_type: ClassVar = KernelEventType.PHASE_STARTED
-    phase: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PhaseCompletedEvent(KernelEvent):
-    """A phase has a result."""
-
-    event_type: ClassVar = KernelEventType.PHASE_COMPLETED
-    phase: str
-    outputs: dict[str, Json]
-    flags: list[dict[str, Json]]
-    method: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PhaseFailedEvent(KernelEvent):
-    """A phase ran and has no result."""
-
-    event_type: ClassVar = KernelEventType.PHASE_FAILED
-    phase: str
-    reason: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PhaseTransitionedEvent(KernelEvent):
-    """A phase was moved by hand."""
-
-    event_type: ClassVar = KernelEventType.PHASE_TRANSITIONED
-    phase: str
-    to: str
-    source: str
-    reason: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PhasesInvalidatedEvent(KernelEvent):
-    """Parameters changed that these phases read: their results, where they have any, are stale."""
-
-    event_type: ClassVar = KernelEventType.PHASES_INVALIDATED
-    paths: list[str]
-    phases: list[str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PipelineStartedEvent(KernelEvent):
-    """A run of phases was asked for."""
-
-    event_type: ClassVar = KernelEventType.PIPELINE_STARTED
-    phases: list[str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PipelineCompletedEvent(KernelEvent):
-    """A run of phases came back, and each has a result."""
-
-    event_type: ClassVar = KernelEventType.PIPELINE_COMPLETED
-    phases: list[str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PipelineFailedEvent(KernelEvent):
-    """A run of phases came back, and some have no result."""
-
-    event_type: ClassVar = KernelEventType.PIPELINE_FAILED
-    phases: list[str]
-    failed: list[str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionCommittedEvent(KernelEvent):
-    """The design has a new version."""
-
-    event_type: ClassVar = KernelEventType.TRANSACTION_COMMITTED
-    design_version: int
-    paths: list[str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UndoCommittedEvent(KernelEvent):
-    """A commit was taken back, by a new one."""
-
-    event_type: ClassVar = KernelEventType.UNDO_COMMITTED
-    design_version: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RedoCommittedEvent(KernelEvent):
-    """A commit that was taken back was brought back, by a new one."""
-
-    event_type: ClassVar = KernelEventType.REDO_COMMITTED
-    design_version: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExportRequestedEvent(KernelEvent):
-    """The design is to be written out."""
-
-    event_type: ClassVar = KernelEventType.EXPORT_REQUESTED
-    format: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExportCompletedEvent(KernelEvent):
-    """The design was written out."""
-
-    event_type: ClassVar = KernelEventType.EXPORT_COMPLETED
-    format: str
-    design_version: int
+EVENTS: Final[dict[KernelEventType, type[KernelEvent]]] = {}
+"""Event type -> its class; filled by the table below."""
+
+
+def _event(event_type: KernelEventType, meaning: str, names: str) -> type[KernelEvent]:
+    """Make the class of an event type with the named fields, and register it in `EVENTS`."""
+    cls = make_dataclass(
+        event_type.name.title().replace("_", "") + "Event",
+        [(name, Any) for name in names.split()],
+        bases=(KernelEvent,),
+        namespace={"event_type": event_type, "__doc__": meaning, "__module__": __name__},
+        frozen=True,
+        slots=True,
+        kw_only=True,
+    )
+    return EVENTS.setdefault(event_type, cls)
+
+
+_T: Final = KernelEventType
+
+IntentUnderstoodEvent: Final = _event(
+    _T.INTENT_UNDERSTOOD,
+    "A message was parsed into an intent.",
+    "intent_id raw_text intent_type confidence",
+)
+PlanExecutedEvent: Final = _event(
+    _T.PLAN_EXECUTED,
+    "A plan was admitted as a whole; `actions` counts its actions.",
+    "plan_id intent_id actions",
+)
+ActionExecutedEvent: Final = _event(
+    _T.ACTION_EXECUTED,
+    "An action took effect; `payload` is as it was applied.",
+    "plan_id action_type path payload",
+)
+ClarificationRequestedEvent: Final = _event(
+    _T.CLARIFICATION_REQUESTED, "The user is asked a question.", "message"
+)
+PlanRejectedEvent: Final = _event(
+    _T.PLAN_REJECTED,
+    "A plan was refused; the rejections of its actions follow.",
+    "plan_id intent_id",
+)
+PlanStaleEvent: Final = _event(
+    _T.PLAN_STALE, "A plan was based on another version of the design.", "plan_id message"
+)
+ActionRejectedEvent: Final = _event(
+    _T.ACTION_REJECTED, "An action of a plan was refused.", "plan_id action_type path code message"
+)
+ActionAdjustedEvent: Final = _event(
+    _T.ACTION_ADJUSTED,
+    "An action was accepted with a change: converted, clamped, or without effect.",
+    "plan_id path code message",
+)
+InvariantViolatedEvent: Final = _event(
+    _T.INVARIANT_VIOLATED,
+    "A plan was refused because the design it leads to violates an invariant.",
+    "plan_id message",
+)
+DesignOpenedEvent: Final = _event(
+    _T.DESIGN_OPENED, "The log of a design begins.", "design_id design_version"
+)
+DesignCreatedEvent: Final = _event(_T.DESIGN_CREATED, "The design got its id.", "design_id")
+StateMutatedEvent: Final = _event(
+    _T.STATE_MUTATED, "A parameter changed its value.", "path old_value new_value"
+)
+ParameterLockedEvent: Final = _event(
+    _T.PARAMETER_LOCKED, "A parameter was locked against changes.", "path owner reason"
+)
+ParameterUnlockedEvent: Final = _event(_T.PARAMETER_UNLOCKED, "A parameter was unlocked.", "path")
+PhaseStartedEvent: Final = _event(_T.PHASE_STARTED, "A run of a phase was requested.", "phase")
+PhaseCompletedEvent: Final = _event(
+    _T.PHASE_COMPLETED, "A phase has a result.", "phase outputs flags method"
+)
+PhaseFailedEvent: Final = _event(_T.PHASE_FAILED, "A phase ran without a result.", "phase reason")
+PhaseTransitionedEvent: Final = _event(
+    _T.PHASE_TRANSITIONED, "An agent moved a phase by hand.", "phase to source reason"
+)
+PhasesInvalidatedEvent: Final = _event(
+    _T.PHASES_INVALIDATED,
+    "Parameters changed that these phases read: their results, if any, are stale.",
+    "paths phases",
+)
+PipelineStartedEvent: Final = _event(
+    _T.PIPELINE_STARTED, "A run of several phases was requested.", "phases"
+)
+PipelineCompletedEvent: Final = _event(
+    _T.PIPELINE_COMPLETED, "A run of phases ended, and each has a result.", "phases"
+)
+PipelineFailedEvent: Final = _event(
+    _T.PIPELINE_FAILED, "A run of phases ended, and some have no result.", "phases failed"
+)
+TransactionCommittedEvent: Final = _event(
+    _T.TRANSACTION_COMMITTED, "The design has a new version.", "design_version paths"
+)
+UndoCommittedEvent: Final = _event(
+    _T.UNDO_COMMITTED, "A new commit reverted the latest one.", "design_version"
+)
+RedoCommittedEvent: Final = _event(
+    _T.REDO_COMMITTED, "A new commit restored a reverted one.", "design_version"
+)
+ExportRequestedEvent: Final = _event(
+    _T.EXPORT_REQUESTED, "An export of the design was requested.", "format"
+)
+ExportCompletedEvent: Final = _event(
+    _T.EXPORT_COMPLETED, "The design was exported.", "format design_version"
+)
+
+
+def make_event(
+    event_type: KernelEventType,
+    *,
+    seq: int,
+    record: int,
+    n: int,
+    sim_time: float,
+    actor: str,
+    **values: Json,
+) -> KernelEvent:
+    """Build an event of a type; `values` are all fields of its type.
+
+    Raises:
+        TypeError: A field is missing or unknown.
+    """
+    return EVENTS[event_type](seq=seq, record=record, n=n, sim_time=sim_time, actor=actor, **values)

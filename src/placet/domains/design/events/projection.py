@@ -1,4 +1,4 @@
-"""From a record of the log to the events that it tells of. Pure: the same record, the same events.
+"""Project a record of the log to its events. Pure: the same record yields the same events.
 
 A record holds its changes; their reason is in its intents. So a projection needs no state, and may
 begin anywhere in the log.
@@ -9,29 +9,37 @@ from typing import Any, Final, TypeAlias
 
 from placet.domains.design import payloads as words
 from placet.domains.design.actions.plans import is_action
-from placet.domains.design.events import events as told
+from placet.domains.design.events.events import KernelEvent, KernelEventType, make_event
 from placet.domains.design.phases import stale_by
 from placet.domains.design.phases.states import PhaseState
 from placet.schemas.codec import Json
 from placet.schemas.event import Event
 from placet.schemas.identity import SYSTEM
 
-Facts: TypeAlias = dict[str, Any]
-Told: TypeAlias = tuple[type[told.KernelEvent], str, Facts]
-"""An event before it is numbered: its type, its actor, and what it says."""
+Fields: TypeAlias = dict[str, Any]
+Projected: TypeAlias = tuple[KernelEventType, str, Fields]
+"""An event before it is numbered: its type, its actor and the fields of its type."""
 
 Changes: TypeAlias = Mapping[str, Mapping[str, Mapping[str, Json]]]
 """Collection -> entity -> fields that a record put."""
 
 
-def project(event: Event) -> list[told.KernelEvent]:
+def project(event: Event) -> list[KernelEvent]:
     """Return the events of one record, in order."""
-    tell = _TELLERS.get(event.type)
-    if tell is None:
+    projector = _PROJECTORS.get(event.type)
+    if projector is None:
         return []
     return [
-        make(seq=event.seq, record=event.record, n=n, sim_time=event.sim_time, actor=actor, **facts)
-        for n, (make, actor, facts) in enumerate(tell(event.data))
+        make_event(
+            event_type,
+            seq=event.seq,
+            record=event.record,
+            n=n,
+            sim_time=event.sim_time,
+            actor=actor,
+            **fields,
+        )
+        for n, (event_type, actor, fields) in enumerate(projector(event.data))
     ]
 
 
@@ -50,14 +58,14 @@ def plan_of(data: Mapping[str, Json]) -> dict[str, Json] | None:
     return next(heads, None)
 
 
-def _opened(data: Mapping[str, Json]) -> Iterator[Told]:
+def _opened(data: Mapping[str, Json]) -> Iterator[Projected]:
     about = changes_of(data).get(words.ABOUT, {}).get(words.DESIGN)
     if about is not None:
         facts = {"design_id": about["design_id"], "design_version": about["version"]}
-        yield told.DesignOpenedEvent, SYSTEM, facts
+        yield KernelEventType.DESIGN_OPENED, SYSTEM, facts
 
 
-def _admitted(data: Mapping[str, Json]) -> Iterator[Told]:
+def _admitted(data: Mapping[str, Json]) -> Iterator[Projected]:
     plan, changes = plan_of(data), changes_of(data)
     plan_id = None if plan is None else plan["plan_id"]
     normalized = dict(data["normalized"] or ())
@@ -66,7 +74,7 @@ def _admitted(data: Mapping[str, Json]) -> Iterator[Told]:
     if plan is not None:
         count = sum(1 for intent in data["intents"] if is_action(intent["kind"]))
         facts = {"plan_id": plan_id, "intent_id": plan["intent_id"], "actions": count}
-        yield told.PlanExecutedEvent, actor, facts
+        yield KernelEventType.PLAN_EXECUTED, actor, facts
     for position, intent in enumerate(data["intents"]):
         payload = normalized.get(position, intent["payload"])
         yield from _intent(intent, payload, plan_id)
@@ -74,115 +82,119 @@ def _admitted(data: Mapping[str, Json]) -> Iterator[Told]:
             if code != words.VERSION_NOTICE:
                 said = {"plan_id": plan_id, "path": payload.get("path")}
                 said |= {"code": code, "message": message}
-                yield told.ActionAdjustedEvent, intent["agent_id"], said
+                yield KernelEventType.ACTION_ADJUSTED, intent["agent_id"], said
     yield from _changed(data, changes, actor)
 
 
-def _intent(intent: Facts, payload: Facts, plan_id: str | None) -> Iterator[Told]:
+def _intent(intent: Fields, payload: Fields, plan_id: str | None) -> Iterator[Projected]:
     kind, actor = intent["kind"], intent["agent_id"]
     if is_action(kind):
         action_type = kind.removeprefix(words.PREFIX)
-        facts: Facts = {"plan_id": plan_id, "action_type": action_type}
+        facts: Fields = {"plan_id": plan_id, "action_type": action_type}
         facts |= {"path": payload.get("path"), "payload": payload}
-        yield told.ActionExecutedEvent, actor, facts
+        yield KernelEventType.ACTION_EXECUTED, actor, facts
     match kind:
         case "design.intent":
             names = ("intent_id", "raw_text", "intent_type", "confidence")
-            yield told.IntentUnderstoodEvent, actor, {name: payload[name] for name in names}
+            yield KernelEventType.INTENT_UNDERSTOOD, actor, {name: payload[name] for name in names}
         case "design.request_clarification":
-            yield told.ClarificationRequestedEvent, actor, {"message": payload["message"]}
+            yield KernelEventType.CLARIFICATION_REQUESTED, actor, {"message": payload["message"]}
         case "design.create":
-            yield told.DesignCreatedEvent, actor, {"design_id": payload["design_id"]}
+            yield KernelEventType.DESIGN_CREATED, actor, {"design_id": payload["design_id"]}
         case "design.export":
-            yield told.ExportRequestedEvent, actor, {"format": payload["format"]}
+            yield KernelEventType.EXPORT_REQUESTED, actor, {"format": payload["format"]}
         case "design.transition":
             facts = {name: payload.get(name) for name in ("phase", "to", "source", "reason")}
-            yield told.PhaseTransitionedEvent, actor, facts
+            yield KernelEventType.PHASE_TRANSITIONED, actor, facts
         case _:
             pass
 
 
-def _changed(data: Mapping[str, Json], changes: Changes, actor: str) -> Iterator[Told]:
+def _changed(data: Mapping[str, Json], changes: Changes, actor: str) -> Iterator[Projected]:
     old: dict[str, Json] = {}
     for entry in changes.get(words.HISTORY, {}).values():
         old |= dict(zip(entry.get("paths", ()), entry.get("values", ()), strict=False))
     mutated = changes.get(words.PARAMETERS, {})
     for path, fields in mutated.items():
         facts = {"path": path, "old_value": old.get(path), "new_value": fields["value"]}
-        yield told.StateMutatedEvent, actor, facts
+        yield KernelEventType.STATE_MUTATED, actor, facts
     for path, fields in changes.get(words.LOCKS, {}).items():
         lock = fields["lock"]
         if lock is None:
-            yield told.ParameterUnlockedEvent, actor, {"path": path}
+            yield KernelEventType.PARAMETER_UNLOCKED, actor, {"path": path}
         else:
             facts = {"path": path, "owner": lock["owner"], "reason": lock["reason"]}
-            yield told.ParameterLockedEvent, actor, facts
+            yield KernelEventType.PARAMETER_LOCKED, actor, facts
     phases = stale_by(mutated)
     if phases:
-        yield told.PhasesInvalidatedEvent, actor, {"paths": list(mutated), "phases": list(phases)}
+        yield (
+            KernelEventType.PHASES_INVALIDATED,
+            actor,
+            {"paths": list(mutated), "phases": list(phases)},
+        )
     yield from _version(data, changes, actor)
     for _, kind, payload, agent_id in data["effects"]:
         if kind == words.RUN_EFFECT:
-            yield told.PipelineStartedEvent, agent_id, {"phases": list(payload["phases"])}
+            yield KernelEventType.PIPELINE_STARTED, agent_id, {"phases": list(payload["phases"])}
             for name in payload["phases"]:
-                yield told.PhaseStartedEvent, agent_id, {"phase": name}
+                yield KernelEventType.PHASE_STARTED, agent_id, {"phase": name}
 
 
-def _version(data: Mapping[str, Json], changes: Changes, actor: str) -> Iterator[Told]:
+def _version(data: Mapping[str, Json], changes: Changes, actor: str) -> Iterator[Projected]:
     version = changes.get(words.ABOUT, {}).get(words.DESIGN, {}).get("version")
     if version is None:
         return
     kinds = {intent["kind"] for intent in data["intents"]}
     if "design.undo" in kinds:
-        yield told.UndoCommittedEvent, actor, {"design_version": version}
+        yield KernelEventType.UNDO_COMMITTED, actor, {"design_version": version}
     elif "design.redo" in kinds:
-        yield told.RedoCommittedEvent, actor, {"design_version": version}
+        yield KernelEventType.REDO_COMMITTED, actor, {"design_version": version}
     paths = [*changes.get(words.PARAMETERS, {}), *changes.get(words.LOCKS, {})]
     facts = {"design_version": version, "paths": list(dict.fromkeys(paths))}
-    yield told.TransactionCommittedEvent, actor, facts
+    yield KernelEventType.TRANSACTION_COMMITTED, actor, facts
 
 
-def _refused(data: Mapping[str, Json]) -> Iterator[Told]:
+def _refused(data: Mapping[str, Json]) -> Iterator[Projected]:
     plan, intents = plan_of(data), data["intents"]
     actor = intents[0]["agent_id"]
     plan_id = None if plan is None else plan["plan_id"]
     intent_id = None if plan is None else plan["intent_id"]
-    yield told.PlanRejectedEvent, actor, {"plan_id": plan_id, "intent_id": intent_id}
+    yield KernelEventType.PLAN_REJECTED, actor, {"plan_id": plan_id, "intent_id": intent_id}
     for index, _, code, message in data["refusals"]:
         said = {"plan_id": plan_id, "message": message}
         if code == "design.stale_plan":
-            yield told.PlanStaleEvent, actor, said
+            yield KernelEventType.PLAN_STALE, actor, said
         elif index is None:
-            yield told.InvariantViolatedEvent, actor, said
+            yield KernelEventType.INVARIANT_VIOLATED, actor, said
         else:
             intent = intents[index]
             said |= {"action_type": intent["kind"].removeprefix(words.PREFIX)}
             said |= {"path": intent["payload"].get("path")}
             said |= {"code": code.removeprefix(words.PREFIX)}
-            yield told.ActionRejectedEvent, intent["agent_id"], said
+            yield KernelEventType.ACTION_REJECTED, intent["agent_id"], said
 
 
-def _settled(data: Mapping[str, Json]) -> Iterator[Told]:
+def _settled(data: Mapping[str, Json]) -> Iterator[Projected]:
     changes = changes_of(data)
     kept = changes.get(words.PHASES_KEPT, {})
     failed = [name for name, fields in kept.items() if fields["status"] == PhaseState.FAILED]
     for name, fields in kept.items():
         if name in failed:
-            yield told.PhaseFailedEvent, SYSTEM, {"phase": name, "reason": fields["reason"]}
+            yield KernelEventType.PHASE_FAILED, SYSTEM, {"phase": name, "reason": fields["reason"]}
         else:
-            facts: Facts = {"phase": name, "outputs": fields["outputs"]}
+            facts: Fields = {"phase": name, "outputs": fields["outputs"]}
             facts |= {"flags": fields["flags"], "method": fields["method"]}
-            yield told.PhaseCompletedEvent, SYSTEM, facts
+            yield KernelEventType.PHASE_COMPLETED, SYSTEM, facts
     if failed:
-        yield told.PipelineFailedEvent, SYSTEM, {"phases": list(kept), "failed": failed}
+        yield KernelEventType.PIPELINE_FAILED, SYSTEM, {"phases": list(kept), "failed": failed}
     elif kept:
-        yield told.PipelineCompletedEvent, SYSTEM, {"phases": list(kept)}
+        yield KernelEventType.PIPELINE_COMPLETED, SYSTEM, {"phases": list(kept)}
     for name, fields in changes.get(words.EXPORTS, {}).items():
         facts = {"format": name, "design_version": fields["version"]}
-        yield told.ExportCompletedEvent, SYSTEM, facts
+        yield KernelEventType.EXPORT_COMPLETED, SYSTEM, facts
 
 
-_TELLERS: Final[Mapping[str, Callable[[Mapping[str, Json]], Iterator[Told]]]] = {
+_PROJECTORS: Final[Mapping[str, Callable[[Mapping[str, Json]], Iterator[Projected]]]] = {
     "header": _opened,
     "batch": _admitted,
     "refused": _refused,
