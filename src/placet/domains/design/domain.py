@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from placet.domains.design import payloads as words
-from placet.domains.design import phase_rules, rules
+from placet.domains.design import payloads, phase_rules, rules
 from placet.domains.design.exports import keep_export
 from placet.domains.design.fields import REFINABLE_SCHEMA, RangePolicy, RefinableField
 from placet.domains.design.phase_results import ASSUMPTIONS, PENDING, keep_results
@@ -76,15 +75,15 @@ class Design(Domain):
         initial = self.setup.initial or DesignState()
         fields = self.setup.fields
         for path in fields:
-            draft.create(words.PARAMETERS, path, {"value": initial.parameters.get(path)})
+            draft.create(payloads.PARAMETERS, path, {"value": initial.parameters.get(path)})
             lock = None
             if path in initial.locked_parameters:
                 lock = {"owner": draft.agent_id, "reason": None, "until_ns": None}
-            draft.create(words.LOCKS, path, {"lock": lock})
+            draft.create(payloads.LOCKS, path, {"lock": lock})
         for path in ASSUMPTIONS:
-            draft.create(words.PARAMETERS, path, {"value": initial.assumptions.get(path)})
+            draft.create(payloads.PARAMETERS, path, {"value": initial.assumptions.get(path)})
         for name in PHASES:
-            draft.create(words.PHASES_KEPT, name, PENDING)
+            draft.create(payloads.PHASES_KEPT, name, PENDING)
         about: dict[str, Json] = {
             "design_id": self.setup.design_id,
             "name": None,
@@ -92,22 +91,22 @@ class Design(Domain):
             "counts": (0, 0, 0, 0),
             "paths": (*fields, *ASSUMPTIONS),
         }
-        draft.create(words.ABOUT, words.DESIGN, about)
+        draft.create(payloads.ABOUT, payloads.DESIGN, about)
 
     def on_register(
         self, draft: Draft, agent_id: str, attributes: Mapping[str, Json]
     ) -> RuleRefusal | None:
         """Store an agent's role; only a caller that may register agents can set it."""
-        role = attributes.get("role", words.DESIGNER_ROLE)
-        known = (words.DESIGNER_ROLE, words.OPERATOR_ROLE)
+        role = attributes.get("role", payloads.DESIGNER_ROLE)
+        known = (payloads.DESIGNER_ROLE, payloads.OPERATOR_ROLE)
         if role not in known:
             return refuse("role_unknown", f"role must be one of {', '.join(known)}, got {role!r}")
-        draft.create(words.ROLES, agent_id, {"role": role})
+        draft.create(payloads.ROLES, agent_id, {"role": role})
         return None
 
     def on_remove(self, draft: Draft, agent_id: str) -> None:
         """Forget an agent's role; its locks stay, for an operator to take off."""
-        draft.delete(words.ROLES, agent_id)
+        draft.delete(payloads.ROLES, agent_id)
 
     def on_batch(self, draft: Draft) -> None:
         """Raise the version if the batch changed the design, and keep the previous values."""
@@ -115,9 +114,9 @@ class Design(Domain):
 
     def on_settle(self, draft: Draft, effect: Effect, settlement: Settlement) -> None:
         """Store the result of a run of phases or of an export."""
-        if effect.kind == words.RUN_EFFECT:
+        if effect.kind == payloads.RUN_EFFECT:
             keep_results(draft, effect.payload, settlement)
-        elif effect.kind == words.EXPORT_EFFECT and settlement.succeeded:
+        elif effect.kind == payloads.EXPORT_EFFECT and settlement.succeeded:
             keep_export(draft, settlement.output)
 
     def invariants(self, state: State, changed: Sequence[Ref]) -> Iterable[RuleRefusal]:
@@ -128,40 +127,43 @@ class Design(Domain):
 def _kinds(settings: Settings) -> tuple[Kind, ...]:
     undo_max = settings.undo_max
     plain: tuple[tuple[str, object, Rule, str], ...] = (
-        ("plan", words.Plan, rules.plan, "Head a batch that is a plan."),
-        ("intent", words.Understood, rules.understood, "Log what was said and understood."),
-        ("set", words.Set, rules.set_rule(settings), "Set a parameter."),
-        ("increase", words.Change, rules.change_rule(settings, 1), "Increase a parameter."),
-        ("decrease", words.Change, rules.change_rule(settings, -1), "Decrease a parameter."),
-        ("lock", words.Lock, rules.lock_rule(settings), "Keep a parameter as it is."),
-        ("unlock", words.Unlock, rules.unlock_rule(settings), "Let a parameter change again."),
+        ("plan", payloads.Plan, rules.plan, "Head a batch that is a plan."),
+        ("intent", payloads.Understood, rules.understood, "Log what was said and understood."),
+        ("set", payloads.Set, rules.set_rule(settings), "Set a parameter."),
+        ("increase", payloads.Change, rules.change_rule(settings, 1), "Increase a parameter."),
+        ("decrease", payloads.Change, rules.change_rule(settings, -1), "Decrease a parameter."),
+        ("lock", payloads.Lock, rules.lock_rule(settings), "Keep a parameter as it is."),
+        ("unlock", payloads.Unlock, rules.unlock_rule(settings), "Let a parameter change again."),
         (
             "request_clarification",
-            words.RequestClarification,
+            payloads.RequestClarification,
             rules.request_clarification,
             "Ask the person instead of guessing.",
         ),
-        ("noop", words.Noop, rules.noop, "Do nothing."),
-        ("create", words.Create, rules.create, "Name the design."),
-        ("undo", words.Noop, lambda d, _: undo(d, undo_max), "Take the latest commit back."),
-        ("redo", words.Noop, lambda d, _: redo(d, undo_max), "Bring an undone commit back."),
-        ("assume", words.Assume, rules.assume, "Set an assumption of the phases."),
-        ("transition", words.Transition, phase_rules.transition, "Move a phase by hand."),
+        ("noop", payloads.Noop, rules.noop, "Do nothing."),
+        ("create", payloads.Create, rules.create, "Name the design."),
+        ("undo", payloads.Noop, lambda d, _: undo(d, undo_max), "Take the latest commit back."),
+        ("redo", payloads.Noop, lambda d, _: redo(d, undo_max), "Bring an undone commit back."),
+        ("assume", payloads.Assume, rules.assume, "Set an assumption of the phases."),
+        ("transition", payloads.Transition, phase_rules.transition, "Move a phase by hand."),
     )
     return (
-        *[Kind(words.PREFIX + n, payload, rule, summary=says) for n, payload, rule, says in plain],
+        *[
+            Kind(payloads.PREFIX + n, payload, rule, summary=says)
+            for n, payload, rule, says in plain
+        ],
         Kind(
             "design.run_phases",
-            words.RunPhases,
+            payloads.RunPhases,
             phase_rules.run,
-            effects=(words.RUN_EFFECT,),
+            effects=(payloads.RUN_EFFECT,),
             summary="Run phases.",
         ),
         Kind(
             "design.export",
-            words.Export,
+            payloads.Export,
             phase_rules.export,
-            effects=(words.EXPORT_EFFECT,),
+            effects=(payloads.EXPORT_EFFECT,),
             summary="Write the design out.",
         ),
     )

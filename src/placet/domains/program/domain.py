@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from placet.domains.program import payloads as words
-from placet.domains.program import rules
+from placet.domains.program import payloads, rules
 from placet.domains.program.diagnostics import errors_of
 from placet.domains.program.functions import Functions
 from placet.kernel.domain import Command, Domain, Kind, RuleRefusal, refuse
@@ -58,16 +57,16 @@ class Program(Domain):
 
     def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
         """Show all but the past, which is long, and which history_query tells."""
-        return ref.collection not in {words.VERSIONS, words.HISTORY}
+        return ref.collection not in {payloads.VERSIONS, payloads.HISTORY}
 
     def invariants(self, state: State, changed: Sequence[Ref]) -> Iterable[RuleRefusal]:
         """Hold exported functions to be free of errors, where that is asked for."""
         if not self.verify_exported:
             return
-        names = {ref.entity for ref in changed if ref.collection == words.FUNCTIONS}
+        names = {ref.entity for ref in changed if ref.collection == payloads.FUNCTIONS}
         functions = Functions(state)
         for name in functions.names() if names else ():
-            if not state.get(words.FUNCTIONS, name, "exported"):
+            if not state.get(payloads.FUNCTIONS, name, "exported"):
                 continue
             if names.isdisjoint(one.name for one in functions.reachable(name)):
                 continue
@@ -81,48 +80,48 @@ class Program(Domain):
 _KINDS: Final = (
     Kind(
         "program.mutate_batch",
-        words.MutateBatch,
+        payloads.MutateBatch,
         rules.mutate_batch,
         reads=rules.reads_named,
         summary="Change functions: all mutations, in order, or none.",
     ),
     Kind(
         "program.verify",
-        words.Verify,
+        payloads.Verify,
         rules.verify_rule,
         risk="read",
         summary="List errors and warnings of one function or all.",
     ),
     Kind(
         "program.compile",
-        words.Compile,
+        payloads.Compile,
         rules.compile_rule,
         summary="Make Python source of a function and all it calls.",
     ),
     Kind(
         "program.simulate",
-        words.Simulate,
+        payloads.Simulate,
         rules.simulate,
         risk="read",
         summary="Run a function with bounded fuel.",
     ),
     Kind(
         "program.inspect",
-        words.Inspect,
+        payloads.Inspect,
         rules.inspect_rule,
         risk="read",
         summary="Look at functions and nodes, or search them.",
     ),
     Kind(
         "program.history_query",
-        words.HistoryQuery,
+        payloads.HistoryQuery,
         rules.history_query,
         risk="read",
         summary="List what changed, or compare two moments.",
     ),
     Kind(
         "program.restore",
-        words.Restore,
+        payloads.Restore,
         rules.restore,
         reads=rules.reads_all,
         risk="medium",

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
-from placet.domains.design import payloads as words
+from placet.domains.design import payloads
 from placet.domains.design.actions.normalize import Fault, meant_by_change, normalize_set, unchanged
 from placet.domains.design.actions.plans import action_of, payload_of
 from placet.domains.design.actions.protocol import (
@@ -84,7 +84,7 @@ class ExecutionResult:
         if self._replayed is not None:
             return self._replayed[0]
         for notice in self._told:
-            if notice.code == words.VERSION_NOTICE:
+            if notice.code == payloads.VERSION_NOTICE:
                 return int(notice.message.rpartition(" ")[2])
         return self.plan.design_version_before
 
@@ -93,7 +93,7 @@ class ExecutionResult:
         """Warnings of the actions, as text."""
         if self._replayed is not None:
             return list(self._replayed[1])
-        return [n.message for n in self._told if n.code != words.VERSION_NOTICE]
+        return [n.message for n in self._told if n.code != payloads.VERSION_NOTICE]
 
     @cached_property
     def rejections(self) -> list[Rejection]:
@@ -188,10 +188,10 @@ def require_answer(plan: ActionPlan, verdict: Verdict, current: int) -> None:
 
 def replayed_answer(tree: State, plan_id: str) -> tuple[int, tuple[str, ...]] | None:
     """Find the version and the warnings of an earlier plan; None if they are forgotten."""
-    for slot in tree.ids(words.PLANS):
-        if tree.get(words.PLANS, slot, "plan") == plan_id:
-            warnings = tree.get(words.PLANS, slot, "warnings", ())
-            return tree.get(words.PLANS, slot, "version"), tuple(warnings)
+    for slot in tree.ids(payloads.PLANS):
+        if tree.get(payloads.PLANS, slot, "plan") == plan_id:
+            warnings = tree.get(payloads.PLANS, slot, "warnings", ())
+            return tree.get(payloads.PLANS, slot, "version"), tuple(warnings)
     return None
 
 
@@ -221,7 +221,7 @@ def trace(
     values = dict(before)
     for action in actions:
         kind, payload = payload_of(action)
-        name, path = kind.removeprefix(words.PREFIX), action.path or ""
+        name, path = kind.removeprefix(payloads.PREFIX), action.path or ""
         here = values.get(path)
         if name not in _VALUES:
             yield action, None, None, []
@@ -251,7 +251,7 @@ def rejections_of(
     for refusal in verdict.refusals:
         index = None if refusal.index is None else refusal.index - heads
         action = None if index is None or index < 0 else plan.actions[index]
-        code = refusal.code.removeprefix(words.PREFIX)
+        code = refusal.code.removeprefix(payloads.PREFIX)
         reason, paths = refusal.message, refusal.details.get("paths") or [""]
         path = str(refusal.details.get("path") or paths[0])
         if action is not None:

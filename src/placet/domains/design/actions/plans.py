@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, NotRequired, Type
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from placet.domains.design import payloads as words
+from placet.domains.design import payloads
 from placet.domains.design.actions.protocol import (
     Action,
     ActionPlan,
@@ -138,7 +138,7 @@ def payload_of(action: Action) -> tuple[str, dict[str, Json]]:
         return "design.set", {"path": action.path, "value": action.value, "unit": unit}
     kind = str(action.action_type)
     payload = {_FIELD_OF.get((kind, name), name): value for name, value in _used(action)}
-    return words.PREFIX + kind, payload
+    return payloads.PREFIX + kind, payload
 
 
 def _used(action: Action) -> Iterator[tuple[str, Json]]:
@@ -151,7 +151,7 @@ def _used(action: Action) -> Iterator[tuple[str, Json]]:
 
 def action_of(kind: str, payload: Mapping[str, Json]) -> Action:
     """Rebuild the action of an intent."""
-    name = kind.removeprefix(words.PREFIX)
+    name = kind.removeprefix(payloads.PREFIX)
     fields: dict[str, Any] = {
         field: payload.get(_FIELD_OF.get((name, field), field)) for field in _FIELDS
     }
@@ -166,7 +166,7 @@ def is_action(kind: str) -> bool:
 _TYPES: Final = {kind.value: kind for kind in ActionType}
 _TAGS: Final = frozenset(_TYPES)
 _INTENT_TYPES: Final = tuple(kind.value for kind in IntentType)
-_ACTION_KINDS: Final = frozenset(words.PREFIX + kind.value for kind in ActionType)
+_ACTION_KINDS: Final = frozenset(payloads.PREFIX + kind.value for kind in ActionType)
 
 
 def _moment(moment: Moment) -> str:
@@ -194,15 +194,15 @@ def _variant(kind: ActionType, payload: _Shape) -> _Shape:
 
 
 _PAYLOADS: Final[Mapping[ActionType, _Shape]] = {
-    ActionType.SET: words.Set,
-    ActionType.INCREASE: words.Change,
-    ActionType.DECREASE: words.Change,
-    ActionType.LOCK: words.Lock,
-    ActionType.UNLOCK: words.Unlock,
-    ActionType.RUN_PHASES: words.RunPhases,
-    ActionType.EXPORT: words.Export,
-    ActionType.REQUEST_CLARIFICATION: words.RequestClarification,
-    ActionType.NOOP: words.Noop,
+    ActionType.SET: payloads.Set,
+    ActionType.INCREASE: payloads.Change,
+    ActionType.DECREASE: payloads.Change,
+    ActionType.LOCK: payloads.Lock,
+    ActionType.UNLOCK: payloads.Unlock,
+    ActionType.RUN_PHASES: payloads.RunPhases,
+    ActionType.EXPORT: payloads.Export,
+    ActionType.REQUEST_CLARIFICATION: payloads.RequestClarification,
+    ActionType.NOOP: payloads.Noop,
 }
 
 _variants: Final = [_variant(kind, payload) for kind, payload in _PAYLOADS.items()]
@@ -219,12 +219,12 @@ class PlanBody(TypedDict):
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
 
-    plan_id: Annotated[str, Field(min_length=1, max_length=words.PLAN_ID_CHARS_MAX)]
+    plan_id: Annotated[str, Field(min_length=1, max_length=payloads.PLAN_ID_CHARS_MAX)]
     intent_id: Annotated[str, Field(min_length=1, max_length=128)]
     design_version_before: Annotated[int, Field(ge=0, lt=2**63)]
     actions: Annotated[list[WireAction], Field(min_length=1, max_length=510)]
     proposed_at: NotRequired[Annotated[str, Field(max_length=64)] | None]
-    intent: NotRequired[words.Understood | None]
+    intent: NotRequired[payloads.Understood | None]
 
 
 PLAN_BODY: Final[TypeAdapter[PlanBody]] = TypeAdapter(PlanBody)

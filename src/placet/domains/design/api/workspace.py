@@ -7,7 +7,7 @@ as soon as their batch is decided, because the host has no executors.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from placet.domains.design import payloads as words
+from placet.domains.design import payloads
 from placet.domains.design.actions.normalize import NormalizedValue, normalize_set
 from placet.domains.design.actions.plans import intent_of
 from placet.domains.design.actions.protocol import StalePlanError
@@ -111,7 +111,7 @@ class StateManager:
         self.kernel = Kernel(self.design, config, sink=self._keep, history=past)
         for kind in EXECUTORS:
             self.kernel.change_executor(kind, _OUTBOX_MAX)
-        self.register(HOST, role=words.OPERATOR_ROLE)
+        self.register(HOST, role=payloads.OPERATOR_ROLE)
         self.register(PLANNER)
         self._settle()
 
@@ -162,7 +162,7 @@ class StateManager:
         if self._staging is not None and path in self._staging.values:
             value = self._staging.values[path]
         else:
-            value = self.kernel.tree.get(words.PARAMETERS, path, "value")
+            value = self.kernel.tree.get(payloads.PARAMETERS, path, "value")
         return default if value is None else value
 
     def get_strict(self, path: str) -> Json:
@@ -173,7 +173,7 @@ class StateManager:
         """
         value = self.get(path)
         if value is None:
-            is_path = self.kernel.tree.exists(words.PARAMETERS, path)
+            is_path = self.kernel.tree.exists(payloads.PARAMETERS, path)
             raise KeyError(f"{path!r} is {'not set' if is_path else 'no path of a design'}")
         return value
 
@@ -380,7 +380,7 @@ class StateManager:
             listener()
         return verdict
 
-    def register(self, agent_id: str, *, role: str = words.DESIGNER_ROLE) -> None:
+    def register(self, agent_id: str, *, role: str = payloads.DESIGNER_ROLE) -> None:
         """Permit an agent to work on the design; harmless if it is permitted already.
 
         Raises:

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-from placet.domains.design import payloads as words
+from placet.domains.design import payloads
 from placet.domains.design.actions.normalize import normal_payload
 from placet.domains.design.events.projection import changes_of, plan_of
 from placet.domains.design.settings import Settings
@@ -103,12 +103,14 @@ def _version_in(data: Mapping[str, Json]) -> int | None:
     """Return the version that a record led to; None where it left it as it was."""
     if not data.get("changes"):
         return None
-    version: int | None = changes_of(data).get(words.ABOUT, {}).get(words.DESIGN, {}).get("version")
+    version: int | None = (
+        changes_of(data).get(payloads.ABOUT, {}).get(payloads.DESIGN, {}).get("version")
+    )
     return version
 
 
 def _is_about_design(data: Mapping[str, Json]) -> bool:
-    return any(intent["kind"].startswith(words.PREFIX) for intent in data["intents"])
+    return any(intent["kind"].startswith(payloads.PREFIX) for intent in data["intents"])
 
 
 def _entry(
@@ -125,12 +127,12 @@ def _entry(
         after = before if (led_to := _version_in(data)) is None else led_to
     else:
         for index, _, code, message in data["refusals"]:
-            named = {"code": code.removeprefix(words.PREFIX), "reason": message}
+            named = {"code": code.removeprefix(payloads.PREFIX), "reason": message}
             refusals.setdefault(index, []).append(named)
     actions = [
         _action(event, position, refusals.pop(position, []), settings)
         for position, intent in enumerate(data["intents"])
-        if intent["kind"] not in _HEADS and intent["kind"].startswith(words.PREFIX)
+        if intent["kind"] not in _HEADS and intent["kind"].startswith(payloads.PREFIX)
     ]
     return AuditEntry(
         plan.get("plan_id"),
@@ -153,12 +155,12 @@ def _action(
 ) -> AuditedAction:
     data = event.data
     intent = data["intents"][position]
-    raw, kind = intent["payload"], intent["kind"].removeprefix(words.PREFIX)
+    raw, kind = intent["payload"], intent["kind"].removeprefix(payloads.PREFIX)
     if event.type == "refused":
         return AuditedAction(kind, raw, _meant(kind, raw, settings), None, [], refusals)
     normalized = dict(data["normalized"] or ()).get(position, raw)
     notices = dict(data["notices"] or ()).get(position, ())
-    warnings = [message for code, message, _ in notices if code != words.VERSION_NOTICE]
+    warnings = [message for code, message, _ in notices if code != payloads.VERSION_NOTICE]
     first = event.seq - len(data["intents"]) + 1
     rank = position if data["order"] is None else data["order"].index(position)
     return AuditedAction(kind, raw, normalized, first + rank, warnings)

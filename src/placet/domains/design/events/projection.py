@@ -7,7 +7,7 @@ begin anywhere in the log.
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
-from placet.domains.design import payloads as words
+from placet.domains.design import payloads
 from placet.domains.design.actions.plans import is_action
 from placet.domains.design.events.events import KernelEvent, KernelEventType, make_event
 from placet.domains.design.phases import stale_by
@@ -59,7 +59,7 @@ def plan_of(data: Mapping[str, Json]) -> dict[str, Json] | None:
 
 
 def _opened(data: Mapping[str, Json]) -> Iterator[Projected]:
-    about = changes_of(data).get(words.ABOUT, {}).get(words.DESIGN)
+    about = changes_of(data).get(payloads.ABOUT, {}).get(payloads.DESIGN)
     if about is not None:
         facts = {"design_id": about["design_id"], "design_version": about["version"]}
         yield KernelEventType.DESIGN_OPENED, SYSTEM, facts
@@ -79,7 +79,7 @@ def _admitted(data: Mapping[str, Json]) -> Iterator[Projected]:
         payload = normalized.get(position, intent["payload"])
         yield from _intent(intent, payload, plan_id)
         for code, message, _ in notices.get(position, ()):
-            if code != words.VERSION_NOTICE:
+            if code != payloads.VERSION_NOTICE:
                 said = {"plan_id": plan_id, "path": payload.get("path")}
                 said |= {"code": code, "message": message}
                 yield KernelEventType.ACTION_ADJUSTED, intent["agent_id"], said
@@ -89,7 +89,7 @@ def _admitted(data: Mapping[str, Json]) -> Iterator[Projected]:
 def _intent(intent: Fields, payload: Fields, plan_id: str | None) -> Iterator[Projected]:
     kind, actor = intent["kind"], intent["agent_id"]
     if is_action(kind):
-        action_type = kind.removeprefix(words.PREFIX)
+        action_type = kind.removeprefix(payloads.PREFIX)
         facts: Fields = {"plan_id": plan_id, "action_type": action_type}
         facts |= {"path": payload.get("path"), "payload": payload}
         yield KernelEventType.ACTION_EXECUTED, actor, facts
@@ -112,13 +112,13 @@ def _intent(intent: Fields, payload: Fields, plan_id: str | None) -> Iterator[Pr
 
 def _changed(data: Mapping[str, Json], changes: Changes, actor: str) -> Iterator[Projected]:
     old: dict[str, Json] = {}
-    for entry in changes.get(words.HISTORY, {}).values():
+    for entry in changes.get(payloads.HISTORY, {}).values():
         old |= dict(zip(entry.get("paths", ()), entry.get("values", ()), strict=False))
-    mutated = changes.get(words.PARAMETERS, {})
+    mutated = changes.get(payloads.PARAMETERS, {})
     for path, fields in mutated.items():
         facts = {"path": path, "old_value": old.get(path), "new_value": fields["value"]}
         yield KernelEventType.STATE_MUTATED, actor, facts
-    for path, fields in changes.get(words.LOCKS, {}).items():
+    for path, fields in changes.get(payloads.LOCKS, {}).items():
         lock = fields["lock"]
         if lock is None:
             yield KernelEventType.PARAMETER_UNLOCKED, actor, {"path": path}
@@ -134,14 +134,14 @@ def _changed(data: Mapping[str, Json], changes: Changes, actor: str) -> Iterator
         )
     yield from _version(data, changes, actor)
     for _, kind, payload, agent_id in data["effects"]:
-        if kind == words.RUN_EFFECT:
+        if kind == payloads.RUN_EFFECT:
             yield KernelEventType.PIPELINE_STARTED, agent_id, {"phases": list(payload["phases"])}
             for name in payload["phases"]:
                 yield KernelEventType.PHASE_STARTED, agent_id, {"phase": name}
 
 
 def _version(data: Mapping[str, Json], changes: Changes, actor: str) -> Iterator[Projected]:
-    version = changes.get(words.ABOUT, {}).get(words.DESIGN, {}).get("version")
+    version = changes.get(payloads.ABOUT, {}).get(payloads.DESIGN, {}).get("version")
     if version is None:
         return
     kinds = {intent["kind"] for intent in data["intents"]}
@@ -149,7 +149,7 @@ def _version(data: Mapping[str, Json], changes: Changes, actor: str) -> Iterator
         yield KernelEventType.UNDO_COMMITTED, actor, {"design_version": version}
     elif "design.redo" in kinds:
         yield KernelEventType.REDO_COMMITTED, actor, {"design_version": version}
-    paths = [*changes.get(words.PARAMETERS, {}), *changes.get(words.LOCKS, {})]
+    paths = [*changes.get(payloads.PARAMETERS, {}), *changes.get(payloads.LOCKS, {})]
     facts = {"design_version": version, "paths": list(dict.fromkeys(paths))}
     yield KernelEventType.TRANSACTION_COMMITTED, actor, facts
 
@@ -168,15 +168,15 @@ def _refused(data: Mapping[str, Json]) -> Iterator[Projected]:
             yield KernelEventType.INVARIANT_VIOLATED, actor, said
         else:
             intent = intents[index]
-            said |= {"action_type": intent["kind"].removeprefix(words.PREFIX)}
+            said |= {"action_type": intent["kind"].removeprefix(payloads.PREFIX)}
             said |= {"path": intent["payload"].get("path")}
-            said |= {"code": code.removeprefix(words.PREFIX)}
+            said |= {"code": code.removeprefix(payloads.PREFIX)}
             yield KernelEventType.ACTION_REJECTED, intent["agent_id"], said
 
 
 def _settled(data: Mapping[str, Json]) -> Iterator[Projected]:
     changes = changes_of(data)
-    kept = changes.get(words.PHASES_KEPT, {})
+    kept = changes.get(payloads.PHASES_KEPT, {})
     failed = [name for name, fields in kept.items() if fields["status"] == PhaseState.FAILED]
     for name, fields in kept.items():
         if name in failed:
@@ -189,7 +189,7 @@ def _settled(data: Mapping[str, Json]) -> Iterator[Projected]:
         yield KernelEventType.PIPELINE_FAILED, SYSTEM, {"phases": list(kept), "failed": failed}
     elif kept:
         yield KernelEventType.PIPELINE_COMPLETED, SYSTEM, {"phases": list(kept)}
-    for name, fields in changes.get(words.EXPORTS, {}).items():
+    for name, fields in changes.get(payloads.EXPORTS, {}).items():
         facts = {"format": name, "design_version": fields["version"]}
         yield KernelEventType.EXPORT_COMPLETED, SYSTEM, facts
 
