@@ -1,4 +1,4 @@
-"""Parametric design behind the gate (seed 000): a model proposes plans, the kernel decides.
+"""Parametric design (seed 000): a planner proposes plans, the kernel decides.
 
 Imports go from left to right: rules > actions/normalize > payloads > fields, units.
 

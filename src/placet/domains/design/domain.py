@@ -1,4 +1,4 @@
-"""The domain itself: settings in, kinds out."""
+"""The domain `design`: its settings, its kinds, and its hooks."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -23,7 +23,7 @@ RULES_VERSION: Final = "1"
 
 
 class Design(Domain):
-    """One parametric design, which agents refine by plans of actions (seed 000).
+    """One parametric design that agents refine by plans of actions (seed 000).
 
     Agents are registered as designers, or by `register_agent(agent_id, role="operator")`.
 
@@ -44,17 +44,17 @@ class Design(Domain):
         undo_max: int = UNDO_MAX,
         initial: DesignState | Mapping[str, Json] | None = None,
     ) -> None:
-        """Set up a design.
+        """Set up a design domain.
 
         Args:
-            design_id: Its name; None takes plans for any, until a `design.create` gives it one.
+            design_id: Id of the design; None accepts plans for any, until `design.create` sets it.
             policy: `clamp` a value to its bounds, with a warning, or `reject` it.
             fields: Path -> field; the standard whitelist when None.
-            undo_max: How many commits can be undone.
-            initial: Initial design: a `DesignState`, or the same as plain values.
+            undo_max: Number of commits that can be undone.
+            initial: Initial design: a `DesignState`, or its plain values.
 
         Raises:
-            ValueError: A setting is unsound; the message names it.
+            ValueError: A setting is invalid; the message names it.
         """
         fields = REFINABLE_SCHEMA if fields is None else fields
         if initial is not None and not isinstance(initial, DesignState):
@@ -67,11 +67,11 @@ class Design(Domain):
         self.kinds = _kinds(self.setup)
 
     def settings(self) -> Mapping[str, Json] | None:
-        """Return the keywords that make this design again; None where its fields are its own."""
+        """Return the arguments that rebuild this domain; None if its fields are custom."""
         return self.setup.keywords()
 
     def on_open(self, draft: Draft) -> None:
-        """Put the design as it begins: every path there is, most of them unset."""
+        """Create the initial design: all known paths, most of them unset."""
         initial = self.setup.initial or DesignState()
         fields = self.setup.fields
         for path in fields:
@@ -105,7 +105,7 @@ class Design(Domain):
         return None
 
     def on_remove(self, draft: Draft, agent_id: str) -> None:
-        """Forget an agent's role; its locks stay, for an operator to take off."""
+        """Delete an agent's role; its locks stay until an operator removes them."""
         draft.delete(payloads.ROLES, agent_id)
 
     def on_batch(self, draft: Draft) -> None:
@@ -120,7 +120,7 @@ class Design(Domain):
             keep_export(draft, settlement.output)
 
     def invariants(self, state: State, changed: Sequence[Ref]) -> Iterable[RuleRefusal]:
-        """Judge the design as a whole."""
+        """Check the invariants of the whole design."""
         return violations(state, changed)
 
 

@@ -1,7 +1,7 @@
-"""The effects of a design and the pure functions that run them, in whatever hands they are.
+"""The effects of a design, and the pure functions that run them.
 
-A `StateManager` runs them at once. In an orchestrator they are the work of executors, which are
-registered as its world is opened (`Design.executors`).
+A `StateManager` runs them at once. In an orchestrator they run on executors, which are registered
+when the world is opened (`Design.executors`).
 """
 
 from collections.abc import Callable, Mapping
@@ -22,7 +22,10 @@ EXECUTORS: Final[Mapping[str, Callable[[Mapping[str, Json]], dict[str, Json]]]] 
 
 
 def executors_of(_: Domain) -> Mapping[str, EffectHandler]:
-    """Return the executors for an orchestrator; an attempt that failed once would fail again."""
+    """Return the executors for an orchestrator; one attempt each.
+
+    Because a pure function fails again.
+    """
     return {
         kind: EffectHandler(handler=_handle, delivery="pure", attempts_max=1) for kind in EXECUTORS
     }
@@ -33,7 +36,7 @@ def _handle(effect: Effect) -> Json:
 
 
 def run_effect(effect: Effect) -> Settlement:
-    """Run an effect; what its executor raises is the outcome."""
+    """Run an effect; an exception of its executor becomes a failed settlement."""
     try:
         output = EXECUTORS[effect.kind](thaw(effect.payload))
     except Exception as error:  # noqa: BLE001  # the executor boundary: a failure is an outcome

@@ -1,6 +1,6 @@
-"""A design as text for people and other programs: the executor of EXPORT, inline and pure.
+"""Convert a design to text for people and other programs: the pure executor of EXPORT.
 
-Real files are for an executor that may write them; the text then comes from here too.
+Writing files is the task of another executor, which takes its text from here.
 """
 
 from collections.abc import Callable, Mapping
@@ -57,14 +57,17 @@ FORMATS: Final[Mapping[str, Callable[[Mapping[str, Json]], str]]] = {
 
 
 def write_out(payload: Mapping[str, Json]) -> dict[str, Json]:
-    """Write a design out: the executor of the effect. Pure; from its payload to what settles it."""
+    """Convert a design to text: the executor of the effect.
+
+    Pure function of the effect's payload.
+    """
     design = payload["design"]
     content = FORMATS[payload["format"]](design)
     return {"format": payload["format"], "version": design["design_version"], "content": content}
 
 
 def keep_export(draft: Draft, output: Mapping[str, Json]) -> None:
-    """Keep the latest export of each format."""
+    """Store the latest export of each format."""
     wanted = output["format"]
     if not draft.exists(EXPORTS, wanted):
         draft.create(EXPORTS, wanted)

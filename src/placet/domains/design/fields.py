@@ -1,7 +1,7 @@
 """The whitelist of refinable fields, with their units and bounds.
 
-This one declaration drives the state, the rules, the JSON Schema of a design, and the prompts. A
-field's keywords are what people call it; the text parser reads them.
+The state, the rules, the JSON Schema of a design, and the prompts derive from this table. Keywords
+are the names that people use; the text parser reads them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,7 +24,7 @@ _PATH: Final = r"^[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*$"
 
 
 class Step(StrEnum):
-    """A change whose amount is a word."""
+    """A named amount of a change."""
 
     A_BIT = "a_bit"
     NORMAL = "normal"
@@ -39,14 +39,14 @@ class RefinableField:
         path: Section and name, such as `hull.loa`.
         type: `float`, `int`, `bool` or `enum`.
         kernel_unit: The unit in the state; empty where there is none.
-        allowed_units: Units that a proposal may use, the kernel's among them.
-        min_value: Least value, in the kernel's unit; None is no bound.
-        max_value: Greatest value, likewise.
-        keywords: What people call it.
+        allowed_units: Units that a proposal may use, including the kernel's.
+        min_value: Minimum, in the kernel's unit; None is no bound.
+        max_value: Maximum, in the kernel's unit; None is no bound.
+        keywords: Names that people use.
         description: Description of the field.
         values: Allowed values of an `enum`.
-        steps: Amounts of the named steps, in the kernel's unit; empty where there are none.
-        policy: What happens beyond the bounds; None is as the world says.
+        steps: Amounts of the named steps, in the kernel's unit; empty if the field has none.
+        policy: Handling of values beyond the bounds; None takes the policy of the world.
     """
 
     path: Annotated[str, Field(pattern=_PATH, max_length=100)]
@@ -79,7 +79,7 @@ class RefinableField:
 
     @property
     def is_number(self) -> bool:
-        """Return whether it has bounds and can be increased."""
+        """Return whether the field is numeric, so that it has bounds and can be increased."""
         return self.type in {"float", "int"}
 
     @property
@@ -221,7 +221,7 @@ def get_all_refinable_paths() -> list[str]:
 
 
 def find_by_keyword(keyword: str) -> list[RefinableField]:
-    """Find the fields that are called so: by a whole keyword first, then by a part of one."""
+    """Return the fields with this keyword: whole keywords first, then parts of one."""
     wanted = " ".join(keyword.lower().split())
     if not wanted:
         return []
@@ -231,5 +231,5 @@ def find_by_keyword(keyword: str) -> list[RefinableField]:
 
 
 def nearest_paths(path: object, known: Iterable[str], count: int = 3) -> tuple[str, ...]:
-    """Name the paths most like one that is unknown, best first."""
+    """Return the known paths most similar to an unknown one, best first."""
     return tuple(get_close_matches(str(path)[:200], list(known), count))

@@ -1,7 +1,7 @@
 """The payload of each kind of the design domain, and the collections of its state.
 
-Payloads are checked for shape here and for meaning in the rules, because a value of the wrong type
-is a named refusal about a path, not a malformed batch.
+Payloads are checked for shape here and for meaning in the rules: a value of the wrong type is then
+a named refusal about a path, instead of a malformed batch.
 """
 
 from typing import Annotated, Any, Final, NotRequired, TypeAlias, cast
@@ -70,7 +70,7 @@ _Word = Annotated[str, Field(max_length=64)]
 
 
 class _OneError:
-    """Report the expectation of a union once, instead of once for each of its members."""
+    """Report the expected forms of a union once, instead of once per member."""
 
     def __get_pydantic_core_schema__(
         self, source: object, handler: GetCoreSchemaHandler
@@ -87,7 +87,7 @@ Scalar: TypeAlias = Annotated[_Scalar, _OneError()]
 
 
 class Plan(TypedDict):
-    """The head of a batch that is a plan: its base version, and its origin."""
+    """The head of a batch that is a plan: its base version and its origin."""
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
 
@@ -132,7 +132,7 @@ class Change(TypedDict):
 
 
 class Lock(TypedDict):
-    """Keep a parameter as it is, for good or for some simulated seconds."""
+    """Lock a parameter, without limit or for some simulated seconds."""
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
 
@@ -150,7 +150,7 @@ class Unlock(TypedDict):
 
 
 class RunPhases(TypedDict):
-    """Run phases in the order of their dependence; None is all of them."""
+    """Run phases in the order of their dependencies; None runs all of them."""
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
 
@@ -158,7 +158,7 @@ class RunPhases(TypedDict):
 
 
 class Export(TypedDict):
-    """Write the design out."""
+    """Export the design as text."""
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
 
@@ -166,7 +166,7 @@ class Export(TypedDict):
 
 
 class RequestClarification(TypedDict):
-    """Ask the person instead of guessing."""
+    """Ask the user a question instead of guessing."""
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
 
@@ -180,7 +180,7 @@ class Noop(TypedDict):
 
 
 class Create(TypedDict):
-    """Return the world's design, which has none yet, its name."""
+    """Set the id and the name of the world's design, once."""
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
 
@@ -189,7 +189,7 @@ class Create(TypedDict):
 
 
 class Assume(TypedDict):
-    """Set an assumption of the phases; operators only. None takes it back to its default."""
+    """Set an assumption of the phases; operators only. None restores its default."""
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
 

@@ -1,7 +1,7 @@
 """Stored results of phases, and whether they are still valid.
 
-A result keeps the seq of each of its inputs. It is stale as soon as one of them has changed, or a
-result that it read is stale itself. So staleness is computed on request.
+A result stores the seq of each of its inputs. It is stale as soon as one of them changed, or a
+result that it read is stale. Staleness is computed on request.
 """
 
 from collections.abc import Iterable, Mapping
@@ -39,7 +39,7 @@ PENDING: Final[Mapping[str, Json]] = {
 
 
 def states_of(tree: State) -> dict[str, PhaseState]:
-    """Find out where every phase stands, in order of dependence."""
+    """Return the state of every phase, in order of dependency."""
     states: dict[str, PhaseState] = {}
     for name, phase in PHASES.items():
         kept = PhaseState(tree.get(PHASES_KEPT, name, "status"))
@@ -60,7 +60,7 @@ def _is_fresh(tree: State, phase: Phase, earlier: Mapping[str, PhaseState]) -> b
 
 
 def read_seq(tree: State, path: str) -> int:
-    """Return the seq at which an input was last changed; 0 for one that never was."""
+    """Return the seq of an input's latest change; 0 if it never changed."""
     upstream = _upstream(path)
     if upstream:
         run: int = tree.get(PHASES_KEPT, upstream, "run")
@@ -70,12 +70,12 @@ def read_seq(tree: State, path: str) -> int:
 
 
 def reads_of(tree: State, phase: Phase) -> dict[str, int]:
-    """Return the seq of everything that a phase reads, as it is now."""
+    """Return the current seq of every input of a phase."""
     return {path: read_seq(tree, path) for path in phase.inputs}
 
 
 def values_of(tree: State, phases: Iterable[Phase]) -> dict[str, Json]:
-    """Return the present value of every input of phases; unset ones are left out."""
+    """Return the current value of every input of phases; unset ones are left out."""
     values: dict[str, Json] = {}
     for path in dict.fromkeys(path for phase in phases for path in phase.inputs):
         value = _value(tree, path)
@@ -85,7 +85,10 @@ def values_of(tree: State, phases: Iterable[Phase]) -> dict[str, Json]:
 
 
 def run_phases(payload: Mapping[str, Json]) -> dict[str, Json]:
-    """Run phases: the executor of the effect. Pure; from its payload to what settles it."""
+    """Run phases: the executor of the effect.
+
+    Pure function from the effect's payload to its output.
+    """
     values = dict(payload["values"])
     results: dict[str, Json] = {}
     for name in payload["phases"]:
@@ -99,7 +102,7 @@ def run_phases(payload: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def keep_results(draft: Draft, payload: Mapping[str, Json], settlement: Settlement) -> None:
-    """Store the results of a run. A phase that was locked meanwhile keeps its result."""
+    """Store the results of a run. A phase that was locked in the meantime keeps its result."""
     names = payload["phases"]
     for name in names:
         if draft.get(PHASES_KEPT, name, "status") == PhaseState.LOCKED:
@@ -129,7 +132,7 @@ def keep_results(draft: Draft, payload: Mapping[str, Json], settlement: Settleme
 
 
 def shown_phases(tree: State) -> dict[str, dict[str, Json]]:
-    """Show every phase as plain values, with the state that follows."""
+    """Return every phase as plain values, with its computed state."""
     shown: dict[str, dict[str, Json]] = {}
     for name, state in states_of(tree).items():
         kept = thaw(tree.entity(PHASES_KEPT, name) or {})
@@ -138,7 +141,7 @@ def shown_phases(tree: State) -> dict[str, dict[str, Json]]:
 
 
 def _upstream(path: str) -> str:
-    """Name the phase whose result a path is; empty for a path of the state."""
+    """Return the phase that produces a result path; empty for a path of the state."""
     name, colon, _ = path.partition(":")
     return name if colon else ""
 

@@ -1,4 +1,4 @@
-"""The rules of phases: running them, moving them by hand, and exporting the design."""
+"""The rules of phases: run them, move them by hand, and export the design."""
 
 from placet.domains.design.exports import FORMATS
 from placet.domains.design.fields import nearest_paths
@@ -13,7 +13,7 @@ from placet.schemas.intent import Intent
 
 
 def run(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Ask for a run of phases, on the values as they are at this point of the plan."""
+    """Request a run of phases on the values at this point of the plan."""
     wanted = intent["payload"].get("phases")
     if wanted is None:
         wanted = list(PHASES)
@@ -45,7 +45,7 @@ def run(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 def transition(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Move a phase by hand, where the table allows it."""
+    """Move a phase by hand, if the table of transitions allows it."""
     payload = intent["payload"]
     name, target = payload["phase"], PhaseState(payload["to"])
     if name not in PHASES:
@@ -80,7 +80,7 @@ def transition(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 def export(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Ask for the design, as it is at this point of the plan, to be written out."""
+    """Request an export of the design at this point of the plan."""
     wanted = intent["payload"]["format"]
     if wanted not in FORMATS:
         message = f"format {wanted!r} is unknown; there are {', '.join(FORMATS)}"
@@ -91,7 +91,7 @@ def export(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 def phase_unknown(name: str) -> RuleRefusal:
-    """Refuse a name that no phase has."""
+    """Refuse an unknown phase."""
     near = nearest_paths(name, PHASES) or tuple(PHASES)
     message = f"phase {name!r} is unknown; there are {_all()}"
     return refuse("phase_unknown", message, at="/phases", suggestions=near, path=name)

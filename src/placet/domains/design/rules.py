@@ -1,7 +1,7 @@
-"""The rules of actions on a design. Each checks first and writes last.
+"""The rules of actions on a design. Each rule checks first and writes last.
 
-Per action, in order: whitelist, lock, unit, type, bounds, draft. Rules are made for the settings of
-one world.
+Order of checks per action: whitelist, lock, unit, type, bounds, draft. Rules are made for the
+settings of one world.
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ from placet.schemas.limits import SECOND_NS
 
 
 def set_rule(settings: Settings) -> Rule:
-    """Make the rule of SET."""
+    """Make the rule of `design.set`."""
     fields, policy = settings.fields, settings.policy
     bounds = {
         path: (field.min_value, field.max_value)
@@ -64,7 +64,7 @@ def set_rule(settings: Settings) -> Rule:
 
 
 def change_rule(settings: Settings, sign: int) -> Rule:
-    """Make the rule of INCREASE (`sign` 1) or DECREASE (-1)."""
+    """Make the rule of `design.increase` (`sign` 1) or `design.decrease` (-1)."""
     fields, policy = settings.fields, settings.policy
 
     def change(draft: Draft, intent: Intent) -> RuleRefusal | None:
@@ -102,7 +102,7 @@ def _apply(
 
 
 def lock_rule(settings: Settings) -> Rule:
-    """Make the rule of LOCK."""
+    """Make the rule of `design.lock`."""
     fields = settings.fields
 
     def lock(draft: Draft, intent: Intent) -> RuleRefusal | None:
@@ -126,7 +126,7 @@ def lock_rule(settings: Settings) -> Rule:
 
 
 def unlock_rule(settings: Settings) -> Rule:
-    """Make the rule of UNLOCK."""
+    """Make the rule of `design.unlock`."""
     fields = settings.fields
 
     def unlock(draft: Draft, intent: Intent) -> RuleRefusal | None:
@@ -142,7 +142,7 @@ def unlock_rule(settings: Settings) -> Rule:
 
 
 def plan(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Hold a plan to the design and the version that it is for."""
+    """Check that a plan is for this design and its current version."""
     payload = intent["payload"]
     expected, current = payload["design_version_before"], draft.get(ABOUT, DESIGN, "version")
     if expected != current:
@@ -163,7 +163,7 @@ def plan(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 def understood(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Change nothing: that it was said is in the log."""
+    """Change nothing; the parsed message is in the log."""
     return _other_design(draft, intent["payload"]["design_id"])
 
 
@@ -176,7 +176,7 @@ def _other_design(draft: Draft, design_id: str) -> RuleRefusal | None:
 
 
 def create(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Return the design its name, once."""
+    """Set the id and the name of the design, once."""
     payload = intent["payload"]
     here = draft.get(ABOUT, DESIGN, "design_id")
     if here is not None:
@@ -188,7 +188,10 @@ def create(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 def assume(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Set an assumption of the phases; operators only, since no agent may refine one."""
+    """Set an assumption of the phases; operators only.
+
+    Because agents may not refine assumptions.
+    """
     path, value = intent["payload"]["path"], intent["payload"]["value"]
     if path not in ASSUMPTIONS:
         near = nearest_paths(path, ASSUMPTIONS)
@@ -208,7 +211,7 @@ def assume(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 def request_clarification(_draft: Draft, _intent: Intent) -> None:
-    """Change nothing: the question is in the log, and is an event."""
+    """Change nothing; the question is in the log, and becomes an event."""
 
 
 def noop(_draft: Draft, _intent: Intent) -> None:

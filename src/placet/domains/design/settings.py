@@ -21,9 +21,9 @@ class Settings:
 
     Attributes:
         design_id: The design's name; None until a `design.create` gives it one.
-        policy: What happens to a value beyond its bounds, where its field does not say.
+        policy: Handling of a value beyond its bounds, if its field has no policy.
         fields: Path -> field.
-        undo_max: How many commits can be undone.
+        undo_max: Number of commits that can be undone.
         initial: Initial design; None for an empty one.
     """
 
@@ -48,7 +48,10 @@ class Settings:
             self.initial.check(self.fields)
 
     def keywords(self) -> dict[str, Json] | None:
-        """Return what makes this setup again, as plain JSON; None where fields are its own."""
+        """Return the arguments that rebuild these settings, as plain JSON.
+
+        None if the fields are custom.
+        """
         if self.fields is not REFINABLE_SCHEMA:
             return None
         own = (
@@ -62,7 +65,7 @@ class Settings:
         return given
 
     def digest(self) -> str:
-        """Hash what decides anything."""
+        """Hash the settings that affect decisions."""
         fields = {
             path: [known.json_schema(), known.allowed_units, known.policy, _steps(known)]
             for path, known in self.fields.items()
@@ -77,7 +80,7 @@ def _steps(known: RefinableField) -> dict[str, float]:
 
 
 def _check_settable(fields: Mapping[str, RefinableField]) -> None:
-    """Check every path against the model of the state: the fields of the whitelist can be set."""
+    """Check that the model of the state can set every path of the whitelist."""
     sections = design_model(fields).model_fields
     for path, refinable in fields.items():
         section, _, name = path.partition(".")

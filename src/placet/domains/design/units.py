@@ -1,4 +1,6 @@
-"""Units: one exact scale to the unit of its dimension; the factor of a pair is the quotient.
+"""Units: each has one exact scale to the base unit of its dimension.
+
+A factor is a quotient of scales.
 
 Every dimension here is a ratio scale, so a conversion is one multiplication. A dimension with an
 offset (degrees Celsius) is not needed; it would get a separate table.
@@ -49,7 +51,7 @@ N = TypeVar("N", int, float)
 
 
 class UnitConversionError(PlacetError, ValueError):
-    """There is no way from one unit to the other.
+    """No conversion exists between two units.
 
     Attributes:
         from_unit: The given unit.
@@ -67,10 +69,10 @@ class UnitConverter:
 
     @staticmethod
     def factor(from_unit: str, to_unit: str) -> float:
-        """Return what to multiply by; hold on to it where many values are converted.
+        """Return the conversion factor; store it if many values are converted.
 
         Raises:
-            UnitConversionError: A unit is unknown, or they measure different things.
+            UnitConversionError: A unit is unknown, or the dimensions differ.
         """
         try:
             return _FACTORS[from_unit][to_unit]
@@ -82,7 +84,7 @@ class UnitConverter:
         """Convert one value.
 
         Raises:
-            UnitConversionError: A unit is unknown, or they measure different things.
+            UnitConversionError: A unit is unknown, or the dimensions differ.
         """
         try:
             return value * _FACTORS[from_unit][to_unit]
@@ -94,17 +96,17 @@ class UnitConverter:
 
     @staticmethod
     def convert_all(values: Iterable[float], from_unit: str, to_unit: str) -> list[float]:
-        """Convert many values of one unit, with one look at the table.
+        """Convert many values of one unit with one lookup.
 
         Raises:
-            UnitConversionError: A unit is unknown, or they measure different things.
+            UnitConversionError: A unit is unknown, or the dimensions differ.
         """
         factor = UnitConverter.factor(from_unit, to_unit)
         return [value * factor for value in values]
 
     @staticmethod
     def can_convert(from_unit: str, to_unit: str) -> bool:
-        """Return whether there is a conversion; from a known unit to itself there is."""
+        """Return whether a conversion exists; a known unit converts to itself."""
         return to_unit in _FACTORS.get(from_unit, {})
 
     @staticmethod
@@ -119,7 +121,7 @@ class UnitConverter:
 
 
 def clamp_to_bounds(value: N, low: N | None, high: N | None) -> tuple[N, bool]:
-    """Return the nearest value within the bounds, and whether that is another value."""
+    """Return the nearest value within the bounds, and whether it differs from the input."""
     if low is not None and value < low:
         return low, True
     if high is not None and value > high:

@@ -11,7 +11,7 @@ from placet.kernel.state.tree import State, entity_hash
 
 
 def read_design(tree: State, now_ns: int) -> DesignState:
-    """Read a design out of a world's state. O(design)."""
+    """Read a design from a world's state. O(design)."""
     values = {path: tree.get(PARAMETERS, path, "value") for path in paths_of(tree)}
     phases = {n: kept for n, kept in shown_phases(tree).items() if kept["status"] != "pending"}
     return DesignState(
@@ -37,14 +37,14 @@ def version_of(tree: State) -> int:
 
 
 def locked_paths(tree: State, now_ns: int) -> set[str]:
-    """Find the paths that are locked at a time."""
+    """Return the paths that are locked at a time."""
     return {path for path in tree.ids(LOCKS) if lock_of(tree, path, now_ns) is not None}
 
 
 def design_digest(tree: State) -> str:
-    """Hash the parameters and locks alone.
+    """Hash the parameters and locks: the part that an undo restores while the version increases.
 
-    The part that an undo restores while the version increases.
+    Equal content has an equal digest, whatever the version.
     """
     content = {
         kind: {path: dict(tree.entity(kind, path) or {}) for path in tree.ids(kind)}

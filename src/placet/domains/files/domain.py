@@ -1,4 +1,4 @@
-"""The domain itself: settings in, kinds out."""
+"""The domain `files`: its settings, its kinds, and its hooks."""
 
 from collections.abc import Iterable, Mapping
 from typing import Protocol, runtime_checkable
@@ -28,14 +28,14 @@ from placet.schemas.intent import Intent
 
 @runtime_checkable
 class FolderPath(Protocol):
-    """The part of the standard library's path type that is used here."""
+    """The part of `os.PathLike` that `Files` needs; this layer does not import `pathlib`."""
 
     def __fspath__(self) -> str:
-        """Return it as a string."""
+        """Return the path as a string."""
 
 
 class Files(Domain):
-    """Files below one folder, which agents create, and texts and archives that they look into.
+    """Files below one folder that agents create, and texts and archives that they inspect.
 
     Attributes:
         root: The folder, for the executor. It is no setting: which files may be written does not
@@ -58,16 +58,16 @@ class Files(Domain):
         files_max: int = FILES_MAX,
         bytes_max: int = BYTES_MAX,
     ) -> None:
-        """Set the stage.
+        """Set up the domain.
 
         Args:
             root: The folder, which must exist when a world is opened; None disables disk access:
                 intents that need it are refused as `tool_unregistered`.
-            files_max: How many files may be written.
-            bytes_max: How many bytes they may have together.
+            files_max: Maximum number of files written.
+            bytes_max: Maximum total size of these files in bytes.
 
         Raises:
-            ValueError: A setting is unsound.
+            ValueError: A setting is invalid.
         """
         path: object = root.__fspath__() if isinstance(root, FolderPath) else root
         if path is not None and not (isinstance(path, str) and path):
@@ -81,11 +81,11 @@ class Files(Domain):
         self.kinds = _kinds(files_max, bytes_max)
 
     def settings(self) -> Mapping[str, Json]:
-        """Return the keywords that make its rules again."""
+        """Return the arguments that rebuild the domain's rules."""
         return {"files_max": self._files_max, "bytes_max": self._bytes_max}
 
     def on_open(self, draft: Draft) -> None:
-        """Begin with nothing written."""
+        """Create the usage counters, which start at zero."""
         draft.create(USAGE, ALL, {"files": 0, "bytes": 0})
 
     def on_settle(self, draft: Draft, effect: Effect, settlement: Settlement) -> None:
@@ -126,9 +126,11 @@ def _kinds(files_max: int, bytes_max: int) -> tuple[Kind, ...]:
 
 
 def _reads_what_it_replaces(intent: Intent) -> Iterable[Ref]:
-    """Return the file, if it is to be replaced, as read: an agent must have seen what it replaces.
+    """Return the file that an overwrite replaces as read.
 
-    One that is only created reads nothing: that it is there already is said by that name.
+    The agent must have seen its current state.
+
+    A creation without overwrite reads nothing; if the file exists, the rule refuses by that name.
     """
     payload = intent["payload"]
     if not payload.get("overwrite"):

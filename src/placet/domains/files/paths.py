@@ -1,7 +1,7 @@
-"""Which paths name a file below a root: relative, and spelled in one way alone.
+"""Check paths below a root: relative, in one canonical spelling.
 
-Pure, and the same on every machine: a path is refused here before a disk is touched, even if only
-another system would read more into it.
+Pure, and the same on every machine: a path is refused here before any disk access, even if only
+another operating system would misread it.
 """
 
 import re
@@ -20,11 +20,11 @@ _DEVICE: Final = re.compile(
 
 
 class PathFault(NamedTuple):
-    """Why a path is none.
+    """The reason why a path is refused.
 
     Attributes:
-        code: One of the six.
-        message: Expected and actual value.
+        code: Refusal code.
+        message: Text that states the expected and the actual value.
     """
 
     code: str
@@ -32,7 +32,7 @@ class PathFault(NamedTuple):
 
 
 def path_fault(path: str) -> PathFault | None:
-    """Judge a path; None if it names a file below a root."""
+    """Return the fault of a path; None if it names a file below a root."""
     if not unicodedata.is_normalized("NFC", path):
         return PathFault("path_not_normalized", f"{path!r} must be in the normal form NFC")
     for character in path:

@@ -1,4 +1,4 @@
-"""The words of files: payloads, collections, effects, bounds, and how an executor refuses."""
+"""Payloads, collections, effects and bounds of the domain `files`, and an executor's refusal."""
 
 from typing import Annotated, Final, NotRequired
 
@@ -62,7 +62,7 @@ class FileRefused(DoNotRetry):
     """An executor's refusal: the file on disk may not be read or written.
 
     Args:
-        code: Code of the fault, in one word: `symlink_refused`.
+        code: Refusal code, for example `symlink_refused`.
         message: Description of the fault.
     """
 
@@ -72,5 +72,5 @@ class FileRefused(DoNotRetry):
 
     @property
     def code(self) -> str:
-        """Code of the fault, in one word."""
+        """The refusal code."""
         return self._code

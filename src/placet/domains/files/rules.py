@@ -18,7 +18,7 @@ from placet.schemas.intent import Intent
 
 
 def risk_of_creating(payload: Mapping[str, Json], _: WorldState) -> Risk:
-    """Judge a payload of `create_file`: what replaces a file may lose one."""
+    """Return the risk of a `create_file` payload: an overwrite may lose a file."""
     return "medium" if payload.get("overwrite") else "low"
 
 
@@ -52,17 +52,17 @@ def create_rule(files_max: int, bytes_max: int) -> Rule:
 
 
 def analyze(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Ask for the figures of a text."""
+    """Request the statistics of a text."""
     return _read(draft, ANALYZE, intent["payload"]["path"], "/path")
 
 
 def inspect(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Ask for the list of an archive."""
+    """Request the list of an archive."""
     return _read(draft, INSPECT, intent["payload"]["zip_path"], "/zip_path")
 
 
 def take_in(draft: Draft, effect: Effect, settlement: Settlement) -> None:
-    """Replace the reservation by a receipt for a completed write, or release it."""
+    """Settle a write: replace the reservation by a receipt, or release it if the write failed."""
     path = effect.payload["path"]
     write, receipt = draft.entity(WRITES, path), draft.entity(RECEIPTS, path)
     if write is None or write["seq"] != effect.key.seq:

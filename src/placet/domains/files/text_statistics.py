@@ -1,4 +1,4 @@
-"""Statistics of a text, from its bytes: a pure function, the same figures for the same bytes."""
+"""Statistics of a text. Pure: equal bytes have equal figures."""
 
 import hashlib
 import re
@@ -18,10 +18,11 @@ _WORD: Final = re.compile(r"\w+")
 def text_figures(data: bytes) -> dict[str, Json]:
     """Count bytes, characters, lines and words; a word is a run of letters and digits.
 
-    Lines end as Python's `str.splitlines` says. Words are counted without regard to case.
+    Lines end where `str.splitlines` splits. Words are counted without regard to case.
 
     Raises:
-        FileRefused: `not_text`: it is no UTF-8, with or without a byte order mark, or has a NUL.
+        FileRefused: `not_text`: the data is not UTF-8, with or without a byte order mark, or
+            contains NUL.
     """
     try:
         text = data.decode("utf-8-sig")

@@ -1,8 +1,9 @@
-"""The directory of a zip archive, read from its bytes and held to what its end record says.
+"""Read the directory of a zip archive from its bytes, and check it against its end record.
 
-Written by hand, because a reader that trusts its input makes as many objects as an attacker likes.
-Everything is bounded before it is parsed, and input that two readers might read in two ways is
-refused: two end records, a gap or an overlap between parts, names that differ in the two places.
+Written by hand, because a reader that trusts its input allocates as many objects as an attacker
+declares. Every size is bounded before it is parsed. Input that two readers could interpret
+differently is refused: two end records, a gap or an overlap between parts, names that differ
+between the directory and a local header.
 
 Source: PKWARE, .ZIP File Format Specification 6.3.10, sections 4.3.7, 4.3.12 and 4.3.16.
 """
@@ -34,16 +35,16 @@ STORED: Final = 0
 
 
 class Entry(NamedTuple):
-    """One entry, as the directory has it.
+    """One entry of the directory.
 
     Attributes:
-        name: Decoded.
+        name: Decoded name.
         flags: The general purpose bits.
-        method: How it is packed; `STORED` is not at all.
-        packed: Bytes in the archive.
-        size: Bytes that it says it has unpacked.
-        mode: Unix mode bits; 0 where there are none.
-        offset: Where its local header is.
+        method: Compression method; `STORED` is none.
+        packed: Compressed size in bytes.
+        size: Uncompressed size in bytes, as declared by the archive.
+        mode: Unix mode bits; 0 if absent.
+        offset: Offset of the local header.
     """
 
     name: str
@@ -56,10 +57,10 @@ class Entry(NamedTuple):
 
 
 def read_directory(data: bytes) -> list[Entry]:
-    """Read the entries, in the order of the directory. Nothing is unpacked.
+    """Return the entries, in the order of the directory. Nothing is unpacked.
 
     Raises:
-        FileRefused: `not_a_zip`, `zip64_refused`, or `zip_bomb` where it is too much to look at.
+        FileRefused: `not_a_zip`, `zip64_refused`, or `zip_bomb` if the directory exceeds a bound.
     """
     count, start, end = _bounds_of_directory(data)
     entries = list(_entries(data, count, start, end))
@@ -68,7 +69,7 @@ def read_directory(data: bytes) -> list[Entry]:
 
 
 def _bounds_of_directory(data: bytes) -> tuple[int, int, int]:
-    """Find the end record; give how many entries there are, and where the directory is."""
+    """Find the end record; return the number of entries and the position of the directory."""
     at = _end_record(data)
     _, disk, first_disk, here, count, size, start, _ = _END.unpack_from(data, at)
     has_locator = data[max(0, at - _END64_LOCATOR_BYTES) : at].startswith(_END64_MARK)
@@ -88,7 +89,7 @@ def _bounds_of_directory(data: bytes) -> tuple[int, int, int]:
 
 
 def _end_record(data: bytes) -> int:
-    """Find the one place of which an end record reaches to the end of the file."""
+    """Return the single end record that reaches to the end of the file."""
     found = []
     at = data.find(_END_MARK, max(0, len(data) - _END.size - _COMMENT_BYTES_MAX))
     while 0 <= at <= len(data) - _END.size:
@@ -119,7 +120,10 @@ def _entries(data: bytes, count: int, at: int, end: int) -> Iterator[Entry]:
 
 
 def _require_apart(data: bytes, entries: list[Entry], directory: int) -> None:
-    """Check that each entry has its separate bytes, before the directory, under the same name."""
+    """Check that entries do not overlap and end before the directory.
+
+    Each must also have the same name in its local header and in the directory.
+    """
     free_from = 0
     for entry in sorted(entries, key=lambda entry: entry.offset):
         shown = repr(entry.name[:64])

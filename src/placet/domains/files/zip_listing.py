@@ -1,6 +1,6 @@
-"""Lists the entries of an archive and their hazards, from its bytes. Nothing is unpacked.
+"""List the entries of an archive and their hazards, from its bytes. Nothing is unpacked.
 
-Sizes are the archive's own claims: a program that unpacks it must count for itself.
+Sizes are the archive's own declarations: a program that unpacks it must count for itself.
 """
 
 import stat
@@ -28,14 +28,14 @@ _UNSAFE: Final = ("symlink", "special_file", "unsafe_name", "encrypted", "duplic
 
 
 def zip_listing(data: bytes) -> dict[str, Json]:
-    """List an archive.
+    """Return the listing of an archive.
 
     Returns:
-        `entries`, `total` and `packed` bytes, `flags` with how many entries have each,
-        `safe_to_extract`, the first `rows`, and whether that are not all: `truncated`.
+        `entries`, the totals `total` and `packed` in bytes, `flags` with the number of entries per
+        flag, `safe_to_extract`, the first `rows`, and `truncated` if there are more rows.
 
     Raises:
-        FileRefused: Raised by `read_directory`; `zip_bomb` also if the claimed unpacked size is too
+        FileRefused: Raised by `read_directory`; also `zip_bomb` if the declared total size is too
             large.
     """
     entries = read_directory(data)
@@ -84,7 +84,7 @@ def _flags(entry: Entry, names: Counter[str]) -> list[str]:
 
 
 def _rows(flagged: Collection[tuple[Entry, list[str]]]) -> list[dict[str, Json]]:
-    """Make the first rows, as many as are allowed."""
+    """Return the first rows, up to the limit."""
     rows: list[dict[str, Json]] = []
     size = 0
     for entry, flags in flagged:

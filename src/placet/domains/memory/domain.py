@@ -1,6 +1,6 @@
-"""The memory domain: the last writer wins, and the seq of each write is visible.
+"""The domain `memory`: the last writer wins, and the seq of each write is visible.
 
-A fact has no footprint: it is stored whatever others changed since the agent's view.
+A fact has no footprint: it is stored regardless of what changed since the agent's view.
 """
 
 from collections.abc import Mapping
@@ -29,14 +29,14 @@ _SUGGESTIONS: Final = 3
 
 
 class Memory(Domain):
-    """Facts by key, of the project or an agent's own.
+    """Facts by key, shared by the project or private to an agent.
 
     Args:
         facts_max: Maximum number of facts of the project, and of each agent.
-        value_bytes_max: How long a value may be, as JSON.
+        value_bytes_max: Maximum size of a value in bytes, as JSON.
 
     Raises:
-        ValueError: A bound is no positive int.
+        ValueError: A bound is not a positive int.
     """
 
     name = "memory"
@@ -61,11 +61,14 @@ class Memory(Domain):
         )
 
     def settings(self) -> Mapping[str, Json]:
-        """Return the keywords that make it again."""
+        """Return the arguments that rebuild this domain."""
         return {"facts_max": self._facts_max, "value_bytes_max": self._value_bytes_max}
 
     def on_remove(self, draft: Draft, agent_id: str) -> None:
-        """Forget an agent's own facts with it: another of its name shall not remember them."""
+        """Delete an agent's private facts with it.
+
+        So that a later agent of this name does not read them.
+        """
         owner = owner_of(PRINCIPAL, agent_id)
         for key in _keys(draft, owner):
             draft.delete(FACTS, f"{owner}/{key}")
@@ -75,9 +78,9 @@ class Memory(Domain):
     def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
         """Show the project's facts to all agents and an agent's facts to it alone.
 
-        The lists are hidden.
+        The lists of keys are hidden.
 
-        Judged by the name, so that a forgotten fact stays as hidden as it was.
+        Visibility follows from the name, so that a deleted fact stays hidden from other agents.
         """
         if ref.entity is None or ref.collection != FACTS:
             return False

@@ -1,4 +1,4 @@
-"""The words of memory: its payloads, its collections, and how a fact is named in them."""
+"""Payloads and collections of the domain `memory`, and the names of facts in them."""
 
 from typing import Annotated, Final, Literal, NotRequired
 
@@ -38,5 +38,5 @@ class Forget(TypedDict):
 
 
 def owner_of(scope: str, agent_id: str) -> str:
-    """Name whose facts are meant: the project's, or an agent's own."""
+    """Return the owner part of a fact's name: the project, or an agent."""
     return PROJECT if scope == PROJECT else f"{PRINCIPAL}/{agent_id}"

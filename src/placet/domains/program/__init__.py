@@ -1,7 +1,8 @@
-"""Programs as typed graphs behind the gate (seed 001): a planner edits, the kernel decides.
+"""Programs as typed graphs (seed 001): a planner edits, the kernel decides.
 
-operations > vocabulary > functions > diagnostics > mutations (workbench) > history
-arithmetic > simulation;  source > compiling;  views;  rules bind them to the seven kinds
+Imports: operations > payloads > functions > diagnostics > mutations (edit_buffer) > history;
+execution/: arithmetic > simulation, python_source > compiler; views; rules bind all of them to the
+seven kinds.
 """
 
 from placet.domains.program.domain import Program

@@ -1,7 +1,7 @@
-"""Types are inferred, and functions verified. Iterative, and each node once: O(nodes).
+"""Infer types and verify functions. Iterative, each node once: O(nodes).
 
-A naive inference doubles with every `add(x, x)` of a chain, and a recursive one ends with the
-interpreter's stack; a planner may send both.
+A naive inference doubles its work with every `add(x, x)` of a chain, and a recursive one overflows
+the stack; a planner may submit both.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ Types: TypeAlias = dict[str, str | None]
 
 
 class Diagnostic(NamedTuple):
-    """One thing that verify has to say. Warnings hinder nothing."""
+    """One finding of verify. Warnings do not block anything."""
 
     code: str
     message: str
@@ -33,7 +33,7 @@ class Diagnostic(NamedTuple):
     severity: Literal["error", "warning"] = "error"
 
     def as_dict(self) -> dict[str, Json]:
-        """Return it as plain values."""
+        """Return the diagnostic as plain values."""
         return {**self._asdict(), "code": PREFIX + self.code}
 
 
@@ -54,7 +54,7 @@ def type_of(functions: Functions, function: Function, name: str, types: Types) -
 
 
 def _undecided(node: Node, types: Types) -> list[str]:
-    """Name the inputs that a node's type is up to and that have none yet."""
+    """Return the unset inputs that determine a node's type."""
     if node["op"] in TYPED_ALONE:
         return []
     return [source for source in node["inputs"] if source is not None and source not in types]
@@ -156,7 +156,7 @@ def _is_param(function: Function, name: str) -> bool:
 
 
 def errors_of(functions: Functions, name: str) -> list[Diagnostic]:
-    """List the errors of a function and of all that it calls."""
+    """List the errors of a function and of all functions that it calls."""
     return [
         found
         for function in functions.reachable(name)

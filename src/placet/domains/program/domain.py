@@ -1,4 +1,4 @@
-"""The domain itself: settings in, kinds out."""
+"""The domain `program`: its settings, its kinds, and its hooks."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -28,21 +28,21 @@ class Program(Domain):
     """A program as typed functions that agents edit, verify, run and compile (seed 001).
 
     Attributes:
-        verify_exported: The setting.
+        verify_exported: See the constructor's argument.
     """
 
     name = "program"
     guide = GUIDE
 
     def __init__(self, *, verify_exported: bool = False) -> None:
-        """Set up a program, which begins empty.
+        """Set up a program, which starts empty.
 
         Args:
-            verify_exported: No batch may leave errors in a function that is marked `exported`, or
+            verify_exported: Refuse a batch that leaves errors in a function marked `exported`, or
                 in a function that it calls.
 
         Raises:
-            ValueError: A setting is unsound; the message names it.
+            ValueError: A setting is invalid; the message names it.
         """
         if type(verify_exported) is not bool:
             raise ValueError(f"verify_exported must be true or false, got {verify_exported!r}")
@@ -52,15 +52,15 @@ class Program(Domain):
         self.commands = _COMMANDS
 
     def settings(self) -> Mapping[str, Json]:
-        """Return the keywords that make this domain again."""
+        """Return the arguments that rebuild this domain."""
         return {"verify_exported": True} if self.verify_exported else {}
 
     def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
-        """Show all but the past, which is long, and which history_query tells."""
+        """Show everything but the stored history, which is long; `history_query` reads it."""
         return ref.collection not in {payloads.VERSIONS, payloads.HISTORY}
 
     def invariants(self, state: State, changed: Sequence[Ref]) -> Iterable[RuleRefusal]:
-        """Hold exported functions to be free of errors, where that is asked for."""
+        """Check that exported functions have no errors, if the setting requires it."""
         if not self.verify_exported:
             return
         names = {ref.entity for ref in changed if ref.collection == payloads.FUNCTIONS}

@@ -1,4 +1,7 @@
-"""Where a batch edits functions: over the state, which is written when all of it is sound."""
+"""Buffer for the edits of a batch: reads fall through to the state.
+
+Written when all edits are valid.
+"""
 
 from dataclasses import replace
 
@@ -21,16 +24,16 @@ class EditBuffer(Functions):
         self.edited: dict[str, Function | None] = {}
 
     def find(self, name: str) -> Function | None:
-        """Find a function as the batch has made it so far."""
+        """Return a function, including the batch's edits."""
         return self.edited[name] if name in self.edited else super().find(name)
 
     def names(self) -> list[str]:
-        """Name all functions that there are now, sorted."""
+        """Return the names of all functions, including the batch's edits, sorted."""
         known = set(super().names()) - self.edited.keys()
         return sorted(known.union(name for name, one in self.edited.items() if one is not None))
 
     def callers(self, name: str) -> list[str]:
-        """Name the functions that call one now, itself left out, sorted."""
+        """Return the names of the functions that call this one, without itself, sorted."""
         before = [caller for caller in super().callers(name) if caller not in self.edited]
         edited = [one for one in self.edited.values() if one is not None and one.name != name]
         return sorted([*before, *(one.name for one in edited if name in one.calls())])
@@ -44,15 +47,15 @@ class EditBuffer(Functions):
     # editing
 
     def put(self, function: Function) -> None:
-        """Have a new function, or one in the place of another."""
+        """Add or replace a function."""
         self.edited[function.name] = function
 
     def remove(self, name: str) -> None:
-        """Have a function no more."""
+        """Remove a function."""
         self.edited[name] = None
 
     def edit(self, name: str) -> Function | None:
-        """Return a function that may be changed, or None if there is none."""
+        """Return an editable function, or None if it does not exist."""
         function = self.find(name)
         if function is not None and name not in self.edited:
             function = self.edited[name] = replace(function, nodes=dict(function.nodes))

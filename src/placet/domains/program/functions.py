@@ -1,4 +1,4 @@
-"""Functions as the rules use them, and where they are found."""
+"""A function as the rules use it, and access to the functions of a state."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Function:
     Attributes:
         params: Name -> type, in order.
         nodes: Name -> node; a value read from a state is immutable.
-        result: The node that it returns, or None while it has none.
+        result: The node that it returns; None if unset.
     """
 
     name: str
@@ -32,13 +32,13 @@ class Function:
 
     @classmethod
     def read(cls, name: str, content: Mapping[str, Json]) -> "Function":
-        """Read what `content` wrote."""
+        """Build a function from the output of `content`."""
         params = {param["name"]: param["type"] for param in content["params"]}
         fields = (content["returns"], content["exported"], content["nodes"], content["result"])
         return cls(name, params, *fields)
 
     def content(self) -> dict[str, Json]:
-        """Return it as plain values; everything but its name."""
+        """Return the function as plain values, without its name."""
         return {
             "params": tuple([{"name": name, "type": kind} for name, kind in self.params.items()]),
             "returns": self.returns,
@@ -48,7 +48,7 @@ class Function:
         }
 
     def remove_node(self, name: str) -> None:
-        """Take a node out, and open the ports that it went to. O(nodes)."""
+        """Remove a node, and disconnect the ports that it was connected to. O(nodes)."""
         del self.nodes[name]
         for other, node in self.nodes.items():
             if name in node["inputs"]:
@@ -58,7 +58,7 @@ class Function:
             self.result = None
 
     def calls(self) -> set[str]:
-        """Name the functions that it calls. O(nodes)."""
+        """Return the names of the functions that it calls. O(nodes)."""
         return {node["target"] for node in self.nodes.values() if node["op"] == "call"}
 
 
@@ -73,7 +73,7 @@ def hash_of(data: bytes) -> str:
 
 
 class Functions:
-    """The functions of a state, each read once."""
+    """The functions of a state, each decoded once."""
 
     __slots__ = ("_read", "state")
 
@@ -82,28 +82,31 @@ class Functions:
         self._read: dict[str, Function | None] = {}
 
     def find(self, name: str) -> Function | None:
-        """Find a function by its name."""
+        """Return a function by its name."""
         if name not in self._read:
             fields = self.state.entity(FUNCTIONS, name)
             self._read[name] = None if fields is None else Function.read(name, fields)
         return self._read[name]
 
     def names(self) -> list[str]:
-        """Name all functions, sorted."""
+        """Return the names of all functions, sorted."""
         return list(self.state.ids(FUNCTIONS))
 
     def hash(self, name: str) -> str | None:
-        """Return the hash of a function as the state has it; None if there is none."""
+        """Return the hash of a function in the state; None if it does not exist."""
         found: str | None = self.state.get(FUNCTIONS, name, "hash")
         return found
 
     def callers(self, name: str) -> list[str]:
-        """Name the functions that call one, itself left out, sorted. O(functions)."""
+        """Return the names of the functions that call this one, without itself, sorted.
+
+        O(functions).
+        """
         callers = (caller for caller in self.names() if caller != name)
         return [caller for caller in callers if self.state.exists(CALLS, edge(caller, name))]
 
     def reachable(self, name: str) -> Iterator[Function]:
-        """Return a function and all that it calls, directly or not, each once."""
+        """Return a function and all that it calls, directly or indirectly, each once."""
         todo, seen = [name], {name}
         while todo:
             function = self.find(todo.pop())
@@ -115,5 +118,5 @@ class Functions:
 
 
 def edge(caller: str, callee: str) -> str:
-    """Return the id of a call; '>' is in no name."""
+    """Return the id of a call edge; '>' is in no name."""
     return f"{caller}>{callee}"

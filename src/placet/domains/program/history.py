@@ -1,6 +1,4 @@
-"""The history of a program: each commit keeps the functions that it replaced.
-
-So that they can be restored.
+"""The history of a program: each commit stores the functions that it replaced, for `restore`.
 
 A rule cannot read the log, so the domain keeps its history in its state, bounded: the latest 256
 commits, and 8 MiB of replaced functions; the latest commit always. The program at a seq is the
@@ -35,7 +33,7 @@ _CONTENT: Final = ("params", "returns", "exported", "nodes", "result")
 def commit(
     draft: Draft, op: Literal["mutate", "restore"], edited: Mapping[str, Function | None]
 ) -> RuleRefusal | dict[str, str | None]:
-    """Write functions, and keep those that they replace.
+    """Write functions, and store those that they replace.
 
     Returns:
         The changed functions with their hashes; None where removed.
@@ -96,7 +94,7 @@ def _write_calls(draft: Draft, name: str, calls: set[str]) -> None:
 
 
 def _forget(draft: Draft) -> None:
-    """Keep the past within its bounds: drop the oldest commits. The latest always stays."""
+    """Drop the oldest commits until the history is within its bounds. The latest always stays."""
     kept = list(draft.ids(COMMITS))
     count, size = len(kept), sum(draft.get(COMMITS, commit, "bytes") for commit in kept)
     for old in kept[:-1]:
@@ -116,7 +114,7 @@ def _forget(draft: Draft) -> None:
 
 
 def since(state: State) -> int:
-    """Return the oldest seq of which the program can still be had."""
+    """Return the oldest seq whose program is still known."""
     oldest: int = state.get(HISTORY, KEPT, "since", 0)
     return oldest
 
@@ -150,7 +148,7 @@ def replaced_since(state: State, seq: int, last: int) -> dict[str, Json]:
 
 
 def check_seq(state: State, seq: int, last: int, at: str) -> RuleRefusal | None:
-    """Refuse a seq that is yet to come, or whose program is no longer known."""
+    """Refuse a seq in the future, or one whose program is no longer known."""
     if seq > last:
         return refuse("seq_unknown", f"the latest seq is {last}, {seq} is yet to come", at=at)
     oldest = since(state)
@@ -165,5 +163,5 @@ def _version(seq: int, name: str) -> str:
 
 
 def _padded(seq: int) -> str:
-    """Write a seq so that texts are in its order."""
+    """Return a seq padded with zeros, so that the order of texts is the order of seqs."""
     return f"{seq:016d}"

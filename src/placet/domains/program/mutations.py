@@ -1,4 +1,4 @@
-"""Applies a batch of mutations to the functions it names: all of it, or a refusal.
+"""Apply a batch of mutations to functions: all of them, or a refusal.
 
 A named function or node must exist at once; connections are checked at the end of the batch, so a
 planner may connect a node that comes later in the same batch. Only touched nodes are checked: an
@@ -29,7 +29,7 @@ _Touched: TypeAlias = dict[str, dict[str, int]]
 def apply(bench: EditBuffer, mutations: Sequence[Mutation]) -> RuleRefusal | None:
     """Edit functions by mutations, in order, and check the result.
 
-    A refusal's `at` names the mutation that is to blame.
+    A refusal's `at` names the mutation at fault.
     """
     touched: _Touched = {}
     for index, mutation in enumerate(mutations):
@@ -108,7 +108,7 @@ def _set_node(bench: EditBuffer, mutation: Mutation) -> RuleRefusal | None:
 
 
 def _cannot_be(bench: EditBuffer, function: Function, node: Node) -> RuleRefusal | None:
-    """Return the refusal of a node that is invalid by itself: its value, and the names in it."""
+    """Return the refusal of a node that is invalid by itself: by its value, or a name in it."""
     op = node["op"]
     if op == "const" and node.get("value") is None:
         message = "a const needs a value: an int, a float, true, false or a text"
@@ -173,7 +173,7 @@ _APPLY: Final[Mapping[str, Callable[[EditBuffer, Mutation], RuleRefusal | None]]
 
 
 def _unsound(bench: EditBuffer, function: Function, touched: dict[str, int]) -> RuleRefusal | None:
-    """Judge what hangs on the touched nodes of a function: ends, circles, types."""
+    """Check the connections of a function's touched nodes: existence, cycles, types."""
     nodes = function.nodes
     for name, index in touched.items():
         needed = (function.result,) if name == _RESULT else nodes.get(name, _NO_NODE)["inputs"]
@@ -197,7 +197,7 @@ _NO_NODE: Final[Node] = {"inputs": ()}
 
 
 def _circle(nodes: Mapping[str, Node], starts: Mapping[str, int]) -> list[str]:
-    """Return nodes that need each other in a cycle; empty if there are none. O(reached nodes).
+    """Return the nodes of a cycle; empty if there is none. O(reached nodes).
 
     The previous program has no cycle, so a new one passes through a touched node.
     """

@@ -1,7 +1,7 @@
-"""The 27 operations as a table, which verify, simulate, compile and the documentation read.
+"""The table of the 27 operations, read by verify, simulate, compile and the documentation.
 
-Ports are listed in order. An operation has several overloads if it takes several types; a node's
-overload follows from its connections and is nowhere declared.
+Ports are listed in order. An operation that takes several types has one overload for each; a node's
+overload follows from its connections.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ _ORDERED: Final = ("int", "float", "str")
 def _alike(
     ops: str, types: tuple[str, ...], ports: int, result: str = ""
 ) -> dict[str, list[Overload]]:
-    """Overloads whose ports are all of one type; `result` is that type if left out."""
+    """Make overloads whose ports all have one type; `result` is that type by default."""
     overloads = [Overload((kind,) * ports, result or kind) for kind in types]
     return dict.fromkeys(ops.split(), overloads)
 

@@ -1,8 +1,7 @@
-"""The words of a program: its collections, its bounds, and the payload of each kind.
+"""Payloads, collections and bounds of the domain `program`.
 
-Rules of the file: nodes are addressed by names that the caller chose, so that a plan can use nodes
-that it creates; no field grants a permission; fields that an operation cannot have are refused
-here.
+Nodes are addressed by names that the caller chose, so that a plan can use nodes that it creates. No
+field grants a permission. Fields that an operation cannot have are refused here.
 """
 
 from collections.abc import Mapping
@@ -67,7 +66,10 @@ Rows: TypeAlias = Annotated[int, Field(ge=1, le=ROWS_MAX)]
 
 
 def _to_scalar(value: object) -> object:
-    """Take a value of one of the four types; a union would complain once for each of them."""
+    """Validate a value of one of the four types.
+
+    A union would report one error for each of them.
+    """
     if type(value) not in TYPE_NAMES:
         raise PydanticCustomError("scalar", "input should be a number, true, false or a text")
     if type(value) is str and len(value) > TEXT_CHARS_MAX:
@@ -96,9 +98,9 @@ class _NodeFields(TypedDict):
 
     Attributes:
         op: The operation.
-        value: Of a const; its type is the const's.
-        target: The parameter of a param, the function of a call.
-        inputs: Names of the nodes at its ports, in their order; null is not connected.
+        value: Value of a const; its type is the const's type.
+        target: Parameter name of a param, function name of a call.
+        inputs: Names of the nodes at its ports, in port order; null is not connected.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
@@ -126,7 +128,7 @@ Node: TypeAlias = Annotated[_NodeFields, AfterValidator(_checked_node)]
 
 
 class AddFunction(TypedDict):
-    """Begin a function, which has no nodes yet."""
+    """Add a function without nodes."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
 
@@ -180,7 +182,7 @@ class Connect(TypedDict):
 
 
 class SetResult(TypedDict):
-    """Return which node a function returns."""
+    """Set the node that a function returns."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
 
@@ -190,7 +192,7 @@ class SetResult(TypedDict):
 
 
 def _placed(value: object, validate: ValidatorFunctionWrapHandler) -> object:
-    """Take the union's tag out of the places of errors: it is no step into the payload."""
+    """Remove the union's tag from the locations of errors: it is no step into the payload."""
     try:
         return validate(value)
     except ValidationError as error:
@@ -216,7 +218,7 @@ class MutateBatch(TypedDict):
     """Change functions: all of the mutations, in order, or none.
 
     Attributes:
-        mutations: What to do.
+        mutations: Mutations, in order.
         expected: Function -> the hash that it must still have.
     """
 
@@ -251,10 +253,10 @@ class Simulate(TypedDict):
     """Run a function.
 
     Attributes:
-        function: Which.
-        inputs: Parameter -> value; an int will do for a float.
-        trace: Tell the value of every node, in order.
-        fuel: How many steps it may take.
+        function: Name of the function.
+        inputs: Parameter -> value; an int is accepted for a float.
+        trace: Include the value of every node, in order.
+        fuel: Maximum number of steps.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
@@ -266,14 +268,14 @@ class Simulate(TypedDict):
 
 
 class _InspectFields(TypedDict):
-    """Look at the program.
+    """Read a part of the program.
 
     Attributes:
         what: `overview` of all functions, one `function`, one `node` of it, or a `search`.
         function: For `function` and `node`.
         node: For `node`.
         text: For `search`: part of a name, an operation, a target or a text.
-        limit: How many rows at most.
+        limit: Maximum number of rows.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
@@ -304,13 +306,14 @@ Inspect: TypeAlias = Annotated[_InspectFields, AfterValidator(_checked_inspect)]
 
 
 class HistoryQuery(TypedDict):
-    """Ask what changed.
+    """Read the history of changes.
 
     Attributes:
-        op: `list` the commits between two seqs, or tell the `diff` of the program at them.
-        from_seq: The oldest that is kept, if left out.
-        to_seq: Now, if left out.
-        limit: How many rows at most; of a list, the latest.
+        op: `list` returns the commits between two seqs, `diff` the differences of the program at
+            them.
+        from_seq: Defaults to the oldest seq that is known.
+        to_seq: Defaults to the current seq.
+        limit: Maximum number of rows; a list has the latest.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
@@ -330,7 +333,7 @@ class Restore(TypedDict):
 
 
 def _fail(holder: Mapping[str, object], field: str, message: str) -> NoReturn:
-    """Raise an error that has a place, which a ValueError from a validator would not have."""
+    """Raise an error with a location, which a ValueError from a validator would not have."""
     reason = PydanticCustomError("program", "{reason}", {"reason": message})
     raise ValidationError.from_exception_data(
         field, [InitErrorDetails(type=reason, loc=(field,), input=holder.get(field))]

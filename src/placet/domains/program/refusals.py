@@ -1,4 +1,4 @@
-"""Refusals that several kinds share."""
+"""Refusals shared by several kinds."""
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
@@ -13,17 +13,17 @@ _LISTED: Final = 8
 
 
 def unknown_function(name: str, functions: Functions, at: str) -> RuleRefusal:
-    """Refuse because there is no such function."""
+    """Refuse because the function does not exist."""
     return _unknown("function", name, functions.names(), "in this program", at)
 
 
 def unknown_node(name: str, function: Function, at: str) -> RuleRefusal:
-    """Refuse because a function has no such node."""
+    """Refuse because the function has no such node."""
     return _unknown("node", name, sorted(function.nodes), f"in {function.name!r}", at)
 
 
 def unknown_param(name: str, function: Function, at: str) -> RuleRefusal:
-    """Refuse because a function has no such parameter."""
+    """Refuse because the function has no such parameter."""
     return _unknown("param", name, list(function.params), f"of {function.name!r}", at)
 
 

@@ -29,9 +29,9 @@ _TRACED_BYTES_MAX: Final = 256
 
 
 def reads_named(intent: Intent) -> list[Ref]:
-    """The footprint of mutate_batch: every function that it names, itself or as called, in order.
+    """The footprint of mutate_batch: every function that it names or calls, in order.
 
-    Who removes a function depends on whether any other calls it: on all calls there are.
+    Removing a function depends on all calls, because no other function may call it.
     """
     payload = intent["payload"]
     refs = [Ref(FUNCTIONS, name) for name in payload.get("expected", ())]
@@ -47,7 +47,10 @@ def reads_named(intent: Intent) -> list[Ref]:
 
 
 def reads_all(_intent: Intent) -> tuple[Ref, ...]:
-    """The footprint of restore: any commit of another's would be taken back unseen."""
+    """The footprint of restore: everything.
+
+    So that it reverts no commit that the caller has not seen.
+    """
     return (Ref(COMMITS),)
 
 
@@ -71,7 +74,7 @@ def mutate_batch(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 def verify_rule(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Answer with errors and warnings of one function, or of all."""
+    """Return errors and warnings of one function, or of all."""
     functions, name = Functions(draft.state), intent["payload"].get("function")
     if name is not None and functions.find(name) is None:
         return unknown_function(name, functions, "/function")
@@ -88,7 +91,7 @@ def verify_rule(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 def compile_rule(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Compile a function to Python, and keep the artifact."""
+    """Compile a function to Python, and store the artifact."""
     functions, entry = Functions(draft.state), intent["payload"]["entry"]
     refusal = _not_sound(functions, entry, "/entry")
     if refusal is not None:
@@ -126,7 +129,7 @@ def simulate(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 def _answer(outcome: Run, returns: str, *, is_traced: bool) -> dict[str, Json]:
-    """Answer with the result of a run, its value and trace cut to fit."""
+    """Return the result of a run, with its value and trace cut to the size of an answer."""
     answer = outcome.as_dict(returns)
     whole = answer.get("value")
     is_cut = False
@@ -144,7 +147,7 @@ def _answer(outcome: Run, returns: str, *, is_traced: bool) -> dict[str, Json]:
 
 
 def _not_sound(functions: Functions, name: str, at: str) -> RuleRefusal | None:
-    """Return the refusal for a function that does not exist, or that has errors."""
+    """Return the refusal for a function that does not exist or has errors."""
     if functions.find(name) is None:
         return unknown_function(name, functions, at)
     errors = errors_of(functions, name)
@@ -152,7 +155,7 @@ def _not_sound(functions: Functions, name: str, at: str) -> RuleRefusal | None:
 
 
 def inspect_rule(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Answer with the present program."""
+    """Return a part of the current program."""
     answer = inspect(Functions(draft.state), intent["payload"])
     if isinstance(answer, RuleRefusal):
         return answer
@@ -161,7 +164,7 @@ def inspect_rule(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 def history_query(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Answer with an earlier program."""
+    """Return the history of the program."""
     answer = history(draft.state, intent["payload"], draft.seq)
     if isinstance(answer, RuleRefusal):
         return answer
@@ -170,7 +173,7 @@ def history_query(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 def restore(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Restore the program of an earlier seq; a commit like any other, which can be undone."""
+    """Restore the program of an earlier seq by a new commit, which can itself be undone."""
     to_seq, last = intent["payload"]["to_seq"], draft.seq - 1
     refusal = check_seq(draft.state, to_seq, last, "/to_seq")
     if refusal is not None:

@@ -1,4 +1,4 @@
-"""Answers to questions about the program: bounded, sorted, and of a form that is known."""
+"""Read-only answers about the program: bounded, sorted, with fixed fields."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
@@ -21,7 +21,10 @@ _ENVELOPE_BYTES: Final = 64
 
 
 def bounded(answer: Answer, rows: str, found: Iterable[Json], limit: int = ROWS_MAX) -> Answer:
-    """Add rows to an answer, as many as are asked for and fit; `truncated` says: not all."""
+    """Add rows to an answer, up to the limit and its size.
+
+    `truncated` states that rows are missing.
+    """
     room = OUTPUT_BYTES_MAX - _ENVELOPE_BYTES - len(canonical(answer))
     kept: list[Json] = []
     left = iter(found)
@@ -44,7 +47,7 @@ def cut(value: Json, bytes_max: int = _TEXT_BYTES_MAX) -> Json:
 
 
 def inspect(functions: Functions, payload: Mapping[str, Json]) -> Answer | RuleRefusal:
-    """Answer one of the four questions of `inspect`."""
+    """Answer one of the four queries of `inspect`."""
     return _INSPECT[payload["what"]](functions, payload, payload.get("limit", ROWS_MAX))
 
 
@@ -136,9 +139,9 @@ def history(state: State, payload: Mapping[str, Json], last: int) -> Answer | Ru
     """Return commits, or the functions that differ between two seqs.
 
     Args:
-        state: With the past that it keeps.
-        payload: Of a history_query.
-        last: The latest seq there is.
+        state: State with its stored history.
+        payload: Payload of a history_query.
+        last: The current seq.
     """
     from_seq, to_seq = payload.get("from_seq"), payload.get("to_seq")
     first = since(state) if from_seq is None else from_seq
@@ -154,7 +157,7 @@ def history(state: State, payload: Mapping[str, Json], last: int) -> Answer | Ru
 
 
 def _latest(answer: Answer, found: list[Json], limit: int) -> Answer:
-    """Add the latest of commits, in their order."""
+    """Add the latest commits, in order."""
     told = bounded(answer, "commits", reversed(found), limit)
     told["commits"].reverse()
     return told
@@ -170,7 +173,7 @@ def _changes(state: State, first: int, end: int, last: int) -> Iterator[Answer]:
 
 
 def _parts(content: Mapping[str, Json] | None) -> dict[str, Json]:
-    """Return the parts of a function: path inside it -> value; the function itself is at ''."""
+    """Return the parts of a function: path -> value; the function itself has the path ''."""
     if content is None:
         return {}
     head = {field: content[field] for field in ("params", "returns", "exported", "result")}

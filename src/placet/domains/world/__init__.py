@@ -1,6 +1,6 @@
 """Agents and objects with positions: Move, Speak, Interact, Custom (seed 003).
 
-vocabulary > rules (interactions > custody) > views;  settings and spawn set the stage
+Imports: payloads > rules (interactions > inventory) > views; settings and spawn set up the world.
 """
 
 from placet.domains.world.domain import World

@@ -1,4 +1,4 @@
-"""The domain itself: settings in, kinds out."""
+"""The domain `world`: its settings, its kinds, and its hooks."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -42,10 +42,10 @@ RULES_VERSION: Final = "1"
 
 
 class World(Domain):
-    """Agents and objects with positions, who move, speak and interact (seed 003).
+    """Agents and objects with positions; agents move, speak and interact (seed 003).
 
-    Every limit is off by default. Agents are placed by `register_agent(agent_id, position=[x, y],
-    team="red", inventory=["lamp"])`.
+    Every limit is off by default. `register_agent(agent_id, position=[x, y], team="red",
+    inventory=["lamp"])` sets an agent's attributes.
 
     Attributes:
         setup: The constructor's arguments, in the form that the rules use.
@@ -70,18 +70,18 @@ class World(Domain):
 
         Args:
             objects: Id -> `{"position": [x, y], "portable": True}` and any further fields.
-            bounds: Lowest and highest corner; two-dimensional ones make a flat world.
-            max_step: Longest way of one Move.
-            interaction_range: Farthest reach of one Interact.
-            inventory_max: How many objects an agent may carry.
-            cooldowns: Kind -> simulated seconds between two intents of an agent's.
-            interactions: Name -> rule, run once its target exists and is in range.
-            teams: The teams there are; any when None.
-            observation: Who sees what, such as `{"distance": 10, "hidden_fields": ["inventory"]}`
-                (`docs/concepts/views.md`); everything when None.
+            bounds: Lowest and highest corner; two-dimensional corners make a flat world.
+            max_step: Maximum distance of one Move.
+            interaction_range: Maximum distance of one Interact.
+            inventory_max: Maximum number of objects that an agent may carry.
+            cooldowns: Kind -> minimum simulated seconds between two intents of one agent.
+            interactions: Name -> rule, called after its target exists and is in range.
+            teams: Permitted teams; None permits any.
+            observation: Visibility setting, such as `{"distance": 10, "hidden_fields":
+                ["inventory"]}` (`docs/concepts/views.md`); None shows everything.
 
         Raises:
-            ValueError: A setting is unsound; the message names it.
+            ValueError: A setting is invalid; the message names it.
         """
         own = optional(_read_interactions, "interactions", interactions) or {}
         settings = Settings(
@@ -102,14 +102,17 @@ class World(Domain):
         self._cooldowns = {} if cooldowns is None else dict(cooldowns)
 
     def settings(self) -> Mapping[str, Json] | None:
-        """Return the keywords that make this world again; None if it has custom interactions.
+        """Return the arguments that rebuild this world; None if it has custom interactions.
 
         A rule is code, not data: such a world must be remade by the program that defines its rules.
         """
         return None if self.setup.interactions else self.setup.keywords(self._cooldowns)
 
     def on_open(self, draft: Draft) -> None:
-        """Put the objects where they begin, by name: settings from a log have no other order."""
+        """Create the objects, sorted by id.
+
+        Because settings read from a log have no other order.
+        """
         for object_id, fields in sorted(self.setup.objects.items()):
             draft.create(OBJECTS, object_id, fields)
 
@@ -128,7 +131,7 @@ class World(Domain):
         return check_patched(draft, changed, self.setup)
 
     def should_deliver(self, state: State, agent_id: str, intent: Intent) -> bool:
-        """Return whether something was said to an agent, or by it."""
+        """Return whether a message is addressed to an agent or was sent by it."""
         payload, speaker = intent["payload"], intent["agent_id"]
         team = state.get(AGENTS, speaker, "team")
         return speaker == agent_id or (

@@ -1,7 +1,7 @@
-"""The interactions of an agent with an object or another agent.
+"""The interactions of an agent with an object or with another agent.
 
-An interaction is a rule by name. The world's own come beside the five here, or in their place.
-Before any of them runs, its target is known to exist and to be in range.
+An interaction is a rule with a name. A world's own interactions are added to the five here, or
+replace them. Before a rule runs, its target is checked to exist and to be in range.
 """
 
 from collections.abc import Mapping
@@ -25,9 +25,9 @@ _USES_MAX: Final = 2**64 - 1
 
 
 def reads_self_and_target(intent: Intent) -> tuple[Ref, ...]:
-    """The footprint of Interact: the agent, its target, and the object that it gives.
+    """The footprint of Interact: the agent, its target, and the object of a give.
 
-    A pickup leaves out its target: the rule reports which agent took it first.
+    A pickup leaves out its target: the rule then reports which agent took the object first.
     """
     agent_id, payload = intent["agent_id"], intent["payload"]
     if payload["interaction_type"] == "pickup":
@@ -39,11 +39,12 @@ def reads_self_and_target(intent: Intent) -> tuple[Ref, ...]:
 
 
 def judged_anew(intent: Intent) -> tuple[Ref, ...]:
-    """Return the references that Interact revalidates.
+    """Return the references that Interact checks again after a change.
 
     Positions of agents, and the target of a pickup.
 
-    Who carries a thing cannot be told from the intent; that it went out of reach, the rule tells.
+    The carrier of an object is not part of the intent, so a target moved out of range is refused by
+    the rule instead.
     """
     payload = intent["payload"]
     bearers = Ref(AGENTS)
@@ -58,9 +59,9 @@ def interact_rule(
     """Make the rule of Interact.
 
     Args:
-        settings: Of the world.
-        own: Interactions that the world registers, by name.
-        sight: Visibility of the agent, and therefore its reach; None for everything.
+        settings: Settings of the world.
+        own: Interactions that the world adds, by name.
+        sight: Visibility policy of the agent, which also limits its reach; None for everything.
     """
     rules = {**_built_in(settings), **own}
 
@@ -133,7 +134,7 @@ def examine(_draft: Draft, _intent: Intent) -> None:
 
 
 def drop(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Leave a carried object where the agent is."""
+    """Drop a carried object at the agent's position."""
     agent_id, object_id = intent["agent_id"], intent["payload"]["target_id"]
     refusal = _not_held(draft, agent_id, object_id, "/target_id")
     if refusal is None:
@@ -142,7 +143,7 @@ def drop(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 def use(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Use an object that no other agent holds: it stores the number of uses, and its last user."""
+    """Use an object that no other agent holds; its number of uses and its last user are stored."""
     agent_id, object_id = intent["agent_id"], intent["payload"]["target_id"]
     refusal = _not_an_object(draft, object_id)
     if refusal is not None:
@@ -167,7 +168,7 @@ _FREE: Final[Mapping[str, Rule]] = MappingProxyType({"examine": examine, "drop":
 
 
 class _InventoryRules:
-    """The interactions that fill an agent's hands, which hold `inventory_max` objects."""
+    """The interactions that add to an agent's inventory, limited to `inventory_max` objects."""
 
     __slots__ = ("_inventory_max",)
 
@@ -175,7 +176,7 @@ class _InventoryRules:
         self._inventory_max = inventory_max
 
     def pickup(self, draft: Draft, intent: Intent) -> RuleRefusal | None:
-        """Take a free object. Where several want it at once, the first in order has it."""
+        """Take a free object. If several agents want it at once, the first in order gets it."""
         agent_id, object_id = intent["agent_id"], intent["payload"]["target_id"]
         refusal = _not_portable(draft, object_id)
         if refusal is not None:
@@ -231,7 +232,7 @@ class _InventoryRules:
 
 
 def _given_object(payload: Mapping[str, Json]) -> str | None:
-    """Name the object that a give hands over, or None where its data names none."""
+    """Return the id of the object that a give hands over; None if its data names none."""
     if payload["interaction_type"] != "give":
         return None
     object_id = payload.get("data", {}).get("object_id")

@@ -10,7 +10,7 @@ from placet.schemas.codec import Json
 
 
 def holder_of(draft: Draft, object_id: str) -> str | None:
-    """Name the agent that carries an object, or None."""
+    """Return the id of the agent that carries an object, or None."""
     holder: str | None = draft.get(OBJECTS, object_id, "holder")
     return holder
 
@@ -29,14 +29,14 @@ def position_of(draft: Draft, entity_id: str) -> Position | None:
 
 
 def take(draft: Draft, object_id: str, agent_id: str) -> None:
-    """Put a free object into an agent's hands."""
+    """Add a free object to an agent's inventory."""
     draft.put(OBJECTS, object_id, "holder", agent_id)
     draft.put(OBJECTS, object_id, "position", None)
     draft.put(AGENTS, agent_id, "inventory", (*inventory_of(draft, agent_id), object_id))
 
 
 def let_go(draft: Draft, object_id: str, agent_id: str) -> None:
-    """Take an object out of an agent's hands and leave it where the agent is."""
+    """Remove an object from an agent's inventory and place it at the agent's position."""
     kept = tuple([held for held in inventory_of(draft, agent_id) if held != object_id])
     draft.put(AGENTS, agent_id, "inventory", kept)
     draft.put(OBJECTS, object_id, "holder", None)

@@ -1,6 +1,6 @@
 """Checks an operator's patch against the assumptions of the rules.
 
-These are the positions, and the ownership of objects; other fields are not interpreted by rules.
+The assumptions concern positions and the ownership of objects; rules do not interpret other fields.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from placet.schemas.json_value import format_value
 
 
 def check_patched(draft: Draft, changed: Sequence[Ref], settings: Settings) -> RuleRefusal | None:
-    """Judge the agents and objects among them; a position comes to be as rules write it."""
+    """Check the patched agents and objects, and normalize their positions as rules write them."""
     for collection, key in changed:
         if collection not in _NEEDED or key is None:
             continue
@@ -94,7 +94,7 @@ def _judge_place(draft: Draft, at: _At, settings: Settings) -> RuleRefusal | Non
 
 
 def _inventory_of(draft: Draft, agent_id: str) -> tuple[Json, ...]:
-    """Return an agent's inventory, which an operator's patch may have made any value."""
+    """Return an agent's inventory, which an operator's patch may have set to any value."""
     inventory = draft.get(AGENTS, agent_id, "inventory")
     return inventory if isinstance(inventory, tuple) else ()
 

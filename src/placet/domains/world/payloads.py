@@ -1,7 +1,7 @@
 """The payload of each kind of the world domain, and its canonical form.
 
-Rules of the file: a payload that means the same comes out the same, and comes out unchanged when
-it is validated again. A failure carries the place of the value at fault, relative to the payload.
+Payloads of equal meaning have one form, and validating it again does not change it. An error has
+the location of the invalid value, relative to the payload.
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ Position: TypeAlias = tuple[float, float, float]
 
 
 def _fits_64_bits(value: object) -> object:
-    """Refuse an int as the gate's structure stage does everywhere else."""
+    """Refuse an int beyond 64 bits, as the gate's structure stage does everywhere else."""
     if isinstance(value, int) and not -(2**63) <= value < 2**64:
         raise PydanticCustomError("int_too_large", "Input should fit 64 bits")
     return value
@@ -59,11 +59,11 @@ _NEAR: Final = 2.0**63
 def to_position(value: object) -> Position:
     """Read a list or tuple of two or three finite numbers; a missing z is 0.
 
-    Written by hand for what nearly every Move holds, and left to pydantic where it is not that:
-    as fast as a union of list and tuple, and its errors name `/to/1`, not a branch of a union.
+    The common form is read by hand and anything else by pydantic: this is as fast as a union of
+    list and tuple, and errors name `/to/1` instead of a branch of a union.
 
     Raises:
-        ValidationError: It is something else; the error says where.
+        ValidationError: The value is no position; the error has its location.
     """
     if type(value) is list or type(value) is tuple:
         if len(value) == 3:  # noqa: PLR2004  # x, y, z
@@ -96,10 +96,10 @@ _EntityId = Annotated[str, Field(strict=True, min_length=1, max_length=ID_CHARS_
 
 
 class Move(TypedDict):
-    """Go to a place.
+    """Move to a position.
 
     Attributes:
-        to: Where, as [x, y] or [x, y, z]. `position` is accepted as its older name.
+        to: Target position, as [x, y] or [x, y, z]. `position` is accepted as its older name.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
@@ -112,8 +112,8 @@ class _SpeakFields(TypedDict):
 
     Attributes:
         text: The spoken text.
-        channel: Who hears it: everyone (the default), the speaker's team, or `target_id` alone.
-        target_id: Whom it is said to; required for the private channel.
+        channel: Audience: everyone (the default), the speaker's team, or `target_id` alone.
+        target_id: Agent that the message is for; required for the private channel.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
@@ -124,12 +124,12 @@ class _SpeakFields(TypedDict):
 
 
 class _InteractFields(TypedDict):
-    """Do something with an object or an agent.
+    """Interact with an object or an agent.
 
     Attributes:
-        target_id: With what, or with whom.
-        interaction_type: `examine` (the default), `pickup`, `drop`, `use`, `give`, or one of the
-            world's own.
+        target_id: Object or agent to interact with.
+        interaction_type: `examine` (the default), `pickup`, `drop`, `use`, `give`, or one that the
+            world adds.
         data: Further parameters of the interaction.
     """
 
@@ -172,7 +172,7 @@ def _checked_custom(payload: dict[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def _fail(field: str, message: str) -> NoReturn:
-    """Raise an error that has a place, which a ValueError from a validator would not have."""
+    """Raise an error with a location, which a ValueError from a validator would not have."""
     reason = PydanticCustomError("world", "{reason}", {"reason": message})
     raise ValidationError.from_exception_data(
         field, [InitErrorDetails(type=reason, loc=(field,), input=PydanticUndefined)]

@@ -1,6 +1,6 @@
 """The rules of the world domain: moving, speaking and custom actions.
 
-Rules are made for the settings of one world, so a check that is off costs nothing. Each checks
+Rules are made for the settings of one world, so a disabled check costs nothing. Each rule checks
 first and writes last.
 """
 
@@ -30,7 +30,7 @@ def move_rule(settings: Settings) -> Rule:
 
 
 def move(draft: Draft, intent: Intent) -> None:
-    """Put the agent where it wants to be."""
+    """Move the agent to the target position."""
     draft.put(AGENTS, intent["agent_id"], "position", intent["payload"]["to"])
 
 
@@ -80,7 +80,7 @@ def _within_step(max_step: float) -> Rule:
 def is_within(here: Position, there: Position, reach: float) -> bool:
     """Return whether two points are at most `reach` apart.
 
-    Squares are compared, since `math.dist` may differ in its last bit from one Python to another.
+    Compares squares, because `math.dist` may differ in its last bit between Python versions.
     """
     dx, dy, dz = there[0] - here[0], there[1] - here[1], there[2] - here[2]
     limit = reach * _SLACK
@@ -88,13 +88,13 @@ def is_within(here: Position, there: Position, reach: float) -> bool:
 
 
 def distance(here: Position, there: Position) -> float:
-    """Measure for a message; finite, so that it can stand in a refusal."""
+    """Return the distance for a message; always finite, so that a refusal can contain it."""
     dx, dy, dz = there[0] - here[0], there[1] - here[1], there[2] - here[2]
     return min(sqrt(dx * dx + dy * dy + dz * dz), 1e308)
 
 
 def speak(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Store the agent's last message; a message to an agent needs that agent."""
+    """Store the agent's last message; a private message requires that its target exists."""
     agent_id, payload = intent["agent_id"], intent["payload"]
     said = dict(payload)
     target_id = payload.get("target_id")
@@ -120,11 +120,14 @@ def speak(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 def custom(_draft: Draft, _intent: Intent) -> None:
-    """Change nothing: the host's validator defines the meaning of a custom action."""
+    """Change nothing; the host's validator defines the meaning of a custom action."""
 
 
 def cooled(kind: str, wait_ns: int, rule: Rule) -> Rule:
-    """Make a rule that an agent must not use again before `wait_ns` have passed."""
+    """Make a rule with a cooldown.
+
+    An agent may use it again after `wait_ns` simulated nanoseconds.
+    """
     field = f"ready_ns.{kind}"
 
     def cooled_rule(draft: Draft, intent: Intent) -> RuleRefusal | None:

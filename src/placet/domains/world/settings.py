@@ -1,6 +1,6 @@
-"""The settings of a world: checked once, when the world is made, and trusted by its rules.
+"""The settings of a world, checked once when the world is made.
 
-Everything is off by default. Lengths are in the world's own unit, times in simulated seconds.
+Every limit is off by default. Lengths are in the world's own unit, times in simulated seconds.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -32,14 +32,14 @@ class Settings:
 
     Attributes:
         bounds: Lowest and highest corner; positions on them are inside.
-        max_step: Longest way that one Move may go.
-        interaction_range: Farthest that an Interact may reach.
-        inventory_max: How many objects an agent may carry.
-        cooldowns_ns: Kind -> simulated nanoseconds from one intent of it to the next.
-        teams: The teams there are; None allows any.
+        max_step: Maximum distance of one Move.
+        interaction_range: Maximum distance of one Interact.
+        inventory_max: Maximum number of objects that an agent may carry.
+        cooldowns_ns: Kind -> minimum simulated nanoseconds between two intents of one agent.
+        teams: Permitted teams; None permits any.
         objects: Object -> its fields, as in the state.
-        interactions: Names of the interactions that the world registers itself.
-        observation: Who may see what, as it was given; `views.py` reads it.
+        interactions: Names of the interactions that the world adds.
+        observation: Visibility setting as passed in; `views.py` reads it.
     """
 
     bounds: Bounds | None = None
@@ -53,7 +53,7 @@ class Settings:
     observation: Mapping[str, Json] | None = None
 
     def digest(self) -> str:
-        """Name these settings in 8 hexadecimal digits, for the version of the domain."""
+        """Hash these settings to 8 hexadecimal digits, for the version of the domain."""
         described = [getattr(self, name) for name in self.__slots__ if name != "observation"]
         if self.observation is not None:  # left out where it is off: older logs name these digits
             described.append(self.observation)
@@ -63,7 +63,7 @@ class Settings:
         """Return the keywords of `World` that make these settings again, as plain JSON.
 
         Args:
-            cooldowns: As they were given: seconds that became nanoseconds do not all come back.
+            cooldowns: Seconds as passed in: converting to nanoseconds and back may lose digits.
         """
         objects = {
             object_id: {name: value for name, value in fields.items() if name != "holder"}
@@ -86,7 +86,7 @@ class Settings:
         """Return these settings with objects, which must lie within their bounds.
 
         Raises:
-            ValueError: An object is unsound.
+            ValueError: An object is invalid.
         """
         return replace(self, objects=read_objects(objects, self))
 
@@ -103,7 +103,7 @@ class Settings:
         return x, y, z
 
     def outside(self, position: Position, at: str) -> RuleRefusal | None:
-        """Refuse a position that is not within the bounds."""
+        """Return the refusal of a position out of bounds."""
         if self.bounds is None:
             return None
         (x0, y0, z0), (x1, y1, z1) = self.bounds
@@ -121,7 +121,7 @@ class Settings:
 
 
 def optional(read: Callable[[str, object], _Read], name: str, value: object) -> _Read | None:
-    """Read a setting that None leaves off."""
+    """Read a setting that may be None, which disables it."""
     return None if value is None else read(name, value)
 
 
@@ -129,7 +129,7 @@ def read_bounds(name: str, bounds: object) -> Bounds:
     """Read two corners. Two-dimensional corners make a flat world: z is 0 everywhere.
 
     Raises:
-        ValueError: They are not two positions, the lower one first.
+        ValueError: The value is not two positions, lower one first.
     """
     if not isinstance(bounds, list | tuple) or len(bounds) != 2:  # noqa: PLR2004  # low and high
         raise ValueError(
@@ -144,10 +144,10 @@ def read_bounds(name: str, bounds: object) -> Bounds:
 
 
 def read_position(name: str, value: object) -> Position:
-    """Read a position out of a setting.
+    """Read a position from a setting.
 
     Raises:
-        ValueError: It is not a list or tuple of two or three finite numbers.
+        ValueError: The value is not a list or tuple of two or three finite numbers.
     """
     try:
         return to_position(value)
@@ -158,10 +158,10 @@ def read_position(name: str, value: object) -> Position:
 
 
 def read_length(name: str, value: object) -> float:
-    """Read a length that something may not exceed.
+    """Read a maximum length.
 
     Raises:
-        ValueError: It is not a finite number above zero.
+        ValueError: The value is not a finite number above zero.
     """
     if not _is_number(value) or not 0 < value < LENGTH_MAX:
         raise ValueError(
@@ -172,10 +172,10 @@ def read_length(name: str, value: object) -> float:
 
 
 def read_count(name: str, value: object) -> int:
-    """Read a count that something may not exceed.
+    """Read a maximum count.
 
     Raises:
-        ValueError: It is not an int of at least zero.
+        ValueError: The value is not an int of at least zero.
     """
     if type(value) is not int or value < 0:
         raise ValueError(f"{name} must be an int >= 0, or None for no limit, got {value!r}")
@@ -204,10 +204,10 @@ def read_cooldowns(name: str, cooldowns: object) -> dict[str, int]:
 
 
 def read_plain(name: str, setting: object) -> Mapping[str, Json]:
-    """Read a setting that is kept as it was given.
+    """Read a setting that is stored as passed in.
 
     Raises:
-        ValueError: It is not an object of plain JSON.
+        ValueError: The value is not an object of plain JSON.
     """
     if not isinstance(setting, Mapping):
         raise ValueError(f"{name} must be an object, got {setting!r}")
@@ -222,7 +222,7 @@ def read_teams(name: str, teams: object) -> tuple[str, ...]:
     """Read the names of the teams.
 
     Raises:
-        ValueError: They are not distinct names.
+        ValueError: The values are not distinct names.
     """
     if isinstance(teams, str | Mapping) or not isinstance(teams, Iterable):
         raise ValueError(f"{name} must be a list of names, got {teams!r}")
@@ -233,10 +233,11 @@ def read_teams(name: str, teams: object) -> tuple[str, ...]:
 
 
 def read_objects(objects: object, settings: Settings) -> dict[str, Mapping[str, Json]]:
-    """Read objects into the fields that they begin with.
+    """Read objects into their initial fields.
 
     Raises:
-        ValueError: An id is no name, a position is missing or outside, a field is not plain JSON.
+        ValueError: An id is no name, a position is missing or out of bounds, or a field is not
+            plain JSON.
     """
     if not isinstance(objects, Mapping):
         raise ValueError(f"objects must map ids to fields, got {objects!r}")

@@ -1,4 +1,4 @@
-"""How agents come into a world and leave it.
+"""Create and remove agents in the state of a world.
 
 Agents and objects share one space of ids, so that a `target_id` means one thing.
 """
@@ -22,7 +22,7 @@ _Check = Callable[[Draft, str, Json, Settings], RuleRefusal | None]
 def place(
     draft: Draft, agent_id: str, attributes: Mapping[str, Json], settings: Settings
 ) -> RuleRefusal | None:
-    """Put a new agent into the world: `position`, `team`, `inventory`, each optional."""
+    """Create an agent from `position`, `team` and `inventory`, each optional."""
     if draft.exists(OBJECTS, agent_id):
         return refuse("id_taken", f"there is an object {agent_id!r}; choose another agent_id")
     for name, value in attributes.items():
@@ -104,7 +104,7 @@ def _check_inventory(
 
 
 def are_distinct_ids(value: Json) -> bool:
-    """Return whether a value is a list of names, none of them twice."""
+    """Return whether a value is a list of distinct names."""
     return (
         isinstance(value, Sequence)
         and not isinstance(value, str)

@@ -1,10 +1,10 @@
 """Visibility in the world domain, composed from its `observation` setting.
 
     {"distance": 10, "hidden_fields": ["inventory"]}: both apply. {"any_of": [{"distance": 10},
-    {"team": True}]}: near, or of the same team.
+    {"team": True}]}: in range, or of the same team.
 
 A message to a team or to one agent is visible to them alone, whatever the setting. An agent's
-inventory and messages have the agent's position and belong to it.
+inventory and messages have the agent's position and owner.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -42,7 +42,7 @@ def place_of(state: State, ref: Ref) -> Position | None:
 
 
 class _Near(WithinDistance):
-    """Distance visibility; a carried object or a message has its agent's position."""
+    """Visibility by distance; a carried object or a message has its agent's position."""
 
     def place(self, state: State, ref: Ref) -> Position | None:
         return place_of(state, ref)
@@ -75,7 +75,10 @@ class _Hidden(HideFields):
 
 
 class _Audible(Visibility):
-    """Messages that are public, to the agent's team, to the agent, or by it."""
+    """Visibility of messages.
+
+    Public ones, and those to the agent's team, to the agent, or by it.
+    """
 
     agent_collection = AGENTS
     depends_on: frozenset[str] | None = frozenset({"team"})
@@ -90,7 +93,7 @@ class _Audible(Visibility):
         return is_meant_for(state, agent_id, said["channel"], said.get("target_id"), team)
 
     def distance(self, state: State, agent_id: str, ref: Ref) -> float | None:
-        """Measure between places: a world has them, however far its agents see."""
+        """Return the distance between positions; a world has them whatever the visibility."""
         here, there = place_of(state, Ref(AGENTS, agent_id)), place_of(state, ref)
         return None if here is None or there is None else distance_between(here, there)
 
@@ -108,7 +111,7 @@ class _Audible(Visibility):
 
 
 def is_meant_for(state: State, agent_id: str, channel: str, target_id: Json, team: Json) -> bool:
-    """Return whether something was said to an agent."""
+    """Return whether a message is addressed to an agent."""
     if channel == "public":
         return True
     if channel == "private":
@@ -120,7 +123,7 @@ def read_sight(name: str, observation: object) -> VisibilityPolicy:
     """Compose the visibility policy; None for everything except messages to others.
 
     Raises:
-        ValueError: The setting is invalid; the message names the fault.
+        ValueError: The setting is invalid; the message names it.
     """
     if observation is None:
         return _Audible()

@@ -1,4 +1,4 @@
-"""`placet design`: sentences about a design, through the gate."""
+"""`placet design`: refine a design by sentences."""
 
 import sys
 from shlex import quote
@@ -46,11 +46,11 @@ def design(
     ] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Refine a design by plain sentences, all of a sentence or nothing.
+    """Refine a design by plain sentences; a sentence takes effect as a whole or not at all.
 
     The sentence becomes a plan of actions, which the gate decides. An unclear sentence is answered
     with its candidates, never guessed, and nothing is changed; exit code 1, as for a refusal. A
-    phase that fails makes it 1 too; other changes are kept.
+    failed phase also exits with 1; other changes are kept.
     """
     if (text is not None) + show + run_phases + undo != 1:
         raise typer.BadParameter("give one of TEXT, --show, --run-phases and --undo")
@@ -94,7 +94,7 @@ def _print(answer: "Told") -> None:
 
 
 def _end(store: str | None, *, is_trial: bool) -> None:
-    """Print where the design is kept; on stderr, so that an export can be piped."""
+    """Print where the design is stored; on stderr, so that an export can be piped."""
     if store is None or is_trial:
         said = "Nothing was kept: " + ("it was a dry run." if store else "there is no --store.")
     else:
@@ -103,5 +103,5 @@ def _end(store: str | None, *, is_trial: bool) -> None:
 
 
 def _is_a_person() -> bool:
-    """Return whether a person at a terminal can be prompted."""
+    """Return whether the user is at a terminal and can be prompted."""
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))

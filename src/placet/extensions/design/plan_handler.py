@@ -1,4 +1,4 @@
-"""From a plan to the gate, and from its verdict to the bodies of seed 000."""
+"""Submit plans, and convert verdicts into the response bodies of seed 000."""
 
 from collections.abc import Mapping, Sequence
 from secrets import token_hex
@@ -41,11 +41,11 @@ class DesignPlanHandler(NamedTuple):
     """Submits plans for a design on behalf of a caller.
 
     Attributes:
-        world: The design's.
-        setup: The design's.
-        agent_id: As whom; it is registered when it first comes.
-        role: As what.
-        submitter: For whom the token speaks.
+        world: World of the design.
+        setup: Settings of the design.
+        agent_id: Agent that submits; registered on its first plan.
+        role: Role of the agent.
+        submitter: Caller that the token authenticates.
     """
 
     world: Orchestrator
@@ -55,7 +55,7 @@ class DesignPlanHandler(NamedTuple):
     submitter: str
 
     def fresh_id(self) -> str:
-        """Return a req_id for a request without one: it is not safe to repeat, and not repeated."""
+        """Return a req_id for a request without one; such a request is never deduplicated."""
         return f"http-{token_hex(8)}"
 
     async def enter(self) -> None:
@@ -64,9 +64,9 @@ class DesignPlanHandler(NamedTuple):
             await self.world.register_agent(self.agent_id, role=self.role)
 
     async def execute(self, plan: ActionPlan, intent: Intent | None, *, dry_run: bool) -> Response:
-        """Execute a plan, or try it; the intent that it comes from is logged with it.
+        """Execute or dry-run a plan; the message that it derives from is logged with it.
 
-        A dry run registers no agent, and returns the previous values.
+        A dry run registers no agent, and also returns the previous values.
         """
         paths = [action.path for action in plan.actions] if dry_run else ()
         now = self._look(paths)
@@ -96,15 +96,15 @@ class DesignPlanHandler(NamedTuple):
         return Response(to_json(body), media_type="application/json")
 
     def _look(self, paths: Sequence[str | None]) -> "_Now":
-        """Read without a cycle of the orchestrator, whose cost would be a tenth of a plan's.
+        """Read the state without a cycle of the orchestrator.
 
-        The values read are returned with the plan's verdict, which is not released before they are
+        A cycle would add a tenth of a plan's cost. The values are returned with the plan's verdict, which is released only when they are
         durable.
         """
         return self.world.query_nowait(lambda kernel: _now(kernel, paths, self.agent_id))
 
     async def _decided_on_a_copy(self, batch: Mapping[str, Json]) -> Verdict:
-        """Have a batch decided where its agent is registered, which in the world it is not yet."""
+        """Decide a batch on a copy of the world in which its agent is registered."""
         world = self.world
         snapshot, now = await world.query(lambda kernel: (kernel.snapshot(), kernel.sim_time))
         copy = Kernel(world.domains, world.config.kernel_config())
@@ -116,7 +116,7 @@ class DesignPlanHandler(NamedTuple):
 class _Now(NamedTuple):
     """The state that a plan meets.
 
-    The world's seq, the design's version, and the values of a dry run's paths.
+    The world's seq, the design's version, and for a dry run the values of the paths it touches.
     """
 
     seq: int
@@ -126,7 +126,7 @@ class _Now(NamedTuple):
 
 
 def setup_of(world: Orchestrator) -> Settings:
-    """Return how the design of a world is set up."""
+    """Return the settings of a world's design."""
     design, *_ = world.domains
     assert isinstance(design, Design), "served where the domain is"
     return design.setup
@@ -175,9 +175,9 @@ def preview_of(
 
 
 def answer_of(verdict: Verdict) -> dict[str, Json] | None:
-    """Return success or rejection in the design protocol's form.
+    """Return the answer to a plan in the form of the design protocol.
 
-    None if the gate's form is used.
+    None if the response has the form of a verdict.
     """
     if verdict.admitted:
         return {"success": True, "rejections": []}
@@ -216,8 +216,8 @@ def _now(kernel: Kernel, paths: Sequence[str | None], agent_id: str) -> _Now:
 
 
 def _is_new(kernel: Kernel, agent_id: str) -> bool:
-    """Return whether an agent is new; a removed one is not.
+    """Return whether an agent was never registered; a removed agent is not new.
 
-    It stays away until the operator registers it.
+    A removed agent stays removed until the operator registers it.
     """
     return agent_id not in kernel.ledger.agents and agent_id not in kernel.ledger.gone

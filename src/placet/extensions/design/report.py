@@ -37,14 +37,14 @@ _HEADLINES: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 class Told(NamedTuple):
-    """An answer.
+    """A report for a person and for a program.
 
     Attributes:
-        is_done: It was done, or could be; False is a refusal or a question.
-        version: The design's version that it is about.
-        document: For a program.
-        lines: For a person.
-        is_well: The request succeeded; False if a phase that ran has failed.
+        is_done: The request took effect, or would; False for a refusal or a question.
+        version: Version of the design that the report describes.
+        document: Report for a program.
+        lines: Report for a person.
+        is_well: False if the request failed, or if a phase that ran has failed.
     """
 
     is_done: bool
@@ -107,7 +107,7 @@ def asked_back(asked: Clarification, ways: Sequence[str], version: int) -> Told:
 
 
 def not_answered(parsed: ParsedText, version: int) -> Told:
-    """Return the report for a question, which is no proposal."""
+    """Return the report for a question, which proposes nothing."""
     said = "that is a question, and nothing was changed; `--show` shows the design"
     document: dict[str, Json] = {
         "answer": "query",
@@ -185,13 +185,13 @@ def _rejected(result: ExecutionResult) -> Iterator[str]:
 
 
 def _changes(result: ExecutionResult) -> Iterator[dict[str, Json]]:
-    """Return each action as it was asked for, with the values before it and after it."""
+    """Return each action as requested, with the values before it and after it."""
     for asked, outcome in zip(result.plan.actions, result.action_results, strict=True):
         yield {**action_as_dict(asked), "before": outcome.before, "after": outcome.after}
 
 
 def _failed(result: ExecutionResult, phases: Mapping[str, Json]) -> list[str]:
-    """Name the phases that were to run and have failed."""
+    """Return the phases that were to run and have failed."""
     runs = [a for a in result.plan.actions if a.action_type is ActionType.RUN_PHASES]
     asked = {name for run in runs for name in run.phases or phases}
     return [
@@ -218,7 +218,7 @@ def _done(result: ExecutionResult, fields: _Fields) -> Iterator[str]:
 
 
 def _phases(manager: StateManager) -> Iterator[str]:
-    """Show the state of each phase, its main outputs, and its remarks."""
+    """Return lines with the state of each phase, its main outputs, and its remarks."""
     rows = []
     for name, kept in shown_phases(manager.tree).items():
         outputs, flags = kept["outputs"] or {}, kept["flags"] or ()
@@ -240,7 +240,7 @@ def _phases(manager: StateManager) -> Iterator[str]:
 
 
 def _of(path: str, sentence: str) -> str:
-    """Leave out of a sentence what its row says: the path."""
+    """Remove from a sentence the path, which its row shows."""
     return sentence.removeprefix(f"{path} ")
 
 

@@ -1,8 +1,8 @@
-"""The endpoints of seed 000: designs, plans, phases. Served where the domain is `design`.
+"""The endpoints of seed 000: designs, plans, phases. Served if the domain is `design`.
 
-A design is a world, and a plan is a batch: the code here converts one into the other and the
-verdict into the design protocol's form. A plan that the rules reject is a 200 with `success=false`;
-other errors are answered as everywhere.
+A design is a world, and a plan is a batch: this module converts between them, and verdicts into the
+design protocol's form. A plan that the rules reject is a 200 with `success=false`; other errors
+have the form that all routes use.
 """
 
 import asyncio
@@ -56,9 +56,9 @@ FromRecord = Annotated[int | None, Query(ge=0, le=2**62)]
 
 
 def routes(app: FastAPI) -> APIRouter | None:
-    """Return the routes where a design is served, alone or beside sessions.
+    """Return the routes if a design is served, alone or with sessions; else None.
 
-    With it, designs can be created, each a separate world with the settings of the first.
+    With them, designs can be created, each a separate world with the settings of the first.
     """
     worlds: Worlds = app.state.door.worlds
     domains = list(worlds.first.domains)
@@ -104,7 +104,7 @@ async def designs(request: Request) -> Response:
     openapi_extra=body_of("DesignCreation"),
 )
 async def create(request: Request) -> Response:
-    """Make a design; the operator's."""
+    """Create a design; operators only."""
     door = door_of(request)
     door.operator(request)
     given = await door.document(request, fields=frozenset({"design_id"}))
@@ -136,7 +136,7 @@ async def actions(
     request: Request,
     dry_run: Annotated[bool, Query(description="Answer, and change nothing.")] = False,
 ) -> Response:
-    """Execute a plan: all of it, or nothing. The same plan again has the same answer."""
+    """Execute a plan as a whole. The same plan again gets the same answer."""
     door = door_of(request)
     who, world = door.principal(request), door.world(design_id, _WHAT)
     body = await door.document(request, fields=frozenset())
@@ -156,7 +156,7 @@ async def actions(
     openapi_extra=body_of("Sentence", examples=EXAMPLES["Sentence"]),
 )
 async def preview(design_id: str, request: Request) -> Response:
-    """Make a plan of a sentence, to be submitted as it is, or a question about it."""
+    """Parse a sentence into a plan that can be submitted as it is, or into a question."""
     door = door_of(request)
     world = door.world_for(request, design_id, _WHAT)
     given = await door.document(request, fields=frozenset({"text", "intent_id"}))
@@ -175,7 +175,7 @@ async def preview(design_id: str, request: Request) -> Response:
     openapi_extra=body_of("Undo", is_optional=True),
 )
 async def undo(design_id: str, request: Request) -> Response:
-    """Undo the latest commit, by a new commit. Safe to repeat with one `req_id`."""
+    """Revert the latest commit by a new commit. Safe to repeat with one `req_id`."""
     door = door_of(request)
     world = door.world_for(request, design_id, _WHAT)
     step = await _step(door, request, world, "design.undo", {})
@@ -201,10 +201,10 @@ async def phases(design_id: str, request: Request) -> Response:
     openapi_extra=body_of("Undo", is_optional=True),
 )
 async def run_phase(design_id: str, phase: str, request: Request) -> Response:
-    """Run a phase; the answer comes when its results are in the log.
+    """Run a phase; the response comes when its results are in the log.
 
     Success means a completed phase. A failed one names its missing inputs, under `rejections` and
-    with the phase; one may be the result of another phase, which must then run first.
+    with the phase; an input may be the result of another phase, which must then run first.
     """
     door = door_of(request)
     world = door.world_for(request, design_id, _WHAT)
@@ -288,11 +288,11 @@ def _desk(who: Principal, world: Orchestrator) -> DesignPlanHandler:
 
 
 class _Step(NamedTuple):
-    """A single intent that was handed in, and its answer.
+    """The verdict and the answer of a single intent.
 
     Attributes:
-        verdict: The gate's.
-        told: The same in the seed's words; None where it has none for it.
+        verdict: Verdict of the gate.
+        told: The answer in the design protocol's form; None if it has none for this verdict.
     """
 
     verdict: Verdict
@@ -306,7 +306,7 @@ async def _step(
     kind: str,
     payload: Mapping[str, Json],
 ) -> _Step:
-    """Hand in a single intent."""
+    """Submit a single intent."""
     given = await door.document(request, fields=frozenset({"req_id"}), is_optional=True)
     handler = _desk(door.principal(request), world)
     await handler.enter()
@@ -321,7 +321,7 @@ async def _step(
 
 
 def _ran(kernel: Kernel, name: str, told: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the result of a run: the phase as it is now, if the gate admitted the run."""
+    """Return the result of a run with the current phase, if the gate admitted the run."""
     phase = shown_phases(kernel.tree)[name]
     ran: dict[str, Json] = {"design_version": _version(kernel), "phase": {"name": name, **phase}}
     if not told["success"] or phase["status"] == PhaseState.COMPLETED:

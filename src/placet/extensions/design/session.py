@@ -1,7 +1,7 @@
-"""A design and the log that keeps it, for one command: read, told something, and written.
+"""A design and its log for one command: open, handle one request, write.
 
-A request that changes nothing, a view or a dry run, works on a copy: the store is only read, beside
-its writer. A change takes the fence, and is durable before it is shown.
+A request without changes (a view, a dry run) works on a copy: the store is only read, next to its
+writer. A change takes the fence, and is durable before it is printed.
 """
 
 from datetime import UTC, datetime
@@ -39,17 +39,17 @@ DESIGN: Final = "design"
 
 
 class DesignSession:
-    """Opens a design, handles one request, and keeps its result.
+    """Opens a design, handles one request, and writes its result.
 
     Args:
-        store: URL or path of the log; None is a new design that ends with the process.
-        agent_id: Who proposes.
-        is_kept: Write what happens to the store.
-        is_begun: The store must hold a design already.
+        store: URL or path of the log; None is a new design that is not stored.
+        agent_id: Agent that proposes.
+        is_kept: Write changes to the store.
+        is_begun: Require that the store holds a design.
 
     Raises:
-        StoreError: The store cannot be opened, or its log does not hold together.
-        CommandError: It holds something else than a design.
+        StoreError: The store cannot be opened, or its log is damaged.
+        CommandError: The store holds something other than a design.
     """
 
     def __init__(
@@ -88,11 +88,11 @@ class DesignSession:
         """Execute a text, or return a clarification.
 
         Args:
-            text: For the design.
-            version: The version that it must have; None is whichever.
+            text: Sentence about the design.
+            version: Required version of the design; None accepts any.
 
         Raises:
-            PlacetError: The design has another version, or the gate turned the plan away.
+            PlacetError: The design has another version, or the gate refused the plan.
         """
         manager, key = self.manager, token_hex(8)
         current = manager.state.parameters
@@ -116,12 +116,12 @@ class DesignSession:
         """Run all phases.
 
         Raises:
-            PlacetError: As `say` raises it.
+            PlacetError: The gate refused the plan.
         """
         return self._execute([Action(ActionType.RUN_PHASES)], token_hex(8), version)
 
     def undo(self, version: int | None = None) -> report.Told:
-        """Take the latest commit back, as the design's operator.
+        """Revert the latest commit, as the design's operator.
 
         Raises:
             PlacetError: There is nothing to undo, or it would change a locked parameter.
@@ -138,7 +138,7 @@ class DesignSession:
         return report.undone(before, self.manager.state, self.manager.design.setup.fields)
 
     def show(self) -> report.Told:
-        """Show the design."""
+        """Return the report of the design."""
         return report.shown(self.manager)
 
     def _execute(
@@ -192,7 +192,7 @@ class DesignSession:
         return recover(log)
 
     def _commit(self) -> None:
-        """Make durable what this command did, in one group."""
+        """Make the changes of this command durable, in one group."""
         records = self.manager.records
         if self._log is None or not (self._is_kept and self._has_acted and records):
             return
@@ -207,7 +207,7 @@ class DesignSession:
 
 
 def _design_of(past: Replayer) -> Design:
-    """Make the design that a log is of, as its header says; a new one for an empty log."""
+    """Make the design that a log's header describes; a new one for an empty log."""
     made: list[Domain] = (
         [find_domain(DESIGN)()] if past.header is None else remake(rules_in(past.header))
     )
@@ -227,7 +227,7 @@ def _design_of(past: Replayer) -> Design:
 def _is_new(log: EventLog) -> bool:
     """Return whether the file does not exist yet, or is empty.
 
-    So that a writer would start a log in it.
+    A writer would then start a new log.
     """
     path = file_of(log)
     return path is not None and (not path.exists() or path.stat().st_size == 0)

@@ -91,7 +91,7 @@ EXAMPLES: Final[Mapping[str, dict[str, Json]]] = {
 
 
 def plan_answers(schema: str) -> dict[int | str, dict[str, Json]]:
-    """Declare the answers of a route that submits a plan: its own, and those of a batch."""
+    """Declare the responses of a route that submits a plan: its own, and those of a batch."""
     conflict = {
         "oneOf": [{"$ref": "#/components/schemas/" + name} for name in ("PlanConflict", "Verdict")]
     }

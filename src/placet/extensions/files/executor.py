@@ -1,9 +1,9 @@
 """Runs the effects of the domain `files` on a disk, below its root.
 
-Creating a file runs at most once. After an attempt was cut off, the disk is inspected: with the
-intended content, the write is done; with no file, or the file to be replaced, it is done now; any
-other content belongs to another program, and the effect stays in doubt until an operator decides.
-Reading is pure.
+Creating a file runs at most once. After an interrupted attempt the disk is inspected: if the file
+has the intended content, the write is complete; if there is no file, or the one to be replaced, it
+is written now; any other content belongs to another program, and the effect stays in doubt until an
+operator decides. Reading is pure.
 """
 
 import hashlib
@@ -25,10 +25,10 @@ _PAUSE_S: Final = 0.05
 
 
 def executors_of(domain: Files) -> Mapping[str, EffectHandler | None]:
-    """Make the executors of a domain, which the runtime registers; without a root there are none.
+    """Return the handlers of a domain's effects; empty without a root.
 
     Raises:
-        RootUnusable: The root is no folder, or this system cannot keep us inside it.
+        RootUnusable: The root is no folder, or this system cannot confine access to it.
     """
     if domain.root is None:
         return dict.fromkeys((CREATE, ANALYZE, INSPECT))
@@ -55,10 +55,10 @@ def _reading(handler: Callable[[Effect], Json]) -> EffectHandler:
 
 
 class FileExecutor:
-    """The handlers, which may wait for the disk: each call is made in a thread.
+    """Handlers that may block on the disk: each call runs in a thread.
 
     Args:
-        root: Where.
+        root: Root folder.
     """
 
     def __init__(self, root: FileRoot) -> None:
@@ -69,7 +69,7 @@ class FileExecutor:
 
         Raises:
             FileRefused: Nothing was written.
-            OutcomeUnknown: Something was.
+            OutcomeUnknown: The file was written, perhaps not durably.
         """
         asked = effect.payload
         path, data = asked["path"], asked["content"].encode()
@@ -111,12 +111,12 @@ class FileExecutor:
         return {"path": path, **of(self._read(effect, path, bytes_max))}
 
     def _read(self, effect: Effect, path: str, bytes_max: int) -> bytes:
-        """Read a file; one that was being written when it was asked for is waited for.
+        """Read a file; if a write to it is pending, retry until it is complete.
 
-        So a plan may create a file and then read it. The write that it waits for may also fail.
+        So one plan may create a file and then read it. The pending write may also fail.
 
         Raises:
-            FileRefused: It cannot be read.
+            FileRefused: The file cannot be read.
             RetryAfter: The file is still being written.
         """
         awaited = effect.payload["awaits"]

@@ -1,8 +1,8 @@
-"""One folder, and nothing outside it: every step below it is taken from an open descriptor.
+"""Access to one folder and nothing outside it: every step starts from an open descriptor.
 
-A path is never passed to the system as a whole. No step follows a link, so that `..`, a symlink, or
-a folder swapped during the walk cannot lead outside. A written file appears whole or not at all: it
-is created under a temporary name beside its target, made durable, and then renamed.
+A path is never passed to the system as a whole. No step follows a link, so `..`, a symlink, or a
+folder swapped during the walk cannot lead outside. A write is atomic: the file is created under a
+temporary name beside its target, made durable, and then renamed.
 """
 
 import errno
@@ -33,17 +33,18 @@ _CODES: Final = {
 
 
 class RootUnusable(PlacetError):  # noqa: N818  # what it says
-    """The folder cannot be used as a root, or this system has not what keeps us inside it."""
+    """The folder cannot be a root, or this system lacks the calls that confine access to it."""
 
 
 class FileRoot:
     """Reads and writes files below one folder.
 
     Args:
-        path: The folder; it must be there. Whoever names it may name it by a link.
+        path: An existing folder; this path itself may be a link.
 
     Raises:
-        RootUnusable: It is none, or the system cannot open files relative to a descriptor.
+        RootUnusable: The path is no folder, or the system cannot open files relative to a
+            descriptor.
     """
 
     def __init__(self, path: str) -> None:
@@ -58,10 +59,10 @@ class FileRoot:
         self._latest: dict[str, object] = {}
 
     def read(self, path: str, bytes_max: int) -> bytes:
-        """Read a regular file that has one name.
+        """Read a regular file without other hard links.
 
         Raises:
-            FileRefused: It is none, is not there, or is larger.
+            FileRefused: The path is no such file, does not exist, or is larger.
         """
         with _refusing(path), self._folder_of(path) as (folder, name):
             # Without O_NONBLOCK the open of a FIFO would wait for somebody who writes.
@@ -74,17 +75,17 @@ class FileRoot:
                 os.close(file)
 
     def create(self, path: str, data: bytes, *, overwrites: bool, key: str) -> None:
-        """Write a file, durably, with the folders that lead to it.
+        """Write a file durably, and the folders that lead to it.
 
         Args:
-            path: Where.
-            data: What.
-            overwrites: A file that is there is replaced; else it is an error.
+            path: Path below the root.
+            data: Content.
+            overwrites: Replace an existing file; otherwise it is an error.
             key: Key of the effect; files left by a crash are recognized by it.
 
         Raises:
             FileRefused: Nothing was written.
-            OutcomeUnknown: It was written, and perhaps not durably, or not where it was meant.
+            OutcomeUnknown: The file was written, perhaps not durably or not in the intended folder.
         """
         turn = object()
         with self._lock:
@@ -107,7 +108,7 @@ class FileRoot:
                     del self._latest[path]
 
     def sweep(self, path: str, key: str) -> None:
-        """Remove what attempts at an effect that were cut off have left beside its place."""
+        """Remove the temporary files of an effect's interrupted attempts."""
         prefix = _temporaries_of(key)
         with suppress(FileNotFoundError), self._folder_of(path) as (folder, _):
             for name in os.listdir(folder):  # noqa: PTH208  # of a descriptor, not of a path
@@ -118,7 +119,7 @@ class FileRoot:
         """Return the hash of the file; None if it does not exist.
 
         Raises:
-            FileRefused: It is no regular file that has one name, or is larger.
+            FileRefused: The path is no regular file without other hard links, or it is larger.
         """
         try:
             return hashlib.sha256(self.read(path, bytes_max)).hexdigest()
@@ -128,10 +129,10 @@ class FileRoot:
             raise
 
     def sync(self, path: str) -> None:
-        """Make a file that is there as durable as `create` would.
+        """Make an existing file as durable as `create` would.
 
         Raises:
-            FileRefused: It is not there, or the disk fails.
+            FileRefused: The file does not exist, or the disk fails.
         """
         with _refusing(path), self._folder_of(path) as (folder, name):
             file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
@@ -152,7 +153,7 @@ class FileRoot:
 
     @contextmanager
     def _folder_of(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
-        """Open the folder in which a path ends; give it with the name there."""
+        """Open the folder that contains the file; yield it with the file's name."""
         fault = path_fault(path)
         if fault is not None:  # the domain has judged it; here it is what keeps us inside
             raise FileRefused(*fault)
@@ -174,7 +175,7 @@ class FileRoot:
     ) -> None:
         """Move the finished file to its target, unless a newer attempt has started.
 
-        One that was given up because the disk hung must not put old content over new.
+        An attempt that was abandoned because the disk hung must not put old content over new.
         """
         temporary, name = names
         with self._lock:
@@ -190,7 +191,7 @@ class FileRoot:
             os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
 
     def _require_reached(self, path: str, folder: int, name: str, *, overwrites: bool) -> None:
-        """Check that the path still leads to the folder in which we put the file."""
+        """Check that the path still leads to the folder that holds the file."""
         try:
             with _refusing(path), self._folder_of(path) as (reached, _):
                 if _identity(os.fstat(reached)) == _identity(os.fstat(folder)):
@@ -213,7 +214,7 @@ def _require_descriptors() -> None:
 
 
 def _step(folder: int, name: str, *, make: bool) -> int:
-    """Open a folder in a folder; make it, durably, where it is missing and may be made."""
+    """Open a folder inside a folder; with `make`, create it durably if it is missing."""
     if make:
         with suppress(FileExistsError):
             os.mkdir(name, 0o755, dir_fd=folder)
@@ -242,7 +243,7 @@ def _write(folder: int, name: str, data: bytes) -> None:
 
 
 def _read_all(file: int, path: str, bytes_max: int) -> bytes:
-    """Read to the end, and no more than is allowed: a file may grow while it is read."""
+    """Read to the end, up to the limit: a file may grow while it is read."""
     parts: list[bytes] = []
     left = bytes_max + 1
     while left > 0:
@@ -285,7 +286,7 @@ def _refusing(path: str) -> Iterator[None]:
 
 @contextmanager
 def _unknown_if_it_fails(path: str) -> Iterator[None]:
-    """After the file is in its place, a failure leaves open whether it will be there tomorrow."""
+    """Report a failure after the rename as unknown: the file may or may not survive a crash."""
     try:
         yield
     except OSError as error:

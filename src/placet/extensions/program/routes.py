@@ -1,7 +1,7 @@
-"""The endpoints of seed 001: routes onto the kinds of a program. Served with that domain.
+"""The endpoints of seed 001: one route per kind of the domain `program`. Served if it is.
 
-A program is a world; a body is the payload of one kind, with `req_id` and `context_seq` beside it
-where the caller has them. The answer is the gate's verdict, with the kind's output in its result.
+A program is a world. A body is the payload of one kind, optionally with `req_id` and `context_seq`.
+The response is the gate's verdict, with the kind's output in its result.
 """
 
 from collections.abc import Mapping
@@ -33,14 +33,14 @@ _ENVELOPE: Final = frozenset({"req_id", "context_seq"})
 
 
 class _Route(NamedTuple):
-    """A route onto one kind.
+    """A route for one kind.
 
     Attributes:
-        name: The last part of its path.
-        kind: Of the intent that is handed in.
+        name: Last part of its path.
+        kind: Kind of the submitted intent.
         summary: Short description.
-        tells: The same in a sentence.
-        example: A payload.
+        tells: Description in one sentence.
+        example: Example payload.
     """
 
     name: str
@@ -83,7 +83,7 @@ _ROUTES: Final = (
 
 
 def routes(app: FastAPI) -> APIRouter | None:
-    """Return the routes, where the application's worlds are programs."""
+    """Return the routes if the application's worlds are programs; else None."""
     door: RequestContext = app.state.door
     served = any(one.name == _PROGRAM for one in door.worlds.first.domains)
     return router if served else None
@@ -131,7 +131,7 @@ async def history(
     to_seq: Annotated[int | None, Query(ge=0, le=2**53)] = None,
     limit: Annotated[int | None, Query(ge=1, le=200)] = None,
 ) -> Response:
-    """List what changed the program, or compare two moments."""
+    """List the changes of the program, or compare two moments."""
     given = {"op": op, "from_seq": from_seq, "to_seq": to_seq, "limit": limit}
     payload = {name: value for name, value in given.items() if value is not None}
     return await _propose(program, "program.history_query", payload, request)
@@ -171,7 +171,10 @@ async def _propose(
 
 
 async def _register(world: Orchestrator, name: str) -> None:
-    """Register who first comes. Who was removed stays away until the operator registers it."""
+    """Register an agent on its first request.
+
+    A removed agent stays removed until the operator registers it.
+    """
 
     def is_new(kernel: Kernel) -> bool:
         return name not in kernel.ledger.agents and name not in kernel.ledger.gone

@@ -1,7 +1,7 @@
-"""Verdicts in the form of the design protocol's answers, which are also the bodies of the HTTP API.
+"""Convert verdicts into the answers of the design protocol, which are also bodies of the HTTP API.
 
-Nothing is decided here. The result of an action is computed by the same pure functions as the rules
-use.
+This module decides nothing. The result of an action is computed by the pure functions that the
+rules use.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,13 +33,13 @@ _VALUES: Final = frozenset({"set", "increase", "decrease"})
 
 
 class ExecutionResult:
-    """The answer to a plan: it was executed, or it was rejected and nothing happened.
+    """The answer to a plan: executed as a whole, or rejected without effect.
 
-    Everything beyond success is worked out when it is asked for.
+    Every property but `success` is computed on first access.
 
     Attributes:
         plan: The plan.
-        verdict: The gate's verdict on it.
+        verdict: The gate's verdict on the plan.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class ExecutionResult:
 
     @cached_property
     def design_version_after(self) -> int:
-        """The version to which it led; the same where it changed nothing."""
+        """The design version after the plan; the version before it if nothing changed."""
         if self._replayed is not None:
             return self._replayed[0]
         for notice in self._told:
@@ -97,7 +97,7 @@ class ExecutionResult:
 
     @cached_property
     def rejections(self) -> list[Rejection]:
-        """Why not, for each action that did not pass."""
+        """Reason and code for each rejected action."""
         return list(rejections_of(self.plan, self.verdict, self._settings, self._heads))
 
     @property
@@ -107,7 +107,7 @@ class ExecutionResult:
 
     @cached_property
     def action_results(self) -> list[ActionResult]:
-        """Results of the actions.
+        """Result of each action, in order.
 
         `before` and `after` are unknown in the verdict of a duplicate.
         """
@@ -129,7 +129,7 @@ class ExecutionResult:
 
     @property
     def is_malformed(self) -> bool:
-        """Return whether the plan was no sound plan at all, whatever the state."""
+        """Return whether the plan is malformed, whatever the state."""
         return any(refusal.stage == Stage.STRUCTURE for refusal in self.verdict.refusals)
 
     def as_dict(self) -> dict[str, Json]:
@@ -156,7 +156,7 @@ class ExecutionResult:
         }
 
     def diff(self) -> list[dict[str, Json]]:
-        """List, path by path, the value before, the requested value, and the value after."""
+        """List for each path the value before, the requested value and the value after."""
         changes: dict[str, dict[str, Json]] = {}
         for asked, result in zip(self.plan.actions, self.action_results, strict=True):
             if asked.path is None or str(asked.action_type) not in _VALUES or not self.success:
@@ -172,11 +172,11 @@ class ExecutionResult:
 
 
 def require_answer(plan: ActionPlan, verdict: Verdict, current: int) -> None:
-    """Raise for a verdict that is neither success nor rejection of a plan.
+    """Raise an error for a verdict that is neither success nor rejection of a plan.
 
     Raises:
         StalePlanError: The plan is based on another version.
-        PlacetError: The gate turned it away before the rules were asked.
+        PlacetError: The gate refused the plan before the rules ran.
     """
     if is_stale(plan, verdict, current):
         found = version_met(verdict, current)
@@ -187,7 +187,7 @@ def require_answer(plan: ActionPlan, verdict: Verdict, current: int) -> None:
 
 
 def replayed_answer(tree: State, plan_id: str) -> tuple[int, tuple[str, ...]] | None:
-    """Find the version and the warnings of an earlier plan; None if they are forgotten."""
+    """Return the version and the warnings of an earlier plan; None if they are no longer stored."""
     for slot in tree.ids(payloads.PLANS):
         if tree.get(payloads.PLANS, slot, "plan") == plan_id:
             warnings = tree.get(payloads.PLANS, slot, "warnings", ())
@@ -196,10 +196,10 @@ def replayed_answer(tree: State, plan_id: str) -> tuple[int, tuple[str, ...]] | 
 
 
 def is_stale(plan: ActionPlan, verdict: Verdict, current: int) -> bool:
-    """Return whether a plan was refused as stale, or has malformed actions and is stale besides.
+    """Return whether a plan was refused as stale, or is both malformed and stale.
 
-    The gate checks the form of actions before the version; a planner needs the version first,
-    because the faults of the actions may no longer apply.
+    The gate checks the form of actions before the version. A planner needs the version first,
+    because faults of the actions may no longer apply to the current design.
     """
     if any(refusal.code == STALE_PLAN for refusal in verdict.refusals):
         return True
@@ -209,7 +209,10 @@ def is_stale(plan: ActionPlan, verdict: Verdict, current: int) -> bool:
 
 
 def version_met(verdict: Verdict, current: int) -> int:
-    """Return the version that a stale plan met: as its refusal says, unless it is remembered."""
+    """Return the design version that a stale plan met.
+
+    From the stored answer, else from its refusal.
+    """
     met: int = verdict.refusals[0].details.get("current_design_version", current)
     return met
 
@@ -217,7 +220,10 @@ def version_met(verdict: Verdict, current: int) -> int:
 def trace(
     actions: Sequence[Action], before: Mapping[str, Json], settings: Settings
 ) -> Iterator[tuple[Action, Json, Json, list[Warned]]]:
-    """Follow actions that pass: each normalized, with the value before and after it."""
+    """Apply admitted actions in order.
+
+    Yield each normalized, with the value before and after it.
+    """
     values = dict(before)
     for action in actions:
         kind, payload = payload_of(action)
@@ -247,7 +253,7 @@ def _meant(
 def rejections_of(
     plan: ActionPlan, verdict: Verdict, settings: Settings, heads: int = 1
 ) -> Iterator[Rejection]:
-    """Return why a plan did not pass, action by action."""
+    """Return the rejections of a plan, action by action."""
     for refusal in verdict.refusals:
         index = None if refusal.index is None else refusal.index - heads
         action = None if index is None or index < 0 else plan.actions[index]
@@ -263,7 +269,7 @@ def rejections_of(
 
 
 def _fault(action: Action, refusal: Refusal, settings: Settings) -> Fault | None:
-    """Describe a malformed value, if the field's type allows it: NaN, a list, None."""
+    """Describe a malformed value (NaN, a list, None) if the field's type allows a description."""
     field = settings.fields.get(action.path) if isinstance(action.path, str) else None
     name = str(action.action_type)
     is_about_value = refusal.at.endswith(("/value", "/amount"))
@@ -281,7 +287,10 @@ def _fault(action: Action, refusal: Refusal, settings: Settings) -> Fault | None
 def rejected_indexes(
     plan: ActionPlan, rejections: Sequence[Rejection], verdict: Verdict
 ) -> set[int]:
-    """Find the actions that did not pass; a violated invariant is of all that touch its paths."""
+    """Return the indexes of rejected actions.
+
+    A violated invariant counts for all that touch its paths.
+    """
     indexes = {r.index for r in rejections if r.index is not None}
     for refusal in verdict.refusals:
         if refusal.index is None:

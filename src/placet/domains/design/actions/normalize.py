@@ -1,10 +1,8 @@
-"""Normalization of a proposed value.
+"""Normalize a proposed value: the kernel's unit, the field's type, within bounds.
 
-Converted to the kernel's unit, of the field's type, within bounds.
+The rules use these pure functions to decide, and the front ends to explain, so both agree.
 
-Pure functions of a field and a payload, used by the rules to decide and by the front ends to
-explain, so that there is one meaning. The order is unit, type, bounds. Normalizing a result again
-changes nothing.
+The order is unit, type, bounds. Normalizing a result again changes nothing.
 """
 
 from math import isfinite
@@ -22,7 +20,7 @@ _SLACK: Final = 1e-12
 
 
 class Fault(NamedTuple):
-    """A fault of a payload: a code, a message, and its place in the payload."""
+    """A fault of a payload: its code, message and JSON pointer in the payload."""
 
     code: str
     message: str
@@ -35,8 +33,8 @@ class NormalizedValue(NamedTuple):
 
     Attributes:
         value: The parameter's new value.
-        payload: The payload, normalized; the one that came, where it was normal already.
-        warned: Changes made on the way.
+        payload: The normalized payload; the same object as the input if nothing changed.
+        warned: Changes made by the normalization.
     """
 
     value: Json
@@ -45,7 +43,7 @@ class NormalizedValue(NamedTuple):
 
 
 def unchanged(path: str, value: Json) -> Warned:
-    """Return the warning that a proposal equals the present value."""
+    """Return the warning that a proposal equals the current value."""
     shows = f"{value:g}" if type(value) is float else f"{value}"
     return Warned("no_op", f"{path} is {shows} already", path, value, value)
 
@@ -101,9 +99,9 @@ def meant_by_change(
 
 
 def normal_payload(field: RefinableField, payload: dict[str, Json], policy: RangePolicy) -> Json:
-    """Return a payload as it would be applied, as far as that can be told without the state.
+    """Return a payload as it would be applied, as far as that is known without the state.
 
-    None where it means nothing.
+    None if the payload is invalid.
     """
     if "value" in payload:
         meant = normalize_set(field, payload, policy)
@@ -151,7 +149,7 @@ def _named_step(
 def _read(
     field: RefinableField, value: Json, unit: str | None, at: str
 ) -> tuple[Json, tuple[Warned, ...]] | Fault:
-    """Judge the unit, then the type; give the value in the kernel's unit."""
+    """Check the unit, then the type; return the value in the kernel's unit."""
     warned = NO_WARNINGS
     if unit and unit != field.kernel_unit and unit not in field.allowed_units:
         allowed = field.allowed_units
@@ -223,7 +221,7 @@ def _bound(bound: float | None, otherwise: str) -> str:
 def _payload(
     field: RefinableField, payload: dict[str, Json], name: str, used: Json
 ) -> dict[str, Json]:
-    """Write the used value into the payload; return the same object if nothing changes."""
+    """Write the normalized value into the payload; return the same object if nothing changes."""
     unit, given = payload.get("unit"), payload.get(name)
     is_normal_unit = not unit or unit == field.kernel_unit
     if is_normal_unit and type(given) is type(used) and given == used:

@@ -1,7 +1,7 @@
-"""Plans on the wire and at the gate: how a plan becomes a batch, and a body becomes a plan.
+"""Convert a plan into a batch, and a request body into a plan.
 
-A plan is one batch: its head, `design.plan`, then an intent for each action. The ids of its intents
-are `<plan_id>:<n>`, so that a plan sent again is the same request.
+A plan is one batch: its head, `design.plan`, then one intent per action. Their ids are
+`<plan_id>:<n>`, so a plan sent again is the same request.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,9 +37,9 @@ class PlanInvalidError(PlacetError, ValueError):
     """The input is not a valid plan.
 
     Attributes:
-        at: JSON pointer to the fault.
-        problems: Pairs of a pointer and the fault there.
-        is_version_missing: It has no `design_version_before`.
+        at: JSON pointer to the first fault.
+        problems: Pairs of a JSON pointer and a message.
+        is_version_missing: The body has no `design_version_before`.
     """
 
     def __init__(self, problems: Sequence[tuple[str, str]], *, is_version_missing: bool) -> None:
@@ -60,7 +60,7 @@ def batch_of(
     intent: Intent | None = None,
     dry_run: bool = False,
 ) -> dict[str, Json]:
-    """Make the batch of a plan; with the intent it comes from, if that is to be logged with it."""
+    """Build the batch of a plan, preceded by the parsed message if it is to be logged."""
     pairs = [("design.plan", plan_payload(plan))]
     if intent is not None:
         pairs.append(("design.intent", intent_payload(intent)))
@@ -84,7 +84,7 @@ def batch_of(
 def intent_of(
     kind: str, payload: Mapping[str, Json], agent_id: str, req_id: str, context_seq: int
 ) -> dict[str, Json]:
-    """Make one intent of the gate's."""
+    """Build one intent for the gate."""
     return {
         "kind": kind,
         "payload": payload,
@@ -97,7 +97,7 @@ def intent_of(
 
 
 def plan_payload(plan: ActionPlan) -> dict[str, Json]:
-    """Make the payload of a plan's head."""
+    """Build the payload of a plan's head."""
     payload: dict[str, Json] = {
         "plan_id": plan.plan_id,
         "intent_id": plan.intent_id,
@@ -110,7 +110,7 @@ def plan_payload(plan: ActionPlan) -> dict[str, Json]:
 
 
 def intent_payload(intent: Intent) -> dict[str, Json]:
-    """Make the payload by which an understood intent is logged."""
+    """Build the payload that logs a parsed message."""
     payload: dict[str, Json] = {
         "intent_id": intent.intent_id,
         "design_id": intent.design_id,
@@ -124,7 +124,7 @@ def intent_payload(intent: Intent) -> dict[str, Json]:
 
 
 def payload_of(action: Action) -> tuple[str, dict[str, Json]]:
-    """Return the kind and the payload of an action. Fields that it does not use are refused."""
+    """Return the kind and the payload of an action; refuse fields that its type does not use."""
     if (
         action.action_type is ActionType.SET  # which nearly every action is
         and action.amount is None
@@ -180,7 +180,7 @@ _Shape = Any
 
 
 def _variant(kind: ActionType, payload: _Shape) -> _Shape:
-    """Make the wire form of an action from the payload of its kind."""
+    """Derive the wire form of an action from the payload of its kind."""
     names = {inner: outer for (name, outer), inner in _FIELD_OF.items() if name == kind.value}
     fields = {
         names.get(name, name): annotation
@@ -215,7 +215,7 @@ WireAction: TypeAlias = Annotated[_one, Field(discriminator="action_type")]
 
 
 class PlanBody(TypedDict):
-    """The body of a request to execute a plan; the design is named by the path of the request."""
+    """The body of a request to execute a plan; the request's path names the design."""
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
 
@@ -234,26 +234,27 @@ _ACTION: Final[TypeAdapter[Any]] = TypeAdapter(WireAction)
 
 
 class Proposed(NamedTuple):
-    """A plan, and the message it derives from, if one was sent with it."""
+    """A plan, and the message it derives from if the request contained one."""
 
     plan: ActionPlan
     intent: Intent | None
 
 
 def parse_plan(design_id: str, body: object) -> ActionPlan:
-    """Read the body of a request, decoded already; its intent is checked and left out.
+    """Parse a decoded request body into a plan; an intent in it is checked and dropped.
 
     Raises:
-        PlanInvalidError: It is no plan.
+        PlanInvalidError: The body is no valid plan.
     """
     return parse_proposed(design_id, body).plan
 
 
 def parse_proposed(design_id: str, body: object) -> Proposed:
-    """Read the body of a request, decoded already, with the intent that it may bring.
+    """Parse a decoded request body into a plan and the intent that it may contain.
 
     Raises:
-        PlanInvalidError: It is no plan, or its intent is of another plan or design.
+        PlanInvalidError: The body is no valid plan, or its intent belongs to another plan or
+            design.
     """
     try:
         given: Any = PLAN_BODY.validate_python(body)
@@ -288,10 +289,10 @@ def _intent_for(plan: ActionPlan, said: Mapping[str, Json]) -> Intent:
 
 
 def parse_action(given: object) -> Action:
-    """Read one action from plain values.
+    """Parse one action from plain values.
 
     Raises:
-        PlanInvalidError: It is no action.
+        PlanInvalidError: The value is no valid action.
     """
     try:
         return _parsed(_ACTION.validate_python(given))
@@ -300,12 +301,12 @@ def parse_action(given: object) -> Action:
 
 
 def action_as_dict(action: Action) -> dict[str, Json]:
-    """Write an action for the wire, without the fields that it does not use."""
+    """Return an action in wire form, without the fields that its type does not use."""
     return {"action_type": str(action.action_type), **dict(_used(action))}
 
 
 def plan_body(plan: ActionPlan, intent: Intent | None = None) -> dict[str, Json]:
-    """Write a plan as the body that `parse_proposed` reads."""
+    """Return a plan as the body that `parse_proposed` reads."""
     body = plan_payload(plan)
     del body["design_id"]  # the path of the request names it
     if intent is not None:
@@ -328,7 +329,7 @@ def _invalid(error: ValidationError, body: object) -> PlanInvalidError:
 
 
 def _place(loc: Sequence[int | str]) -> list[int | str]:
-    """Return the place without the tag that the union puts behind an action's index."""
+    """Return the location without the union's tag after an action's index."""
     return [
         step
         for n, step in enumerate(loc)

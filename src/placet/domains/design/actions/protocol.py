@@ -1,7 +1,7 @@
-"""Types of the design protocol: the understood message, the proposal, and its validation.
+"""Types of the design protocol: the parsed message, the plan, and its validation.
 
-All are plain frozen values. A point in time is whatever has `isoformat()`, such as a datetime, or
-an ISO 8601 string already: this room has no clock and makes none.
+All are frozen values. A point in time is any object with `isoformat()`, such as a datetime, or an
+ISO 8601 string: domains have no clock and make none.
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ class Dated(Protocol):
     """An object with an ISO date, such as a datetime."""
 
     def isoformat(self) -> str:
-        """Return itself in ISO 8601."""
+        """Return the time in ISO 8601."""
 
 
 Moment: TypeAlias = Dated | str
@@ -56,12 +56,12 @@ class Intent:
     """A parsed message of a user. It is logged, and linked to its plan by `intent_id`.
 
     Attributes:
-        intent_id: Unique identifier.
-        design_id: The design that it is about.
+        intent_id: Unique id.
+        design_id: Id of the design that the message is about.
         raw_text: The message.
-        intent_type: Its rough purpose.
-        confidence: How sure the parser is, 0..1.
-        parsed_at: When.
+        intent_type: Purpose of the message.
+        confidence: Confidence of the parser, 0..1.
+        parsed_at: Time of parsing.
     """
 
     intent_id: str
@@ -78,14 +78,14 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One proposal about a design; which fields it needs is its type's to say.
+    """One proposed change of a design; its type determines which fields it needs.
 
     Attributes:
-        action_type: What to do.
+        action_type: Type of the action.
         path: State path, such as `hull.loa`.
-        value: For SET.
+        value: New value, for SET.
         amount: For INCREASE and DECREASE: a positive number or a named step.
-        unit: Of the value or the amount; None is the kernel's.
+        unit: Unit of the value or the amount; None is the kernel's.
         phases: For RUN_PHASES; None is all of them.
         format: For EXPORT.
         message: For REQUEST_CLARIFICATION; for LOCK, the reason.
@@ -107,15 +107,15 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class ActionPlan:
-    """Actions that are decided together: all of them happen, or none does.
+    """Actions that are decided together: all take effect, or none does.
 
     Attributes:
-        plan_id: Idempotency key: sent again, it gets the same answer.
-        intent_id: The intent behind it.
-        design_id: The design it is for.
-        actions: In order; each sees what those before it did.
+        plan_id: Idempotency key: a plan sent again gets the same answer.
+        intent_id: Id of the parsed message that the plan derives from.
+        design_id: Id of the design.
+        actions: Actions in order; each sees the effects of those before it.
         design_version_before: The version that the plan is based on.
-        proposed_at: When.
+        proposed_at: Time of the proposal.
     """
 
     plan_id: str
@@ -128,14 +128,14 @@ class ActionPlan:
 
 @dataclass(frozen=True, slots=True)
 class Warned:
-    """A value that was accepted with a change.
+    """A warning: a value was accepted with a change.
 
     Attributes:
         code: `unit_converted`, `clamped` or `no_op`.
-        message: In words.
-        path: Of the parameter.
+        message: Text for people.
+        path: Path of the parameter.
         requested: The requested value, in the kernel's unit; None if not applicable.
-        used: The value used instead.
+        used: The value that was applied instead.
     """
 
     code: str
@@ -160,11 +160,11 @@ class ActionResult:
     """The result of one action of a plan.
 
     Attributes:
-        action: As it was applied, normalized.
-        executed: False where the plan was refused.
-        before: The parameter's value before it; None where it has none, or is not known any more.
-        after: And after it.
-        warnings: In words.
+        action: The action as applied, normalized.
+        executed: False if the plan was refused.
+        before: The parameter's value before the action; None if unset or no longer known.
+        after: The parameter's value after the action; None if unset or no longer known.
+        warnings: Warnings as text.
     """
 
     action: Action
@@ -176,13 +176,13 @@ class ActionResult:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Why one action did not pass.
+    """The reason why one action did not pass.
 
     Attributes:
-        path: Of the action; empty where it has none.
-        reason: In words.
-        code: As data, without the domain's name.
-        index: Which action; None where it is about the plan, or about several of them.
+        path: Path of the action; empty if it has none.
+        reason: Text for people.
+        code: Refusal code without the domain's name.
+        index: Index of the action; None for a reason that concerns the plan or several actions.
     """
 
     path: str
@@ -201,10 +201,10 @@ class ValidationResult:
 
     Attributes:
         approved: Actions that pass, normalized; they may be clamped.
-        rejected: Pairs of an action and why it does not pass.
-        warnings: In words.
-        rejections: The same as `rejected`, as data.
-        notices: The same as `warnings`, as data.
+        rejected: Pairs of an action and the reason of its rejection.
+        warnings: Warnings as text.
+        rejections: The entries of `rejected` as data.
+        notices: The entries of `warnings` as data.
     """
 
     approved: list[Action] = field(default_factory=list)
@@ -220,14 +220,14 @@ class ValidationResult:
 
     @property
     def all_approved(self) -> bool:
-        """Return whether every action passes, so that the plan does."""
+        """Return whether every action passes, and therefore the plan."""
         return not self.rejected
 
 
 def stale_message(expected: int, current: Json) -> str:
     """Return the message of a plan that is based on another version.
 
-    One that came too early, and comes again in time, has the answer that it had.
+    A plan that arrived too early and is sent again in time gets its earlier answer.
     """
     stale = f"Plan is stale: expected design_version={expected}, current={current}"
     if expected == current:
@@ -236,10 +236,10 @@ def stale_message(expected: int, current: Json) -> str:
 
 
 class StalePlanError(PlacetError):
-    """The plan is based on another version of the design: fetch the state and plan anew.
+    """The plan is based on another version of the design: read the state and plan again.
 
     Attributes:
-        current_design_version: The version that the design has.
+        current_design_version: The current version of the design.
     """
 
     def __init__(self, message: str, *, current_design_version: int) -> None:

@@ -1,7 +1,7 @@
-"""Seed 000's firewall: `ActionPlanValidator` asks the gate, `ActionExecutor` goes through it.
+"""Seed 000's firewall: `ActionPlanValidator` dry-runs a plan, `ActionExecutor` executes it.
 
-Both hand the kernel the same batch, the one as a dry run. So what validates executes, and nothing
-is decided here.
+Both submit the same batch to the kernel, so a plan that validates also executes. This module
+decides nothing.
 """
 
 from placet.domains.design.actions.answers import (
@@ -21,11 +21,11 @@ from placet.schemas.verdict import Verdict
 
 
 class ActionExecutor:
-    """Executes plans on a design: all of a plan, or nothing.
+    """Executes plans on a design: a plan as a whole, or nothing of it.
 
     Args:
         state_manager: The design.
-        agent_id: Whose plans these are; it is registered as a designer if it is not known.
+        agent_id: Agent that submits the plans; registered as a designer if unknown.
     """
 
     def __init__(self, state_manager: StateManager, *, agent_id: str = PLANNER) -> None:
@@ -38,16 +38,16 @@ class ActionExecutor:
     ) -> ExecutionResult:
         """Execute a plan as one commit, or a single action as a plan of one.
 
-        The same plan again gets the same answer, and nothing happens twice.
+        A plan sent again gets the same answer and has no second effect.
 
         Args:
-            proposal: A plan; or an action, which is then based on the present version.
+            proposal: A plan, or an action, which is based on the current version.
             intent: The message it derives from, to be logged with the plan.
-            dry_run: Answer as it would be, and change nothing.
+            dry_run: Return the answer without any change.
 
         Raises:
             StalePlanError: The plan is based on another version.
-            PlacetError: The gate turned it away before the rules: another plan had this id, the
+            PlacetError: The gate refused the plan before the rules: another plan had this id, the
                 agent is unknown or over its quota.
         """
         manager = self._manager
@@ -74,19 +74,19 @@ class ActionExecutor:
 
 
 class ActionPlanValidator:
-    """Says which actions of a plan would pass, and as what. Nothing changes.
+    """Returns which actions of a plan would pass, and their normalized form. Nothing changes.
 
     Args:
-        agent_id: Whose plans these are, as for the executor.
+        agent_id: Agent that the plans are checked for; registered as a designer if unknown.
     """
 
     def __init__(self, *, agent_id: str = PLANNER) -> None:
         self._agent_id = agent_id
 
     def validate(self, plan: ActionPlan, state_manager: StateManager) -> ValidationResult:
-        """Judge every action of a plan.
+        """Check every action of a plan.
 
-        The approved actions pass when the rejected ones are left out.
+        The approved actions pass as a plan if the rejected ones are left out.
 
         Raises:
             StalePlanError: The plan is based on another version.
@@ -115,7 +115,7 @@ class ActionPlanValidator:
         return result
 
     def _dry_run(self, plan: ActionPlan, manager: StateManager) -> Verdict:
-        """Ask the gate under ids that no plan has: an answer given before is not asked for."""
+        """Submit a dry run under ids that no plan has, so that no stored answer is returned."""
         manager.register(self._agent_id)
         batch = batch_of(plan, self._agent_id, context_seq=manager.kernel.seq, dry_run=True)
         for n, intent in enumerate(batch["intents"]):
@@ -126,7 +126,7 @@ class ActionPlanValidator:
 
 
 def values_before(manager: StateManager, plan: ActionPlan) -> dict[str, Json]:
-    """Read the parameters that a plan is about, as they are."""
+    """Read the current values of the parameters that a plan touches."""
     rows = manager.tree.collections[PARAMETERS].entities
     paths = [action.path for action in plan.actions]
     return {

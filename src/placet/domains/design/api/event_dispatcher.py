@@ -27,7 +27,7 @@ class Subscription(NamedTuple):
     handler: Handler
 
     def wants(self, event: KernelEvent) -> bool:
-        """Return whether an event is to be handed to the handler."""
+        """Return whether the filter matches an event."""
         if self.wanted is None:
             return True
         if isinstance(self.wanted, KernelEventType):
@@ -36,7 +36,7 @@ class Subscription(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """A handler that raised, and at what."""
+    """A subscriber's handler that raised, with the event and the error."""
 
     subscription: Subscription
     event: KernelEvent
@@ -44,13 +44,13 @@ class Failure(NamedTuple):
 
 
 class EventDispatcher:
-    """Tells subscribers what happens to a design.
+    """Delivers the events of a design to subscribers, in the order of the log.
 
     Attributes:
-        failures: The latest handlers that raised.
+        failures: The latest failures, at most 1 000.
 
     Args:
-        state_manager: The design; None is told by `dispatch` alone.
+        state_manager: The design; None delivers only events passed to `dispatch`.
     """
 
     def __init__(self, state_manager: StateManager | None = None) -> None:
@@ -68,12 +68,12 @@ class EventDispatcher:
     def subscribe(
         self, wanted: Wanted, handler: Handler, *, since: int | None = None
     ) -> Subscription:
-        """Call `handler` with every event of a type, from now on.
+        """Call `handler` with every future event that the filter matches.
 
         Args:
             wanted: A `KernelEventType`, a class of events, or None for all.
-            handler: Called with the event; may be async.
-            since: Tell it first what lies behind it: all events after this seq.
+            handler: Called with the event; may be async, see `take_pending`.
+            since: Deliver first all past events after this seq.
         """
         subscription = Subscription(wanted, handler)
         if since is not None and self._manager is not None:
@@ -83,11 +83,11 @@ class EventDispatcher:
         return subscription
 
     def unsubscribe(self, subscription: Subscription) -> None:
-        """Call a handler no more; harmless inside a handler, and if done twice."""
+        """Remove a subscription. Safe inside a handler, and if it is removed already."""
         self._subscriptions = [s for s in self._subscriptions if s is not subscription]
 
     def events(self, since: int = 0) -> list[KernelEvent]:
-        """Read the events after a seq, out of the log."""
+        """Read the events after a seq from the log."""
         if self._manager is None:
             return []
         return [event for record in self._manager.events(since) for event in project(record)]
@@ -108,7 +108,10 @@ class EventDispatcher:
             self._is_telling = False
 
     def take_pending(self) -> list[Awaitable[object]]:
-        """Take what async handlers returned, in order; the host awaits it."""
+        """Return and clear the awaitables that async handlers returned, in order.
+
+        The host awaits them.
+        """
         taken = list(self._pending)
         self._pending.clear()
         return taken

@@ -1,4 +1,4 @@
-"""Seed 000's `PhaseMachine` and `Conductor`: how a program moves phases, and runs them."""
+"""Seed 000's `PhaseMachine` and `Conductor`: move phases by hand, and run them."""
 
 import warnings
 from collections.abc import MutableMapping, Sequence
@@ -12,7 +12,7 @@ from placet.schemas.codec import Json
 
 
 class PhaseMachine:
-    """Where the phases of a design stand, and the legal way to move them by hand."""
+    """The states of a design's phases, and their legal transitions by hand."""
 
     def __init__(self, state_manager: StateManager) -> None:
         self._manager = state_manager
@@ -28,7 +28,7 @@ class PhaseMachine:
         return self.get_states()[phase]
 
     def get_states(self) -> dict[str, PhaseState]:
-        """Find out where every phase stands, in order of dependence."""
+        """Return the state of every phase, in order of dependency."""
         return states_of(self._manager.tree)
 
     def get_result(self, phase: str) -> dict[str, Json]:
@@ -41,13 +41,13 @@ class PhaseMachine:
         return shown_phases(self._manager.tree)[phase]
 
     def legal_targets(self, phase: str) -> tuple[PhaseState, ...]:
-        """List the states to which a phase may be moved from where it stands."""
+        """List the states to which a phase may be moved from its current state."""
         return TRANSITIONS[self.get_state(phase)]
 
     def transition(
         self, phase: str, to: PhaseState | str, source: str, reason: str | None = None
     ) -> PhaseState:
-        """Move a phase by hand; recorded as such, with who did it and why.
+        """Move a phase by hand; the log records the agent and the reason.
 
         Raises:
             ValidationError: There is no such phase, or the table does not allow it; the refusal's
@@ -63,8 +63,8 @@ class PipelineResult:
     """The result of a run of phases.
 
     Attributes:
-        states: Where each phase that ran stands now.
-        flags: Phase -> remarks on its result, or why it has none.
+        states: State of each phase that ran.
+        flags: Phase -> remarks on its result, or the reason why it has none.
     """
 
     states: dict[str, PhaseState]
@@ -77,7 +77,7 @@ class PipelineResult:
 
 
 class Conductor:
-    """Runs phases in the order of their dependence."""
+    """Runs phases in the order of their dependencies."""
 
     def __init__(self, state_manager: StateManager) -> None:
         self._manager = state_manager
@@ -87,10 +87,10 @@ class Conductor:
         return self.run_phases(list(PHASES))
 
     def run_phases(self, phases: Sequence[str]) -> PipelineResult:
-        """Run some phases, each on the latest results of those before it.
+        """Run phases, each on the latest results of those before it.
 
         Raises:
-            ValidationError: A name is no phase's, or a phase is locked.
+            ValidationError: A name is unknown, or a phase is locked.
         """
         self._manager.propose([("design.run_phases", {"phases": list(phases)})])
         shown = shown_phases(self._manager.tree)
@@ -107,7 +107,7 @@ def set_phase_status(
     status: str,
     source: str = "set_phase_status",
 ) -> None:
-    """Move a phase, as programs of old did. Use `PhaseMachine(...).transition` instead."""
+    """Move a phase, in the form of seed 000's function. Prefer `PhaseMachine(...).transition`."""
     warnings.warn(
         "set_phase_status is deprecated and will be removed in 2.0; use "
         "PhaseMachine(state_manager).transition(phase, state, source, reason)",

@@ -1,7 +1,7 @@
-"""A design world with no event loop around it: seed 000's `StateManager`, over its own kernel.
+"""Seed 000's `StateManager`: a design world over its own kernel, without an event loop.
 
-Every change is a batch that the kernel decides; reads are from the kernel's state. Effects run here
-as soon as their batch is decided, because the host has no executors.
+Every change is a batch that the kernel decides; reads come from the kernel's state. Effects run as
+soon as their batch is decided, because the host has no executors.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -48,7 +48,7 @@ class _Staging:
     Attributes:
         version: The design's version when the transaction began.
         is_explicit: Opened by `begin`: locks and unlocks wait for the commit too.
-        steps: Kinds and payloads, in order.
+        steps: Pairs of a kind and a payload, in order.
         values: Path -> value after the commit.
         unlocked: Paths that the commit unlocks.
     """
@@ -63,7 +63,7 @@ class _Staging:
         self.unlocked: set[str] = set()
 
     def add(self, kind: str, payload: dict[str, Json]) -> None:
-        """Add a step."""
+        """Append a step."""
         self.steps.append((kind, payload))
         if kind == "design.unlock":
             self.unlocked.add(payload["path"])
@@ -73,19 +73,20 @@ class StateManager:
     """One design and its log, in this process.
 
     Attributes:
-        kernel: Decides.
+        kernel: The kernel that decides every batch.
         design: The domain.
         records: The encoded log so far; pass it to `resume` to continue. Records passed in as a
             fold are not included.
 
     Args:
         state: Initial state of the design.
-        design_id: Its name; None takes plans for any.
+        design_id: Id of the design; None accepts plans for any.
         policy: `clamp` or `reject` values out of bounds.
-        now: Tells the simulated time in seconds, for locks that expire; None stands still.
-        design: The domain, instead of the three arguments before.
-        history: Records of an earlier life, or the fold of them.
-        config: Configuration of the kernel; None for its own seed and world name.
+        now: Returns the simulated time in seconds, for locks that expire; None keeps the time of
+            the log.
+        design: The domain, instead of `state`, `design_id` and `policy`.
+        history: Records of an earlier run, or a `Replayer` that read them.
+        config: Configuration of the kernel; None for the default seed and world name.
     """
 
     def __init__(
@@ -119,10 +120,10 @@ class StateManager:
     def resume(
         cls, records: Iterable[bytes], *, now: Callable[[], float] | None = None
     ) -> "StateManager":
-        """Go on where a log ends; the design is set up as the log says.
+        """Continue a log; the design has the settings that the log states.
 
         Raises:
-            StoreError: The records are no log of a design, or are damaged.
+            StoreError: The records are not the log of a design, or are damaged.
         """
         past = list(records)
         header = decode_record(past[0]) if past else None
@@ -133,10 +134,10 @@ class StateManager:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "StateManager":
-        """Begin with what `to_json` wrote.
+        """Start from the output of `to_json`.
 
         Raises:
-            ValueError: It is no design; the message says where.
+            ValueError: The text is no valid design; the message names the place.
         """
         return cls(DesignState.from_json(text))
 
@@ -144,12 +145,12 @@ class StateManager:
 
     @property
     def tree(self) -> State:
-        """The committed state, for reading."""
+        """The committed state, read only."""
         return self.kernel.tree
 
     @property
     def design_version(self) -> int:
-        """The design's version: commits so far."""
+        """The design's version: the number of commits."""
         return version_of(self.kernel.tree)
 
     @property
@@ -158,7 +159,10 @@ class StateManager:
         return read_design(self.kernel.tree, self._now_ns())
 
     def get(self, path: str, default: Json = None) -> Json:
-        """Read a parameter, with what this transaction has set; the default where it is unset."""
+        """Return a parameter's value, including this transaction's changes.
+
+        `default` if it is unset.
+        """
         if self._staging is not None and path in self._staging.values:
             value = self._staging.values[path]
         else:
@@ -166,10 +170,10 @@ class StateManager:
         return default if value is None else value
 
     def get_strict(self, path: str) -> Json:
-        """Read a parameter that must be set.
+        """Return the value of a parameter that must be set.
 
         Raises:
-            KeyError: There is no such path, or it is unset.
+            KeyError: The path is unknown, or the parameter is unset.
         """
         value = self.get(path)
         if value is None:
@@ -190,15 +194,15 @@ class StateManager:
         return locked_paths(self.kernel.tree, self._now_ns())
 
     def digest(self) -> str:
-        """Hash parameters and locks: equal content, equal digest, whatever the version."""
+        """Hash parameters and locks: equal content has an equal digest, whatever the version."""
         return design_digest(self.kernel.tree)
 
     def diff(self, other: "StateManager | DesignState | None" = None) -> dict[str, Json]:
-        """List what differs, path by path, as pairs.
+        """List the paths whose values differ, with both values.
 
         Args:
-            other: Another design: `(here, there)`. None is what this transaction would change:
-                `(before, after)`.
+            other: Another design, for pairs `(here, there)`; None compares with the open
+                transaction: `(before, after)`.
         """
         here = self.state.parameters
         if other is None:
@@ -210,26 +214,26 @@ class StateManager:
         return {path: pair for path, pair in pairs.items() if pair[0] != pair[1]}
 
     def to_json(self) -> str:
-        """Write the committed design as strict JSON."""
+        """Return the committed design as strict JSON."""
         return self.state.to_json()
 
     # transactions
 
     def begin(self) -> None:
-        """Open a transaction, based on the present version.
+        """Open a transaction based on the current version.
 
         Raises:
-            ValueError: One is open already.
+            ValueError: A transaction is open already.
         """
         if self._staging is not None:
             raise ValueError("a transaction is open; commit it or roll it back first")
         self._staging = _Staging(self.design_version, is_explicit=True)
 
     def set(self, path: str, value: Json, unit: str | None = None) -> None:
-        """Put a value into the transaction; without one, a transaction begins here.
+        """Add a value to the transaction; opens a transaction if none is open.
 
         Raises:
-            ValidationError: The path, the unit or the value can never pass, or the path is locked.
+            ValidationError: The path, the unit or the value is invalid, or the path is locked.
         """
         staging = self._staging or _Staging(self.design_version, is_explicit=False)
         kind = "design.assume" if path in ASSUMPTIONS else "design.set"
@@ -242,10 +246,10 @@ class StateManager:
         self._staging = staging
 
     def patch(self, values: Mapping[str, Json]) -> None:
-        """Put many values into the transaction, by path or by section.
+        """Add several values to the transaction, by path or by section.
 
         Raises:
-            ValidationError: One of them can never pass; those before it stay in the transaction.
+            ValidationError: A value is invalid; the values before it stay in the transaction.
         """
         for name, value in values.items():
             if isinstance(value, Mapping):
@@ -254,13 +258,13 @@ class StateManager:
                 self.set(name, value)
 
     def commit(self) -> int:
-        """Make the transaction one commit, and give the version.
+        """Commit the transaction; return the design's version.
 
-        A commit of nothing changes nothing, and the version stays.
+        An empty transaction changes nothing, and the version stays.
 
         Raises:
-            StalePlanError: Somebody else has committed since it began.
-            ValidationError: The design would not be sound; the transaction stays open.
+            StalePlanError: Another commit was made since the transaction began.
+            ValidationError: The design would violate a rule; the transaction stays open.
         """
         staging = self._staging
         if staging is not None and staging.steps:
@@ -275,11 +279,11 @@ class StateManager:
         return self.design_version
 
     def rollback(self) -> None:
-        """Forget the transaction; harmless without one."""
+        """Drop the transaction; no effect if none is open."""
         self._staging = None
 
     def undo(self) -> int:
-        """Take the latest commit back by another commit, and give the version.
+        """Revert the latest commit by a new commit; return the version.
 
         Raises:
             ValidationError: There is nothing to undo, or it would change a locked parameter.
@@ -288,7 +292,7 @@ class StateManager:
         return self.design_version
 
     def redo(self) -> int:
-        """Bring an undone commit back, and give the version.
+        """Restore the reverted commit by a new commit; return the version.
 
         Raises:
             ValidationError: There is nothing to redo, or it would change a locked parameter.
@@ -299,20 +303,20 @@ class StateManager:
     def lock_parameter(
         self, path: str, reason: str | None = None, *, for_s: float | None = None
     ) -> None:
-        """Lock a parameter, as an operator; at once, or with the transaction that was begun.
+        """Lock a parameter as an operator; at once, or with an explicit transaction.
 
         Raises:
-            ValidationError: There is no such path.
+            ValidationError: The path is unknown.
         """
         payload: dict[str, Json] = {"path": path}
         payload |= {"reason": reason, "for_s": None if for_s is None else float(for_s)}
         self._lock("design.lock", payload)
 
     def unlock_parameter(self, path: str) -> None:
-        """Unlock a parameter, as an operator; at once, or with the transaction that was begun.
+        """Unlock a parameter as an operator; at once, or with an explicit transaction.
 
         Raises:
-            ValidationError: There is no such path.
+            ValidationError: The path is unknown.
         """
         self._lock("design.unlock", {"path": path})
 
@@ -324,9 +328,9 @@ class StateManager:
             self.propose([(kind, payload)])
 
     def _meant(self, kind: str, payload: dict[str, Json], staging: _Staging) -> Json:
-        """Return the value that a step comes to; what can never pass is left to the gate to refuse.
+        """Return the value that a step results in; the gate refuses what can never pass.
 
-        The design as a whole is judged at the commit, when all of the transaction is known.
+        Invariants of the whole design are checked at the commit, when all steps are known.
         """
         path = payload["path"]
         setup = self.design.setup
@@ -347,14 +351,14 @@ class StateManager:
         *,
         dry_run: bool = False,
     ) -> Verdict:
-        """Decide a batch of the host's own, of kinds and payloads.
+        """Decide a batch of the host's intents.
 
         Args:
-            steps: Kinds and their payloads, in order.
-            dry_run: Decide, and change nothing.
+            steps: Pairs of a kind and a payload, in order.
+            dry_run: Decide without any change.
 
         Raises:
-            PlacetError: It was refused.
+            PlacetError: The batch was refused.
         """
         first = self.kernel.record_count * _BATCH_MAX
         intents = [
@@ -367,10 +371,10 @@ class StateManager:
         return verdict
 
     def decide(self, batch: object) -> Verdict:
-        """Decide any batch, run its effects, and tell who listens.
+        """Decide a batch, run its effects, and call the listeners.
 
         Raises:
-            StoreError: The log has reached its bound.
+            StoreError: The log in memory has reached its bound.
         """
         if self._log_bytes > _LIMITS.log_bytes_max:
             raise StoreError(f"the log in memory is full at {_LIMITS.log_bytes_max} bytes")
@@ -381,10 +385,10 @@ class StateManager:
         return verdict
 
     def register(self, agent_id: str, *, role: str = payloads.DESIGNER_ROLE) -> None:
-        """Permit an agent to work on the design; harmless if it is permitted already.
+        """Register an agent that works on the design; no effect if it is registered.
 
         Raises:
-            AgentError: The name is no identity, or is reserved.
+            AgentError: The id is invalid or reserved.
         """
         if agent_id not in self.kernel.ledger.agents:
             self.kernel.register_agent(agent_id, role=role)
@@ -392,7 +396,7 @@ class StateManager:
     # the log
 
     def events(self, since: int = 0, *, first: int = 0) -> list[Event]:
-        """Read the log from a record on, but for what lies at or below a seq."""
+        """Read the log from record `first` on, without the events up to seq `since`."""
         found = []
         for number in range(first, len(self.records)):
             record = decode_record(self.records[number])
@@ -403,7 +407,7 @@ class StateManager:
         return found
 
     def listen(self, listener: Listener) -> None:
-        """Call `listener` after every batch, once its records stand in `records`."""
+        """Call `listener` after every batch, when its records are in `records`."""
         self._listeners.append(listener)
 
     def _keep(self, data: bytes) -> None:

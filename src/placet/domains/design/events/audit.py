@@ -1,11 +1,11 @@
-"""The audit: proposals, their normalized form and their answer.
+"""The audit trail: each batch with its proposals, their normalized form and the decision.
 
 One entry for each batch in the log.
 
 A batch is a plan, or a single step: an undo, a redo, a run of phases, a call of the state manager.
 The audit is a projection of records. It includes refused batches, with their values as submitted
 and as they would have been applied. Batches refused before the ledger (a malformed body, a quota, a
-full queue) left no record and are missing.
+full queue) have no record and no entry.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -40,21 +40,21 @@ class AuditedAction:
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One batch.
+    """The entry of one batch.
 
     Attributes:
-        plan_id: The plan; None where it is no plan.
+        plan_id: Id of the plan; None if the batch is no plan.
         intent_id: Id of the message that the plan derives from.
-        req_id: What its submitter called the first of its intents.
+        req_id: req_id of the batch's first intent.
         intent: The message, if it was logged.
-        actor: Who submitted it.
+        actor: Agent that submitted the batch.
         sim_time: Simulated seconds of the decision.
-        proposed_at: When it was proposed, as it says itself.
-        admitted: It was executed.
-        design_version_before: The version that it was based on; None where the part of the log
-            that was read does not tell, which can be of no plan.
-        design_version_after: The version that it led to.
-        actions: In order.
+        proposed_at: Time of the proposal, as stated by the plan.
+        admitted: True if the batch was executed.
+        design_version_before: Version that the batch was based on; None if the part of the log that
+            was read does not contain it, which is possible only for batches other than plans.
+        design_version_after: Version after the batch.
+        actions: Actions and steps, in order.
         rejections: Refusals of the batch as a whole.
     """
 
@@ -72,16 +72,16 @@ class AuditEntry:
     rejections: list[dict[str, str]]
 
     def as_dict(self) -> dict[str, Json]:
-        """Return it as plain JSON."""
+        """Return the entry as plain JSON."""
         return asdict(self)
 
 
 def audit(log: Iterable[Event], settings: Settings = _STANDARD) -> Iterator[AuditEntry]:
-    """Read the audit out of a log, or out of a part of it.
+    """Yield the audit entries of a log, or of a part of it.
 
     Args:
-        log: Events of the world, such as `StateManager.events()`.
-        settings: Of the design, for its fields.
+        log: Events of the world, for example `StateManager.events()`.
+        settings: Settings of the design, for its fields.
     """
     said: dict[str, Mapping[str, Json]] = {}
     version: int | None = None
@@ -100,7 +100,7 @@ def audit(log: Iterable[Event], settings: Settings = _STANDARD) -> Iterator[Audi
 
 
 def _version_in(data: Mapping[str, Json]) -> int | None:
-    """Return the version that a record led to; None where it left it as it was."""
+    """Return the version that a record led to; None if the version did not change."""
     if not data.get("changes"):
         return None
     version: int | None = (

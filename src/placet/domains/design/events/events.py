@@ -13,7 +13,7 @@ from placet.schemas.codec import Json
 
 
 class KernelEventType(StrEnum):
-    """Type of an event, as `<group>.<what>`."""
+    """Type of an event, as `<group>.<event>`."""
 
     INTENT_UNDERSTOOD = "action.intent_understood"
     PLAN_EXECUTED = "action.plan_executed"
@@ -76,7 +76,10 @@ class KernelEvent:
 
     @property
     def group(self) -> str:
-        """`action`, `validation`, `state`, `phase`, `pipeline`, `transaction` or `export`."""
+        """The first part of the type.
+
+        One of `action`, `validation`, `state`, `phase`, `pipeline`, `transaction`, `export`.
+        """
         return self.event_type.value.partition(".")[0]
 
     def as_dict(self) -> dict[str, Json]:

@@ -1,7 +1,7 @@
 """Project a record of the log to its events. Pure: the same record yields the same events.
 
-A record holds its changes; their reason is in its intents. So a projection needs no state, and may
-begin anywhere in the log.
+A record contains its changes and the intents that caused them. So a projection needs no state, and
+may start anywhere in the log.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -44,7 +44,7 @@ def project(event: Event) -> list[KernelEvent]:
 
 
 def changes_of(data: Mapping[str, Json]) -> Changes:
-    """Sort a record's changes by collection."""
+    """Group a record's changes by collection."""
     found: dict[str, dict[str, Mapping[str, Json]]] = {}
     for change in data["changes"]:
         collection, _, entity = change["entity"].partition("/")
@@ -53,7 +53,7 @@ def changes_of(data: Mapping[str, Json]) -> Changes:
 
 
 def plan_of(data: Mapping[str, Json]) -> dict[str, Json] | None:
-    """Find the head of a batch that is a plan."""
+    """Return the payload of the `design.plan` intent of a batch; None if it is no plan."""
     heads = (i["payload"] for i in data["intents"] if i["kind"] == "design.plan")
     return next(heads, None)
 

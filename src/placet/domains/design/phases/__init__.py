@@ -30,7 +30,7 @@ PHASES: Final[Mapping[str, Phase]] = MappingProxyType(
 
 
 def stale_by(paths: Iterable[str]) -> tuple[str, ...]:
-    """Name the phases whose results a change of these state paths makes stale, in order."""
+    """Return the phases whose results become stale by a change of these state paths, in order."""
     changed = set(paths)
     stale: list[str] = []
     for phase in PHASES.values():

@@ -46,7 +46,7 @@ class Criterion:
 
 
 def criteria(gm: float, bm: float, deck_edge_deg: float, gm_required_m: float) -> list[Criterion]:
-    """Judge the criteria. Lengths in m, areas in m·rad, angles in degrees.
+    """Evaluate the criteria. Lengths in m, areas in m·rad, angles in degrees.
 
     GZ rises up to the deck-edge angle when GM is positive, so its maximum is no earlier than that.
     """
@@ -84,7 +84,7 @@ def _judged(
 
 
 def _overall(found: list[Criterion]) -> str:
-    """One that is not met decides; else one that is not assessable does."""
+    """Return the overall status: `not met` before `not assessable` before `met`."""
     statuses = [criterion.status for criterion in found]
     return next((status for status in (NOT_MET, NOT_ASSESSABLE) if status in statuses), MET)
 

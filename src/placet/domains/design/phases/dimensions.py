@@ -1,4 +1,4 @@
-"""The main dimensions, which several phases read: one path has one name and one bound."""
+"""The main dimensions that several phases read: one path has one name and one bound."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Mission: how long the voyage takes, for how many people, and in which regime of speed.
+"""Mission: duration of the voyage, number of people, and speed regime.
 
 Method: definitions. Valid for any mission.
 """
@@ -35,7 +35,10 @@ def froude(speed_kts: float, length_m: float) -> float:
 
 
 def regime(froude_number: float) -> str:
-    """Name the regime: below 0.4 displacement, to 1.0 semi_displacement, above it planing."""
+    """Return the regime by Froude number.
+
+    Below 0.4 displacement, to 1.0 semi_displacement, above it planing.
+    """
     if froude_number < DISPLACEMENT_FROUDE_MAX:
         return "displacement"
     return "semi_displacement" if froude_number <= PLANING_FROUDE_MIN else "planing"

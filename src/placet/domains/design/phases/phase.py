@@ -8,7 +8,7 @@ from `inputs`, never set by hand. `after` only orders runs. An input is one of t
   refinable whitelist. Its value and its source are listed in the outputs, under `assumptions`;
 - a result of an earlier phase, `phase:output`, such as `hull:displacement_t`.
 
-A phase never raises for a value. If it cannot compute, it returns flags and no outputs.
+A phase does not raise for a value. If it cannot compute, it returns flags and no outputs.
 """
 
 import math
@@ -34,7 +34,7 @@ NOT_MET: Final = "not_met"
 
 
 class OutOfRangeError(PlacetError, ValueError):
-    """A formula has no value here.
+    """A formula has no value for its input.
 
     Attributes:
         at: The quantity that is out of range.
@@ -47,7 +47,7 @@ class OutOfRangeError(PlacetError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """A remark on the validity of a result; `at` is the path or the quantity it is about."""
+    """A remark on the validity of a result; `at` is the path or the quantity concerned."""
 
     code: str
     message: str
@@ -56,7 +56,7 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class PhaseOutcome:
-    """The result of a run: plain finite values, remarks on them, and the method."""
+    """The result of a run: plain finite values, flags, and the method."""
 
     outputs: dict[str, Json]
     flags: tuple[Flag, ...]
@@ -64,7 +64,10 @@ class PhaseOutcome:
 
     @property
     def has_outputs(self) -> bool:
-        """Without outputs the phase failed, and the flags say why."""
+        """Return whether the phase produced outputs.
+
+        If not, it failed and the flags hold the reason.
+        """
         return bool(self.outputs)
 
 
@@ -77,13 +80,13 @@ class Reading:
 
     Attributes:
         path: State path, or `phase:output`.
-        name: Its name in the formulae, with its unit last.
-        low: Least sound value, inclusive; without one, any finite number is.
-        high: Greatest sound value, inclusive.
-        default: The value assumed where the state has none.
-        source: Where the default comes from; only an assumption has one.
-        is_optional: Absent is sound, and the name is then absent from the values.
-        instead: State path that is read where `path` has no value: an assumption, if it is used.
+        name: Name in the formulae, with its unit last.
+        low: Minimum, inclusive; None accepts any finite number.
+        high: Maximum, inclusive.
+        default: Value assumed if the state has none.
+        source: Source of the default; only an assumption has one.
+        is_optional: May be absent; its name is then absent from the values.
+        instead: State path that is read if `path` has no value; its value counts as an assumption.
     """
 
     path: str
@@ -101,20 +104,20 @@ class Reading:
         return values.get(self.instead) if value is None and self.instead else value
 
     def is_assumed(self, values: Mapping[str, Json]) -> bool:
-        """Is its value an assumption, to be listed with its source?"""
+        """Return whether the value is an assumption, to be listed with its source."""
         return bool(self.source) and not (self.instead and values.get(self.path) is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """One step of the design.
+    """One step of the design calculation.
 
     Attributes:
-        name: As in a RUN_PHASES action.
-        inputs: Everything it reads; a change of one makes its result stale.
-        after: Phases that run before it when they run together.
-        method: Id of the formulae, changed when their results change.
-        run: The function, from the values of `inputs` (absent or None where there is none).
+        name: Name, as in a RUN_PHASES action.
+        inputs: All paths that the phase reads; a change of one makes its result stale.
+        after: Phases that run before it in the same run.
+        method: Id of the formulae; changes when their results change.
+        run: Function of the values of `inputs` (absent or None if unset).
         readings: The inputs with their bounds, defaults and sources.
     """
 
@@ -127,12 +130,12 @@ class Phase:
 
 
 def required(path: str, name: str, low: float = 0.001) -> Reading:
-    """Declare an input without which the phase cannot run; by default it is positive."""
+    """Declare an input that the phase needs; by default it must be positive."""
     return Reading(path, name, low)
 
 
 def optional(path: str, name: str, low: float = 0.001) -> Reading:
-    """Declare an input that refines the phase where it is given."""
+    """Declare an input that refines the phase if it is set."""
     return Reading(path, name, low, is_optional=True)
 
 
@@ -156,15 +159,15 @@ def assumed_word(name: str, default: str, source: str, *, path: str) -> Reading:
 def declare(
     name: str, method: str, after: tuple[str, ...], readings: tuple[Reading, ...], compute: Run
 ) -> Phase:
-    """Make a phase of its readings and its formulae.
+    """Make a phase from its readings and its formulae.
 
     Args:
-        name: Of the phase.
-        method: Id of the method where `compute` does not get as far as naming one.
+        name: Name of the phase.
+        method: Id of the method if `compute` ends before naming one.
         after: Phases that run before it.
-        readings: Its inputs.
-        compute: From values by name (floats, words) to an outcome; may raise OutOfRangeError,
-            and ArithmeticError where numbers leave the range of a float.
+        readings: Inputs of the phase.
+        compute: Function from values by name (floats, words) to an outcome; may raise
+            OutOfRangeError, and ArithmeticError if numbers leave the range of a float.
     """
 
     def run(values: Mapping[str, Json]) -> PhaseOutcome:
@@ -252,7 +255,7 @@ def _unsound(reading: Reading, value: Json) -> Flag | None:
 
 
 def _kind(value: Json) -> str:
-    """Return the type of a value; never the value, whose text may be very long."""
+    """Return the type of a value for a message; never the value, whose text may be very long."""
     return f"a {type(value).__name__}"
 
 
@@ -266,7 +269,7 @@ def _is_float(value: float) -> bool:
 def _assumptions(
     readings: tuple[Reading, ...], values: Mapping[str, Json], read: Mapping[str, Json]
 ) -> dict[str, Json]:
-    """List every assumption with its value, whether the state gave it, and its source."""
+    """List every assumption with its value, its source, and whether the state set it."""
     return {
         reading.name: {
             "path": reading.path,

@@ -1,4 +1,4 @@
-"""Propulsion: the power that cruise and max speed call for, and the speed that the power allows.
+"""Propulsion: the power required for cruise and max speed, and the attainable speed.
 
 Method: resistance and propulsion factors of Holtrop & Mennen 1984 (`holtrop.py`, `propeller.py`),
 the chain of powers of `powering.py`. Of a planing hull with a deadrise, Savitsky's resistance at
@@ -63,7 +63,7 @@ class Ship:
         """Predict the power at a speed.
 
         Raises:
-            OutOfRangeError: A formula has no value there.
+            OutOfRangeError: A formula has no value at that speed.
         """
         speed = speed_kts * KNOT_M_PER_S
         density = self.density_t_per_m3
@@ -78,7 +78,7 @@ class Ship:
 
 @dataclass(frozen=True, slots=True)
 class PowerPoint:
-    """The power at one speed, and how it comes about."""
+    """The power at one speed, with its components."""
 
     speed_kts: float
     resistance: Resistance
@@ -87,7 +87,7 @@ class PowerPoint:
     required_brake_power_kw: float
 
     def as_dict(self) -> dict[str, Json]:
-        """Return it as plain values, flat."""
+        """Return the components as a flat mapping of plain values."""
         return {
             "speed_kts": self.speed_kts,
             **asdict(self.resistance),
@@ -167,7 +167,7 @@ def _attainable(ship: Ship, installed_kw: float) -> tuple[float | None, list[Fla
 
 
 def _validity(ship: Ship, speeds_kts: list[float]) -> list[Flag]:
-    """Flag each quantity that leaves the customary range, once, at the highest speed."""
+    """Flag each quantity outside the customary range, once, at the highest speed."""
     fastest = max(speeds_kts) * KNOT_M_PER_S
     flags = list(customary_range(ship.form, fastest, 1984))
     if ship.propellers.number > SCREWS_MAX:
@@ -180,7 +180,7 @@ def _validity(ship: Ship, speeds_kts: list[float]) -> list[Flag]:
 
 
 def _planing(values: Mapping[str, Json]) -> tuple[Json, list[Flag]]:
-    """Return Savitsky's prediction at the max speed, beside that of Holtrop & Mennen."""
+    """Return Savitsky's prediction at the max speed, for comparison with Holtrop & Mennen."""
     try:
         found, flags = planing(
             displacement_t=values["displacement_t"],

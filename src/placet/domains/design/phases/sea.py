@@ -1,4 +1,4 @@
-"""Constants of the sea and of gravity, as the sources of the formulae take them."""
+"""Constants of sea water and gravity, as the sources of the formulae define them."""
 
 from typing import Final
 

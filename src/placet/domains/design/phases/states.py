@@ -1,7 +1,6 @@
-"""The states of a phase, and which may follow which: one table for code, tests and docs.
+"""The states of a phase and their transitions: one table for code, tests and docs.
 
-`stale` is computed from changed inputs and cannot be set. So it is a state to leave and never a
-target.
+`stale` is computed from changed inputs and cannot be set: it is never a target of a transition.
 """
 
 from collections.abc import Mapping
@@ -10,7 +9,7 @@ from typing import Final
 
 
 class PhaseState(StrEnum):
-    """Where a phase stands."""
+    """State of a phase."""
 
     PENDING = "pending"
     ACTIVE = "active"

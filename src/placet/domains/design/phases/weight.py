@@ -36,7 +36,7 @@ HOURS_PER_DAY: Final = 24.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lightship:
-    """The empty ship by groups."""
+    """The weight of the empty ship, by groups."""
 
     equipment_numeral_m2: float  # E
     block_at_depth: float  # Cb', at 0.8 of the depth
@@ -116,7 +116,7 @@ def fuel_t(power_kw: float, sfc_g_per_kwh: float, hours: float) -> float:
 def range_on_fuel_nm(
     fuel_on_board_t: float, power_kw: float, sfc_g_per_kwh: float, speed_kts: float
 ) -> float:
-    """Return the range that a quantity of fuel allows: the inverse of `fuel_t`."""
+    """Return the range in nautical miles for a quantity of fuel: the inverse of `fuel_t`."""
     return speed_kts * fuel_on_board_t / fuel_t(power_kw, sfc_g_per_kwh, 1.0)
 
 
@@ -133,10 +133,10 @@ def lightship(
     weight_margin: float,
     superstructure_m2: float = 0.0,
 ) -> Lightship:
-    """Add up the empty ship.
+    """Add up the weight groups of the empty ship.
 
     Raises:
-        OutOfRangeError: See `structure_weight_t`.
+        OutOfRangeError: Raised by `structure_weight_t`.
     """
     numeral = equipment_numeral_m2(length_m, beam_m, draft_m, depth_m, superstructure_m2)
     block = block_at_depth(block_coefficient, draft_m, depth_m)

@@ -1,6 +1,6 @@
-"""A design as one value: what JSON carries in and out, strictly.
+"""A design as one value, and its strict conversion to and from JSON.
 
-The model is made of the whitelist, so that state, JSON Schema and rules cannot disagree.
+The model is built from the whitelist, so that state, JSON Schema and rules agree.
 """
 
 from collections.abc import Mapping
@@ -72,12 +72,12 @@ class DesignState:
     """A design, detached from any world.
 
     Attributes:
-        design_version: Commits so far.
-        locked_parameters: Paths that may not change.
-        design_id: The design's name, if it has one.
+        design_version: Number of commits.
+        locked_parameters: Locked paths.
+        design_id: Id of the design, or None.
         parameters: Path -> value in the kernel's unit, for the parameters that are set.
         assumptions: Path -> value, for those that differ from their defaults.
-        phases: Phase -> its stored result; shown, and ignored on input.
+        phases: Phase -> its stored result; output only, ignored on input.
     """
 
     design_version: int = 0
@@ -88,7 +88,7 @@ class DesignState:
     phases: dict[str, dict[str, Json]] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Json]:
-        """Return it as plain JSON; sections in the order of the whitelist, locks sorted."""
+        """Return the design as plain JSON; sections in the order of the whitelist, locks sorted."""
         given: dict[str, Json] = {
             "design_id": self.design_id,
             "design_version": self.design_version,
@@ -104,7 +104,7 @@ class DesignState:
         return given
 
     def to_json(self) -> str:
-        """Write it as strict JSON.
+        """Return the design as strict JSON.
 
         Raises:
             ValueError: A number is not finite.
@@ -115,10 +115,10 @@ class DesignState:
     def from_json(
         cls, text: str | bytes, fields: Mapping[str, RefinableField] = REFINABLE_SCHEMA
     ) -> "DesignState":
-        """Read it from strict JSON.
+        """Parse a design from strict JSON.
 
         Raises:
-            ValueError: It is no JSON, or no design; the message says where.
+            ValueError: The text is no JSON, or no valid design; the message names the place.
         """
         return cls.from_dict(from_json(text), fields)
 
@@ -126,10 +126,10 @@ class DesignState:
     def from_dict(
         cls, given: Json, fields: Mapping[str, RefinableField] = REFINABLE_SCHEMA
     ) -> "DesignState":
-        """Read it from plain values, each within the bounds of its field.
+        """Build a design from plain values; each must be within the bounds of its field.
 
         Raises:
-            ValueError: It is no design; the message says where.
+            ValueError: The values are no valid design; the message names the place.
         """
         whole = design_model(fields).model_validate(given).model_dump(exclude_none=True)
         values = {path: whole.get(refinable.section, {}) for path, refinable in fields.items()}
@@ -151,9 +151,9 @@ class DesignState:
         return state
 
     def check(self, fields: Mapping[str, RefinableField] = REFINABLE_SCHEMA) -> None:
-        """Hold it to a whitelist.
+        """Check the design against a whitelist.
 
         Raises:
-            ValueError: A path is unknown, or a value is unsound; the message says which.
+            ValueError: A path is unknown, or a value is invalid; the message names it.
         """
         self.from_dict(thaw(self.as_dict()), fields)

@@ -27,7 +27,10 @@ WATCHED: Final = frozenset(
 
 
 def violations(state: State, changed: Sequence[Ref]) -> Iterator[RuleRefusal]:
-    """Check the resulting state of a batch, limited to its changes."""
+    """Yield the invariants that the state after a batch violates.
+
+    Checks only the invariants that the batch's changes affect.
+    """
     touched = {path for collection, path in changed if collection == PARAMETERS}
     rows = state.collections[PARAMETERS].entities
     for name, lesser, greater, unit, is_equal_allowed in _ORDERED:

@@ -1,7 +1,7 @@
-"""The parameters of a design, and their locks: the only way by which anything writes either.
+"""The parameters of a design and their locks; the only functions that write them.
 
-A locked parameter is not written by any agent or kind of intent: `write` checks the lock itself. A
-lock ends when its owner or an operator removes it, or when its time has passed.
+No agent and no kind of intent writes a locked parameter: `write` checks the lock itself. A lock
+ends when its owner or an operator removes it, or when it expires.
 """
 
 from placet.domains.design.payloads import LOCKS, OPERATOR_ROLE, PARAMETERS, ROLES
@@ -13,12 +13,12 @@ from placet.schemas.refusal import seconds_until
 
 
 def value_of(draft: Draft, path: str) -> Json:
-    """Read a parameter; None while it is unset."""
+    """Return the value of a parameter; None if it is unset."""
     return draft.get(PARAMETERS, path, "value")
 
 
 def lock_of(tree: State | Draft, path: str, now_ns: int) -> dict[str, Json] | None:
-    """Find the lock that holds a parameter at a time."""
+    """Return the lock of a parameter at a time; None if it is free."""
     lock: dict[str, Json] | None = tree.get(LOCKS, path, "lock")
     if lock is None or (lock["until_ns"] is not None and lock["until_ns"] <= now_ns):
         return None
@@ -44,7 +44,9 @@ def locked(draft: Draft, path: str) -> RuleRefusal | None:
 
 
 def replace(draft: Draft, path: str, value: float) -> bool:
-    """Put another value for one that is free; False is to look closer: it is locked, or no other.
+    """Replace the value of a free parameter.
+
+    Return False, unchanged, if it is locked or has this value.
 
     The fast path of nearly every SET: every path has both rows from the start, so they are read
     directly from the tree. Two calls of `draft.get` are 3 % of a plan.
@@ -60,7 +62,7 @@ def replace(draft: Draft, path: str, value: float) -> bool:
 
 
 def write(draft: Draft, path: str, value: Json) -> RuleRefusal | None:
-    """Put a parameter's value, unless it is locked."""
+    """Write a parameter's value; refuse if it is locked."""
     if draft.get(LOCKS, path, "lock") is not None:
         refusal = locked(draft, path)
         if refusal is not None:
@@ -70,7 +72,7 @@ def write(draft: Draft, path: str, value: Json) -> RuleRefusal | None:
 
 
 def write_lock(draft: Draft, path: str, lock: Json) -> RuleRefusal | None:
-    """Put or take off a lock; another's is its owner's, or an operator's, to touch."""
+    """Set or remove a lock; only its owner and operators may change an existing lock."""
     held = lock_of(draft, path, draft.now_ns)
     if (
         held is not None

@@ -1,4 +1,4 @@
-"""Versions, undo and redo: what belongs to a commit as a whole.
+"""Versions, undo and redo: the properties of a commit as a whole.
 
 A commit that changed a parameter, or a lock on an agent's behalf, raises the version by one and
 stores the previous values in a ring of entries. Undo is a new commit: it exchanges the values of an
@@ -32,7 +32,7 @@ _EMPTY: Final[tuple[Json, ...]] = ()
 
 
 def finish(draft: Draft, undo_max: int) -> None:
-    """Close a batch: raise the version if it changed the design, and keep the previous values."""
+    """Finish a batch: raise the version if the design changed, and store the previous values."""
     values: dict[str, Json] = {}
     locks: dict[str, Json] = {}
     plan_slot = None
@@ -68,7 +68,7 @@ def finish(draft: Draft, undo_max: int) -> None:
 
 
 def _strike_unchanged(draft: Draft, values: dict[str, Json], locks: dict[str, Json]) -> None:
-    """Drop the changes that were reverted within the batch; a second put is a different value."""
+    """Drop the changes that the batch reverted; a second put is a different value."""
     for path in [path for path, old in values.items() if old == value_of(draft, path)]:
         del values[path]
     for path in [path for path, old in locks.items() if old == draft.get(LOCKS, path, "lock")]:
@@ -76,7 +76,7 @@ def _strike_unchanged(draft: Draft, values: dict[str, Json], locks: dict[str, Js
 
 
 def _are_holds(draft: Draft, locks: dict[str, Json]) -> bool:
-    """Return whether operators alone touched these locks.
+    """Return whether only operators touched these locks.
 
     Other agents may have intents in the batch.
     """
@@ -101,7 +101,7 @@ def _keep(draft: Draft, slot: str, values: dict[str, Json], locks: dict[str, Jso
 
 
 def undo(draft: Draft, undo_max: int) -> RuleRefusal | None:
-    """Take the latest commit back."""
+    """Revert the latest commit."""
     oldest, done, kept, plans = draft.get(ABOUT, DESIGN, "counts")
     if done == oldest:
         return refuse("nothing_to_undo", f"no commit is left to undo; {undo_max} are kept")
@@ -110,7 +110,7 @@ def undo(draft: Draft, undo_max: int) -> RuleRefusal | None:
 
 
 def redo(draft: Draft, undo_max: int) -> RuleRefusal | None:
-    """Bring an undone commit back."""
+    """Restore the latest reverted commit."""
     oldest, done, kept, plans = draft.get(ABOUT, DESIGN, "counts")
     if done == kept:
         return refuse("nothing_to_redo", "no undone commit is left to redo")
@@ -119,10 +119,10 @@ def redo(draft: Draft, undo_max: int) -> RuleRefusal | None:
 
 
 def _exchange(draft: Draft, place: int) -> RuleRefusal | None:
-    """Put an entry's values where they were, and what stood there into the entry.
+    """Exchange the values of an entry with the current ones.
 
     Locks are removed first and set last: a lock that the commit set may be removed again, and a
-    parameter that it had to unlock is free while its values are restored.
+    parameter that it unlocked is free while its values are restored.
     """
     slot = str(place)
     paths, values, locked, locks = (

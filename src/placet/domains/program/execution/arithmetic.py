@@ -17,7 +17,7 @@ STR_CHARS_MAX: Final = 65_536
 
 
 class Trap(Exception):  # noqa: N818  # a run's outcome, not a fault of ours
-    """A run ends without a value. `code` says why."""
+    """A run ended without a value; `code` is the reason."""
 
     def __init__(self, code: str) -> None:
         super().__init__(code)
@@ -25,10 +25,10 @@ class Trap(Exception):  # noqa: N818  # a run's outcome, not a fault of ours
 
 
 def checked(value: Json) -> Json:
-    """Return a value that is within the bounds.
+    """Return the value if it is within the bounds.
 
     Raises:
-        Trap: It is not.
+        Trap: The value is out of bounds.
     """
     kind = type(value)
     if kind is int and value.bit_length() > INT_BITS_MAX:
@@ -52,7 +52,7 @@ def divide(a: float, b: float) -> float:
 
 
 def remainder(a: float, b: float) -> float:
-    """Return what `divide` leaves; it has the sign of `a`."""
+    """Return the remainder of `divide`; it has the sign of `a`."""
     if b == 0:
         raise Trap("divide_by_zero")
     if isinstance(a, int):
@@ -62,7 +62,7 @@ def remainder(a: float, b: float) -> float:
 
 
 def to_text(value: bool | float | str) -> str:
-    """Write a value; a float in the shortest form that reads back as the same."""
+    """Return a value as text; a float in the shortest form that reads back as the same value."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return value if isinstance(value, str) else repr(value)

@@ -1,4 +1,4 @@
-"""A function, and all that it calls, as Python source that needs nothing but Python.
+"""Compile a function, and all functions that it calls, to Python source without dependencies.
 
 The source consists of operations and of names whose form is checked: no user text becomes code. It
 is the same for the same functions, on every machine, and computes the same as a run, in the same
@@ -20,7 +20,7 @@ from placet.kernel.domain import RuleRefusal, refuse
 
 
 class Compiled(NamedTuple):
-    """An artifact: the source, its hash, and the hashes of the functions it was made of."""
+    """An artifact: its source, the source's hash, and the hashes of the compiled functions."""
 
     source: str
     hash: str
@@ -28,7 +28,7 @@ class Compiled(NamedTuple):
 
 
 def compile_function(functions: Functions, entry: str) -> Compiled | RuleRefusal:
-    """Make the source of a function that is verified, as all that it calls is."""
+    """Compile a verified function whose callees are verified."""
     reached = sorted(functions.reachable(entry), key=lambda function: function.name)
     bodies = ["\n".join(_lines(function)) for function in reached]
     source = "\n\n\n".join([PRELUDE, *bodies, f"entry = f_{entry}\n"])
@@ -41,7 +41,7 @@ def compile_function(functions: Functions, entry: str) -> Compiled | RuleRefusal
 
 
 def _lines(function: Function) -> Iterator[str]:
-    """Write one function, line by line."""
+    """Return the source lines of one function."""
     assert function.result is not None, "what is compiled is verified"
     regions = _regions(function, function.result)
     params = "".join([f"p_{name}, " for name in function.params])
@@ -55,9 +55,9 @@ def _lines(function: Function) -> Iterator[str]:
 
 
 def _regions(function: Function, result: str) -> dict[str, str]:
-    """Name the region of each node that may be needed, by its root. O(nodes).
+    """Assign each node that may be needed to a region, named by the region's root. O(nodes).
 
-    From the result inward, so that all that need a node have a region before it has one.
+    Works from the result inward: every user of a node has a region before the node gets one.
     """
     regions: dict[str, str] = {}
     wanted_in: dict[str, set[str]] = {result: {result}}
@@ -74,14 +74,14 @@ def _regions(function: Function, result: str) -> dict[str, str]:
 
 
 def _outside_in(nodes: Mapping[str, Node], result: str) -> list[str]:
-    """List the nodes that the result may need, each after all nodes that need it."""
+    """List the nodes that the result may need, each after all nodes that use it."""
     order = _inside_out(result, lambda name: nodes[name]["inputs"])
     order.reverse()
     return order
 
 
 def _inside_out(root: str, needs: Callable[[str], Sequence[str]]) -> list[str]:
-    """List a node's inputs and then itself, in the order in which a run evaluates them."""
+    """List a node's inputs and then the node, in the evaluation order of a run."""
     order: list[str] = []
     done: set[str] = set()
     todo = [root]
@@ -96,7 +96,7 @@ def _inside_out(root: str, needs: Callable[[str], Sequence[str]]) -> list[str]:
 
 
 def _body(function: Function, root: str, regions: Mapping[str, str]) -> Iterator[str]:
-    """Write one region: a line for each of its nodes, and for each other region that it needs."""
+    """Return the source of one region: a line per node, and one per region that it uses."""
     nodes = function.nodes
 
     def needs(name: str) -> list[str]:
@@ -126,7 +126,7 @@ def _expression(nodes: Mapping[str, Node], name: str) -> str:
 
 
 def _named(nodes: Mapping[str, Node], name: str) -> str:
-    """Write the value of a node that is there: a leaf as itself, any other as its variable."""
+    """Return the expression of an evaluated node: a leaf inline, any other as its variable."""
     node = nodes[name]
     if node["op"] == "const":
         return ascii(node["value"])  # unlike repr the same in all versions of Unicode
@@ -138,5 +138,5 @@ def _lazily(nodes: Mapping[str, Node], name: str) -> str:
 
 
 def _is_leaf(node: Node) -> bool:
-    """Return whether a node is written where it is used: it can neither trap nor take time."""
+    """Return whether a node is written inline: it can neither trap nor take time."""
     return node["op"] in {"const", "param"}

@@ -1,7 +1,7 @@
 """The parts of an artifact: its header, and the Python form of each operation.
 
-The prelude says once more what `arithmetic` means, for a reader who has only Python; that both
-mean the same is tested, operation by operation.
+The prelude repeats the semantics of `arithmetic` for readers that have only Python; tests compare
+both, operation by operation.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
-"""Runs a function: with fuel, with an explicit stack, and lazily.
+"""Run a function: lazily, with a fuel limit and an explicit stack.
 
-A node is evaluated when it is first needed, its inputs from left to right, and then never again in
-this call; of a select only the branch that is chosen. A step is one node; texts cost a step more
-for each 256 characters, so that fuel bounds memory too.
+A node is evaluated when it is first needed, its inputs from left to right, and at most once per
+call; of a select only the chosen branch. A step is one node; texts cost an extra step per 256
+characters, so that fuel also bounds memory.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,8 +28,8 @@ class Run(NamedTuple):
 
     Attributes:
         value: Return value of the function; None if it trapped.
-        code: Why it trapped; empty if it did not.
-        at: Where it trapped, as `function.node`.
+        code: Reason of the trap; empty if none.
+        at: Place of the trap, as `function.node`.
         steps: Fuel used.
         trace: Place, operation and value of each node, in order.
     """
@@ -41,14 +41,14 @@ class Run(NamedTuple):
     trace: list[tuple[str, str, Json]]
 
     def as_dict(self, returns: str) -> dict[str, Json]:
-        """Return it as plain values; without the trace, which is told where it was asked for."""
+        """Return the run as plain values, without the trace unless it was requested."""
         if self.code:
             return {"ok": False, "code": PREFIX + self.code, "at": self.at, "steps": self.steps}
         return {"ok": True, "value": told(self.value), "type": returns, "steps": self.steps}
 
 
 class _Frame:
-    """One call that is open."""
+    """An open call."""
 
     __slots__ = ("arguments", "function", "result", "todo", "values")
 
@@ -62,7 +62,7 @@ class _Frame:
 
 
 def _chosen(inputs: Sequence[str], values: Mapping[str, Json]) -> Sequence[str]:
-    """Return the inputs of a select that are needed: the condition, then the branch it chooses."""
+    """Return the inputs of a select that are needed: the condition, then the chosen branch."""
     condition, yes, no = inputs
     if condition not in values:
         return (condition,)
@@ -70,7 +70,7 @@ def _chosen(inputs: Sequence[str], values: Mapping[str, Json]) -> Sequence[str]:
 
 
 class _Machine:
-    """One run, as it goes."""
+    """The state of one run."""
 
     __slots__ = ("_fuel", "_functions", "_is_traced", "frames", "steps", "trace")
 
@@ -83,7 +83,7 @@ class _Machine:
         self.trace: list[tuple[str, str, Json]] = []
 
     def run(self, function: Function, arguments: Mapping[str, Json]) -> Json:
-        """Run until the first frame is done, and give its value."""
+        """Run until the first frame is done, and return its value."""
         frame = _Frame(function, arguments)
         self.frames.append(frame)
         while True:
@@ -98,9 +98,9 @@ class _Machine:
             frame = self.frames[-1]
 
     def _advance(self, frame: _Frame) -> None:
-        """Evaluate nodes of a frame until it is done, or until it calls.
+        """Evaluate nodes of a frame until it is done or calls another function.
 
-        A node whose inputs are not all there waits beneath them, the first on top.
+        A node with missing inputs stays on the stack below them; the first input is on top.
         """
         todo, values, nodes = frame.todo, frame.values, frame.function.nodes
         while todo:
@@ -142,7 +142,7 @@ class _Machine:
         self.frames.append(_Frame(function, dict(zip(function.params, values, strict=True))))
 
     def _settle(self, frame: _Frame, name: str, value: Json) -> None:
-        """Note the value of the node on top."""
+        """Store the value of the node on top of the stack."""
         self._burn(1)
         frame.values[name] = value
         frame.todo.pop()
@@ -165,7 +165,7 @@ def run(
     *,
     is_traced: bool = False,
 ) -> Run:
-    """Run a function that is verified, as all that it calls is."""
+    """Run a verified function whose callees are verified."""
     machine = _Machine(functions, fuel, is_traced=is_traced)
     try:
         value = machine.run(function, arguments)
@@ -177,7 +177,7 @@ def run(
 
 
 def arguments_of(function: Function, inputs: Mapping[str, Json]) -> dict[str, Json] | RuleRefusal:
-    """Fit inputs to the parameters; an int will do for a float where it is the same number."""
+    """Convert inputs to the parameter types; an int is accepted for a float of equal value."""
     if inputs.keys() != function.params.keys():
         message = (
             f"{function.name!r} takes {', '.join(function.params) or 'nothing'}; "
@@ -197,6 +197,6 @@ def arguments_of(function: Function, inputs: Mapping[str, Json]) -> dict[str, Js
 
 
 def told(value: Json) -> Json:
-    """Return a value as JSON carries it: an int beyond 64 bits as its digits."""
+    """Return a value for JSON: an int beyond 64 bits as its digits."""
     is_wide = type(value) is int and not -_WIRE <= value < _WIRE
     return str(value) if is_wide else value

@@ -1,4 +1,4 @@
-"""Turns the items of a clause into actions whose every field was stated, not assumed."""
+"""Turn the items of a clause into actions whose every field was stated, none assumed."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -27,12 +27,12 @@ _VESSEL: Final = frozenset({"hull.hull_type", "mission.vessel_type"})
 
 
 class Wording:
-    """How fields are set and changed in words.
+    """Reads sentences that set and change fields.
 
     Args:
-        fields: By path.
-        current: Values of the design in the kernel's units, as far as they are known; a percentage
-            is of one of these.
+        fields: Path -> field.
+        current: Known values of the design in the kernel's units; a percentage refers to one of
+            these.
     """
 
     def __init__(self, fields: Mapping[str, RefinableField], current: Mapping[str, Json]) -> None:
@@ -55,7 +55,7 @@ class Wording:
         return actions
 
     def _first(self, rest: list[Item]) -> tuple[Action | None, int]:
-        """Read the first description, and say how many items it takes."""
+        """Read the first description; return its action and its number of items."""
         return self._chosen(rest) or self._measured(rest) or self._otherwise(rest)
 
     def _chosen(self, rest: list[Item]) -> tuple[Action, int] | None:
@@ -75,7 +75,7 @@ class Wording:
                 return None
 
     def _measured(self, rest: list[Item]) -> tuple[Action, int] | None:
-        """Read a measure and the field that it is of, in either order."""
+        """Read a measure and its field, in either order."""
         match rest:
             case [Meaning(path, None), Link("by"), Measure() as measure, *_]:
                 readings = (ActionType.INCREASE.value, ActionType.DECREASE.value)
@@ -100,7 +100,7 @@ class Wording:
                 return None
 
     def _otherwise(self, rest: list[Item]) -> tuple[None, int]:
-        """Pass over the noun for the vessel; anything else left is to be asked about."""
+        """Skip the noun for the vessel; ask about any other remaining item."""
         item = rest[0]
         if isinstance(item, Noun):
             return None, 1
@@ -116,7 +116,10 @@ class Wording:
         return Action(ActionType.SET, path, value=measure.number, unit=unit)
 
     def _unnamed(self, measure: Measure, after: Sequence[Item]) -> Action:
-        """Read a measure without a field: the length in `60 m ferry`, or the one that fits."""
+        """Read a measure without a field.
+
+        The length in `60 m ferry`, or the only field that fits.
+        """
         fitting = [
             field.path for field in self._fields.values() if measure.unit in field.allowed_units
         ]
@@ -130,7 +133,10 @@ class Wording:
         raise UnclearError(question, fitting, measure.said)
 
     def changed(self, items: Sequence[Item], action_type: ActionType) -> Action:
-        """Increase or decrease: `beam by 2 m`, `power by 15 %`, `draft a bit`, `beam to 9 m`."""
+        """Read an increase or decrease.
+
+        `beam by 2 m`, `power by 15 %`, `draft a bit`, `beam to 9 m`.
+        """
         steps = [item.text for item in items if isinstance(item, Amount)]
         match [item for item in items if not isinstance(item, Amount)]:
             case [Meaning(path, None)]:
@@ -149,7 +155,7 @@ class Wording:
                 raise UnclearError(message)
 
     def added(self, items: Sequence[Item], action_type: ActionType) -> Action:
-        """Add or remove: `2 m to the beam`, `2 engines`."""
+        """Read an addition or removal: `2 m to the beam`, `2 engines`."""
         link = "to" if action_type is ActionType.INCREASE else "from"
         match items:
             case [Measure() as measure, Link(said), Meaning(path, None)] if said in {link, "of"}:
@@ -182,7 +188,7 @@ class Wording:
         return Action(action_type, path, amount=measure.number, unit=unit)
 
     def _share(self, path: str, measure: Measure) -> Measure:
-        """Take a percentage of the present value."""
+        """Convert a percentage into a share of the current value."""
         present = self._current.get(path)
         if isinstance(present, bool) or not isinstance(present, int | float):
             raise UnclearError(
@@ -193,7 +199,7 @@ class Wording:
         return Measure(present * measure.number / 100, unit, measure.text)
 
     def _towards(self, path: str, measure: Measure, action_type: ActionType) -> Action:
-        """Set to a value that lies the way that the verb says, where the present one is known."""
+        """Set a value; if the current one is known, it must lie in the direction of the verb."""
         action = self._set(path, measure)
         present, field = self._current.get(path), self._fields[path]
         if isinstance(present, int | float):
@@ -229,7 +235,7 @@ class Wording:
 
 
 def contradictions(actions: Sequence[Action]) -> Iterator[str]:
-    """Name the paths that are set twice to different values."""
+    """Return the paths that are set twice to different values."""
     said: dict[str | None, tuple[Json, str | None]] = {}
     for action in actions:
         if action.action_type is ActionType.SET:
@@ -247,7 +253,7 @@ def _choose(path: str, value: str) -> Action:
 
 
 def _plausible_unit(field: RefinableField, measure: Measure) -> str | None:
-    """Find the one unit in which a bare number is within the bounds of its field."""
+    """Return the only unit in which a bare number is within the bounds of its field."""
     units = field.allowed_units
     if not units[1:]:
         return None
@@ -273,7 +279,7 @@ def _unit_missing(
 
 
 def _alternates(rest: Sequence[Item]) -> bool:
-    """Do measures and fields make pairs up to the next item of another sort?"""
+    """Return whether measures and fields form pairs up to the next item of another kind."""
     run: list[bool] = []
     for item in rest:
         is_measure = isinstance(item, Measure)
@@ -294,7 +300,7 @@ def _is_link(after: Sequence[Item]) -> bool:
 
 
 def _is_a_vessel(after: Sequence[Item]) -> bool:
-    """Is a vessel named right after, with nothing between but values of other enum fields?"""
+    """Return whether a vessel is named next, with only values of other enum fields in between."""
     for item in after:
         if isinstance(item, Noun):
             return True

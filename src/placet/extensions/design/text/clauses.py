@@ -1,8 +1,8 @@
-"""One clause of a text to the actions that it asks for, or to what has to be asked back.
+"""Read one clause of a text: its actions, or the question to ask.
 
-A clause is a verb, or none, and items: measures (`9 m`), fields, values of enum fields, and the
-words that link them. Words that mean nothing to a design are noise only if they are listed here;
-any other is asked about.
+A clause is an optional verb and items: measures (`9 m`), fields, values of enum fields, and linking
+words. Words without meaning for a design are ignored only if they are listed here; the parser asks
+about any other.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,9 +31,9 @@ _STEPS: Final[Mapping[tuple[str, ...], str]] = {
 
 
 class UnclearError(PlacetError, ValueError):
-    """A clause can be read in several ways, or in none: what to ask, and the candidates.
+    """A clause has several readings or none; holds the question and its candidates.
 
-    `said` are the words that should have named the field, if that is missing.
+    `said` holds the words that should have named the field, if it is missing.
     """
 
     def __init__(self, question: str, candidates: Sequence[str] = (), said: str = "") -> None:
@@ -44,7 +44,7 @@ class UnclearError(PlacetError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A number and its unit, if one was said."""
+    """A number and its unit, if one was stated."""
 
     number: float
     unit: str | None
@@ -54,14 +54,14 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A word between a field and its value; `by` stands before an amount."""
+    """A word between a field and its value; `by` precedes an amount."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Noun:
-    """The vessel itself."""
+    """A noun for the vessel itself."""
 
     text: str
 
@@ -80,12 +80,12 @@ def items_of(tokens: Sequence[Token], lexicon: Lexicon, *, has_steps: bool = Fal
     """Read the tokens of a clause after its verb.
 
     Args:
-        tokens: Of the clause.
-        lexicon: What phrases mean.
-        has_steps: Named steps (`a bit`) mean something in this clause.
+        tokens: Tokens of the clause.
+        lexicon: Meanings of phrases.
+        has_steps: Named steps (`a bit`) are allowed in this clause.
 
     Raises:
-        UnclearError: A token means nothing, or two things.
+        UnclearError: A token has no meaning, or two.
     """
     items: list[Item] = []
     rest = list(tokens)
@@ -98,7 +98,7 @@ def items_of(tokens: Sequence[Token], lexicon: Lexicon, *, has_steps: bool = Fal
 
 
 def step_at(tokens: Sequence[Token]) -> tuple[str | None, int]:
-    """Find the named step with which tokens begin, and how many tokens it takes."""
+    """Return the named step at the start of the tokens, and its number of tokens."""
     for phrase, step in _STEPS.items():
         if tuple(token.word for token in tokens[: len(phrase)]) == phrase:
             return step, len(phrase)
@@ -146,7 +146,7 @@ def _measure(rest: list[Token], lexicon: Lexicon) -> tuple[Measure, int]:
 
 
 def _refuse_strange_unit(number: Token, rest: list[Token], lexicon: Lexicon) -> None:
-    """Ask about a word after a number that means nothing, or that is a unit but for its case."""
+    """Ask about a word after a number that is unknown, or is a unit except for its case."""
     text, word = rest[0].text, rest[0].word
     units = [unit for unit in UnitConverter.get_supported_units() if unit.lower() == word]
     is_known = word in _LINKS | _NOISE | _NOUNS or word == "by" or rest[0].kind == "number"
@@ -169,5 +169,5 @@ def unknown(token: Token, lexicon: Lexicon) -> UnclearError:
 
 
 def either(names: Sequence[str]) -> str:
-    """Write names as alternatives."""
+    """Join names as alternatives."""
     return " or ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)

@@ -1,7 +1,7 @@
-"""The lexicon: text to tokens, and the meanings of a phrase for a set of fields.
+"""Split a text into tokens, and map phrases to the fields and values that they mean.
 
-Nothing is guessed here. A token that is neither number nor word is kept as a symbol, and a number
-that can be read in two ways is kept unread, so that the parser can ask.
+This module does not guess: a token that is neither number nor word is kept as a symbol, and a
+number with two readings is kept unread, so that the parser can ask.
 """
 
 import re
@@ -76,7 +76,7 @@ class Token:
     Attributes:
         kind: `number`, `word` or `symbol`.
         text: As it was written.
-        word: In lower case, to be compared.
+        word: The text in lower case, for comparison.
     """
 
     kind: str
@@ -93,7 +93,10 @@ class Meaning:
 
 
 def tokens_of(text: str) -> list[Token]:
-    """Split a text; compatibility forms (full width, superscript) are written plainly first."""
+    """Split a text into tokens.
+
+    Compatibility forms (full width, superscript) are normalized first.
+    """
     plain = normalize("NFKC", text).replace("\u2019", "'").replace("\u2212", "-")
     return [
         Token(match.lastgroup or "symbol", match.group(), match.group().lower())
@@ -103,7 +106,7 @@ def tokens_of(text: str) -> list[Token]:
 
 
 def number_of(text: str) -> float | None:
-    """Read a number; None where it has two readings (`1,5`), or is beyond all numbers.
+    """Read a number; None if it has two readings (`1,5`) or is out of range.
 
     Groups of three digits may be separated by commas, underscores or apostrophes, all alike.
     """
@@ -119,7 +122,7 @@ def number_of(text: str) -> float | None:
 
 
 def unit_at(tokens: list[Token]) -> tuple[str, int] | None:
-    """Find the unit with which tokens begin, and how many tokens it takes."""
+    """Return the unit at the start of the tokens, and its number of tokens."""
     for length in (3, 2):
         phrase = _UNIT_PHRASES.get(tuple(token.word for token in tokens[:length]))
         if phrase is not None:
@@ -129,9 +132,9 @@ def unit_at(tokens: list[Token]) -> tuple[str, int] | None:
 
 
 def _unit(token: Token) -> str | None:
-    """Read a unit: as it is spelled, or all in one case, or capitalized.
+    """Read a unit: as spelled, in one case, or capitalized.
 
-    Case tells units apart (kN is no knot, mW no megawatt), so that other mixtures are not read.
+    Case distinguishes units (kN from knot, mW from megawatt), so other mixtures are not read.
     """
     if token.word in _UNIT_WORDS:
         return _UNIT_WORDS[token.word]
@@ -139,18 +142,18 @@ def _unit(token: Token) -> str | None:
 
 
 def _cases(unit: str) -> set[str]:
-    """Return the ways to write a unit; one letter (m, t, W) is written in one way."""
+    """Return the spellings of a unit; a single letter (m, t, W) has one."""
     return {unit, unit.lower(), unit.upper(), unit.capitalize()} if unit[1:] else {unit}
 
 
 class Lexicon:
-    """The phrases by which fields and the values of enum fields are called.
+    """The phrases that name fields and values of enum fields.
 
-    A keyword may stand after the name of its section (`hull length`); a plural may be singular
-    (`1 engine`); an enum's value may be written with spaces for underscores.
+    A keyword may follow the name of its section (`hull length`); a plural may be singular (`1
+    engine`); an enum's value may have spaces for underscores.
 
     Attributes:
-        keywords: Every keyword, and every value, with the path of its field.
+        keywords: Every keyword and value, with the path of its field.
     """
 
     def __init__(self, fields: Mapping[str, RefinableField]) -> None:
@@ -169,7 +172,7 @@ class Lexicon:
         self._words_max = max(map(len, self._meanings), default=0)
 
     def match(self, words: list[str]) -> tuple[list[Meaning], int]:
-        """Find the meanings of the longest phrase at the start, and how many words it takes."""
+        """Return the meanings of the longest phrase at the start, and its number of words."""
         for length in range(min(self._words_max, len(words)), 0, -1):
             meanings = self._meanings.get(tuple(words[:length]))
             if meanings:
@@ -177,7 +180,7 @@ class Lexicon:
         return [], 0
 
     def called_partly(self, word: str) -> list[str]:
-        """Return the paths of the fields that have a word in one of their keywords."""
+        """Return the paths of fields with a keyword that contains a word of the phrase."""
         paths = (path for name, path in self.keywords.items() if word in name.split())
         return list(dict.fromkeys(paths))
 

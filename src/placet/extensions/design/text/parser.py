@@ -1,9 +1,9 @@
-"""Parses plain sentences into actions: certain parts are proposed, uncertain ones are asked back.
+"""Parse plain sentences into actions; ask back if anything is uncertain.
 
 `set beam to 9 m`, `increase power by 15 %`, `lock hull length`, `60 m aluminum ferry, 12 m beam`.
-It never guesses: with an unknown word or unit, two candidates, a negation, or a bare number that
-fits two units, the whole text becomes a clarification that names the candidates. The result is a
-proposal like any other: the gate decides about it.
+The parser never guesses: an unknown word or unit, two candidates, a negation, or a bare number that
+fits two units turns the whole text into a clarification with the candidates. The result is a
+proposal like any other: the gate decides it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -90,11 +90,11 @@ _EXPORT_NOISE: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ParsedText:
-    """A text that was understood whole. A question has no actions.
+    """A fully understood text. A question has no actions.
 
     Attributes:
-        intent: The parsed message, to be logged beside the plan.
-        actions: To be submitted as they are, in this order.
+        intent: The parsed message, to be logged with the plan.
+        actions: Actions in order, ready to be submitted.
     """
 
     intent: Intent
@@ -103,14 +103,14 @@ class ParsedText:
 
 @dataclass(frozen=True, slots=True)
 class Clarification:
-    """A text about which something has to be asked first.
+    """A question about a text, to be answered before anything is submitted.
 
     Attributes:
         intent: The parsed message.
-        question: For the person.
-        candidates: Paths, units, phases or words among which to choose; may be empty.
-        understood: Actions of the clauses before the one in question; nothing was submitted.
-        said: The words in question, where a field should have been named in, or beside, them.
+        question: Question for the user.
+        candidates: Paths, units, phases or words to choose from; may be empty.
+        understood: Actions of the clauses before the unclear one; not submitted.
+        said: The unclear words, in or beside which a field should have been named.
     """
 
     intent: Intent
@@ -126,7 +126,7 @@ class Clarification:
 
 
 class _Clause(NamedTuple):
-    """The result of a clause; the next one may leave out its verb."""
+    """The result of a clause; the next clause may omit its verb."""
 
     verb: str | None
     actions: list[Action]
@@ -141,15 +141,16 @@ def parse_text(
     design_id: str = "design",
     parsed_at: Moment | None = None,
 ) -> ParsedText | Clarification:
-    """Read a text; never raises for one.
+    """Parse a text; never raises for its content.
 
     Args:
         text: The message, at most 4 000 characters.
-        fields: What can be said something about.
-        current: Values of the design by path, in the kernel's units; `by 15 %` is of one of these.
-        intent_id: Of the intent that comes out.
-        design_id: Of the design that it is about.
-        parsed_at: When; this room has no clock.
+        fields: Path -> field that sentences may name.
+        current: Values of the design by path, in the kernel's units; `by 15 %` refers to one of
+            these.
+        intent_id: Id of the resulting intent.
+        design_id: Id of the design.
+        parsed_at: Time of parsing, from the caller: the result must not depend on a clock.
     """
 
     def intent(intent_type: IntentType, confidence: float) -> Intent:
@@ -168,7 +169,7 @@ def parse_text(
 
 
 class _Reader:
-    """Reads one text; `actions` grows by clause."""
+    """Reads one text; each clause appends to `actions`."""
 
     def __init__(self, fields: Mapping[str, RefinableField], current: Mapping[str, Json]) -> None:
         self.actions: list[Action] = []
@@ -237,7 +238,7 @@ class _Reader:
         return self._wording.changed(items, _CHANGES[verb])
 
     def _leaning(self, tokens: list[Token], before: _Clause) -> Action:
-        """Read a clause that leaves out the verb of the one before it: `lock beam and draft`."""
+        """Read a clause that takes the verb of the clause before it: `lock beam and draft`."""
         verb = before.verb
         if verb == ActionType.RUN_PHASES:
             return _run(tokens)
@@ -273,7 +274,7 @@ def _is_question(clause: Sequence[Token], tokens: Sequence[Token]) -> bool:
 
 
 def _verb(tokens: Sequence[Token]) -> tuple[str | None, list[Token], list[Token]]:
-    """Split a clause into its verb, a named step said before it, and the rest."""
+    """Split a clause into its verb, a named step before it, and the rest."""
     rest = list(tokens)
     while polite := next((p for p in _POLITE if _starts(rest, p)), None):
         rest = rest[len(polite) :]
@@ -307,7 +308,7 @@ def _run(tokens: Sequence[Token]) -> Action:
 
 
 def _runs_together(actions: Sequence[Action]) -> list[Action]:
-    """Make one run of neighboring runs: a second would not see the results of the first."""
+    """Merge adjacent runs of phases: a second run would not see the results of the first."""
     together: list[Action] = []
     for action in actions:
         last = together[-1] if together else None
@@ -330,7 +331,7 @@ def _export(tokens: Sequence[Token]) -> Action:
 
 
 def _intent_type(verbs: Sequence[str | None]) -> IntentType:
-    """Return the purpose: a creation, a refinement, or else that of the first action."""
+    """Return the purpose: a creation, a refinement, or the purpose of the first action."""
     if _CREATE in verbs:
         return IntentType.CREATE
     others = {

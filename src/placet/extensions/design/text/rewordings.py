@@ -1,9 +1,9 @@
 """Suggests rewordings of an unclear text.
 
-Whole texts that name the field, parsed before they are shown.
+A rewording is a whole text that names the missing field.
 
-The one who asked gets back their own words with the missing one in them. A rewording that the
-parser does not read as just that field is not shown: there is no second grammar here.
+It consists of the user's own words with the missing one inserted. It is returned only if the parser
+reads it as exactly that field, so there is no second grammar here.
 """
 
 import re
@@ -26,12 +26,12 @@ def rewordings(
     fields: Mapping[str, RefinableField] = REFINABLE_SCHEMA,
     current: Mapping[str, Json] = NOTHING_KNOWN,
 ) -> tuple[str, ...]:
-    """Return texts that mean one candidate each; none where it is no field that is missing.
+    """Return one text per candidate field; empty if the question is not about a missing field.
 
     Args:
-        asked: What `parse_text` came back with.
-        fields: As they were given to it.
-        current: Likewise.
+        asked: Result of `parse_text`.
+        fields: The `fields` passed to `parse_text`.
+        current: The `current` passed to `parse_text`.
     """
     found: list[str] = []
     for path in asked.candidates[:_CANDIDATES_MAX]:
@@ -43,7 +43,7 @@ def rewordings(
 
 
 def _worded(asked: Clarification, field: RefinableField) -> Iterator[str]:
-    """Replace a word by the field's name, or put the name in front of a number."""
+    """Replace a word by the field's name, or insert the name before a number."""
     text, said = asked.intent.raw_text, asked.said
     if not said:
         return

@@ -99,7 +99,7 @@ def frictional_coefficient(reynolds: float) -> float:
 
 
 def form_factor(form: HullForm, year: Year) -> float:
-    """1 + k1, by which the hull's shape raises its friction."""
+    """1 + k1, the factor by which the hull's shape raises its friction."""
     cp, length, beam, draft = (
         form.prismatic_coefficient,
         form.length_m,
@@ -139,7 +139,7 @@ def wave_kn(
     year: Year,
     density_t_per_m3: float = DENSITY_T_PER_M3,
 ) -> float:
-    """R_W, of making and breaking waves."""
+    """R_W, the resistance of making and breaking waves."""
     fn = froude(form, speed_m_per_s)
     weight = form.displaced_volume_m3 * density_t_per_m3 * GRAVITY_M_PER_S2
     shape = c2(form) * c5(form) * weight
@@ -169,12 +169,12 @@ def c1(form: HullForm) -> float:
 
 
 def c2(form: HullForm) -> float:
-    """c2: a bulb lowers the wave resistance."""
+    """c2: reduction of the wave resistance by a bulb."""
     return math.exp(-1.89 * math.sqrt(c3(form)))
 
 
 def c3(form: HullForm) -> float:
-    """c3: the size and the immersion of the bulb."""
+    """c3: size and immersion of the bulb."""
     if form.bulb_area_m2 == 0:
         return 0.0
     depth = form.draft_fore_m - form.bulb_center_m
@@ -183,7 +183,7 @@ def c3(form: HullForm) -> float:
 
 
 def c5(form: HullForm) -> float:
-    """c5: a transom lowers the wave resistance."""
+    """c5: reduction of the wave resistance by a transom."""
     section = form.beam_m * form.draft_m * form.midship_coefficient
     factor = 1.0 - 0.8 * form.transom_area_m2 / section
     if factor <= 0:
@@ -231,7 +231,7 @@ def c17(form: HullForm) -> float:
 
 
 def m1(form: HullForm) -> float:
-    """m1: how fast the wave resistance rises at low speed."""
+    """m1: rise of the wave resistance at low speed."""
     length = form.length_m
     return (
         0.0140407 * length / form.draft_m
@@ -247,7 +247,7 @@ def m2(form: HullForm, fn: float) -> float:
 
 
 def m3(form: HullForm) -> float:
-    """m3: as m1, at high speed."""
+    """m3: rise of the wave resistance at high speed."""
     beam = form.beam_m
     return (
         -7.2035 * math.pow(beam / form.length_m, 0.326869) * math.pow(form.draft_m / beam, 0.605375)
@@ -260,13 +260,13 @@ def m4(form: HullForm, fn: float) -> float:
 
 
 def wave_lambda(form: HullForm) -> float:
-    """λ: where humps and hollows are."""
+    """λ: position of humps and hollows."""
     ratio = form.length_m / form.beam_m
     return 1.446 * form.prismatic_coefficient - (0.03 * ratio if ratio < 12.0 else 0.36)
 
 
 def bulb_emergence(form: HullForm) -> float:
-    """P_B: how near the bulb is to the surface."""
+    """P_B: distance of the bulb from the surface."""
     immersion = form.draft_fore_m - 1.5 * form.bulb_center_m
     return 0.56 * math.sqrt(form.bulb_area_m2) / immersion
 
@@ -284,7 +284,7 @@ def bulb_froude(form: HullForm, speed_m_per_s: float) -> float:
 def bulb_kn(
     form: HullForm, speed_m_per_s: float, density_t_per_m3: float = DENSITY_T_PER_M3
 ) -> float:
-    """R_B, of a bulb near the surface."""
+    """R_B, resistance of a bulb near the surface."""
     if form.bulb_area_m2 == 0:
         return 0.0
     fni = bulb_froude(form, speed_m_per_s)
@@ -301,7 +301,7 @@ def transom_froude(form: HullForm, speed_m_per_s: float) -> float:
 
 
 def transom_coefficient(form: HullForm, speed_m_per_s: float) -> float:
-    """c6 = 0.2·(1 - 0.2·FnT) of a transom that is not dry, else 0."""
+    """c6 = 0.2·(1 - 0.2·FnT) of a wet transom, 0 of a dry one."""
     if form.transom_area_m2 == 0:
         return 0.0
     fnt = transom_froude(form, speed_m_per_s)
@@ -309,7 +309,7 @@ def transom_coefficient(form: HullForm, speed_m_per_s: float) -> float:
 
 
 def correlation_allowance(form: HullForm) -> float:
-    """C_A, between model and ship; the hull is new and clean."""
+    """C_A, the model-ship correlation allowance of a new and clean hull."""
     length = form.length_m
     c4 = min(form.draft_fore_m / length, 0.04)
     return (
@@ -320,7 +320,7 @@ def correlation_allowance(form: HullForm) -> float:
 
 
 def customary_range(form: HullForm, speed_m_per_s: float, year: Year) -> Iterator[Flag]:
-    """Flag each proportion that is outside the range of the regression, naming the bound."""
+    """Flag each proportion outside the range of the regression, with the bound."""
     bounds = (
         ("prismatic_coefficient", "Cp", form.prismatic_coefficient, 0.55, 0.85),
         ("length_to_beam", "L/B", form.length_m / form.beam_m, 3.9, 15.0),

@@ -1,4 +1,4 @@
-"""From resistance to engine power, at one speed and at the speed that the power allows.
+"""Convert resistance to engine power at one speed; find the speed that a power allows.
 
 P_D = P_E/QPC, P_S = P_D/η_S, P_B = P_S·(1 + sea margin)/MCR fraction. Source: textbook definitions.
 """
@@ -36,11 +36,11 @@ class Drive:
         return effective_kw / quasi_propulsive_coefficient / self.shaft_efficiency
 
     def service_kw(self, shaft_kw: float) -> float:
-        """P_S with the sea margin: what burns fuel."""
+        """P_S with the sea margin: the power that determines fuel consumption."""
         return shaft_kw * (1.0 + self.sea_margin)
 
     def brake_kw(self, shaft_kw: float) -> float:
-        """P_B,req: the installed power that the speed calls for."""
+        """P_B,req: the installed power that the speed requires."""
         return self.service_kw(shaft_kw) / self.mcr_fraction
 
 
@@ -51,7 +51,7 @@ def attainable_speed_kts(required_kw: Callable[[float], float], installed_kw: fl
     bisected.
 
     Raises:
-        OutOfRangeError: There is none between 1 and 60 kts.
+        OutOfRangeError: No speed between 1 and 60 kts requires that power.
     """
     slower = SPEED_KTS_MIN
     if required_kw(slower) > installed_kw:
@@ -83,5 +83,5 @@ def _bisected(
 
 
 def admiralty_coefficient(displacement_t: float, speed_kts: float, power_kw: float) -> float:
-    """A_c = Δ^⅔·V³/P, with kts and kW: a check of sanity, 300 to 700 for most ships."""
+    """A_c = Δ^⅔·V³/P, with kts and kW: a plausibility check, 300 to 700 for most ships."""
     return math.pow(displacement_t, 2.0 / 3.0) * speed_kts**3 / power_kw

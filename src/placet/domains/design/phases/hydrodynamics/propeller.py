@@ -1,4 +1,4 @@
-"""Between hull and propeller: wake, thrust deduction, efficiencies.
+"""Interaction of hull and propeller: wake, thrust deduction, efficiencies.
 
 Source: Holtrop & Mennen, ISP 29 (1982) 166-170, for one and for two propellers; actuator-disc
 theory for the open-water efficiency. Valid in the range of the resistance (`holtrop.py`).
@@ -24,11 +24,11 @@ OPEN_WATER_FRACTION: Final = 0.77
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Propellers:
-    """The propellers of a ship, all alike.
+    """The identical propellers of a ship.
 
     Attributes:
-        pitch_ratio: P/D; only two propellers need it.
-        area_ratio: A_E/A_O; only a single one needs it.
+        pitch_ratio: P/D; used only for two propellers.
+        area_ratio: A_E/A_O; used only for a single propeller.
         open_water_fraction: η_0 over the ideal efficiency of the disc.
     """
 
@@ -41,7 +41,7 @@ class Propellers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PropulsionFactors:
-    """How hull and propeller act on each other at one speed."""
+    """Factors of the interaction of hull and propeller at one speed."""
 
     wake_fraction: float  # w
     thrust_deduction: float  # t
@@ -64,11 +64,11 @@ def propulsion_factors(
     *,
     density_t_per_m3: float = DENSITY_T_PER_M3,
 ) -> PropulsionFactors:
-    """Predict the factors; more than two propellers are taken as two.
+    """Predict the factors; more than two propellers are computed as two.
 
     Raises:
-        OutOfRangeError: The wake or the thrust deduction comes out at 1 or more, or so low that
-            the disc would be pushed.
+        OutOfRangeError: The wake or the thrust deduction is 1 or more, or so low that the disc
+            would be pushed.
     """
     wake, deduction, rotative = (
         _single_screw(form, speed_m_per_s, propellers, year)
@@ -110,7 +110,7 @@ def ideal_efficiency(
 
 
 def viscous_coefficient(form: HullForm, speed_m_per_s: float, year: Year) -> float:
-    """C_V = (1 + k)·C_F + C_A, with 1 + k averaged over hull and appendages by their surface."""
+    """C_V = (1 + k)·C_F + C_A, with 1 + k averaged over hull and appendages by surface."""
     factor = form_factor(form, year)
     share = form.appendage_area_m2 / form.surface_with_appendages_m2
     effective = factor + (form.appendage_factor - factor) * share
@@ -139,7 +139,7 @@ def _c11(form: HullForm, diameter_m: float) -> float:
 
 
 def _prismatic_of_wake(form: HullForm) -> float:
-    """Cp1, from which the wake of a single screw is taken."""
+    """Cp1, the prismatic coefficient in the wake of a single screw."""
     cp1 = 1.45 * form.prismatic_coefficient - 0.315 - 0.0225 * form.lcb_percent
     if cp1 >= 1.0:
         message = f"Cp1 = 1.45·Cp - 0.315 - 0.0225·lcb is {cp1:.4g}, must be below 1"

@@ -50,7 +50,8 @@ def planing(
     """Find the trim at which the hull carries its weight at its center of gravity.
 
     Raises:
-        OutOfRangeError: There is none, or it is so far outside that the formulae have no value.
+        OutOfRangeError: No equilibrium exists, or it is so far outside that the formulae have no
+            value.
     """
     speed_coefficient = speed_m_per_s / math.sqrt(GRAVITY_M_PER_S2 * beam_m)
     weight_kn = displacement_t * GRAVITY_M_PER_S2
@@ -103,7 +104,7 @@ def wetted_length_ratio(gravity_to_beam: float, speed_coefficient: float) -> flo
 
 
 def _bottom_speed(trim_power: float, ratio: float, deadrise_deg: float, trim: float) -> float:
-    """Mean speed of the water along the bottom, as a fraction of the hull's."""
+    """Mean water speed along the bottom, as a fraction of the hull's speed."""
     dynamic = 0.0120 * math.sqrt(ratio) * trim_power
     lift = dynamic - 0.0065 * deadrise_deg * math.pow(dynamic, 0.6)
     squared = 1.0 - lift / (ratio * math.cos(trim))
