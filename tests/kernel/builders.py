@@ -1,4 +1,4 @@
-"""How tests make intents and kernels."""
+"""Builders of intents and kernels for tests."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from tests.kernel.domains import MAIL, Lab
 
 
 def intent(kind: Any, payload: Any = None, req_id: str = "r", /, **fields: Any) -> dict[str, Any]:
-    """Make an intent of alice's at seq 0, unless `fields` say otherwise."""
+    """Make an intent of alice's at seq 0, unless `fields` override it."""
     return {
         "kind": kind,
         "payload": {"amount": 1} if payload is None else payload,
@@ -54,7 +54,7 @@ def kernel_of(
 
 
 def checked(kernel: Kernel, raw: object) -> CheckedBatch:
-    """Pass a sound batch through the structure stage."""
+    """Return a valid batch after the structure stage."""
     batch = kernel.check(raw)
     assert isinstance(batch, CheckedBatch)
     return batch
@@ -64,7 +64,7 @@ _POOL: dict[str, tuple[Kernel, list[bytes], bytes, list[bytes]]] = {}
 
 
 def reused(which: int = 0, /, **settings: Any) -> tuple[Kernel, list[bytes]]:
-    """Give a fresh kernel and its log, as `kernel_of` would, but without compiling it anew.
+    """Return a fresh kernel and its log, like `kernel_of`, without compiling it again.
 
     Two kernels of one law differ in `which`.
     """
@@ -80,5 +80,5 @@ def reused(which: int = 0, /, **settings: Any) -> tuple[Kernel, list[bytes]]:
 
 
 def trace(kernel: Kernel) -> tuple[str, str, int]:
-    """What a batch that leaves no trace leaves alone."""
+    """Return the digests and the seq, which a batch without a record leaves unchanged."""
     return kernel.digest(), kernel.world_digest(), kernel.record_count

@@ -1,4 +1,4 @@
-"""Domains made for tests: small, and with a way to make every hook misbehave on demand."""
+"""Small domains for tests, with a way to make every hook misbehave on demand."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NotRequired
@@ -110,7 +110,7 @@ def drop(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 def grab(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Take what only one may have at a time."""
+    """Claim a thing that only one agent may have in a group."""
     thing = intent["payload"]["thing"]
     winner = draft.claim(f"{THINGS}/{thing}")
     if winner is not None:
@@ -122,7 +122,7 @@ def grab(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 def look(draft: Draft, intent: Intent) -> None:
-    """Depend on something, and note a draw."""
+    """Read a thing, and store a draw."""
     draft.put(COUNTS, intent["agent_id"], "draw", draft.draw("look"))
 
 
@@ -134,14 +134,14 @@ def look_reads(intent: Intent) -> Iterable[Ref]:
 
 
 def mail(draft: Draft, intent: Intent) -> None:
-    """Ask for effects."""
+    """Emit effects."""
     payload = intent["payload"]
     for number in range(payload["count"]):
         draft.emit(payload.get("kind", MAIL), {"number": number, "to": intent["agent_id"]})
 
 
 def clamp(draft: Draft, intent: Intent) -> None:
-    """Let pass what is too much, but less of it, and say so."""
+    """Cap an amount that is too large, with a notice."""
     amount = intent["payload"]["amount"]
     if amount > 10:
         draft.normalize({"amount": 10})
@@ -158,7 +158,7 @@ def fail(draft: Draft, intent: Intent) -> Any:
 
 
 def put_own(value: Any) -> Callable[[Draft, Intent], None]:
-    """Put a value where nothing else is put, so that it stays."""
+    """Write a value to an entity of its own, so that it stays."""
     return lambda draft, intent: draft.put(COUNTS, intent["agent_id"], "odd", value)
 
 
@@ -167,7 +167,7 @@ def divide_by_nothing(draft: Draft, intent: Intent) -> None:
 
 
 class Panic(BaseException):
-    """As extensions in Rust raise it, which is no `Exception`."""
+    """An error that is not an `Exception`, as extensions in Rust raise it."""
 
 
 def panic(draft: Draft, intent: Intent) -> None:
@@ -193,18 +193,18 @@ FAULTS: dict[str, Callable[[Draft, Intent], Any]] = {
 
 
 def give(draft: Draft, intent: Intent) -> None:
-    """Add to another's counter."""
+    """Add to the counter of another agent."""
     to = intent["payload"]["thing"]
     draft.put(COUNTS, to, "count", draft.get(COUNTS, to, "count", 0) + 1)
 
 
 def say(draft: Draft, intent: Intent) -> None:
-    """Keep a payload as it is."""
+    """Store a payload unchanged."""
     draft.put(COUNTS, intent["agent_id"], "said", intent["payload"])
 
 
 def place(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Tell a tuple from a list, as no rule should."""
+    """Behave differently for a tuple and a list, as no rule should."""
     if not isinstance(intent["payload"]["at"], tuple):
         return refuse("list", "the payload came as a list")
     draft.put(COUNTS, intent["agent_id"], "at", intent["payload"]["at"])
@@ -212,7 +212,7 @@ def place(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 class Lab(Domain):
-    """Everything that a rule can do.
+    """A domain with a kind for everything that a rule can do.
 
     Settings: `faults` names hooks that raise (`on_tick`, `on_settle`, `on_remove`, `invariants`,
     `may_see`) or misbehave (`emit_on_tick`, `huge_on_tick`, `nonsense_invariants`).

@@ -1,6 +1,7 @@
-"""Batches for the fairground, drawn by seed: mostly sound, mostly of one agent.
+"""Batches for the fairground domain, drawn by seed: mostly valid, mostly of one agent.
 
-`context_back` says how far behind the world an intent looked, `later` how far ahead its batch is.
+`context_back` is the distance of an intent's context from the world's seq, `later` that of the
+batch's time from the present.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
-"""A domain made for the reference model and the simulation: small, and every stage can say no.
+"""A small domain for the reference model and the simulation, in which every stage can refuse.
 
-Agents hold purses and take stalls. Coins are neither made nor lost (they come from the bank), so a
-batch that was applied by half shows in the sum.
+Agents hold purses and take stalls. Coins are neither made nor lost (they come from the bank), so
+a half-applied batch shows in the sum.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,7 @@
-"""The gate once more, written from the specification and for the eye: slow, and nothing clever.
+"""A second gate, written from the specification for readability: slow, and without optimizations.
 
-Plain dicts; the whole world is copied before each batch and put back where the batch is refused;
-who changed what is kept for good. `test_reference_model.py` holds the kernel to it.
+Plain dicts; the whole world is copied before each batch and restored if the batch is refused;
+the author of every change is kept. `test_reference_model.py` compares the kernel with it.
 """
 
 import pickle

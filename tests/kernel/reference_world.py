@@ -1,7 +1,7 @@
 """The world that the reference model decides in: plain dicts, and rules that write into them.
 
-Who changed what, and when, is kept for good: no stamps, no graves. Nothing is undone here; the
-model copies the whole world and puts the copy back.
+The author and time of every change are kept: no stamps, no tombstones. Nothing is undone here;
+the model copies the whole world and restores the copy.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Laws of all or nothing: what is refused, or only asked, leaves no trace."""
+"""Laws of atomicity: a refused batch and a dry run leave no trace."""
 
 from typing import Any
 
@@ -103,7 +103,7 @@ def test_a_refused_batch_leaves_the_digest_and_a_refusal_of_load_leaves_nothing(
 @given(life=LIVES)
 @example(life=long_life(12))
 def test_a_dry_run_gives_the_verdict_of_a_real_run_and_changes_nothing(setting, life):
-    """dry_run(batch) = batch, but for the flag; the world is as it was."""
+    """dry_run(batch) = batch, except for the flag; the world is unchanged."""
     kernel, _ = reused(**SETTINGS[setting])
     now = 0.0
     for step in life:
@@ -198,7 +198,7 @@ def touches(draw: st.DrawFn) -> tuple[Any, ...]:
 
 
 def touch(draft: Transaction, touches: list[tuple[Any, ...]]) -> None:
-    """Do what a rule may do; what cannot be done is left out."""
+    """Perform a write that a rule may make; skip it if it is invalid."""
     for what, collection, entity, field, value in touches:
         exists = draft.exists(collection, entity)
         if what == "put" and exists:
@@ -220,7 +220,7 @@ TOUCHES = st.lists(touches(), max_size=12)
 
 @given(before=TOUCHES, kept=TOUCHES, undone=TOUCHES)
 def test_undo_restores_the_exact_state(before, kept, undone):
-    """undo(mark) takes back all since the mark and nothing before it; replays agree."""
+    """undo(mark) restores the state at the mark; replays agree."""
     state, folded = State(tombstones_max=2), State(tombstones_max=2)
     draft = Transaction(state)
     for batch in (before, kept):
@@ -306,7 +306,7 @@ def test_a_rule_cannot_change_who_proposed_an_intent(meddle, where, how):
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
 def test_an_interrupt_within_a_rule_undoes_its_batch(stop):
-    """And all of the batches before it: the world is what its log says, and goes on."""
+    """The batches before it stay: the world matches its log, and continues."""
 
     class Stopping:
         is_armed = True

@@ -1,4 +1,4 @@
-"""Agents, executors and time come and go: each a record, refused where it makes no sense."""
+"""Agents, executors and time: each change is a record, and an invalid change is an error."""
 
 import pytest
 
@@ -86,7 +86,7 @@ def test_domains_initialize_an_agent_and_its_index_is_never_reused():
 
 
 def incarnation_of(kernel: Kernel, agent_id: str) -> int:
-    """Let an agent come and go, and tell which generation it was."""
+    """Register and remove an agent; return its generation."""
     generation = kernel.register_agent(agent_id).generation
     kernel.change_agent(agent_id, "removed")
     return generation

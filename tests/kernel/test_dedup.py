@@ -1,4 +1,4 @@
-"""Laws of repetition (G5, G6): the same request has one answer, and another has none of it."""
+"""Laws of dedup (G5, G6): the same request gets the same verdict, another content does not."""
 
 from random import Random
 from typing import Any
@@ -16,7 +16,7 @@ MINUTE = 60.0
 
 
 def promised(verdict):
-    """What a repetition is promised: admitted, seqs, stages and codes; not texts."""
+    """Return the guaranteed part of a repeated verdict: admitted, seqs, stages and codes."""
     return (
         verdict.admitted,
         verdict.scheduled,
@@ -27,7 +27,7 @@ def promised(verdict):
 
 
 def a_batch(rng, prefix):
-    """Make a batch of one or two agents who may use the same ids, of any outcome."""
+    """Draw a batch of one or two agents, which may use the same ids."""
     kinds: list[tuple[str, Any]] = [
         ("Add", {"amount": 1}),
         ("Clamp", {"amount": 99}),
@@ -143,7 +143,7 @@ def test_req_id_reused_names_the_earlier_verdict():
 
 
 def test_a_refusal_without_a_record_may_be_retried_with_the_same_id():
-    """G6: structure, agent, quota and back-pressure are not answers for good."""
+    """G6: structure, agent, quota and back-pressure refusals are not remembered."""
     kernel, _ = reused(quotas={"Add": {"rate": 1, "burst": 1}})
     kernel.decide(add("first"))
     kernel.change_executor("mail", 1)
@@ -335,7 +335,7 @@ ANSWERS = st.one_of(RUNS, st.lists(IDS, min_size=1, max_size=4, unique=True))
 
 @given(st.lists(st.tuples(ANSWERS, st.booleans(), st.booleans()), min_size=1, max_size=12), IDS)
 def test_a_window_agrees_with_a_naive_one(answers, asked):
-    """Against a list of all that was ever asked, where later answers are those that count."""
+    """Compared with a list of all requests, in which the latest verdict counts."""
     window, naive = Window(), []
     for number, (ids, is_told, is_refused) in enumerate(answers):
         known = only_sequence(ids) if is_told else None  # told, or to be found out

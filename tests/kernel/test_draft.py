@@ -1,4 +1,4 @@
-"""What a rule may do with a draft, and what it is told when it does it wrong."""
+"""Reads and writes of a draft, and the errors of invalid writes."""
 
 from enum import StrEnum
 

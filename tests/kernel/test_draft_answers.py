@@ -1,4 +1,4 @@
-"""What a rule tells its submitter: in the verdict, in the log, and from kinds that only read."""
+"""Answers of rules to their submitter: in the verdict, in the log, and from read-only kinds."""
 
 from collections.abc import Callable, Mapping
 

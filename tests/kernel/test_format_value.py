@@ -1,4 +1,4 @@
-"""How messages show what came: as JSON, short, and without raising."""
+"""Values in messages are shown as JSON, short, and without raising."""
 
 from typing import Annotated, Literal
 

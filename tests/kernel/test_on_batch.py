@@ -1,4 +1,4 @@
-"""`on_batch`: what belongs to a batch as a whole is written once, after its rules, or not."""
+"""`on_batch`: runs once per batch, after its rules, and not for a refused batch."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""The operator's own hand: what is put, what is refused, and that it can be done again."""
+"""Operator patches and forks: what changes, what is refused, and that verify repeats them."""
 
 from typing import Any
 

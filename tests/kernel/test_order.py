@@ -1,4 +1,4 @@
-"""Laws of order (G4, G14): who comes first is drawn fairly, and never depends on who was quick."""
+"""Laws of order (G4, G14): ties are drawn fairly, and never depend on arrival alone."""
 
 from collections import Counter
 from itertools import groupby
@@ -16,13 +16,13 @@ AGENTS = tuple(f"agent_{n}" for n in range(6))
 
 
 def executed(kernel, batches):
-    """Name the batches in order of execution, by the first req_id of each."""
+    """Return the first req_id of each batch, in order of execution."""
     answers = kernel.decide_checked([checked(kernel, batch) for batch in batches], 0).answers
     return [batch.intents[0]["req_id"] for batch, _ in answers]
 
 
 def shuffled_keeping_own_order(batches, rng):
-    """Shuffle as a network does: each agent's own batches stay in their order."""
+    """Shuffle batches; those of one agent keep their order."""
     tail = list(batches)
     mixed = []
     while tail:

@@ -28,7 +28,7 @@ Order = list[tuple[int, str]]
 
 
 def orders(names: Sequence[str], groups: int = GROUPS, *, seed: int = 7) -> list[Order]:
-    """Let the same equals come to many groups, each time in another order."""
+    """Submit the same equal batches in many groups, each time in another order."""
     kernel = kernel_of(agents=names)
     batches = [checked(kernel, [add("r", agent_id=name)]) for name in names]
     chance, told = Random(seed), []
@@ -41,7 +41,7 @@ def orders(names: Sequence[str], groups: int = GROUPS, *, seed: int = 7) -> list
 
 
 def is_uniform(counts: Counter[Hashable], kinds: int) -> bool:
-    """Say whether a fair draw of so many kinds gives such counts; Pearson's chi-square.
+    """Return whether a fair draw gives such counts; Pearson's chi-square.
 
     Source: for its distribution, the cube root of Wilson and Hilferty, 1931.
     """
@@ -54,7 +54,7 @@ def is_uniform(counts: Counter[Hashable], kinds: int) -> bool:
 
 
 def faults(told: list[Order], names: Sequence[str]) -> set[str]:
-    """Name in what the draws are not fair."""
+    """Return the properties in which the draws are not fair."""
     count, found = len(names), set[str]()
     for place in range(count):
         if not is_uniform(Counter(one[place][1] for one in told), count):

@@ -1,4 +1,4 @@
-"""What a rule is shown is the same before and after a restart, and as the log is decided again."""
+"""Rules see the same keys and values before and after a restart, and in a verification."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NotRequired
@@ -31,7 +31,7 @@ class Modelled(BaseModel, extra="allow"):
 
 
 def order_of(value: Any) -> Json:
-    """Tell in which order keys stand, and of what type what holds them is."""
+    """Return the order of keys, and the types of their containers."""
     if isinstance(value, Mapping):
         return ["object", [[name, order_of(inner)] for name, inner in value.items()]]
     if isinstance(value, list | tuple):
@@ -40,7 +40,7 @@ def order_of(value: Any) -> Json:
 
 
 def note(draft: Draft, by: str, value: Any) -> None:
-    """Keep what was seen: as values, as fields that come late, and by one entity each."""
+    """Store the seen values: as values, as late fields, and by one entity each."""
     said = order_of(value)
     for name in value if isinstance(value, Mapping) else ():
         if not draft.exists(f"{SEEN}.{by}", name):
@@ -63,7 +63,7 @@ def take(draft: Draft, intent: Intent) -> None:
 
 
 class Noticing(Domain):
-    """Writes down all that it is shown."""
+    """Records all values that it receives."""
 
     name, version = "ledger", "1"
     kinds = (

@@ -1,4 +1,4 @@
-"""Marks of effects that are done at most once: in the books, in the log, and in snapshots."""
+"""Marks of at-most-once effects: in the ledger, in the log, and in snapshots."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What domains and validators do wrong is contained (G23): refused, told, nothing is changed."""
+"""Faults of domains and validators are contained (G23): refused, reported, nothing is changed."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +19,7 @@ from tests.kernel.test_replay import folded
 
 
 def listened_to(kernel):
-    """Give the list of the faults that a kernel will be told of."""
+    """Return the list to which a kernel will report faults."""
     faults: list[tuple[str, str]] = []
     kernel.rules.on_fault = lambda where, error: faults.append((where, type(error).__name__))
     return faults
@@ -96,7 +96,7 @@ def test_a_raising_invariant_refuses_the_batch(fault):
 
 
 class Rung(Domain):
-    """A domain all of whose code a signal may come in the middle of."""
+    """A domain in any code of which an interrupt may arrive."""
 
     name, version = "rung", "1"
 

@@ -1,4 +1,4 @@
-"""Laws of quotas (G11): exact against a naive model, and a wait that is enough and not too long."""
+"""Laws of quotas (G11): exact against a naive model; `retry_after` is sufficient and tight."""
 
 from fractions import Fraction
 from typing import Any
@@ -20,7 +20,7 @@ def batch_of(count, prefix, kind="Add", agent_id="alice"):
 
 
 class Bucket:
-    """The law itself, in fractions: every window that ends now has had at most its share."""
+    """The law in fractions: no window that ends now exceeds burst + rate * length."""
 
     def __init__(self, rate: float, burst: int) -> None:
         self.interval = Fraction(Quota.of({"rate": rate, "burst": burst}).interval_ns)
@@ -107,7 +107,7 @@ def test_waiting_for_retry_after_is_enough_and_a_hundredth_less_is_not(asks, rat
 @given(start=st.floats(0, 4.6e9), rate=st.sampled_from(RATES), asks=st.integers(1, 5))
 @example(start=20_000_000.1, rate=7.5, asks=1)
 def test_a_float_of_now_and_retry_after_is_never_too_early(start, rate, asks):
-    """Where a float of seconds has no place for nanoseconds, too; time ends at 4.6e9 s."""
+    """Also where a float of seconds cannot hold nanoseconds; time ends at 4.6e9 s."""
     kernel, _ = reused(quotas={"Add": {"rate": rate, "burst": 5}})
     assert kernel.decide(batch_of(5, "a"), start).admitted
     refused = kernel.decide(batch_of(asks, "b"), start)
@@ -195,7 +195,7 @@ def test_time_that_goes_back_earns_nothing():
 @example(36 * 86_400 * 1e9)
 @example(129 * 86_400 * 1e9)
 def test_a_quota_spec_is_read_back_unchanged(interval_ns):
-    """What registers an agent again, as a log is decided again, has it from the record."""
+    """A verification registers the agent again with the quota in its record."""
     known = Quota.of({"rate": SECOND_NS / interval_ns, "burst": 1})
     assert Quota.of(known.spec()) == known
 

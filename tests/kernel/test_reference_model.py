@@ -1,4 +1,4 @@
-"""The kernel beside the reference model: whatever happens to a world, both say the same."""
+"""The kernel and the reference model agree on any sequence of steps."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -21,7 +21,7 @@ from tests.kernel.gate_machine import GateMachine
 
 
 def test_the_kernel_and_the_reference_model_agree():
-    """Kernel = model, on everything that is promised, after any steps."""
+    """Kernel = model, on every guarantee, after any steps."""
     run_state_machine_as_test(GateMachine, settings=settings(stateful_step_count=25))
 
 
@@ -127,7 +127,7 @@ def test_a_planted_bug_is_noticed_in_a_longer_search(bug):
 
 
 def _notice(bug: Bug) -> None:
-    """No shrinking: it is enough that it is seen.
+    """Without shrinking: it is enough that the bug is found.
 
     The search ends there. Most take some hundred examples; which they are moves with the sources,
     for hypothesis tries the constants that it finds in them.

@@ -1,4 +1,4 @@
-"""Every code of the gate, produced through the kernel, with its stage, its place and its words.
+"""Every code of the gate, produced through the kernel, with its stage, place and message.
 
 The messages say what failed, what was expected, what came, and what to do.
 """
@@ -28,7 +28,7 @@ ADMISSION = {
 
 
 class Row(NamedTuple):
-    """What is asked of which kernel, and what its first refusal says."""
+    """A batch for a kernel, and its expected first refusal."""
 
     code: str
     at: str

@@ -1,4 +1,4 @@
-"""The law of waits: now + wait is not too early as floats either, and not much too late."""
+"""The law of `retry_after`: now + wait is not too early, also as floats, and not much too late."""
 
 from math import inf, nextafter, ulp
 

@@ -1,4 +1,4 @@
-"""Other rules take over a log: what they may, what they say, and what becomes of old payloads."""
+"""Other rules continue a log: which may, what is recorded, and how old payloads are upcast."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -44,7 +44,7 @@ def pour(draft: Draft, given: Intent) -> None:
 
 
 class Tank(Domain):
-    """Counted in liters at first, in milliliters since."""
+    """Counted in liters in version 1, in milliliters since."""
 
     name = "tank"
 

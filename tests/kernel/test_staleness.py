@@ -1,4 +1,4 @@
-"""Laws of staleness (G7, G8): judged by what an intent depends on, and told with what changed."""
+"""Laws of staleness (G7, G8): decided by the reads of an intent; refusals list the changes."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def drop(kernel, thing, agent_id):
 
 
 def look(kernel, thing, context_seq, agent_id="alice", kind="Look", **payload):
-    """Say whether a look at a context is admitted, without doing it."""
+    """Return whether a dry run at a context is admitted."""
     one = intent(
         kind, {"thing": thing, **payload}, "look", agent_id=agent_id, context_seq=context_seq
     )
@@ -238,7 +238,7 @@ def test_listed_changes_are_bounded():
 
 def test_the_domain_of_a_collection_hides_its_entities():
     class Spy(Domain):
-        """Knows nothing of the lab's secrets, and shows everything."""
+        """Hides nothing, also not the lab's secrets."""
 
         name, version = "spy", "1"
         kinds = (

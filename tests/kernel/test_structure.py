@@ -1,4 +1,4 @@
-"""Laws of the first stage: everything ends as a verdict, and means the same however it came."""
+"""Laws of the structure stage: any input ends as a verdict, and means the same in every form."""
 
 import json
 import sys
@@ -21,7 +21,7 @@ from tests.kernel.domains import Annex, Lab, Panic
 
 
 def is_json(verdict):
-    """Say whether a verdict can be sent: as strict JSON, by two encoders."""
+    """Check that a verdict can be encoded as strict JSON, by two encoders."""
     wire = verdict.as_dict()
     return json.loads(json.dumps(wire, allow_nan=False)) == json.loads(to_json(wire))
 
@@ -101,7 +101,7 @@ def nested(depth: int) -> list[Any]:
 
 
 def many_from_few() -> list[Any]:
-    """Give a value of 2**60 leaves in 60 small lists."""
+    """Build a value of 2**60 leaves in 60 small lists."""
     value: list[Any] = [1]
     for _ in range(60):
         value = [value, value]
@@ -168,7 +168,7 @@ SOUND: list[tuple[str, dict[str, Any]]] = [
 
 @st.composite
 def spoiled_intents(draw: st.DrawFn) -> dict[str, Any]:
-    """Draw an intent that is sound but for some of its fields, or of its payload's."""
+    """Draw a valid intent with some invalid fields, or payload fields."""
     kind, payload = draw(st.sampled_from(SOUND))
     payload = dict(payload)
     if draw(st.booleans()):
@@ -205,7 +205,7 @@ def _silence(monkeypatch):
 @example({"intents": [add("a")], "sim_time": 9.2e9})
 @example([add("a", schema_version="1.999999999.0", payload={"amount": 1, "\ud800": 1})])
 def test_no_input_makes_the_kernel_raise(raw):
-    """Any object whatever -> a verdict that can be sent."""
+    """Any object -> a verdict that can be encoded."""
     kernel, _ = reused(domain=LAB_AND_ANNEX)
     before = trace(kernel)
     verdict = kernel.decide(raw)
@@ -396,7 +396,7 @@ def test_no_validator_makes_a_number_that_is_not_finite(spoiled):
 
 
 def test_changing_a_batch_after_check_has_no_effect():
-    """Fields that a payload takes without a word of them are copied as all others are."""
+    """Extra fields that a payload allows are copied like all others."""
 
     class Inner(TypedDict):
         a: int
@@ -443,7 +443,7 @@ class Number(int):
 
 
 def as_objects(value: Any) -> Any:
-    """Say the same with other types: tuples, read-only mappings, subclasses."""
+    """Convert a batch to other types: tuples, read-only mappings, subclasses."""
     if isinstance(value, dict):
         return MappingProxyType({Text(key): as_objects(item) for key, item in value.items()})
     if isinstance(value, list):
@@ -572,7 +572,7 @@ def test_an_unknown_field_may_be_named_like_a_kind():
 
 
 class Short(dict[str, Any]):
-    """Says that it has no more fields than an intent has."""
+    """A dict that reports no more fields than an intent has."""
 
     def __len__(self) -> int:
         return 7
