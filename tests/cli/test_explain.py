@@ -80,7 +80,7 @@ def test_a_refusal_is_explained_by_the_rule_that_made_it(lived):
     assert "✗ world.step_too_long: from [1.0, 2.0, 0.0] to [9.0, 9.0, 0.0] is" in told
 
 
-def test_who_won_a_contest_is_told(lived):
+def test_a_conflict_shows_its_winner(lived):
     losers = [a for a in ("ann", "bob") if "refused" in lived("explain", "a.db", a, f"{a}:7").out]
     (loser,) = losers
     winner = {"ann": "bob", "bob": "ann"}[loser]
@@ -92,7 +92,7 @@ def test_who_won_a_contest_is_told(lived):
     assert "the order is: due time, priority, then a draw from the seed" in told
 
 
-def test_a_batch_for_later_is_explained_with_what_was_said_on_arrival(lived):
+def test_a_scheduled_batch_shows_the_stages_of_its_arrival(lived):
     told = words(lived("explain", "a.db", "bob", "bob:8"))
     assert told.startswith("bob bob:8: admitted at seq 8")
     assert "quota passed on arrival" in told
@@ -102,7 +102,7 @@ def test_a_batch_for_later_is_explained_with_what_was_said_on_arrival(lived):
     assert "asked when it is due, at 9 s" in told
 
 
-def test_what_left_no_trace_is_unknown_and_it_is_said_where_to_look(lived):
+def test_a_request_without_a_record_is_unknown_with_hints(lived):
     outcome = lived("explain", "a.db", "ann", "ann:4")
     assert outcome.code == 1
     told = words(outcome)
@@ -129,7 +129,7 @@ def test_any_seq_can_be_explained(lived, seq, begins):
     assert words(lived("explain", "a.db", "--seq", str(seq))).startswith(begins)
 
 
-def test_what_cannot_be_asked_is_an_error(lived):
+def test_invalid_arguments_are_errors(lived):
     outcome = lived("explain", "a.db", "--seq", "99")
     assert (outcome.code, "it ends before it" in outcome.err) == (1, True)
     for arguments in (["a.db"], ["a.db", "ann"], ["a.db", "ann", "ann:1", "--seq", "1"]):
@@ -138,7 +138,7 @@ def test_what_cannot_be_asked_is_an_error(lived):
     assert lived("explain", "nowhere.db", "ann", "1").code == 1
 
 
-def test_without_its_domain_it_is_told_as_far_as_the_log_goes(placet):
+def test_an_explanation_without_the_domain_uses_the_log_only(placet):
     (placet.folder / "domains_of_an_explanation.py").write_text(DOMAINS)
     from placet.runtime.plugins import find_domain
 
@@ -153,7 +153,7 @@ def test_without_its_domain_it_is_told_as_far_as_the_log_goes(placet):
     assert "depends on world.agents/ann: never changed by another" in told
 
 
-def test_a_log_that_is_not_what_its_rules_decide_is_told_as_it_is_written():
+def test_a_diverging_log_is_explained_as_written():
     group: list[bytes] = []
     kernel = kernel_of(Lab(), sink=group)
     kernel.decide_group([[intent("Grab", {"thing": "cup"}, agent_id=a)] for a in ("alice", "bob")])
@@ -175,7 +175,7 @@ def test_a_log_that_is_not_what_its_rules_decide_is_told_as_it_is_written():
     assert explained.conflict is None
 
 
-def test_a_request_whose_payload_cannot_be_made_todays_is_told_as_it_is_written():
+def test_a_request_that_cannot_be_upcast_is_explained_as_written():
     log = in_memory(poured_in_liters())
     broken = tank_2(lambda payload: {"milliliters": payload["gallons"]})
     explained = explain(log, "alice", "p", [broken])
@@ -183,12 +183,12 @@ def test_a_request_whose_payload_cannot_be_made_todays_is_told_as_it_is_written(
     assert "upcaster of Pour from version 1 raised KeyError" in explained.notes[-1]
 
 
-def test_a_forged_record_itself_is_still_told():
+def test_a_forged_record_is_explained():
     explained = explain(in_memory(forged(a_life())), "ann", "ann:0")
     assert explained.changes[0]["fields"]["position"]["after"] == [3.0, 0.0, 0.0]
 
 
-def test_of_an_answer_that_was_compacted_it_is_told_what_is_remembered(tmp_path):
+def test_a_compacted_answer_is_explained_from_the_dedup_window(tmp_path):
     records: list[bytes] = []
     kernel = kernel_of(Lab(), sink=records)
     kernel.decide(add("r:0"))
@@ -209,7 +209,7 @@ def test_of_an_answer_that_was_compacted_it_is_told_what_is_remembered(tmp_path)
     assert "The log knows: the log was compacted up to seq" in told
 
 
-def test_of_names_that_were_forgotten_nobody_claims_that_they_never_were():
+def test_a_forgotten_agent_is_not_reported_as_never_registered():
     records: list[bytes] = []
     kernel = kernel_of(Lab(), sink=records, limits={"removed_agents_max": 1})
     for agent_id in ("alice", "bob"):
@@ -240,7 +240,7 @@ def test_many_intents_and_wide_values_are_cut():
     assert max(map(len, lines)) < 260
 
 
-def test_things_that_come_and_go_and_effects_are_rendered():
+def test_created_and_deleted_entities_and_effects_are_rendered():
     records: list[bytes] = []
     kernel = kernel_of(Lab(things=("a",)), sink=records)
     kernel.decide([
@@ -260,7 +260,7 @@ def test_things_that_come_and_go_and_effects_are_rendered():
     assert "It changed nothing." in text or "What it changed" in text
 
 
-def test_standing_and_staleness_are_rendered():
+def test_suspension_and_staleness_are_rendered():
     records: list[bytes] = []
     kernel = kernel_of(
         Lab(things=("a",)), sink=records, staleness_threshold=50, limits={"window_ids_max": 2}
@@ -286,13 +286,13 @@ def test_standing_and_staleness_are_rendered():
     assert "'alice' was registered once, and was removed" in explained.notes
 
 
-def test_a_name_that_is_no_request_is_not_taken_for_one():
+def test_a_string_in_a_payload_is_not_taken_for_a_request():
     log = in_memory(a_life())
     assert not explain(log, "ann", "bob").is_known
     assert not explain(log, "ann", "ann").is_known  # her registration holds both
 
 
-def test_what_was_compacted_without_a_snapshot_cannot_be_explained():
+def test_a_log_compacted_without_a_snapshot_cannot_be_explained():
     log, records = MemoryEventLog(), a_life()
     epoch = log.open()
     for ordinal, data in enumerate(records):
@@ -310,7 +310,7 @@ def test_what_was_compacted_without_a_snapshot_cannot_be_explained():
         bisect(log, in_memory(forged(records)))
 
 
-def test_rarer_facts_are_rendered_too():
+def test_rare_facts_are_rendered():
     records: list[bytes] = []
     kernel = kernel_of(Lab(), sink=records, world_quota={"rate": 2, "burst": 3})
     kernel.decide([intent("Grab", {"thing": "cup"}, "o", agent_id="bob", schema_version="1.9.0")])
@@ -328,7 +328,7 @@ def test_rarer_facts_are_rendered_too():
     assert "its kind leaves staleness to the rule" in text("alice", "q")
 
 
-def test_who_suspended_is_told_and_who_never_asked():
+def test_an_unknown_request_reports_a_suspended_agent():
     records: list[bytes] = []
     kernel = Kernel(World(), sink=records.append)
     kernel.register_agent("ann")

@@ -55,7 +55,7 @@ def domains_of(rules: Rules) -> list[Domain]:
 
 
 @EACH_LOG
-def test_an_old_log_is_folded_to_the_digests_that_it_had(path):
+def test_an_old_log_replays_to_its_digests(path):
     assert path.stat().st_size <= 60_000
     expected = expected_of(path)
     del expected["types"]
@@ -66,7 +66,7 @@ def test_an_old_log_is_folded_to_the_digests_that_it_had(path):
     strict=False, reason="golden logs are made anew in the last commit of the reshape"
 )
 @EACH_LOG
-def test_an_old_log_is_decided_again_as_it_was(path):
+def test_an_old_log_is_verified(path):
     log = open_event_log(f"sqlite:///{path}")
     again = redecide(log, domains_of, validator=Watchman())
     assert again.verification.first_divergence is None
@@ -76,7 +76,7 @@ def test_an_old_log_is_decided_again_as_it_was(path):
 
 
 @EACH_LOG
-def test_deciding_again_comes_to_the_same_books(path):
+def test_verification_ends_with_the_same_ledger(path):
     redecider = Verifier(domains_of, validator=Watchman())
     for data in records_of(path):
         redecider.apply(data)
@@ -85,7 +85,7 @@ def test_deciding_again_comes_to_the_same_books(path):
     assert summary(redecider) == expected
 
 
-def test_the_golden_logs_have_every_type_of_record_and_many_a_refusal():
+def test_the_golden_logs_contain_every_type_of_record():
     records = [decode_record(data) for path in LOGS for data in records_of(path)]
     assert {record_type(record) for record in records} == set(_TYPES.values())
     codes = {code for r in records if isinstance(r, Refused) for _, _, code, _ in r.refusals}
@@ -105,7 +105,7 @@ def test_the_golden_logs_have_every_type_of_record_and_many_a_refusal():
 @pytest.mark.xfail(
     strict=False, reason="golden logs are made anew in the last commit of the reshape"
 )
-def test_todays_code_makes_the_logs_of_this_release_byte_for_byte(tmp_path):
+def test_present_code_writes_the_golden_logs_byte_for_byte(tmp_path):
     """Where this fails for a release that is out, the format has changed: make a new one."""
     make(tmp_path)
     for name in LIVES:

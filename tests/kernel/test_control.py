@@ -3,13 +3,13 @@
 import pytest
 
 from placet.kernel import Kernel, KernelConfig
+from placet.kernel.log.replay import folded
 from placet.kernel.log.snapshot import resume, take, world_digest
 from placet.schemas.errors import AgentError
 from placet.schemas.limits import Limits
 from placet.schemas.log.record import Checkpoint, Configured, Header, Registered, decode_record
 from tests.kernel.builders import add, intent, kernel_of, reused, trace
 from tests.kernel.domains import COUNTS, THINGS, Lab
-from tests.kernel.test_replay import folded
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from pydantic import BaseModel, field_validator
 
 from placet.kernel import Domain, Draft, Kernel, KernelConfig, Kind, refuse
 from placet.kernel.gate.domain_rules import RefusalRaised
+from placet.kernel.log.replay import folded
 from placet.kernel.registry import Registry
 from placet.schemas.effect import EffectKey, Settlement
 from placet.schemas.errors import ValidationError
@@ -15,7 +16,6 @@ from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
 from tests.kernel.builders import add, checked, intent, kernel_of, reused, trace
 from tests.kernel.domains import COUNTS, THINGS, Annex, Lab
-from tests.kernel.test_replay import folded
 
 
 def listened_to(kernel):

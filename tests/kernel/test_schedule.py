@@ -12,11 +12,11 @@ from pydantic import AfterValidator
 from placet.kernel import KernelConfig, Kind
 from placet.kernel.ledger.ledger import GateSettings, Ledger
 from placet.kernel.ledger.schedule import due_batches
+from placet.kernel.log.replay import folded
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.record import Scheduled, decode_record
 from tests.kernel.builders import add, checked, intent, kernel_of, reused, trace
 from tests.kernel.domains import COUNTS, FAULTS, Lab, put
-from tests.kernel.test_replay import folded
 
 
 def later(sim_time, *intents):

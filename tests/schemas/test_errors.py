@@ -51,7 +51,7 @@ def test_each_code_has_its_exception(code):
     assert str(error) == f"because of {code}"
 
 
-def test_a_domains_own_code_is_a_validation_error():
+def test_a_code_of_a_domain_is_a_validation_error():
     assert type(error_of(verdict_of(refusal("world.out_of_bounds")))) is ValidationError
 
 
@@ -59,7 +59,7 @@ def test_a_structure_error_is_a_value_error():
     assert issubclass(IntentError, ValueError)
 
 
-def test_an_error_carries_the_whole_answer_and_says_how_much_more_there_is():
+def test_an_error_has_the_verdict_and_the_number_of_further_refusals():
     verdict = verdict_of(refusal("conflict"), refusal("rule_error"), refusal("lab.odd"))
     error = error_of(verdict)
     assert list(error.refusals) == list(verdict.refusals)
@@ -67,7 +67,7 @@ def test_an_error_carries_the_whole_answer_and_says_how_much_more_there_is():
     assert str(error) == "because of conflict (and 2 more)"
 
 
-def test_a_stale_context_error_names_both_seqs_and_what_changed():
+def test_a_stale_context_error_has_both_seqs_and_the_changes():
     changed = ({"entity": "a", "seq": 7, "by": "bob", "now": None},)
     found = refusal("stale_context", changed=changed, details={"context_seq": 5})
     error = error_of(verdict_of(found))
@@ -78,7 +78,7 @@ def test_a_stale_context_error_names_both_seqs_and_what_changed():
     assert repeated.context_seq is None
 
 
-def test_a_quota_error_names_who_what_and_how_long():
+def test_a_quota_error_has_agent_kind_and_retry_after():
     details = {"agent_id": "alice", "kind": "Speak"}
     error = error_of(verdict_of(refusal("quota_exceeded", retry_after=0.5, details=details)))
     assert isinstance(error, QuotaExceededError)
@@ -89,13 +89,13 @@ def test_a_quota_error_names_who_what_and_how_long():
 
 
 @pytest.mark.parametrize("code", ["queue_full", "executor_busy"])
-def test_a_backpressure_error_names_the_reason_and_how_long(code):
+def test_a_backpressure_error_has_reason_and_retry_after(code):
     error = error_of(verdict_of(refusal(code, retry_after=2.0)))
     assert isinstance(error, BackpressureError)
     assert (error.reason, error.retry_after) == (code, 2.0)
 
 
-def test_an_error_about_no_batch_has_no_refusals():
+def test_an_error_without_a_batch_has_no_refusals():
     store = StoreError("torn", store="town.db", seq=7)
     assert (store.store, store.seq, store.code, store.refusals) == ("town.db", 7, None, ())
     assert StoreError("gone").seq is None

@@ -20,7 +20,7 @@ KIND_NAMES = st.from_regex(KIND_PATTERN, fullmatch=True).filter(is_kind_name)
 
 
 @given(KIND_NAMES, KIND_NAMES)
-def test_a_kinds_name_and_a_tools_name_are_one_to_one(one, other):
+def test_kind_names_and_tool_names_are_a_bijection(one, other):
     """`.` <-> `__` loses nothing, and tool names need no other character."""
     tool = one.replace(".", "__")
     assert re.fullmatch(r"[A-Za-z0-9_]+", tool)
@@ -29,12 +29,12 @@ def test_a_kinds_name_and_a_tools_name_are_one_to_one(one, other):
 
 
 @pytest.mark.parametrize("name", ["Move", "design.set", "a_b.c_d", "A1", "a" * 64])
-def test_a_kinds_name_is_segments_joined_by_dots(name):
+def test_a_kind_name_is_segments_joined_by_dots(name):
     assert is_kind_name(name)
 
 
 @pytest.mark.parametrize("name", ["", "a__b", "_a", "a_", "a.", ".a", "1a", "a b", "a\n", "a" * 65])
-def test_what_is_none(name):
+def test_invalid_kind_names_are_rejected(name):
     assert not is_kind_name(name)
 
 
@@ -46,7 +46,7 @@ def test_an_identity_is_any_short_text_without_control_characters(value):
 @pytest.mark.parametrize(
     "value", ["", "a" * 129, "\x00", "a\n", "\x7f", "\x85", "\ud800", 7, None, b"a"]
 )
-def test_what_is_no_identity(value):
+def test_invalid_identities_are_rejected(value):
     assert not is_identity(value)
 
 
@@ -80,7 +80,7 @@ def test_a_sequence_spans_its_lowest_to_its_highest():
 
 
 @pytest.mark.parametrize("first", [0, 1, 7])
-def test_ids_of_one_sequence_are_known_in_any_order_and_told_from_others(first):
+def test_ids_of_one_sequence_are_recognized_in_any_order(first):
     ids = [f"plan:x:{number}" for number in range(first, first + 12)]
     assert only_sequence(ids) == ("plan:x", first, first + 11, True)
     assert sequences_of(ids[::-1]) == [("plan:x", first, first + 11, False)]

@@ -69,7 +69,7 @@ REFUSED = Refused(**BODY, refusals=[(None, "domain", "rule_error", "a bug")])
     ],
     ids=record_type,
 )
-def test_a_record_is_read_as_it_was_written_and_shown_as_json(record: Record):
+def test_a_record_round_trips_and_has_a_json_form(record: Record):
     data = encode_record(record)
     assert decode_record(data) == record
     assert encode_record(decode_record(data)) == data
@@ -80,7 +80,7 @@ def test_a_record_is_read_as_it_was_written_and_shown_as_json(record: Record):
     assert (event["seq"], event["record"], event["type"]) == (7, 3, record_type(record))
 
 
-def test_a_batch_is_shown_with_its_intents_as_they_were_submitted():
+def test_the_json_of_a_batch_has_its_submitted_intents():
     shown = record_as_dict(ADMITTED)
     assert shown["intents"] == intents_of(ADMITTED) == [
         {"kind": "Add", "payload": {"amount": 1}, "agent_id": "alice", "req_id": "r",
@@ -96,18 +96,18 @@ def test_a_batch_is_shown_with_its_intents_as_they_were_submitted():
     assert record_as_dict(Checkpoint(**HEAD, state_digest=b"\xab"))["state_digest"] == "ab"
 
 
-def test_a_batch_without_time_limits_is_shown_without_them():
+def test_the_json_of_a_batch_omits_missing_time_limits():
     record = msgspec.structs.replace(REFUSED, valid_until_ns=None)
     assert all("valid_until" not in one for one in intents_of(record))
 
 
 @pytest.mark.parametrize("data", [b"", b"\x93\x01\x02\x03", b"\x91\x63", b"\xff" * 9])
-def test_what_is_no_record_is_a_value_error(data):
+def test_an_invalid_record_is_a_value_error(data):
     with pytest.raises(ValueError):  # noqa: PT011  # the message is msgspec's
         decode_record(data)
 
 
-def test_the_hash_is_of_every_byte():
+def test_the_hash_covers_every_byte():
     data = encode_record(ADMITTED)
     hashes = {
         record_hash(data[:i] + bytes([data[i] ^ 1]) + data[i + 1 :]) for i in range(len(data))
@@ -115,7 +115,7 @@ def test_the_hash_is_of_every_byte():
     assert len(hashes | {record_hash(data)}) == len(data) + 1
 
 
-def test_a_verdict_says_in_a_line_what_it_is():
+def test_a_verdict_has_a_one_line_repr():
     verdict = Verdict("b1", admitted=True, seq=7, current_seq=7, sim_time=0.0)
     assert repr(verdict) == "<Verdict b1 admitted at seq 7>"
     verdict.replayed = verdict.dry_run = True

@@ -21,13 +21,13 @@ SOME = Snapshot(
 )
 
 
-def test_a_snapshot_is_read_as_it_was_written():
+def test_a_snapshot_round_trips():
     assert decode_snapshot(encode_snapshot(SOME)) == SOME
     assert len(SOME.world_digest) == 16
 
 
 @pytest.mark.parametrize("mask", [0x01, 0x80, 0xFF])
-def test_no_flipped_byte_is_silent(mask):
+def test_every_flipped_byte_is_detected(mask):
     sound = encode_snapshot(SOME)
     for place in range(len(sound)):
         damaged = bytearray(sound)
@@ -36,7 +36,7 @@ def test_no_flipped_byte_is_silent(mask):
             decode_snapshot(bytes(damaged))
 
 
-def test_no_cut_is_silent():
+def test_every_truncation_is_detected():
     sound = encode_snapshot(SOME)
     for length in range(len(sound)):
         with pytest.raises(ValueError, match=r"does not begin as|fails its checksum"):
@@ -45,7 +45,7 @@ def test_no_cut_is_silent():
         decode_snapshot(sound + b"\0")
 
 
-def test_a_snapshot_of_another_version_is_named_before_it_is_read():
+def test_another_snapshot_version_is_refused_before_decoding():
     newer = encode_snapshot(msgspec.structs.replace(SOME, version=2))
     with pytest.raises(ValueError, match="version 2 is unknown, expected 1"):
         decode_snapshot(newer)

@@ -11,7 +11,7 @@ from tests.kernel.domains import Lab
 @pytest.mark.parametrize(
     "encode", [to_json, canonical, msgspec.json.encode, msgspec.msgpack.encode]
 )
-def test_a_verdict_is_encoded_by_what_it_tells_and_not_by_what_it_holds(encode):
+def test_a_verdict_is_encoded_only_by_as_dict(encode):
     kernel = kernel_of(Lab())
     for verdict in (kernel.decide([add("a:0")]), kernel.decide([add("a:0", 99)])):
         with pytest.raises(TypeError):

@@ -38,7 +38,7 @@ class Open(BaseModel, extra="allow"):
 
 
 @pytest.mark.parametrize("model", [Tree, Wide, Open])
-def test_what_is_drawn_is_valid(model):
+def test_generated_payloads_are_valid(model):
     adapter: TypeAdapter[Any] = TypeAdapter(model)
 
     @settings(max_examples=30)
@@ -59,7 +59,7 @@ def test_what_is_drawn_is_valid(model):
         ({"type": "number", "minimum": 2, "maximum": 2}, 2),
     ],
 )
-def test_a_schema_that_leaves_one_value_gives_it(schema, expected):
+def test_a_schema_with_one_value_generates_it(schema, expected):
     @settings(max_examples=5)
     @given(payloads(schema, WORDS))
     def check(payload):
@@ -68,7 +68,7 @@ def test_a_schema_that_leaves_one_value_gives_it(schema, expected):
     check()
 
 
-def test_what_no_schema_says_is_any_json():
+def test_an_empty_schema_generates_any_json():
     @settings(max_examples=20)
     @given(payloads({"type": "something new"}, WORDS) | payloads({"title": "Any"}, WORDS))
     def check(payload):
@@ -77,7 +77,7 @@ def test_what_no_schema_says_is_any_json():
     check()
 
 
-def test_names_that_mean_something_are_preferred():
+def test_known_names_are_preferred():
     drawn: list[str] = []
 
     @settings(max_examples=100, database=None)
@@ -90,7 +90,7 @@ def test_names_that_mean_something_are_preferred():
     assert "x" not in drawn  # too short
 
 
-def test_of_an_open_object_the_declared_fields_stay_what_they_are():
+def test_additional_fields_do_not_replace_declared_fields():
     schema = {"type": "object", "properties": {"x": {"const": 1}}, "required": ["x"]}
 
     @settings(max_examples=30)
@@ -102,7 +102,7 @@ def test_of_an_open_object_the_declared_fields_stay_what_they_are():
     check()
 
 
-def test_an_integer_keeps_within_64_bits():
+def test_integers_fit_64_bits():
     unbounded = payloads({"type": "integer"}, WORDS)
     assert isinstance(unbounded, st.SearchStrategy)
 

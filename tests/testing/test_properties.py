@@ -61,7 +61,7 @@ def test_each_faulty_domain_violates_its_property(factory, law, seen):
     assert re.search(seen, error.finding), error.finding
 
 
-def test_every_law_has_a_domain_that_breaks_it():
+def test_every_property_has_a_faulty_domain():
     assert {law for _, law, _ in CONTROLS} == set(NAMES)
 
 
@@ -83,44 +83,44 @@ def test_the_message_shows_the_smallest_trace():
     )
 
 
-def test_a_law_that_says_nothing_about_a_domain_is_no_test_of_it():
+def test_a_property_that_does_not_apply_makes_no_test():
     names = {name for name in vars(domain_property_tests(Purses)) if name.startswith("test_")}
     silent = {"invariants_hold_after_every_step", "visibility_is_pure"}
     silent |= {"settings_recreate_the_domain", "interest_index_is_complete"}
     assert names == {f"test_{name}" for name in NAMES} - {f"test_{name}" for name in silent}
 
 
-def test_what_a_rule_says_that_it_judges_at_its_turn_may_make_a_difference():
+def test_revalidated_entities_may_change_the_outcome():
     # Envious, which says nothing of it, is caught in its 134th trace.
     domain_property_tests(Candid, examples=200)().test_read_sets_are_complete()
 
 
-def test_an_author_may_leave_a_law_out():
+def test_a_property_can_be_omitted():
     laws = domain_property_tests(Purses, without=["read_sets_are_complete"])
     assert not hasattr(laws, "test_read_sets_are_complete")
     with pytest.raises(ValueError, match=r"no property 'kindness'; there are rules_never_raise, "):
         domain_property_tests(Purses, without=["kindness"])
 
 
-def test_payloads_of_a_kind_that_is_not_there_are_refused():
+def test_payloads_of_an_unknown_kind_are_refused():
     with pytest.raises(ValueError, match=r"names the kind 'Pat'; the domain has Put, Give"):
         domain_property_tests(Purses, intents={"Pat": st.none()})
 
 
-def test_an_author_may_say_what_is_proposed_and_how_agents_come():
+def test_payloads_and_attributes_can_be_given():
     never_three = {"Put": st.fixed_dictionaries({"coins": st.sampled_from([1, 2])})}
     domain_property_tests(Unwary, intents=never_three, examples=25)().test_rules_never_raise()
     with_coins = {"coins": 1}
     domain_property_tests(Clumsy, attributes=with_coins, examples=25)().test_rules_never_raise()
 
 
-def test_a_factory_without_a_name_is_not_asked_of_another_process():
+def test_a_factory_that_cannot_be_pickled_skips_the_hash_order_property():
     laws = domain_property_tests(lambda: Purses(), examples=1)  # noqa: PLW0108  # the point of it
     with pytest.raises(SkipTest, match="a class or a function of a module"):
         getattr(laws(), f"test_{ORDER_OF_SETS}")()
 
 
-def test_another_process_that_fails_is_told_of():
+def test_a_failed_process_is_reported():
     with pytest.raises(RuntimeError, match=r"(?s)failed:.*FileNotFoundError"):
         hash_order.check(Path("no such file").read_bytes, [()])  # type: ignore[arg-type]  # no factory
 
@@ -136,7 +136,7 @@ def test_without_hypothesis_the_extra_is_named():
 # a trace, as it is told and lived
 
 
-def test_a_life_reads_like_sentences():
+def test_a_trace_prints_as_sentences():
     trace: Trace = [
         Join("ann", {"count": 3}),
         Join("ann", {"count": 4}),
@@ -167,18 +167,18 @@ def test_a_life_reads_like_sentences():
     assert runner.kernel.open_effects() == []
 
 
-def test_a_life_lived_again_is_the_same_log():
+def test_running_a_trace_twice_gives_the_same_log():
     trace: Trace = [Join("ann", {}), Propose(1.0, ((Proposal("ann", "Add", {"amount": 1}),),))]
     assert TraceRunner(Lab).run_all(trace).log == TraceRunner(Lab).run_all(trace).log
 
 
-def test_the_same_proposal_a_step_later_is_another():
+def test_equal_proposals_in_two_steps_have_different_req_ids():
     again = Propose(0.0, ((Proposal("ann", "Add", {"amount": 1}),),))
     runner = TraceRunner(Lab).run_all([Join("ann", {}), again, again])
     assert runner.kernel.tree.get("lab.counts", "ann", "count") == 2
 
 
-def test_those_propose_who_are_there():
+def test_proposals_come_from_registered_agents():
     seen = []
 
     @settings(max_examples=40, database=None, phases=[Phase.generate])
@@ -198,7 +198,7 @@ def test_those_propose_who_are_there():
     assert all(seen)
 
 
-def test_of_each_life_those_that_lack_one_part_are_smaller():
+def test_smaller_traces_lack_one_part():
     one, two = Proposal("ann", "Add", {"amount": 1}), Proposal("ann", "Add", {"amount": 2})
     trace: Trace = (Wait(1.0), Propose(0.0, ((one, two), (two,))))
     assert list(smaller(trace)) == [

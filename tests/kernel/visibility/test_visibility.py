@@ -58,17 +58,17 @@ HIDING = HideFields(["purse"], MEN)
         (AnyOf(AllOf(NEAR, TEAM), KNOWN), {AL, BO, CY}),
     ],
 )
-def test_a_policy_shows_what_it_says(policy, seen):
+def test_each_policy_shows_its_entities(policy, seen):
     refs = [AL, BO, CY, ROCK, SONG]
     assert {ref for ref in refs if policy.may_see(TREE, "al", ref)} == seen
 
 
-def test_who_is_nowhere_sees_what_is_nowhere():
+def test_an_agent_without_a_position_sees_entities_without_one():
     assert [NEAR.may_see(TREE, "nobody", ref) for ref in (AL, ROCK, SONG)] == [False, False, True]
     assert NEAR.place(TREE, Ref(MEN)) is None
 
 
-def test_a_man_without_a_team_is_in_no_team_with_others():
+def test_an_agent_without_a_team_shares_no_team():
     state = tree(al=man(), bo=man())
     assert TEAM.may_see(state, "al", AL)
     assert not TEAM.may_see(state, "al", BO)
@@ -90,11 +90,11 @@ def test_a_man_without_a_team_is_in_no_team_with_others():
         (AnyOf(TEAM), CY, set()),
     ],
 )
-def test_fields_are_hidden_where_every_policy_that_shows_hides_them(policy, ref, hidden):
+def test_a_field_is_hidden_if_every_showing_policy_hides_it(policy, ref, hidden):
     assert set(policy.hidden_fields(TREE, "al", ref)) == hidden
 
 
-def test_what_a_composition_looks_at_and_moves_by():
+def test_a_composition_unites_the_fields_of_its_parts():
     both = AllOf(NEAR, TEAM)
     assert both.depends_on == frozenset({"position", "team"})
     assert both.indexed_by == frozenset()
@@ -111,14 +111,14 @@ class HiddenBy(Visibility):
     depends_on: frozenset[str] | None = None
 
 
-def test_what_is_unsound_is_refused():
+def test_invalid_policies_are_refused():
     with pytest.raises(ValueError, match="at least one policy"):
         AnyOf()
     with pytest.raises(ValueError, match="finite distance above 0"):
         WithinDistance(0.0, MEN)
 
 
-def test_the_first_policy_that_can_measure_a_distance_says_it():
+def test_the_first_policy_with_a_distance_decides():
     refs = (AL, BO, CY, ROCK, SONG)
     measured = [AllOf(TEAM, NEAR).distance(TREE, "al", ref) for ref in refs]
     assert measured == [0.0, 5.0, 9.0, 0.0, None]
@@ -126,7 +126,7 @@ def test_the_first_policy_that_can_measure_a_distance_says_it():
     assert AnyOf(TEAM).distance(TREE, "al", BO) is None
 
 
-def test_nearness_falls_with_distance():
+def test_relevance_falls_with_distance():
     some = [AllOf(Visibility(), NEAR).relevance(TREE, "al", ref) for ref in (AL, BO, CY, SONG)]
     assert some == pytest.approx([1.0, 0.5, 1 / (1 + 81 / 25), 1.0])
 
@@ -175,7 +175,7 @@ def test_an_index_names_every_affected_agent(sight, seed):
     assert index.observers_of(Ref(MEN, "stranger")) in (None, set())
 
 
-def test_a_grid_names_few():
+def test_a_grid_names_only_neighbors():
     """A move concerns who is near, however many there are."""
     state, index = tree(), NEAR.new_index()
     men = {f"m{n}": Entity(man(n * 4.0, 0)) for n in range(1000)}
@@ -200,7 +200,7 @@ class Fog(Domain):
         return ("words",)
 
 
-def test_a_domain_judges_by_its_sight():
+def test_a_domain_uses_its_policy():
     kernel = Kernel(Sea())
     registry = kernel.registry
     assert registry.seen(TREE, "al", BO) == {"position": (3, 4), "team": "red", "knows": ()}
@@ -211,7 +211,7 @@ def test_a_domain_judges_by_its_sight():
     assert Sea().should_deliver(TREE, "al", {})  # type: ignore[typeddict-item]  # whatever was said
 
 
-def test_a_collection_of_nobody_is_hidden_by_every_domain():
+def test_a_collection_without_a_domain_is_hidden():
     registry = Registry([Sea(), Fog()])
     state = State()
     state.collection("loose").entities["x"] = Entity({"words": 1, "purse": 2, "rest": 3})

@@ -29,7 +29,7 @@ def facts(past: Replayer) -> list[object]:
 @given(before=LIVES, after=LIVES)
 @example(before=long_life(4), after=long_life(5))
 @example(before=long_life(6), after=long_life(7))
-def test_a_fold_that_goes_on_from_a_snapshot_is_the_fold(setting, before, after):
+def test_a_replay_resumed_from_a_snapshot_is_identical(setting, before, after):
     """fold(log) = fold(tail, snapshot(fold(head)))."""
     kernel, log = reused(**SETTINGS[setting])
     live(kernel, before)
@@ -47,7 +47,7 @@ def test_a_fold_that_goes_on_from_a_snapshot_is_the_fold(setting, before, after)
 @given(before=LIVES, after=LIVES)
 @example(before=long_life(4), after=long_life(5))
 @example(before=long_life(8), after=long_life(9))
-def test_a_world_opened_from_a_snapshot_writes_the_records_it_would_have(setting, before, after):
+def test_a_kernel_opened_from_a_snapshot_writes_identical_records(setting, before, after):
     """Kernel(snapshot) and Kernel(log) write the same bytes from there on."""
     kernel, log = reused(**SETTINGS[setting])
     live(kernel, before)
@@ -59,7 +59,7 @@ def test_a_world_opened_from_a_snapshot_writes_the_records_it_would_have(setting
     assert by_snapshot == by_log
 
 
-def test_checkpoints_come_where_they_would_have_come_without_the_interruption():
+def test_a_snapshot_does_not_move_later_checkpoints():
     limits = {"checkpoint_groups": 3}
     log: list[bytes] = []
     kernel = kernel_of(sink=log, limits=limits)
@@ -97,12 +97,12 @@ def a_snapshot() -> Snapshot:
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_what_contradicts_itself_is_refused(change):
+def test_an_inconsistent_snapshot_is_refused(change):
     with pytest.raises(ValueError, match=r"no world of a known form|not the one that it tells of"):
         snapshots.resume(msgspec.structs.replace(a_snapshot(), **change))
 
 
-def test_a_record_of_another_kind_does_not_pass_for_header_or_policy():
+def test_a_snapshot_with_a_wrong_header_or_settings_record_is_refused():
     one = a_snapshot()
     assert one.configured is not None
     for change in ({"header": one.configured}, {"configured": one.header}):
@@ -110,7 +110,7 @@ def test_a_record_of_another_kind_does_not_pass_for_header_or_policy():
             snapshots.resume(msgspec.structs.replace(one, **change))
 
 
-def test_a_snapshot_before_the_first_policy_is_one():
+def test_a_snapshot_before_the_first_settings_record_is_valid():
     log: list[bytes] = []
     kernel_of(sink=log, agents=())
     past = through_bytes(folded(log[:1]))

@@ -58,7 +58,7 @@ def kernel(log):
     )
 
 
-def test_all_seven_stages_are_told_in_order(kernel, log):
+def test_all_seven_stages_are_explained_in_order(kernel, log):
     kernel.decide([add("p", 2)], 1.0)
     explained = told(log)
     assert [stage.stage for stage in explained.stages] == [stage.value for stage in STAGES]
@@ -79,7 +79,7 @@ def test_all_seven_stages_are_told_in_order(kernel, log):
     assert explained.as_dict()["stages"][0]["saw"][0]["intents"] == 1
 
 
-def test_quota_tells_what_was_there_and_what_is_left(kernel, log):
+def test_quota_reports_tokens_before_and_after(kernel, log):
     kernel.decide([add("p")], 1.0)
     kernel.decide([add("q"), add("r")], 1.25)
     of_kind, of_agent, of_world = stage(told(log), "quota").saw
@@ -91,7 +91,7 @@ def test_quota_tells_what_was_there_and_what_is_left(kernel, log):
     assert (of_world["agent_id"], of_world["before"], of_world["after"]) == (None, 5.0, 3.0)
 
 
-def test_a_stage_that_refused_ends_the_asking(kernel, log):
+def test_stages_after_a_refusal_are_not_asked(kernel, log):
     kernel.decide([intent("Look", {"thing": "cup"}, "p", context_seq=4)])
     kernel.decide([intent("Grab", {"thing": "cup"}, "q", agent_id="bob", context_seq=5)])
     kernel.decide([intent("Look", {"thing": "cup"}, "r", context_seq=5)])
@@ -111,7 +111,7 @@ def test_a_stage_that_refused_ends_the_asking(kernel, log):
     assert explained.changes == ()
 
 
-def test_a_new_try_says_what_was_answered_before(kernel, log):
+def test_a_retry_shows_the_earlier_answer(kernel, log):
     kernel.decide([intent("Grab", {"thing": "cup"}, "q", agent_id="bob")])
     look = intent("Look", {"thing": "cup"}, "r")
     kernel.decide([{**look, "context_seq": 2}])
@@ -123,7 +123,7 @@ def test_a_new_try_says_what_was_answered_before(kernel, log):
     assert (first["answered_before"], first["remembered"]) == ([], 0)
 
 
-def test_a_repetition_of_what_was_admitted_is_told(kernel, log):
+def test_a_repetition_of_an_admitted_request_is_explained(kernel, log):
     kernel.decide([add("p")])
     past = Verifier([Lab(things=("cup",))])
     for data in log:
@@ -134,7 +134,7 @@ def test_a_repetition_of_what_was_admitted_is_told(kernel, log):
     assert saw["answered_before"] == [{"req_id": "p", "codes": []}]
 
 
-def test_the_agent_stage_tells_of_standing_and_permissions(kernel, log):
+def test_the_agent_stage_reports_suspension_and_permissions(kernel, log):
     kernel.set_agent_permissions("bob", {"Add", "Grab"})
     kernel.decide([add("p"), add("q", agent_id="bob")])
     alice, bob = stage(told(log), "agent").saw
@@ -144,7 +144,7 @@ def test_the_agent_stage_tells_of_standing_and_permissions(kernel, log):
     )  # fmt: skip
 
 
-def test_back_pressure_tells_what_waits(kernel, log):
+def test_backpressure_reports_waiting_effects(kernel, log):
     kernel.decide([intent("Mail", {"count": 2}, "p")])
     kernel.decide([intent("Mail", {"count": 1}, "q")])
     explained = told(log)
@@ -155,7 +155,7 @@ def test_back_pressure_tells_what_waits(kernel, log):
     )
 
 
-def test_a_scheduled_batch_is_told_twice(kernel, log):
+def test_a_scheduled_batch_is_explained_on_arrival_and_when_due(kernel, log):
     kernel.decide({"intents": [add("p")], "sim_time": 9})
     explained = told(log)
     assert (explained.answer, explained.seq) == ("scheduled", 5)
@@ -170,7 +170,7 @@ def test_a_scheduled_batch_is_told_twice(kernel, log):
     assert agent["registered"] is False
 
 
-def test_what_was_asked_on_arrival_is_not_asked_when_due(kernel, log):
+def test_stages_of_arrival_are_not_asked_when_due(kernel, log):
     kernel.decide({"intents": [add("p")], "sim_time": 9})
     kernel.decide([], 10.0)
     explained = told(log)
@@ -193,7 +193,7 @@ def test_a_conflict_names_its_winner(kernel, log):
     assert refusal["details"]["winner"] == {"alice": "bob", "bob": "alice"}[explained.agent_id]
 
 
-def test_each_intent_of_a_batch_is_told_at_its_place(kernel, log):
+def test_each_intent_of_a_batch_has_its_seq(kernel, log):
     kernel.decide([add("p"), add("q", priority=50), intent("Remake", {"thing": "cup"}, "r")])
     explained = told(log, position=1)
     assert (explained.req_id, explained.seq) == ("q", 5)
@@ -206,7 +206,7 @@ def test_each_intent_of_a_batch_is_told_at_its_place(kernel, log):
     assert remade["fields"]["value"] == {"before": 0, "after": None}
 
 
-def test_things_that_come_and_go_are_told_as_such(kernel, log):
+def test_created_and_deleted_entities_are_explained(kernel, log):
     kernel.decide([intent("Drop", {"thing": "cup"}, "p")])
     assert told(log).changes[0]["what"] == "deleted"
     kernel.decide([intent("Put", {"thing": "jug", "field": "x", "value": 1}, "q")])
@@ -214,20 +214,20 @@ def test_things_that_come_and_go_are_told_as_such(kernel, log):
     assert (change["what"], change["fields"]["x"]) == ("created", {"before": None, "after": 1})
 
 
-def test_warnings_of_the_door_are_told(kernel, log):
+def test_warnings_of_the_structure_stage_are_explained(kernel, log):
     kernel.decide([{**add("p"), "schema_version": "1.9.0"}])
     (saw,) = stage(told(log), "structure").saw
     assert saw["warnings"][0]["code"] == "version_unknown"
 
 
-def test_a_footprint_that_raises_is_no_obstacle(kernel, log):
+def test_a_read_set_that_raises_is_reported_as_unknown(kernel, log):
     kernel.decide([intent("Look", {"thing": "raise"}, "p")])
     explained = told(log)
     (saw,) = stage(explained, "staleness").saw
     assert saw["reads"] is None
 
 
-def test_without_its_domain_a_batch_is_told_as_far_as_the_log_goes(kernel, log):
+def test_a_batch_is_explained_without_its_domain(kernel, log):
     kernel.decide([intent("Grab", {"thing": "cup"}, "q", agent_id="bob")])
     kernel.decide([intent("Look", {"thing": "cup"}, "r", context_seq=2)])
     explained = told(log, domains=())
@@ -241,7 +241,7 @@ def test_without_its_domain_a_batch_is_told_as_far_as_the_log_goes(kernel, log):
     assert admitted.changes[0]["fields"]["holder"] == {"before": None, "after": "bob"}
 
 
-def test_a_hosts_own_rule_is_named(log):
+def test_an_effect_validator_is_named(log):
     class Guard:
         def validate_intent(self, given: Any, state: Any) -> bool:
             return False
@@ -256,7 +256,7 @@ def test_a_hosts_own_rule_is_named(log):
     assert "Guard is not at hand, and may be why" in explained.notes[0]
 
 
-def test_what_is_no_batch_is_told_by_what_it_changed(kernel, log):
+def test_a_record_without_a_batch_is_explained_by_its_changes(kernel, log):
     kernel.decide([intent("Mail", {"count": 1}, "p")])
     kernel.settle(Settlement(kernel.open_effects()[0].key, succeeded=True, output="ok"))
     settled = told(log)

@@ -30,7 +30,7 @@ from tests.kernel.builders import add, intent, kernel_of, reused
 from tests.kernel.domains import Annex, Lab
 from tests.kernel.lives import LIVES, SETTINGS, live, long_life, summary, time_of
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 EACH_SETTING = pytest.mark.parametrize("setting", SETTINGS)
 
 
@@ -41,7 +41,7 @@ def folded(log):
     return replayer
 
 
-def test_a_fold_of_nothing_but_ticks_takes_no_memory(monkeypatch):
+def test_a_replay_of_ticks_needs_constant_memory(monkeypatch):
     monkeypatch.setattr("placet.kernel.log.replay.DIRTY_MAX", 100)
     kernel, log = reused()
     for number in range(300):
@@ -57,7 +57,7 @@ def test_a_fold_of_nothing_but_ticks_takes_no_memory(monkeypatch):
 @example(life=long_life(1))
 @example(life=long_life(2))
 @example(life=long_life(3))
-def test_a_replay_gives_the_state_and_the_books_there_were(setting, life):
+def test_a_replay_gives_the_same_state_and_ledger(setting, life):
     """fold(log) = live: state digest, world digest, chain, time and seq."""
     kernel, log = reused(**SETTINGS[setting])
     live(kernel, life)
@@ -75,7 +75,7 @@ def test_a_replay_gives_the_state_and_the_books_there_were(setting, life):
 @example(life=long_life(1))
 @example(life=long_life(2))
 @example(life=long_life(3))
-def test_two_kernels_fed_the_same_agree_byte_for_byte(setting, life):
+def test_two_kernels_with_the_same_inputs_write_the_same_bytes(setting, life):
     """Same groups -> same records, same verdicts."""
     kernel, log = reused(**SETTINGS[setting])
     other, other_log = reused(1, **SETTINGS[setting])
@@ -89,7 +89,7 @@ def test_two_kernels_fed_the_same_agree_byte_for_byte(setting, life):
 @given(before=LIVES, after=LIVES)
 @example(before=long_life(4), after=long_life(5))
 @example(before=long_life(6), after=long_life(7))
-def test_a_snapshot_goes_on_as_the_world_itself_does(setting, before, after):
+def test_a_kernel_restored_from_a_snapshot_continues_identically(setting, before, after):
     """restore(snapshot) = the world, now and in all that follows."""
     kernel, log = reused(**SETTINGS[setting])
     live(kernel, before)
@@ -110,7 +110,7 @@ def test_a_snapshot_goes_on_as_the_world_itself_does(setting, before, after):
 @given(before=LIVES, after=LIVES)
 @example(before=long_life(4), after=long_life(5))
 @example(before=long_life(6), after=long_life(7))
-def test_a_world_opened_from_its_log_goes_on_as_if_it_had_never_stopped(setting, before, after):
+def test_a_kernel_opened_from_its_log_continues_identically(setting, before, after):
     """Kernel(history=log) decides what follows as the kernel that wrote the log."""
     kernel, log = reused(**SETTINGS[setting])
     live(kernel, before)
@@ -137,7 +137,7 @@ def test_a_world_opened_from_its_log_goes_on_as_if_it_had_never_stopped(setting,
 @example(life=long_life(1))
 @example(life=long_life(2))
 @example(life=long_life(3))
-def test_the_digest_kept_is_the_digest_computed_anew(setting, life):
+def test_the_incremental_digest_equals_a_new_computation(setting, life):
     """Incremental digest = digest of a copy, after every step."""
     kernel, _ = reused(**SETTINGS[setting])
     now = 0.0
@@ -148,7 +148,7 @@ def test_the_digest_kept_is_the_digest_computed_anew(setting, life):
 
 
 @pytest.mark.parametrize("setting", ["wide", "tight"])
-def test_a_life_comes_to_the_same_on_every_hash_seed(setting, tmp_path):
+def test_a_trace_gives_the_same_log_on_every_hash_seed(setting, tmp_path):
     """The order of sets and of hashes is nowhere in a record."""
     story = tmp_path / "story.json"
     story.write_text(json.dumps([setting, long_life(8, steps=400)]))
@@ -208,7 +208,7 @@ def place_of(log, kind):
     return next(i for i, data in enumerate(log) if isinstance(decode_record(data), kind))
 
 
-def test_no_byte_of_a_log_can_be_changed_unseen():
+def test_every_changed_byte_of_a_log_is_detected():
     log = log_of_a_short_life()
     whole = folded(log)
     for place, data in enumerate(log[:-1]):
@@ -220,7 +220,7 @@ def test_no_byte_of_a_log_can_be_changed_unseen():
     assert folded(log).journal.prev == whole.journal.prev
 
 
-def test_a_record_that_is_missing_doubled_or_moved_is_found():
+def test_a_missing_doubled_or_moved_record_is_detected():
     log = log_of_a_short_life()
     for broken, record, why in [
         ([log[0], *log[2:]], 1, "the chain is broken"),
@@ -259,7 +259,7 @@ def test_a_log_has_one_header_and_begins_with_it():
         (Checkpoint, {"state_digest": bytes(16)}, "the state digest is"),
     ],
 )
-def test_a_record_that_does_not_follow_is_named(kind, change, why):
+def test_an_inconsistent_record_is_named(kind, change, why):
     log = log_of_a_short_life()
     place = place_of(log, kind)
     with pytest.raises(Divergence, match=why) as raised:
@@ -268,7 +268,7 @@ def test_a_record_that_does_not_follow_is_named(kind, change, why):
     assert f"record {place}, after seq {raised.value.seq}" in str(raised.value)
 
 
-def test_a_settlement_of_what_was_never_asked_for_is_named():
+def test_a_settlement_of_an_unknown_effect_is_named():
     kernel, log = reused()
     kernel.decide(intent("Mail", {"count": 1}))
     kernel.settle(Settlement(kernel.open_effects()[0].key, succeeded=True))
@@ -277,14 +277,14 @@ def test_a_settlement_of_what_was_never_asked_for_is_named():
         folded(changed)
 
 
-def test_a_batch_may_have_any_name_on_the_log():
+def test_a_batch_may_have_any_name_in_the_log():
     log = log_of_a_short_life()
     place = place_of(log, Admitted)
     replayer = folded(rechained(log, place, lambda r: msgspec.structs.replace(r, batch_id="x")))
     assert replayer.batches_seen == 2
 
 
-def test_a_change_of_what_is_not_there_is_named():
+def test_a_change_of_a_missing_entity_is_named():
     log = log_of_a_short_life()
 
     def elsewhere(record):
@@ -302,7 +302,7 @@ def test_a_change_of_what_is_not_there_is_named():
 # Opening
 
 
-def test_a_history_of_other_domains_or_another_world_is_not_opened():
+def test_a_log_of_other_domains_or_another_world_is_not_opened():
     _, log = reused()
     with pytest.raises(StoreError, match=r"the log is of the domains \['lab'\]"):
         Kernel([Lab(), Annex()], history=log)
@@ -312,7 +312,7 @@ def test_a_history_of_other_domains_or_another_world_is_not_opened():
         Kernel(Lab(), KernelConfig(seed=1), history=log)
 
 
-def test_a_new_policy_is_a_record_and_the_same_one_is_none():
+def test_only_changed_settings_write_a_record():
     _, log = reused()
     assert Kernel(Lab(), history=log).record_count == len(log)
     config = KernelConfig(staleness_threshold=1, limits=Limits(tombstones_max=7))
@@ -324,7 +324,7 @@ def test_a_new_policy_is_a_record_and_the_same_one_is_none():
     assert replayer.state.tombstones_max == kernel.tree.tombstones_max == 7
 
 
-def test_a_validator_is_told_of_the_agents_there_are():
+def test_a_validator_is_informed_of_registered_agents():
     told: dict[str, set[str]] = {}
 
     class Validator:
@@ -351,7 +351,7 @@ def test_a_validator_is_told_of_the_agents_there_are():
 @pytest.mark.parametrize(
     "data", [b"", b"\x90", b"\x01", b"nonsense", b"\x96\x01\x02\x03\x04\x05\x06"]
 )
-def test_what_is_no_snapshot_is_refused_and_changes_nothing(data):
+def test_an_invalid_snapshot_is_refused_and_changes_nothing(data):
     kernel, _ = reused()
     before = kernel.snapshot()
     with pytest.raises(ValueError, match="this is no snapshot of a known version"):

@@ -88,7 +88,7 @@ def replaced(**fields: Any) -> Callable[[Any], Any]:
 @example(life=long_life(1))
 @example(life=long_life(2))
 @example(life=long_life(3))
-def test_a_log_decided_again_is_the_world_there_was(setting, life):
+def test_verification_gives_the_same_world(setting, life):
     """decide(inputs of the log) = the log: records, state and books."""
     kernel, log = reused(**SETTINGS[setting])
     live(kernel, life)
@@ -114,7 +114,7 @@ class LetterDict(TypedDict):
 
 
 @pytest.mark.parametrize("model", [LetterModel, LetterDict])
-def test_a_field_that_has_an_alias_is_read_back_by_its_name(model):
+def test_a_field_with_an_alias_is_read_back_by_its_name(model):
     class Post(Domain):
         name, version = "post", "1"
         kinds = (Kind("Write", model, lambda *_: None),)
@@ -138,7 +138,7 @@ class Who(str, Enum):  # noqa: UP042  # formats as `Who.ANN`
     ANN = "ann"
 
 
-def test_an_agent_is_called_what_it_will_be_called_when_it_is_read_back():
+def test_an_agent_id_is_read_back_unchanged():
     class Homes(Lab):
         def on_register(self, draft, agent_id, attributes):
             draft.create(THINGS, f"home of {agent_id}", {"draw": draft.draw("home")})
@@ -171,7 +171,7 @@ class Taker(Domain):
         draft.create(f"{self.name}.letters", "one", {"last": settlement.output["lines"].pop()})
 
 
-def test_what_a_hook_does_to_what_it_was_given_is_nobody_elses():
+def test_a_hook_cannot_change_the_record_through_its_arguments():
     log: list[bytes] = []
     kernel = kernel_of(domains := [Lab(), Taker("inn"), Taker("mill")], agents=(), sink=log)
     kernel.register_agent("alice", at=[1, 2])
@@ -184,7 +184,7 @@ def test_what_a_hook_does_to_what_it_was_given_is_nobody_elses():
 
 
 @EACH_SETTING
-def test_deciding_can_begin_at_a_snapshot_or_anywhere_in_a_fold(setting):
+def test_verification_can_start_at_a_snapshot_or_any_record(setting):
     kernel, log = reused(**SETTINGS[setting])
     live(kernel, long_life(7))
     domains = SETTINGS[setting]["domain"]
@@ -206,7 +206,7 @@ def test_deciding_can_begin_at_a_snapshot_or_anywhere_in_a_fold(setting):
         assert switched.state.digest().hex() == kernel.digest()
 
 
-def test_what_was_decided_in_a_group_that_is_cut_off_is_not_decided_again():
+def test_batches_of_a_truncated_group_are_not_verified():
     """Who had claimed what in it, nobody knows any more."""
     log: list[bytes] = []
     kernel = kernel_of(sink=log, agents=("alice", "bob", "carol"))
@@ -225,7 +225,7 @@ def test_what_was_decided_in_a_group_that_is_cut_off_is_not_decided_again():
     assert again.ledger.seq == kernel.seq
 
 
-def test_claims_of_a_group_stand_as_they_stood():
+def test_claims_of_a_group_are_restored():
     log: list[bytes] = []
     kernel = kernel_of(sink=log, agents=("alice", "bob", "carol"))
     kernel.decide_group([
@@ -252,7 +252,7 @@ def tamper_changes(record: Admitted) -> Any:
     return msgspec.structs.replace(record, changes=Changes([forged, *others]))
 
 
-def test_changes_that_no_rule_made_are_found_though_the_chain_holds():
+def test_forged_changes_with_a_valid_chain_are_detected():
     log: list[bytes] = []
     kernel = kernel_of(sink=log)
     kernel.decide([add("p", 3), add("q", 4, agent_id="bob")])
@@ -288,7 +288,7 @@ class Moody(Domain):
         draft.put("moody.all", "it", "roll", [draft.draw("dice"), draft.randint_below(6, "die")])
 
 
-def test_a_rule_that_reads_a_global_is_named_with_what_it_drew():
+def test_a_rule_that_reads_a_global_is_named_with_its_draws():
     log: list[bytes] = []
     kernel = kernel_of(Moody(), sink=log)
     kernel.decide([intent("Say", req_id="p", agent_id="bob")])
@@ -415,7 +415,7 @@ FORGERIES: list[tuple[tuple[type, int], Callable[[Any], Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("where", "alter", "what", "rule"), FORGERIES)
-def test_a_forged_record_is_named_with_what_and_the_rule(where, alter, what, rule):
+def test_a_forged_record_is_named_with_its_field_and_rule(where, alter, what, rule):
     log = lived()
     kind, nth = where
     place = [n for n, d in enumerate(log) if isinstance(decode_record(d), kind)][nth]
@@ -424,7 +424,7 @@ def test_a_forged_record_is_named_with_what_and_the_rule(where, alter, what, rul
     assert found.as_dict()["why"] == found.why
 
 
-def test_the_lived_log_has_a_record_of_every_type_and_comes_out_the_same():
+def test_a_log_with_every_record_type_is_verified():
     log = lived()
     again = decided(log, [Lab(things=("a",))])
     assert {type(decode_record(data)).__name__ for data in log} == {
@@ -434,7 +434,7 @@ def test_the_lived_log_has_a_record_of_every_type_and_comes_out_the_same():
     assert (again.batches, again.hooks) == (6, 7)
 
 
-def test_a_refusal_that_leaves_no_trace_has_none():
+def test_a_recorded_refusal_of_a_stage_without_records_is_detected():
     log: list[bytes] = []
     kernel = kernel_of(sink=log)
     kernel.decide([intent("Take", {"amount": 50})])
@@ -448,7 +448,7 @@ def test_a_refusal_that_leaves_no_trace_has_none():
     assert (found.what, found.decided) == ("the outcome", "nothing is recorded")
 
 
-def test_an_admitted_batch_that_was_admitted_before_is_found():
+def test_a_batch_admitted_twice_is_detected():
     log: list[bytes] = []
     kernel = kernel_of(sink=log)
     kernel.decide([add("p")])
@@ -460,7 +460,7 @@ def test_an_admitted_batch_that_was_admitted_before_is_found():
     assert (found.recorded, found.decided) == ("admitted", "answered before")
 
 
-def test_words_may_be_other_words():
+def test_messages_may_differ():
     log: list[bytes] = []
     kernel = kernel_of(sink=log)
     kernel.decide([intent("Take", {"amount": 50})])
@@ -473,7 +473,7 @@ def test_words_may_be_other_words():
     assert decided(rechained(log, place_of(log, Refused), reworded)).batches == 2
 
 
-def test_a_hook_that_refuses_where_it_did_not_is_found():
+def test_a_hook_that_now_refuses_is_detected():
     log: list[bytes] = []
     kernel_of(sink=log).register_agent("carol", count=2)
     forged = rechained(log, len(log) - 1, replaced(attributes={"count": -1}))
@@ -483,7 +483,7 @@ def test_a_hook_that_refuses_where_it_did_not_is_found():
     assert found.agent_id == "carol"
 
 
-def test_damage_is_still_found():
+def test_verification_detects_damage():
     log = lived()
     with pytest.raises(Divergence, match="the chain is broken"):
         decided([*log[:5], log[6]], [Lab(things=("a",))])
@@ -495,7 +495,7 @@ def test_damage_is_still_found():
 # other rules
 
 
-def test_rules_that_are_not_the_ones_decide_nothing_and_say_so():
+def test_other_rules_verify_nothing_and_give_the_reason():
     log = lived()
 
     class Later(Lab):
@@ -512,7 +512,7 @@ def test_rules_that_are_not_the_ones_decide_nothing_and_say_so():
     assert decided(log, ()).undecided[0].why == "no domain is given"
 
 
-def test_a_domain_of_which_the_log_has_other_settings_decides_nothing():
+def test_a_domain_with_other_settings_verifies_nothing():
     class Set(Lab):
         def __init__(self, step: int = 1) -> None:
             super().__init__()
@@ -540,7 +540,7 @@ def test_payloads_that_changed_without_their_version_are_named():
     assert "the payloads differ, though the versions are the same" in why
 
 
-def test_what_cannot_be_made_again_is_not_decided():
+def test_domains_that_cannot_be_recreated_verify_nothing():
     def cannot(rules: Any) -> Any:
         raise StoreError("it is gone")
 
@@ -579,19 +579,19 @@ def guarded() -> list[bytes]:
     return log
 
 
-def test_what_the_host_refused_is_not_held_against_the_domain():
+def test_refusals_of_a_missing_validator_are_no_divergence():
     again = decided(guarded())
     assert (again.batches, again.refused_by_host) == (4, 2)
 
 
-def test_a_host_that_is_given_is_asked_again():
+def test_an_available_validator_is_called_again():
     again = decided(guarded(), validator=Guard())
     assert (again.batches, again.refused_by_host) == (4, 0)
     found = difference(guarded(), validator=Guard(10))
     assert (found.recorded, found.decided) == ("refused at domain, lab.refused", "admitted")
 
 
-def test_another_host_is_not_asked():
+def test_another_validator_is_not_called():
     class Other(Guard):
         pass
 
@@ -601,7 +601,7 @@ def test_another_host_is_not_asked():
 # reading what a record is
 
 
-def test_the_body_of_a_record_is_all_but_the_hash_before_it():
+def test_the_body_of_a_record_excludes_the_previous_hash():
     long, short = lived()[-1], lived()[-2]
     assert decode_record(long).__struct_fields__ != decode_record(short).__struct_fields__
     for data in lived():
@@ -613,7 +613,7 @@ def test_the_body_of_a_record_is_all_but_the_hash_before_it():
         assert record_body(later) != record_body(data)
 
 
-def test_two_records_are_told_apart_by_what_comes_first():
+def test_the_first_difference_of_two_records_is_reported():
     records: dict[type, Any] = {type(r): r for r in map(decode_record, lived())}
     admitted, refused = records[Admitted], records[Refused]
     replace = msgspec.structs.replace
