@@ -21,7 +21,7 @@ from placet.agents import (
 from placet.agents.proposal.context_text import ContextText
 from placet.agents.proposal.contract import Call
 from placet.agents.proposal.modes import Mode, PolicyDecision
-from placet.agents.proposal.plan import Plan
+from placet.agents.proposal.plan import VERSION, Action, Plan, Stop
 from placet.domains.session import KINDS, Sessions
 from placet.domains.world import World
 from placet.kernel.domain import Risk
@@ -93,7 +93,7 @@ async def test_how_a_turn_ends(
     async with talk(*steps, mode=mode, limits=AgentLimits(**limits)) as session:
         turn = await session.send("go")
         assert (turn.outcome, turn.stop, len(turn.attempts)) == (outcome, stop, attempts)
-        assert "secret" not in repr(turn)
+        assert "secret" not in turn.model_dump_json()
         assert await total(session) == 0
 
 
@@ -436,3 +436,27 @@ async def test_a_question_waits_on_where_what_came_was_no_answer() -> None:
             assert human.questions == [question]
             human.answer(question.number, [put(3)])
         assert await total(session) == 3
+
+
+async def test_the_reprs_of_a_session_and_its_results_are_short() -> None:
+    async with talk([EMPTY, put(1)], mode="interactive") as session:
+        assert repr(session) == "<Session 'main', agent 'agent', interactive>"
+    assert repr(session) == "<Session 'main', agent 'agent', interactive, closed>"
+    async with talk([EMPTY], mode="autonomous") as session:
+        turn = await held(session)
+        [approval] = await session.approvals()
+    name = turn.approval_id
+    assert repr(turn) == (
+        f"<Turn 'main/1' held (confirmation_required): till.empty, approval {name!r}>"
+    )
+    assert repr(approval) == f"<ApprovalRequest {name!r} open, needs confirm: till.empty>"
+    put_plan = Plan(
+        version=VERSION,
+        goal="fill it",
+        base_seq=7,
+        actions=tuple(Action(kind="till.put") for _ in range(6)),
+    )
+    assert repr(put_plan) == ("<Plan at seq 7: till.put, till.put, till.put, till.put and 2 more>")
+    assert repr(put_plan.model_copy(update={"actions": ()})) == "<Plan at seq 7: no actions>"
+    stop = Stop(code="unsafe_goal", message="no")
+    assert repr(put_plan.model_copy(update={"stop": stop})) == "<Plan at seq 7: stop unsafe_goal>"

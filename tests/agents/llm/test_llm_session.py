@@ -153,7 +153,7 @@ async def test_a_key_and_what_a_provider_said_are_in_no_record(tmp_path: Path, w
             assert failed.message == "ModelAuthenticationError"
             done = await session.send("two")
             assert (done.outcome, done.usage.requests) == ("applied", 2)
-            told = repr([failed, done, await session.turns()])
+            told = repr([failed.model_dump(), done.model_dump(), await session.turns()])
     kept = contents(tmp_path)
     assert b"ModelAuthenticationError" in kept, "it is the log that was searched"
     for secret in (KEY, "body-7c1"):

@@ -4,6 +4,7 @@ What decides about a plan - mode, permissions, prices, who confirms - comes from
 registry. A field that is not here (`confirmed`, `role`) is an error that the proposer may repair.
 """
 
+from collections.abc import Iterable
 from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
@@ -12,6 +13,8 @@ from placet.agents.proposal.codes import facts_of
 from placet.schemas.refusal import Refusal
 
 VERSION: Final = "placet.plan/1"
+
+_KINDS_SHOWN: Final = 4
 
 StopCode = Literal["clarification_needed", "unsupported_goal", "unsafe_goal"]
 
@@ -36,6 +39,13 @@ class Action(Strict):
     kind: str = Field(max_length=64)
     payload: dict[str, JsonValue] = {}
     why: str = Field(default="", max_length=500)
+
+
+def kinds_text(kinds: Iterable[str]) -> str:
+    """Return the first kinds of a plan as a short text for a `__repr__`."""
+    names = list(kinds)
+    more = f" and {len(names) - _KINDS_SHOWN} more" if len(names) > _KINDS_SHOWN else ""
+    return (", ".join(names[:_KINDS_SHOWN]) or "no actions") + more
 
 
 class Stop(Strict):
@@ -70,6 +80,12 @@ class Plan(Strict):
     actions: tuple[Action, ...] = ()
     stop: Stop | None = None
     notes: str = Field(default="", max_length=2000)
+
+    def __repr__(self) -> str:
+        content = kinds_text(action.kind for action in self.actions)
+        if self.stop is not None:
+            content = f"stop {self.stop.code}"
+        return f"<Plan at seq {self.base_seq}: {content}>"
 
 
 class Issue(Strict):

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from placet.agents.proposal.adapter import Usage
-from placet.agents.proposal.plan import Issue
+from placet.agents.proposal.plan import Issue, kinds_text
 from placet.schemas.codec import Json
 from placet.schemas.verdict import FieldChange
 
@@ -132,6 +132,11 @@ class Turn(_Value):
     approval_id: str = ""
     usage: Spent = Spent()
 
+    def __repr__(self) -> str:
+        kinds = kinds_text(result.kind for result in self.results)
+        approval = f", approval {self.approval_id!r}" if self.approval_id else ""
+        return f"<Turn {self.id!r} {self.outcome} ({self.stop}): {kinds}{approval}>"
+
 
 class ApprovalRequest(_Value):
     """A plan that waits for a person's approval. Exactly this content is approved.
@@ -163,3 +168,8 @@ class ApprovalRequest(_Value):
     state: str
     expires: float
     by: str = ""
+
+    def __repr__(self) -> str:
+        role = f" of {self.role!r}" if self.role else ""
+        kinds = kinds_text(str(action["kind"]) for action in self.actions)
+        return f"<ApprovalRequest {self.id!r} {self.state}, needs {self.needs}{role}: {kinds}>"

@@ -9,10 +9,10 @@ Turns, model calls, approvals and grants are entries of the world's log: a sessi
 its name, and no recorded model call is repeated.
 """
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Literal
 
 import anyio
 
@@ -20,7 +20,7 @@ from placet.agents.adapters import as_adapter
 from placet.agents.adapters.legacy import confirms, plan_of_answer
 from placet.agents.loop.model_calls import ModelCalls, digest_of
 from placet.agents.loop.plan_executor import PlanExecutor
-from placet.agents.loop.planning_loop import End, PlanningLoop
+from placet.agents.loop.planning_loop import End, PlanningLoop, end_of, end_of_stop
 from placet.agents.loop.recorder import GONE, GONE_SECONDS, SessionRecorder
 from placet.agents.loop.system_intents import SystemIntentFactory
 from placet.agents.ports import Handle, WorldPort
@@ -30,11 +30,11 @@ from placet.agents.proposal.codes import TABLE, Code
 from placet.agents.proposal.contract import parse
 from placet.agents.proposal.legacy import ChatIntent, ExecutionPlan
 from placet.agents.proposal.limits import MESSAGE_BYTES_MAX, AgentLimits
-from placet.agents.proposal.modes import ApprovalPolicy, ModeName, mode_of
-from placet.agents.proposal.turn_result import Route, Spent, Turn
+from placet.agents.proposal.modes import ApprovalPolicy, Mode, ModeName, mode_of
+from placet.agents.proposal.plan import VERSION, Issue, Plan
+from placet.agents.proposal.turn_result import ApprovalRequest, Attempt, Route, Spent, Turn
 from placet.agents.proposal.view_json import cut, plain_view
 from placet.agents.session.active_turn import ActiveTurn
-from placet.agents.session.approvals import Approvals
 from placet.agents.session.context_builder import ContextBuilder
 from placet.agents.session.message_route import Commanded, route
 from placet.domains.session import KINDS
@@ -46,14 +46,20 @@ if TYPE_CHECKING:
     from placet.kernel.domain import Domain
 
 
-class Session(Approvals):
-    """One conversation. Open it with `Session.open`; one turn is held at a time.
+DecisionName = Literal["approve", "deny", "edit"]
+
+_DECISIONS: Final = frozenset({"approve", "deny", "edit"})
+_BY_HAND: Final = Mode("autonomous", 32, frozenset({"read", "low", "medium", "high"}), 1)
+"""The mode for a person's own actions: none of them needs an approval."""
+
+
+class Session:
+    """A conversation with one agent. Open it with `Session.open`; its turns run one at a time.
 
     Attributes:
-        name: Of the session, in the log.
-        world: Where it takes place.
-        mode: How much the agent may do by itself; set it to change it.
-        closing: Closes the resources opened for the session.
+        name: Name of the session in the log.
+        world: The world in which the agent acts.
+        closing: Exit stack that `close` closes: the world, if it was opened for this session.
     """
 
     def __init__(
@@ -79,13 +85,17 @@ class Session(Approvals):
         own = SystemIntentFactory(world, system_intents)
         self._recorder = SessionRecorder(world, own, name, agent)
         self._plan_executor = PlanExecutor(world, name, agent, own, limits, policy)
-        self._looker = ContextBuilder(agent, limits)
-        self._one_at_a_time = anyio.Lock()
-        self._proposing: PlanningLoop | None = None
+        self._context_builder = ContextBuilder(agent, limits)
+        self._turn_lock = anyio.Lock()
+        self._planning_loop: PlanningLoop | None = None
         self._is_stopped = False
         self._is_closed = False
         self._catalogues: dict[object, Catalogue] = {}
         self.closing = AsyncExitStack()
+
+    def __repr__(self) -> str:
+        closed = ", closed" if self._is_closed else ""
+        return f"<Session {self.name!r}, agent {self.agent_id!r}, {self.mode}{closed}>"
 
     @classmethod
     def open(
@@ -108,15 +118,15 @@ class Session(Approvals):
             domain: Of a world that is opened for it; a name, one, or several.
             mode: How much the agent may do by itself; None is as in the session's latest turn,
                 `assisted` in a new one.
-            adapter: What proposes: an adapter, an `AgentAdapter`, or a function of a context.
+            adapter: Proposes plans: an adapter, an `AgentAdapter`, or a function of a context.
             world: An open world to talk in, instead of `domain` and `store`. It must have the
                 domain `session` (`placet.domains.session.Sessions`) besides its own.
             store: Where that world's log lies.
             session: Its name, at most 64 characters; an existing session of this name is continued.
-            agent: In whose name the adapter proposes; None is whose the session is, `agent` in a
-                new one. A session is one agent's.
+            agent: Id of the agent in whose name the adapter proposes; None is the agent of the
+                existing session, `agent` in a new one. A session belongs to one agent.
             permissions: Kinds that the agent may use; None is all.
-            limits: What bounds the agent.
+            limits: Limits of the agent: requests, tokens, cost, time.
             policy: A rule about whole plans; it can only be stricter than the mode.
 
         Raises:
@@ -154,62 +164,6 @@ class Session(Approvals):
         wanted = WorldSpec(world, domain, store)
         return SessionOpener(wanted, session, agent, permissions, mode, start)
 
-    async def close(self) -> None:
-        """Accept no more messages, stop the running turn, and close the session's resources.
-
-        The records in the log stay, and open approval requests stay open; reopen the session to
-        continue.
-        """
-        self._is_closed = True
-        self.stop()
-        await self.closing.aclose()
-
-    async def close_stale_turns(self) -> None:
-        """End the turns that a dead process left running; `open` does it."""
-        for number in await self._recorder.running():
-            if (self.name, number) not in self._calls.turns:
-                text = "the process ended before the turn did; look what was done by then"
-                await self._recorder.end(number, End("failed", Code.INTERNAL, text), (), "")
-
-    def stop(self) -> None:
-        """Stop the running turn, if any: its current request is abandoned, and nothing is applied.
-
-        A plan that is being submitted already is decided, and the turn then says so.
-        """
-        self._is_stopped = True
-        if self._proposing is not None:
-            self._proposing.stop()
-
-    @property
-    def is_closed(self) -> bool:
-        """Nothing more can be said here."""
-        return self._is_closed
-
-    @property
-    def limits(self) -> AgentLimits:
-        """The agent's limits."""
-        return self._limits
-
-    @property
-    def mode(self) -> str:
-        """How much the agent may do by itself."""
-        return self._mode.name
-
-    @mode.setter
-    def mode(self, name: str) -> None:
-        self._mode = mode_of(name)
-
-    @property
-    def agent_id(self) -> str:
-        """In whose name the adapter proposes."""
-        return self._agent.agent_id
-
-    async def has_agent(self) -> bool:
-        """Return whether the agent that it was opened for is there; the next of its name is not."""
-        return await self.world.gateway.is_registered(self.agent_id, self._agent.generation)
-
-    # the conversation
-
     async def send(
         self, message: str, *, adapter: object = None, media: Sequence[Media] = ()
     ) -> Turn:
@@ -225,7 +179,7 @@ class Session(Approvals):
             ClosedError, StoreError: The session or the world is closed, or has failed.
         """
         chosen = self._adapter if adapter is None else as_adapter(adapter)
-        async with self._one_at_a_time:
+        async with self._turn_lock:
             catalogue = await self._catalogue()
             is_long = len(message.encode("utf-8", "replace")) > MESSAGE_BYTES_MAX
             command = None if is_long else route(message, catalogue.commands)
@@ -234,11 +188,11 @@ class Session(Approvals):
                     text = f"a message has at most {MESSAGE_BYTES_MAX} bytes; say it in less"
                     return await turn.end(End("failed", Code.CONTEXT_TOO_LARGE, text))
                 if command is not None:
-                    return await self._obey(turn, command, catalogue)
+                    return await self._run_command(turn, command, catalogue)
                 if chosen is None:
                     text = TABLE[Code.PLANNER_UNCONFIGURED].text
                     return await turn.end(End("failed", Code.PLANNER_UNCONFIGURED, text))
-                return await self._let_propose(turn, chosen, catalogue, media)
+                return await self._ask_agent(turn, chosen, catalogue, media)
 
     async def hand_off(self, intent: ChatIntent | ExecutionPlan) -> Turn:
         """Submit an intent that a custom adapter made of a message.
@@ -246,13 +200,13 @@ class Session(Approvals):
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
         """
-        async with self._one_at_a_time:
+        async with self._turn_lock:
             catalogue = await self._catalogue()
-            said = intent.question if isinstance(intent, ChatIntent) else intent.goal
-            said = said or "(handed over)"
-            told = f"{said} (confirmed: ignored)" if confirms(intent) else said
-            context = PlannerInput(said, "", self.world.seq, catalogue)
-            async with self._turn(told, "agent") as turn:
+            goal = intent.question if isinstance(intent, ChatIntent) else intent.goal
+            goal = goal or "(handed over)"
+            message = f"{goal} (confirmed: ignored)" if confirms(intent) else goal
+            context = PlannerInput(goal, "", self.world.seq, catalogue)
+            async with self._turn(message, "agent") as turn:
                 plan, issues = parse(
                     plan_of_answer(intent, context),
                     domain=catalogue,
@@ -260,6 +214,126 @@ class Session(Approvals):
                     actions_max=self._mode.actions_max,
                 )
                 return await self._carry_out(turn, plan, issues)
+
+    # approval requests and grants: nothing passed to `resolve` changes the stored plan
+
+    async def resolve(
+        self, approval_id: str, decision: DecisionName, by: str, *, role: str = ""
+    ) -> Turn:
+        """Decide about an approval request. New content cannot be passed here.
+
+        Args:
+            approval_id: Id of the approval request.
+            decision: Apply it; refuse it; or refuse it because something else will be proposed.
+            by: Who decides; never the proposer.
+            role: Their role, as the host knows it.
+
+        Returns:
+            The resulting turn. If the plan would now do something else because the world changed,
+            it is `held` again under a new id.
+
+        Raises:
+            ValueError: The decision is none of these.
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+        if decision not in _DECISIONS:
+            raise ValueError(f"a decision is approve, deny or edit, got {decision!r}")
+        async with (
+            self._turn_lock,
+            self._turn(f"{decision} {approval_id}, by {by}", "person") as turn,
+        ):
+            approval, issues = await self._may_resolve(approval_id, decision, by, role)
+            if approval is None or issues:
+                return await turn.end(_denied(issues[0]))
+            if decision != "approve":
+                issues = await self._plan_executor.close_approval(
+                    approval, approval_id, decision, by, role
+                )
+                text = issues[0].message if issues else f"{decision} by {by}"
+                return await turn.end(End("refused", Code.DENIED, text))
+            decided = await self._plan_executor.resolve(
+                approval, approval_id, by, role, seconds_left=self.limits.seconds_max
+            )
+            return await turn.end(end_of(decided))
+
+    async def edit(
+        self,
+        approval_id: str,
+        actions: Sequence[tuple[str, Mapping[str, Json]]],
+        by: str,
+        *,
+        role: str = "",
+    ) -> Turn:
+        """Deny an approval request, and submit a person's own actions instead.
+
+        Args:
+            approval_id: Id of the approval request; it stays open if the actions are no valid plan.
+            actions: Kinds and payloads, for which the person answers.
+            by: Name of the person.
+            role: Their role, as the host knows it.
+
+        Raises:
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+        async with (
+            self._turn_lock,
+            self._turn(f"instead of {approval_id}, by {by}", "person") as turn,
+        ):
+            approval, issues = await self._may_resolve(approval_id, "edit", by, role)
+            if approval is None or issues:
+                return await turn.end(_denied(issues[0]))
+            proposal = {
+                "version": VERSION,
+                "goal": turn.message,
+                "base_seq": self.world.seq,
+                "actions": [{"kind": kind, "payload": dict(it)} for kind, it in actions],
+            }
+            catalogue = await self._catalogue()
+            plan, issues = parse(proposal, domain=catalogue, limits=self.limits)
+            if plan is not None:
+                closed = await self._plan_executor.close_approval(
+                    approval, approval_id, "edit", by, role
+                )
+                if closed:
+                    return await turn.end(_denied(closed[0]))
+            return await self._carry_out(turn, plan, issues, mode=_BY_HAND)
+
+    async def grant(
+        self,
+        kinds: str,
+        *,
+        by: str,
+        uses: int = 1,
+        seconds: float = 3_600.0,
+        equals: Mapping[str, Json] | None = None,
+    ) -> str:
+        """Permit the agent some kinds ahead, so that they are not held.
+
+        Args:
+            kinds: A kind, or a pattern such as `files.*`.
+            by: Who permits it; never the proposer.
+            uses: How many actions.
+            seconds: For how long, simulated.
+            equals: Payload fields that must have these values.
+
+        Returns:
+            Name of the grant.
+
+        Raises:
+            PermissionError: The gate refused it, or the agent was removed.
+            ClosedError: The session was closed.
+        """
+        self._require_open()
+        return await self._recorder.grant(kinds, equals or {}, uses, seconds, by)
+
+    async def approvals(self) -> list[ApprovalRequest]:
+        """List the approval requests of this session, newest last.
+
+        An expired one has the state `expired`.
+        """
+        return await self._recorder.approvals()
+
+    # state
 
     async def turns(self) -> list[dict[str, Json]]:
         """List the turns of this session that the state keeps, oldest first."""
@@ -269,9 +343,70 @@ class Session(Approvals):
         """Return the agent's view of the world as plain JSON."""
         return plain_view(await self._agent.refresh_view())
 
-    # the ways of a message
+    @property
+    def is_closed(self) -> bool:
+        """Whether the session was closed, so that it takes no more messages."""
+        return self._is_closed
 
-    async def _obey(self, turn: ActiveTurn, command: Commanded, catalogue: Catalogue) -> Turn:
+    @property
+    def limits(self) -> AgentLimits:
+        """The agent's limits."""
+        return self._limits
+
+    @property
+    def mode(self) -> str:
+        """How much the agent may do by itself; set it to change it from the next plan on."""
+        return self._mode.name
+
+    @mode.setter
+    def mode(self, name: str) -> None:
+        self._mode = mode_of(name)
+
+    @property
+    def agent_id(self) -> str:
+        """Id of the agent in whose name the adapter proposes."""
+        return self._agent.agent_id
+
+    async def has_agent(self) -> bool:
+        """Return whether the session's agent is registered.
+
+        False if it was removed, also if another agent was registered under its name since.
+        """
+        return await self.world.gateway.is_registered(self.agent_id, self._agent.generation)
+
+    # end
+
+    def stop(self) -> None:
+        """Stop the running turn, if any: its current request is abandoned, and nothing is applied.
+
+        A plan that is being submitted already is decided, and the turn then says so.
+        """
+        self._is_stopped = True
+        if self._planning_loop is not None:
+            self._planning_loop.stop()
+
+    async def close_stale_turns(self) -> None:
+        """Record an end for the turns that a dead process left running; `open` calls this."""
+        for number in await self._recorder.running():
+            if (self.name, number) not in self._calls.turns:
+                text = "the process ended before the turn did; look what was done by then"
+                await self._recorder.end(number, End("failed", Code.INTERNAL, text), (), "")
+
+    async def close(self) -> None:
+        """Accept no more messages, stop the running turn, and close the session's resources.
+
+        The records in the log stay, and open approval requests stay open; reopen the session to
+        continue.
+        """
+        self._is_closed = True
+        self.stop()
+        await self.closing.aclose()
+
+    # turns
+
+    async def _run_command(
+        self, turn: ActiveTurn, command: Commanded, catalogue: Catalogue
+    ) -> Turn:
         if command.error:
             return await turn.end(End("refused", Code.ENVELOPE_INVALID, command.error))
         plan, issues = parse(
@@ -279,7 +414,7 @@ class Session(Approvals):
         )
         return await self._carry_out(turn, plan, issues)
 
-    async def _let_propose(
+    async def _ask_agent(
         self, turn: ActiveTurn, adapter: Adapter, catalogue: Catalogue, media: Sequence[Media]
     ) -> Turn:
         count = max(self._limits.turns_last, self._limits.results_last)
@@ -290,48 +425,78 @@ class Session(Approvals):
             intent = self._recorder.ask(turn.number, number, name, digest)
             return await self._calls.ask(self.world, intent, adapter, context)
 
-        proposing = self._proposing = PlanningLoop(
+        planning_loop = self._planning_loop = PlanningLoop(
             adapter,
             plan_executor=self._plan_executor,
             mode=self._mode,
             limits=self.limits,
-            look=self._looker.begin(turn.message, catalogue, past, media),
+            look=self._context_builder.begin(turn.message, catalogue, past, media),
             ask=ask,
             clock=monotonic,
         )
-        if self._is_stopped:  # while the turn began
-            proposing.stop()
+        if self._is_stopped:  # stopped while the turn was being recorded
+            planning_loop.stop()
         try:
-            end = await proposing.run()
+            end = await planning_loop.run()
         except (ClosedError, StoreError):
             raise
         except Exception as error:  # noqa: BLE001  # a bug must end the turn, not leave it running
             end = End("failed", Code.INTERNAL, type(error).__name__)
         finally:
-            self._proposing = None
-        return await turn.end(end, proposing.attempts, Spent.of(proposing.counters.usage))
+            self._planning_loop = None
+        return await turn.end(end, planning_loop.attempts, Spent.of(planning_loop.counters.usage))
 
-    # parts
+    async def _may_resolve(
+        self, approval_id: str, decision: str, by: str, role: str
+    ) -> tuple[dict[str, Json] | None, list[Issue]]:
+        """Return an approval request of this session that a person may decide about."""
+        approval = await self._recorder.approval(approval_id)
+        if approval is None:
+            message = f"there is no approval request {approval_id!r} in this session"
+            return None, [Issue(code="session.approval_unknown", message=message)]
+        return approval, await self._plan_executor.may_resolve(
+            approval, approval_id, decision, by, role
+        )
+
+    async def _carry_out(
+        self, turn: ActiveTurn, plan: Plan | None, issues: list[Issue], mode: Mode | None = None
+    ) -> Turn:
+        """Submit a plan once: its proposer is not asked again if it fails."""
+        if plan is None:
+            attempt = Attempt(n=1, status="invalid", issues=tuple(issues))
+            return await turn.end(End("refused", issues[0].code, issues[0].message), [attempt])
+        if plan.stop is not None:
+            return await turn.end(end_of_stop(plan.stop), [Attempt(n=1, status="stop")])
+        decided = await self._plan_executor.submit(
+            plan, mode or self._mode, seconds_left=self.limits.seconds_max
+        )
+        attempt = Attempt(
+            n=1,
+            status=decided.status,
+            actions=tuple(action.kind for action in plan.actions),
+            issues=decided.issues,
+        )
+        return await turn.end(end_of(decided), [attempt])
 
     def _require_open(self) -> None:
         if self._is_closed:
             raise ClosedError(f"the session {self.name!r} was closed; open it again")
 
     @asynccontextmanager
-    async def _turn(self, message: str, way: Route) -> AsyncIterator[ActiveTurn]:
-        """Begin a turn; whatever happens in it, it ends."""
+    async def _turn(self, message: str, route_name: Route) -> AsyncIterator[ActiveTurn]:
+        """Begin a turn, and record its end also when its body raises or is cancelled."""
         self._require_open()
         self._is_stopped = False
-        told = cut(message, MESSAGE_BYTES_MAX)
+        message = cut(message, MESSAGE_BYTES_MAX)
         mode = self.mode
-        number = await self._recorder.begin(told, mode, way)
-        turn = ActiveTurn(self, self._recorder, number, told, way, mode)
+        number = await self._recorder.begin(message, mode, route_name)
+        turn = ActiveTurn(self, self._recorder, number, message, route_name, mode)
         key = (self.name, number)
         self._calls.turns.add(key)
         try:
             yield turn
         except (ClosedError, StoreError):
-            raise  # nothing can be recorded; the next life of the world ends it
+            raise  # nothing can be recorded now; the next `open` of the session ends the turn
         except Exception as error:
             await turn.end(End("failed", Code.INTERNAL, type(error).__name__))
             raise
@@ -353,3 +518,7 @@ class Session(Approvals):
             catalogue = Catalogue(self.world.gateway.registry, kinds, executed)
             self._catalogues = {(kinds, executed): catalogue}
         return catalogue
+
+
+def _denied(issue: Issue) -> End:
+    return End("refused", Code.DENIED, issue.message)
