@@ -58,7 +58,7 @@ async def refuse_odd(message: int) -> int:
 
 
 @in_virtual_time
-async def test_what_the_handler_raises_goes_to_who_asked_and_the_actor_goes_on():
+async def test_an_exception_of_the_handler_is_raised_to_the_asker_and_the_actor_continues():
     actor = Actor("even", refuse_odd)
     async with asyncio.TaskGroup() as group:
         group.create_task(actor.run())
@@ -74,7 +74,7 @@ async def test_what_the_handler_raises_goes_to_who_asked_and_the_actor_goes_on()
 
 
 @in_virtual_time
-async def test_what_it_raises_for_a_message_that_nobody_asked_ends_the_run():
+async def test_an_exception_for_a_message_without_an_asker_ends_run():
     actor = Actor("even", refuse_odd)
     actor.tell(1)
     answer = asyncio.ensure_future(actor.ask(2))
@@ -102,7 +102,7 @@ async def test_a_full_mailbox_refuses_with_signal_value_and_limit():
 
 
 @in_virtual_time
-async def test_close_lets_what_waits_be_handled_and_takes_no_more():
+async def test_close_handles_queued_messages_and_accepts_no_more():
     actor = Actor("even", refuse_odd)
     answers = [asyncio.ensure_future(actor.ask(message)) for message in (0, 2, 4)]
     run = asyncio.ensure_future(actor.run())
@@ -129,7 +129,7 @@ async def test_close_while_the_last_message_is_handled_ends_the_run():
 
 
 @in_virtual_time
-async def test_nobody_waits_for_an_actor_that_was_canceled():
+async def test_canceling_an_actor_fails_pending_asks():
     actor = Actor("even", refuse_odd)
     answers = [asyncio.ensure_future(actor.ask(message)) for message in (0, 2)]
     run = asyncio.ensure_future(actor.run())
@@ -143,7 +143,7 @@ async def test_nobody_waits_for_an_actor_that_was_canceled():
 
 
 @in_virtual_time
-async def test_nobody_waits_for_an_actor_that_never_ran():
+async def test_closing_an_actor_that_never_ran_fails_pending_asks():
     actor = Actor("even", refuse_odd)
     answer = asyncio.ensure_future(actor.ask(0))
     await turns(1)
@@ -153,7 +153,7 @@ async def test_nobody_waits_for_an_actor_that_never_ran():
 
 
 @in_virtual_time
-async def test_a_message_whose_sender_went_away_is_not_handled():
+async def test_a_message_whose_sender_was_canceled_is_not_handled():
     handled = []
 
     async def note(message: int) -> None:
@@ -173,7 +173,7 @@ async def test_a_message_whose_sender_went_away_is_not_handled():
 
 
 @in_virtual_time
-async def test_a_sender_that_goes_away_meanwhile_disturbs_nobody():
+async def test_canceling_a_sender_during_handling_does_not_affect_the_actor():
     actor = Actor("even", refuse_odd)
     async with asyncio.TaskGroup() as group:
         group.create_task(actor.run())

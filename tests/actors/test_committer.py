@@ -31,7 +31,7 @@ async def submit(world: WorldRuntime, *intents: object, dry_run: bool = False) -
 
 
 @in_virtual_time
-async def test_groups_that_wait_share_one_write_in_order():
+async def test_queued_groups_share_one_write_in_order():
     log = SlowLog()
     async with open_world(log=log, limits={"group_batches_max": 1}) as world:
         log.hold()
@@ -54,7 +54,7 @@ async def test_groups_that_wait_share_one_write_in_order():
 
 
 @in_virtual_time
-async def test_deciding_pauses_where_too_many_groups_wait_to_be_written():
+async def test_deciding_pauses_while_too_many_groups_are_unwritten():
     log = SlowLog()
     limits = {"group_batches_max": 1, "groups_in_flight_max": 3}
     async with open_world(log=log, limits=limits) as world:
@@ -71,7 +71,7 @@ async def test_deciding_pauses_where_too_many_groups_wait_to_be_written():
 
 
 @in_virtual_time
-async def test_answers_that_wait_for_a_write_are_bounded_too():
+async def test_answers_behind_a_write_are_bounded():
     log = SlowLog()
     async with open_world(log=log, limits={"mailbox_batches_max": 5}) as world:
         log.hold()
@@ -131,7 +131,7 @@ async def failed_world(
 
 @pytest.mark.parametrize("is_blocking", [True, False], ids=["in a thread", "in the loop"])
 @in_virtual_time
-async def test_a_failed_write_stops_the_world_and_everybody_is_told(is_blocking):
+async def test_a_failed_write_stops_the_world_and_fails_every_pending_answer(is_blocking):
     log = SlowLog(is_blocking=is_blocking)
     async with failed_world(log) as (world, waiters):
         seq = world.committer.durable_seq
@@ -151,7 +151,7 @@ async def test_a_failed_write_stops_the_world_and_everybody_is_told(is_blocking)
 
 @pytest.mark.parametrize("is_blocking", [True, False], ids=["in a thread", "in the loop"])
 @in_virtual_time
-async def test_a_failure_is_reported_once_and_not_for_every_reply_that_nobody_awaits(is_blocking):
+async def test_a_failure_is_reported_once_and_not_per_unawaited_reply(is_blocking):
     said: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _loop, what: said.append(what))
     log = SlowLog(is_blocking=is_blocking)
@@ -171,7 +171,7 @@ async def test_a_failure_is_reported_once_and_not_for_every_reply_that_nobody_aw
 
 @pytest.mark.parametrize("is_blocking", [True, False], ids=["in a thread", "in the loop"])
 @in_virtual_time
-async def test_what_is_no_store_error_stops_the_world_as_well(is_blocking):
+async def test_any_exception_of_a_write_stops_the_world(is_blocking):
     log = SlowLog(is_blocking=is_blocking)
     log_failure = OSError(28, "No space left on device")
     async with open_world(log=log) as world:
@@ -184,7 +184,7 @@ async def test_what_is_no_store_error_stops_the_world_as_well(is_blocking):
 
 
 @in_virtual_time
-async def test_a_failing_world_closes_and_says_so_afterwards():
+async def test_a_failed_world_closes_and_reports_its_failure():
     log = SlowLog()
     async with open_world(log=log) as world:
         log.failure = DISK_FULL
@@ -252,7 +252,7 @@ def commit_of(first: int, reply: "asyncio.Future[int] | None" = None) -> Commit:
 
 
 @in_virtual_time
-async def test_what_is_still_waiting_at_the_end_of_a_shutdown_is_told():
+async def test_pending_answers_fail_at_the_end_of_the_shutdown_deadline():
     log = SlowLog()
     committer = committer_of(log, [])
     reply: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -265,14 +265,14 @@ async def test_what_is_still_waiting_at_the_end_of_a_shutdown_is_told():
 
 
 @in_virtual_time
-async def test_closing_with_nothing_waiting_fails_nobody():
+async def test_closing_without_pending_answers_is_not_a_failure():
     committer = committer_of(SlowLog(), [])
     committer.close()
     assert committer.failure is None
 
 
 @in_virtual_time
-async def test_a_write_that_is_canceled_before_it_began_is_told_as_unknown():
+async def test_a_write_canceled_before_it_began_is_reported_as_unknown():
     log = SlowLog()
     committer = committer_of(log, [])
     reply: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -286,7 +286,7 @@ async def test_a_write_that_is_canceled_before_it_began_is_told_as_unknown():
 
 
 @in_virtual_time
-async def test_what_is_offered_after_a_failure_is_told_of_it():
+async def test_a_commit_offered_after_a_failure_gets_the_failure():
     log = SlowLog()
     committer = committer_of(log, [])
     committer.fail(DISK_FULL)
@@ -298,7 +298,7 @@ async def test_what_is_offered_after_a_failure_is_told_of_it():
 
 
 @in_virtual_time
-async def test_flush_waits_for_what_was_offered_and_no_longer_than_a_failure():
+async def test_flush_waits_for_offered_commits_or_a_failure():
     log = SlowLog()
     released: list[Commit] = []
     committer = committer_of(log, released)
@@ -323,7 +323,7 @@ async def test_flush_waits_for_what_was_offered_and_no_longer_than_a_failure():
 
 
 @in_virtual_time
-async def test_durability_is_said_of_what_is_kept_and_only_of_that():
+async def test_the_durable_position_covers_exactly_the_written_groups():
     async with open_world(log=SlowLog(), quotas={"Take": {"rate": 1, "burst": 1}}) as world:
         admitted = await submit(world, add("first"))
         again = await submit(world, add("first"))
@@ -341,7 +341,7 @@ async def test_durability_is_said_of_what_is_kept_and_only_of_that():
 
 
 @in_virtual_time
-async def test_close_makes_durable_what_was_decided():
+async def test_close_makes_decided_batches_durable():
     log = SlowLog()
     async with open_world(log=log) as world:
         log.hold()

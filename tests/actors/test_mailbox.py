@@ -14,7 +14,7 @@ def full_at(mailbox: Mailbox[str, str], message: str, size: int = 0) -> tuple[st
     return caught.value.signal, caught.value.value, caught.value.limit
 
 
-def test_it_is_bounded_by_count():
+def test_a_mailbox_is_bounded_by_count():
     mailbox: Mailbox[str, str] = Mailbox(2)
     mailbox.post_nowait("a")
     mailbox.post_nowait("b")
@@ -24,7 +24,7 @@ def test_it_is_bounded_by_count():
     assert len(mailbox) == 1
 
 
-def test_it_is_bounded_by_bytes_which_leave_with_their_message():
+def test_a_mailbox_is_bounded_by_the_bytes_of_its_messages():
     mailbox: Mailbox[str, str] = Mailbox(9, bytes_max=10)
     mailbox.post_nowait("a", 4)
     mailbox.post_nowait("b", 6)
@@ -36,7 +36,7 @@ def test_it_is_bounded_by_bytes_which_leave_with_their_message():
     assert mailbox.statistics().waiting_bytes == 10
 
 
-def test_a_message_larger_than_the_bound_passes_where_nothing_waits():
+def test_an_empty_mailbox_accepts_a_message_of_any_size():
     mailbox: Mailbox[str, str] = Mailbox(9, bytes_max=10)
     mailbox.post_nowait("large", 11)
     assert full_at(mailbox, "small", 1) == ("mailbox_bytes", 12, 10)
@@ -68,7 +68,7 @@ def test_messages_are_taken_in_order_up_to_a_count():
 
 
 @in_virtual_time
-async def test_a_receiver_waits_without_polling_until_there_is_something():
+async def test_a_receiver_waits_without_polling_until_a_message_arrives():
     mailbox: Mailbox[str, str] = Mailbox(9)
     for post in (lambda: mailbox.post_nowait("a"), lambda: mailbox.post_control("stop")):
         waiting = asyncio.ensure_future(mailbox.wait())
@@ -84,7 +84,7 @@ async def test_a_receiver_waits_without_polling_until_there_is_something():
 
 
 @in_virtual_time
-async def test_wait_returns_at_once_where_something_waits_and_on_wake():
+async def test_wait_returns_at_once_with_a_queued_message_and_on_wake():
     mailbox: Mailbox[str, str] = Mailbox(9)
     mailbox.wake()  # nobody waits: harmless, and not remembered
     waiting = asyncio.ensure_future(mailbox.wait())
@@ -129,7 +129,7 @@ async def test_a_paused_mailbox_keeps_its_messages_and_lets_control_pass():
     assert mailbox.take(9) == ["a"]
 
 
-def test_all_can_be_taken_out_of_a_paused_mailbox():
+def test_take_all_empties_a_paused_mailbox():
     mailbox: Mailbox[str, str] = Mailbox(2)
     mailbox.post_nowait("a", 3)
     mailbox.pause()

@@ -84,7 +84,7 @@ def any_batch(chance: random.Random, number: int) -> tuple[Any, dict[str, Any]]:
 
 @pytest.mark.parametrize("seed", range(8))
 @in_virtual_time
-async def test_every_batch_gets_one_verdict_whatever_it_is(seed):
+async def test_every_batch_gets_one_verdict(seed):
     chance = random.Random(seed)
     clock = HandClock()
     limits = {"mailbox_batches_max": 30, "group_batches_max": 4}
@@ -110,7 +110,7 @@ async def test_every_batch_gets_one_verdict_whatever_it_is(seed):
 
 
 @in_virtual_time
-async def test_the_answer_can_be_asked_for_later():
+async def test_verdict_of_returns_the_answer_later():
     async with open_world() as world:
         verdict = await post(world, add("r"))
         again = await world.actor.command(lambda kernel: kernel.verdict_of("alice", "r"))
@@ -119,7 +119,7 @@ async def test_the_answer_can_be_asked_for_later():
 
 
 @in_virtual_time
-async def test_a_turn_that_fails_half_way_stops_the_world_and_answers_everybody(capsys):
+async def test_a_cycle_that_fails_half_way_stops_the_world_and_answers_every_message(capsys):
     """A bug in the kernel itself: nobody waits for ever, and nothing of the turn is in the log."""
 
     def break_down(batches: object, now_ns: int, **options: bool) -> Decision:
@@ -144,7 +144,7 @@ async def test_a_turn_that_fails_half_way_stops_the_world_and_answers_everybody(
 
 
 @in_virtual_time
-async def test_a_step_that_fails_half_way_answers_who_stepped_and_who_waited():
+async def test_a_step_that_fails_half_way_fails_the_step_and_the_held_batches():
     def break_down(batches: object, now_ns: int, **options: bool) -> Decision:
         raise RuntimeError("a bug in the kernel")
 
@@ -159,7 +159,7 @@ async def test_a_step_that_fails_half_way_answers_who_stepped_and_who_waited():
 
 @pytest.mark.parametrize("how", ["recursion", "panic"])
 @in_virtual_time
-async def test_a_poisonous_rule_refuses_its_batch_and_nobody_elses(how):
+async def test_a_poisonous_rule_refuses_only_its_batch(how):
     """G23: the world goes on after rules and hooks that raise."""
     async with open_world(domain=Lab("on_tick", "on_remove"), clock="stepped") as world:
         poison = post(world, intent("Fail", {"how": how}, "poison"))
@@ -173,7 +173,7 @@ async def test_a_poisonous_rule_refuses_its_batch_and_nobody_elses(how):
 
 @pytest.mark.parametrize("fault", [ZeroDivisionError, Panic])
 @in_virtual_time
-async def test_what_a_command_raises_is_its_senders_and_the_world_goes_on(fault):
+async def test_an_exception_of_a_command_is_raised_to_its_sender_and_the_world_continues(fault):
     def fail(kernel: Kernel) -> None:
         raise fault
 
@@ -187,7 +187,7 @@ async def test_what_a_command_raises_is_its_senders_and_the_world_goes_on(fault)
 
 
 @in_virtual_time
-async def test_an_agents_own_batches_are_decided_in_the_order_in_which_it_posted_them():
+async def test_batches_of_one_agent_are_decided_in_order_of_submission():
     async with open_world(agents=AGENTS, limits={"group_batches_max": 7}) as world:
         answers: dict[str, list[asyncio.Future[Verdict]]] = {agent: [] for agent in AGENTS}
         for number in range(20):
@@ -200,7 +200,7 @@ async def test_an_agents_own_batches_are_decided_in_the_order_in_which_it_posted
 
 
 @in_virtual_time
-async def test_results_are_in_the_submitters_order_whatever_order_they_ran_in():
+async def test_results_are_in_the_submitters_order_independent_of_execution_order():
     async with open_world() as world:
         verdict = await post(
             world, add("low", priority=1), add("high", priority=90), add("middle", priority=50)
@@ -211,7 +211,7 @@ async def test_results_are_in_the_submitters_order_whatever_order_they_ran_in():
 
 
 @in_virtual_time
-async def test_ties_in_a_group_are_not_won_by_who_came_first():
+async def test_ties_in_a_group_do_not_depend_on_arrival_order():
     firsts = set()
     for seed in range(12):
         async with open_world(agents=AGENTS, seed=seed) as world:
@@ -242,7 +242,7 @@ async def test_a_control_command_overtakes_a_full_queue_and_is_never_refused():
 
 
 @in_virtual_time
-async def test_a_control_command_passes_an_overloaded_door():
+async def test_a_command_is_not_refused_under_overload():
     clock = HandClock()
     async with open_world(time=clock, limits={"mailbox_age_ms_max": 1}) as world:
         post(world, add("old"))
@@ -253,7 +253,7 @@ async def test_a_control_command_passes_an_overloaded_door():
 
 
 @in_virtual_time
-async def test_settlements_pass_a_full_queue():
+async def test_settlements_are_not_refused_by_a_full_queue():
     async with open_world(limits={"mailbox_batches_max": 1, "group_batches_max": 1}) as world:
         await world.actor.command(lambda kernel: kernel.change_executor(MAIL, 5))
         mailed = await post(world, intent("Mail", {"count": 1}))
@@ -265,7 +265,7 @@ async def test_settlements_pass_a_full_queue():
 
 
 @in_virtual_time
-async def test_the_operator_is_obeyed_at_once_and_not_when_the_loop_comes_round():
+async def test_an_operator_command_runs_at_once_and_not_in_the_next_loop_iteration():
     async with open_world(limits={"group_batches_max": 1}) as world:
         answers = [post(world, add(f"r{number}")) for number in range(3)]
         await turns(2)
@@ -280,7 +280,7 @@ async def test_the_operator_is_obeyed_at_once_and_not_when_the_loop_comes_round(
 
 
 @in_virtual_time
-async def test_an_operator_who_asks_in_a_loop_leaves_the_batches_their_turns():
+async def test_operator_commands_in_a_loop_do_not_starve_batches():
     async with open_world(limits={"group_batches_max": 1}) as world:
         answers = [post(world, add(f"r{number}")) for number in range(5)]
         asked = 0
@@ -291,7 +291,7 @@ async def test_an_operator_who_asks_in_a_loop_leaves_the_batches_their_turns():
 
 
 @in_virtual_time
-async def test_what_the_operator_makes_due_is_decided_though_nothing_else_comes():
+async def test_a_batch_made_due_by_an_operator_command_is_decided_without_other_messages():
     async with open_world() as world:
         await world.actor.pause()
         answer = post(world, add("r"))
@@ -302,7 +302,7 @@ async def test_what_the_operator_makes_due_is_decided_though_nothing_else_comes(
 
 
 @in_virtual_time
-async def test_nothing_the_operator_says_passes_by_a_step():
+async def test_an_operator_command_does_not_overtake_a_step():
     async with open_world(clock="stepped") as world:
         held = post(world, add("r"))
         verdicts, _ = await asyncio.gather(world.actor.step(SECOND_NS), world.actor.pause())
@@ -316,7 +316,7 @@ class Torn(SystemExit):
 
 
 @in_virtual_time
-async def test_a_world_that_fails_as_it_is_operated_stops_and_tells_everybody():
+async def test_a_world_that_fails_in_an_operator_command_fails_every_pending_answer():
     def tear(_kernel: Kernel) -> None:
         raise Torn
 
@@ -346,7 +346,7 @@ async def test_a_group_has_at_most_group_batches_max():
 
 
 @in_virtual_time
-async def test_a_chunk_has_at_most_so_many_milliseconds_worth_of_intents():
+async def test_a_chunk_is_bounded_by_group_ms_max():
     async with open_world(limits={"group_ms_max": 1, "group_batches_max": 100}) as world:
         world.actor._group_metrics.ns_per_intent = 100_000  # ten intents a millisecond
         with groups_of(world) as groups:
@@ -360,7 +360,7 @@ async def test_a_chunk_has_at_most_so_many_milliseconds_worth_of_intents():
 
 
 @in_virtual_time
-async def test_what_a_batch_holds_is_freed_with_its_decision_and_not_with_its_groups():
+async def test_the_intents_of_a_batch_are_freed_with_its_decision_and_not_with_its_group():
     async with open_world() as world:
         with groups_of(world) as groups:
             verdict = await post(world, add("a"), add("b", 5))
@@ -374,7 +374,7 @@ async def test_what_a_batch_holds_is_freed_with_its_decision_and_not_with_its_gr
 
 
 @in_virtual_time
-async def test_others_take_their_turn_between_two_chunks():
+async def test_other_tasks_run_between_two_chunks():
     async with open_world(limits={"group_batches_max": 1}) as world:
         seen = []
 
@@ -393,7 +393,7 @@ async def test_others_take_their_turn_between_two_chunks():
 
 
 @in_virtual_time
-async def test_in_a_stepped_world_submit_waits_for_the_step():
+async def test_submit_in_a_stepped_world_waits_for_the_step():
     async with open_world(clock="stepped") as world:
         answer = post(world, add("r"))
         await turns()
@@ -425,7 +425,7 @@ async def test_a_step_without_batches_is_a_tick():
 
 
 @in_virtual_time
-async def test_in_a_stepped_world_a_dry_run_is_answered_at_once():
+async def test_a_stepped_world_answers_a_dry_run_at_once():
     async with open_world(clock="stepped") as world:
         held = post(world, add("r"))
         dry = await post(world, add("r"), dry_run=True)
@@ -456,7 +456,7 @@ async def test_a_batch_for_later_is_answered_at_once_and_decided_when_it_is_due(
 
 
 @in_virtual_time
-async def test_what_is_posted_for_later_before_a_step_is_in_time_for_it():
+async def test_a_batch_scheduled_before_a_step_is_decided_in_that_step_if_due():
     """A step overtakes the queue, so it first decides what was posted before it."""
     async with open_world(clock="stepped") as world:
         scheduled = post(world, add("later"), sim_time=0.5)
@@ -480,7 +480,7 @@ async def test_a_scheduled_batch_that_is_refused_when_due_has_a_final_answer_in_
 
 
 @in_virtual_time
-async def test_a_batch_of_an_agent_that_left_and_came_again_is_not_its_successors():
+async def test_a_batch_of_a_removed_agent_is_not_decided_for_a_new_agent_of_that_name():
     async with open_world(clock="stepped") as world:
         old = Named("alice", world.kernel.ledger.agents["alice"].generation)
         held = world.actor.post([add("old")], "alice", identity=old)
@@ -494,7 +494,7 @@ async def test_a_batch_of_an_agent_that_left_and_came_again_is_not_its_successor
 
 
 @in_virtual_time
-async def test_what_a_removal_refuses_is_counted_and_reported():
+async def test_refusals_caused_by_a_removal_are_counted_and_reported():
     reported: list[Verdict] = []
     async with open_world(clock="stepped") as world:
         world.actor._group_metrics._on_group = reported.extend
@@ -514,7 +514,7 @@ async def test_what_a_removal_refuses_is_counted_and_reported():
 
 
 @in_virtual_time
-async def test_what_still_waits_when_a_stepped_world_closes_is_shed():
+async def test_batches_held_when_a_stepped_world_closes_are_shed():
     async with open_world(clock="stepped") as world:
         held, withdrawn = post(world, add("r")), post(world, add("withdrawn"))
         withdrawn.cancel()
@@ -546,7 +546,7 @@ async def test_in_real_time_a_scheduled_batch_is_decided_when_due_by_a_timer():
 
 
 @in_virtual_time
-async def test_the_timer_follows_what_is_due_first():
+async def test_the_timer_follows_the_earliest_due_batch():
     async with open_world() as world:
         for at in (50.0, 10.0, 30.0):
             await post(world, add(f"at {at}"), sim_time=at)
@@ -561,7 +561,7 @@ async def test_the_timer_follows_what_is_due_first():
 
 
 @in_virtual_time
-async def test_a_thousand_idle_agents_make_no_work():
+async def test_a_thousand_idle_agents_cause_no_cycles():
     names = [f"agent-{number}" for number in range(1000)]
     async with open_world(agents=names) as world:
         await turns()
@@ -572,7 +572,7 @@ async def test_a_thousand_idle_agents_make_no_work():
 
 
 @in_virtual_time
-async def test_a_busy_world_goes_round_the_loop_again_and_again():
+async def test_a_busy_world_yields_to_the_event_loop_between_cycles():
     """The control: the loop's rounds are counted, so the test above can fail."""
     async with open_world() as world:
         before = iterations()
@@ -585,7 +585,7 @@ async def test_a_busy_world_goes_round_the_loop_again_and_again():
 
 
 @in_virtual_time
-async def test_a_slow_store_is_not_taken_for_a_slow_loop():
+async def test_a_slow_store_is_not_counted_as_event_loop_lag():
     """What waits for room in the committer has not waited for the event loop."""
     clock, log = HandClock(1), SlowLog()
     limits = {"loop_lag_ms_max": 1, "groups_in_flight_max": 1}
@@ -605,7 +605,7 @@ async def test_a_slow_store_is_not_taken_for_a_slow_loop():
 
 
 @in_virtual_time
-async def test_a_command_whose_sender_went_away_is_not_carried_out():
+async def test_a_command_whose_sender_was_canceled_is_not_executed():
     async with open_world() as world:
         gone = asyncio.ensure_future(
             world.actor.command(lambda kernel: kernel.change_agent("alice", "removed"))
@@ -617,7 +617,7 @@ async def test_a_command_whose_sender_went_away_is_not_carried_out():
 
 
 @in_virtual_time
-async def test_gauges_tell_what_waits_and_for_how_long():
+async def test_gauges_show_queue_length_and_age():
     clock = HandClock()
     async with open_world(time=clock) as world:
         gauges = world.counters.gauges

@@ -49,7 +49,7 @@ class Subscriber:
 
 
 @in_virtual_time
-async def test_a_subscriber_is_told_what_was_and_what_comes():
+async def test_a_subscriber_gets_past_and_future_events():
     async with open_world() as world:
         await submit(world, add("a"))
         subscriber = Subscriber(world)
@@ -70,7 +70,7 @@ async def test_a_subscriber_is_told_what_was_and_what_comes():
 
 @pytest.mark.parametrize("behind", [0, 1, 2, 3, 10])
 @in_virtual_time
-async def test_since_gives_exactly_the_events_with_a_greater_seq(behind):
+async def test_since_selects_exactly_the_events_with_a_greater_seq(behind):
     async with open_world() as world:
         for number in range(6):
             await submit(world, add(f"r{number}.0"), add(f"r{number}.1"))
@@ -98,7 +98,7 @@ async def test_a_since_of_the_future_is_waited_for():
 
 
 @in_virtual_time
-async def test_a_refusal_is_told_live_though_it_has_no_seq_of_its_own():
+async def test_a_live_refusal_is_delivered_without_a_seq_of_its_own():
     async with open_world() as world:
         seq = world.committer.durable_seq
         subscriber = Subscriber(world, seq)
@@ -111,7 +111,7 @@ async def test_a_refusal_is_told_live_though_it_has_no_seq_of_its_own():
 
 
 @in_virtual_time
-async def test_what_leaves_no_trace_is_no_event():
+async def test_an_answer_without_a_record_is_no_event():
     async with open_world() as world:
         subscriber = Subscriber(world, world.committer.durable_seq)
         await turns()
@@ -123,7 +123,7 @@ async def test_what_leaves_no_trace_is_no_event():
 
 
 @in_virtual_time
-async def test_a_slow_subscriber_misses_nothing_and_costs_the_others_nothing():
+async def test_a_slow_subscriber_misses_no_event_and_does_not_delay_others():
     async with open_world(limits={"subscriber_events_max": 4}) as world:
         fast = Subscriber(world)
         slow = world.publisher.events()
@@ -141,7 +141,7 @@ async def test_a_slow_subscriber_misses_nothing_and_costs_the_others_nothing():
 
 
 @in_virtual_time
-async def test_closing_lets_subscribers_read_to_the_end_and_then_ends_them():
+async def test_closing_ends_subscriptions_after_the_last_event():
     async with open_world() as world:
         live = Subscriber(world)
         slow = world.publisher.events()
@@ -154,7 +154,7 @@ async def test_closing_lets_subscribers_read_to_the_end_and_then_ends_them():
 
 
 @in_virtual_time
-async def test_a_subscriber_that_leaves_is_forgotten_and_the_ring_with_it():
+async def test_the_ring_is_cleared_when_the_last_subscriber_leaves():
     async with open_world() as world:
         events = world.publisher.events(world.committer.durable_seq)
         waiting = asyncio.ensure_future(anext(events))
@@ -169,7 +169,7 @@ async def test_a_subscriber_that_leaves_is_forgotten_and_the_ring_with_it():
 
 
 @in_virtual_time
-async def test_subscribers_come_and_go_and_each_is_told_a_run_without_gaps():
+async def test_each_subscription_gets_events_without_gaps():
     async with open_world(limits={"subscriber_events_max": 3}) as world:
         subscribers = []
         for number in range(30):
@@ -214,7 +214,7 @@ async def test_a_thousand_events_come_in_chunks_from_the_log():
         assert subscriber.records == list(range(1, log.count()))
 
 
-def test_a_closed_world_on_a_disk_still_gives_what_a_slow_subscriber_has_not_read(tmp_path):
+def test_a_slow_subscriber_reads_on_from_a_closed_world_on_disk(tmp_path):
     async def live() -> list[int]:
         async with open_world(log=SqliteEventLog(tmp_path / "world.db")) as world:
             slow = world.publisher.events()

@@ -114,7 +114,7 @@ async def test_a_task_without_restarts_escalates_its_first_failure():
 
 
 @in_virtual_time
-async def test_a_task_that_recovers_or_returns_is_left_alone():
+async def test_a_task_that_recovers_or_returns_is_not_restarted():
     failing = Failing(failures=2)
     async with Watch().running() as watch:
         watch.start(failing.run)
@@ -175,6 +175,6 @@ async def test_no_task_is_left_after_stop():
     assert len(ended) == 5
 
 
-def test_nothing_is_started_before_it_runs():
+def test_start_needs_a_running_supervisor():
     with pytest.raises(AssertionError, match="while it runs"):
         Watch().start(Failing().run)

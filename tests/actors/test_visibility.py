@@ -112,7 +112,7 @@ async def test_nothing_becomes_visible_before_it_is_durable(look):
     "look", [look for look in LOOKS if look is not an_event], ids=lambda f: f.__name__
 )
 @in_virtual_time
-async def test_the_same_is_visible_at_once_where_nothing_is_being_written(look):
+async def test_an_answer_is_released_at_once_while_no_write_is_in_progress(look):
     """The control: it is the write that the test above waits for, and not the number of turns."""
     async with open_world() as world:
         await submit(world, add("first"))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from placet.actors.admission.shed_queue import AgeTracker
 
 
-def test_who_comes_again_is_remembered_however_many_come_once():
+def test_a_returning_owner_is_remembered_among_many_that_appear_once():
     ages = AgeTracker(100)
     ages.note("patient", 3)
     for number in range(1_000):
@@ -33,7 +33,7 @@ def test_the_first_loss_counts_until_it_is_forgotten():
     assert (ages.since("a"), len(ages)) == (None, 0)
 
 
-def test_who_was_of_the_earlier_generation_is_forgotten_in_both():
+def test_forget_removes_an_owner_from_both_generations():
     ages = AgeTracker(4)
     for name in "abc":
         ages.note(name, 1)
@@ -46,7 +46,7 @@ OPERATIONS = st.lists(st.tuples(st.sampled_from(["note", "since", "forget"]), st
 
 
 @given(OPERATIONS, st.integers(2, 10))
-def test_at_least_the_latest_half_are_remembered_and_nobody_else_is_made_up(operations, count_max):
+def test_at_least_the_most_recent_half_is_remembered(operations, count_max):
     """Law: of an unbounded book in order of use, it keeps the latest half, and may keep more."""
     ages, book = AgeTracker(count_max), OrderedDict[str, int]()
     for group, (what, number) in enumerate(operations):

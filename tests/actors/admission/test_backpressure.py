@@ -87,7 +87,7 @@ LIMITS = {
 @every_policy
 @pytest.mark.parametrize("signal", SIGNALS, ids=lambda signal: signal.__name__)
 @in_virtual_time
-async def test_every_signal_stands_against_a_batch_and_is_named(signal, policy):
+async def test_every_load_signal_refuses_a_batch_and_is_named(signal, policy):
     """`late` is refused, waits, or takes a place, and somebody is told signal, value and limit."""
     clock = HandClock(1)
     async with open_world(time=clock, backpressure=policy, limits=LIMITS) as world:
@@ -118,7 +118,7 @@ async def test_every_signal_stands_against_a_batch_and_is_named(signal, policy):
 
 @every_policy
 @in_virtual_time
-async def test_every_batch_of_a_flood_has_one_answer_and_may_come_again(policy):
+async def test_every_batch_of_a_flood_gets_one_answer_and_may_be_resubmitted(policy):
     """What load turned away left no trace (G6): the same req_ids are admitted later, all new."""
     limits = {"mailbox_batches_max": 4, "wait_queue_batches_max": 4, "group_batches_max": 2}
     async with open_world(backpressure=policy, limits=limits) as world:
@@ -146,7 +146,7 @@ async def test_every_batch_of_a_flood_has_one_answer_and_may_come_again(policy):
 
 @every_policy
 @in_virtual_time
-async def test_what_is_paused_is_not_decided_and_control_goes_on(policy):
+async def test_a_paused_world_decides_no_batches_and_executes_commands(policy):
     log = SlowLog()
     limits = {"mailbox_batches_max": 3}
     async with open_world(backpressure=policy, limits=limits, log=log) as world:
@@ -170,7 +170,7 @@ async def test_what_is_paused_is_not_decided_and_control_goes_on(policy):
 
 
 @in_virtual_time
-async def test_a_paused_world_costs_nothing_though_batches_wait_and_are_due():
+async def test_a_paused_world_runs_no_cycles_with_queued_and_due_batches():
     async with open_world(limits={"mailbox_age_ms_max": 10**9}) as world:
         scheduled = await world.actor.post({"intents": [add("later")], "sim_time": 5.0}, OPERATOR)
         assert scheduled.scheduled
@@ -189,7 +189,7 @@ async def test_a_paused_world_costs_nothing_though_batches_wait_and_are_due():
 
 
 @in_virtual_time
-async def test_a_pause_is_not_taken_for_a_lag_of_the_event_loop():
+async def test_a_pause_is_not_counted_as_event_loop_lag():
     for act in (lambda world: world.actor.resume(), lambda world: world.actor.drain()):
         async with open_world(limits={"mailbox_age_ms_max": 10**9}) as world:
             await world.actor.pause()
@@ -202,7 +202,7 @@ async def test_a_pause_is_not_taken_for_a_lag_of_the_event_loop():
 
 
 @in_virtual_time
-async def test_a_paused_queue_grows_old_and_the_policy_says_so():
+async def test_the_age_of_a_paused_queue_is_a_load_signal():
     async with open_world() as world:
         await world.actor.pause()
         post(world, "old")
@@ -225,7 +225,7 @@ async def test_a_paused_world_is_not_stepped():
 
 @every_policy
 @in_virtual_time
-async def test_what_waits_when_a_paused_world_closes_is_shed(policy):
+async def test_batches_queued_when_a_paused_world_closes_are_shed(policy):
     async with open_world(backpressure=policy, limits={"mailbox_batches_max": 3}) as world:
         await world.actor.pause()
         answers = flood(world, 3)
@@ -237,7 +237,7 @@ async def test_what_waits_when_a_paused_world_closes_is_shed(policy):
 
 @every_policy
 @in_virtual_time
-async def test_drain_decides_what_waits_and_takes_no_more(policy):
+async def test_drain_decides_queued_batches_and_refuses_new_ones(policy):
     limits = {"mailbox_batches_max": 3, "group_batches_max": 1}
     log = SlowLog()
     async with open_world(backpressure=policy, limits=limits, log=log) as world:
@@ -262,7 +262,7 @@ async def test_drain_decides_what_waits_and_takes_no_more(policy):
 
 
 @in_virtual_time
-async def test_drain_leaves_to_a_stepped_world_what_its_next_step_decides():
+async def test_drain_of_a_stepped_world_leaves_held_batches_to_the_next_step():
     async with open_world(clock="stepped") as world:
         held = post(world, "held")
         await world.actor.drain()
@@ -272,7 +272,7 @@ async def test_drain_leaves_to_a_stepped_world_what_its_next_step_decides():
 
 
 @in_virtual_time
-async def test_drain_waits_for_nobody_who_went_away():
+async def test_drain_does_not_wait_for_canceled_batches():
     async with open_world() as world:
         await world.actor.pause()
         flood(world, 3)[1].cancel()
@@ -281,7 +281,7 @@ async def test_drain_waits_for_nobody_who_went_away():
 
 
 @in_virtual_time
-async def test_drain_of_a_world_that_fails_or_is_closed_says_so():
+async def test_drain_of_a_failed_or_closed_world_raises():
     log = SlowLog()
     async with open_world(log=log) as world:
         await world.actor.pause()
@@ -380,7 +380,7 @@ async def test_control_takes_as_long_under_overload_as_when_idle(control, policy
 
 @every_stepped_policy
 @in_virtual_time
-async def test_a_step_takes_all_that_is_held_however_full_and_is_not_refused(policy):
+async def test_a_step_decides_every_held_batch_of_a_full_queue(policy):
     limits = {"mailbox_batches_max": 20, "wait_queue_batches_max": 20}
     async with open_world(clock="stepped", backpressure=policy, limits=limits) as world:
         flood(world, 100)
@@ -389,7 +389,7 @@ async def test_a_step_takes_all_that_is_held_however_full_and_is_not_refused(pol
 
 @every_stepped_policy
 @in_virtual_time
-async def test_what_a_stepped_world_answers_at_once_needs_no_place_among_what_it_holds(policy):
+async def test_an_immediate_batch_of_a_stepped_world_needs_no_place_in_the_held_queue(policy):
     async with open_world(
         clock="stepped", backpressure=policy, limits={"mailbox_batches_max": 2}
     ) as world:
@@ -423,7 +423,7 @@ async def test_effects_settle_under_overload(policy):
 
 @every_policy
 @in_virtual_time
-async def test_closing_is_not_held_up_by_a_flood(policy):
+async def test_closing_is_not_delayed_by_a_flood(policy):
     limits = {"mailbox_batches_max": 5, "wait_queue_batches_max": 5}
     async with open_world(backpressure=policy, limits=limits) as world:
         answers = flood(world, 50)

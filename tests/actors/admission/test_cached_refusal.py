@@ -117,7 +117,7 @@ def outcome(answer: "asyncio.Future[Verdict]") -> object:
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("policy", POLICIES)
 @in_virtual_time
-async def test_the_short_way_tells_what_the_long_way_would(policy, seed):
+async def test_a_cached_refusal_equals_the_uncached_one(policy, seed):
     chance, clocks = Random(seed), [HandClock(1), HandClock(1)]
     async with AsyncExitStack() as stack:
         worlds = [
@@ -137,7 +137,7 @@ async def test_the_short_way_tells_what_the_long_way_would(policy, seed):
 
 
 @in_virtual_time
-async def test_in_a_stepped_world_each_queue_is_full_by_itself():
+async def test_the_two_queues_of_a_stepped_world_fill_independently():
     limits = {"mailbox_batches_max": 2}
     async with open_world(clock="stepped", limits=limits) as world:
         asked = [world.actor.post([add("r")], "alice", dry_run=True) for _ in range(2)]
@@ -150,7 +150,7 @@ async def test_in_a_stepped_world_each_queue_is_full_by_itself():
 
 
 @in_virtual_time
-async def test_where_each_batch_is_reported_those_who_are_turned_away_are_too():
+async def test_rejected_batches_are_reported_where_every_batch_is():
     reported: list[Verdict] = []
     async with open_world(limits={"mailbox_batches_max": 1}) as world:
         ingress = world.actor._ingress
@@ -165,7 +165,7 @@ async def test_where_each_batch_is_reported_those_who_are_turned_away_are_too():
 
 
 @in_virtual_time
-async def test_what_becomes_durable_meanwhile_is_in_the_next_answer():
+async def test_a_cached_refusal_expires_when_the_durable_seq_moves():
     log, limits = SlowLog(), {"mailbox_batches_max": 1}
     async with open_world(log=log, limits=limits, time=HandClock(1)) as world:
         log.hold()
@@ -181,7 +181,7 @@ async def test_what_becomes_durable_meanwhile_is_in_the_next_answer():
 
 
 @in_virtual_time
-async def test_a_world_that_is_closed_says_so_to_who_would_be_told_that_it_is_full():
+async def test_a_closed_world_raises_instead_of_a_cached_refusal():
     async with open_world(limits={"mailbox_batches_max": 1}, time=HandClock(1)) as world:
         await world.actor.pause()
         world.actor.post([add("r0")], "alice")

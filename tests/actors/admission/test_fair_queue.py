@@ -54,7 +54,7 @@ def owners(taken: list[QueuedBatch]) -> str:
         ("", ""),
     ],
 )
-def test_owners_take_turns_in_the_order_of_coming(came, given):
+def test_owners_are_served_in_turn_in_order_of_arrival(came, given):
     turns = FairQueue()
     for owner in came:
         turns.add(waiting_of(owner))
@@ -63,7 +63,7 @@ def test_owners_take_turns_in_the_order_of_coming(came, given):
     assert not turns._schedule
 
 
-def test_a_part_is_counted_in_intents_not_in_batches():
+def test_a_share_is_counted_in_intents_not_in_batches():
     turns = FairQueue()
     for _ in range(40):
         turns.add(waiting_of("a", 8))
@@ -72,7 +72,7 @@ def test_a_part_is_counted_in_intents_not_in_batches():
     assert taken == {"a": 4, "b": 32}
 
 
-def test_who_goes_away_and_comes_again_has_not_a_turn_more():
+def test_an_owner_that_returns_gets_no_additional_turn():
     """One batch of eight at a time against a flood of ones: half, not eight of nine."""
     turns = FairQueue()
     for _ in range(200):
@@ -86,7 +86,7 @@ def test_who_goes_away_and_comes_again_has_not_a_turn_more():
     assert abs(intents["a"] - intents["flood"]) <= 8
 
 
-def test_the_operators_batches_wait_with_those_of_the_agent_it_speaks_for():
+def test_a_batch_of_the_operator_is_queued_under_the_agent_it_names():
     turns = FairQueue()
     for _ in range(3):
         waiting = waiting_of("a")
@@ -96,7 +96,7 @@ def test_the_operators_batches_wait_with_those_of_the_agent_it_speaks_for():
     assert [turns.pop().batch.agents[0] for _ in range(4)] == ["a", "b", "a", "a"]
 
 
-def test_who_only_comes_and_goes_leaves_nothing_behind():
+def test_owners_whose_batches_were_discarded_are_dropped():
     turns = FairQueue()
     kept = waiting_of("kept")
     turns.add(kept)
@@ -108,7 +108,7 @@ def test_who_only_comes_and_goes_leaves_nothing_behind():
     assert turns.pop() is kept
 
 
-def test_owners_who_came_once_and_were_given_theirs_are_forgotten():
+def test_owners_that_were_served_once_are_dropped():
     turns = FairQueue()
     for number in range(1000):
         turns.add(waiting_of(f"agent_{number}"))
@@ -121,7 +121,7 @@ def test_owners_who_came_once_and_were_given_theirs_are_forgotten():
     assert not turns.lanes
 
 
-def test_an_owner_who_is_kept_though_it_has_nothing_owes_what_it_was_given():
+def test_an_owner_without_batches_keeps_its_virtual_finish_time():
     turns = FairQueue()
     for owner, intents in (("a", 9), ("b", 1), ("b", 1), ("b", 1)):
         turns.add(waiting_of(owner, intents))
@@ -130,7 +130,7 @@ def test_an_owner_who_is_kept_though_it_has_nothing_owes_what_it_was_given():
     assert owners([turns.pop() for _ in range(4)]) == "bbba"
 
 
-def test_what_an_owner_owes_is_not_forgotten_when_others_are():
+def test_dropping_owners_keeps_those_with_unfinished_shares():
     turns = FairQueue()
     turns.add(waiting_of("a", 500))
     for number in range(200):
@@ -157,7 +157,7 @@ POP = ("pop", "", 0)
 @given(st.lists(st.one_of(OFFERS, OFFERS, OFFERS, POPS, POPS, DISCARDS), max_size=120))
 @example([*offers("a", 9, 4), *offers("b", 1, 4), *[POP] * 8])
 @example([*offers("b", 1, 2), POP, *[*offers("a", 9), POP] * 9])  # comes and goes
-def test_nobody_who_waits_is_passed_over_for_more_than_its_like(operations):
+def test_no_owner_is_served_much_more_than_another_with_queued_batches(operations):
     """Law (start-time fair queuing): while two both wait, their parts differ by two batches."""
     turns = FairQueue()
     lanes: dict[str, deque[QueuedBatch]] = {owner: deque() for owner in "abcde"}
@@ -189,7 +189,7 @@ def test_nobody_who_waits_is_passed_over_for_more_than_its_like(operations):
 # The queue
 
 
-def test_few_are_taken_in_the_order_of_coming():
+def test_few_batches_are_taken_in_order_of_arrival():
     queue = queue_of()
     for owner in "aaaaabaaaac":
         put(queue, waiting_of(owner))
@@ -198,7 +198,7 @@ def test_few_are_taken_in_the_order_of_coming():
     assert not len(queue._fair)  # nothing was sorted
 
 
-def test_many_are_taken_in_turns_until_they_are_gone():
+def test_many_batches_are_served_fairly_until_the_queue_is_empty():
     queue = queue_of()
     for owner in "a" * 30 + "b" * 2 + "c":
         put(queue, waiting_of(owner))
@@ -221,7 +221,7 @@ def crowd(intents: int = 1) -> tuple[BatchQueue, list[QueuedBatch]]:
     return queue, [put(queue, waiting_of(owner, intents, n)) for n, owner in enumerate(MANY)]
 
 
-def test_many_who_have_one_each_are_taken_in_the_order_of_coming():
+def test_many_owners_with_one_batch_each_are_served_in_order_of_arrival():
     queue, came = crowd()
     for turn in range(50):
         taken = queue.take(GROUP)
@@ -230,7 +230,7 @@ def test_many_who_have_one_each_are_taken_in_the_order_of_coming():
     assert not len(queue._fair)  # nothing was sorted
 
 
-def test_of_many_who_have_one_each_the_first_with_two_ends_it():
+def test_the_first_owner_with_two_batches_starts_fair_queuing():
     queue, came = crowd()
     assert queue.take(GROUP) == came[:GROUP]
     for _ in range(20):
@@ -242,7 +242,7 @@ def test_of_many_who_have_one_each_the_first_with_two_ends_it():
     assert taken[37] is late
 
 
-def test_who_has_one_as_the_others_but_a_larger_one_has_no_larger_part():
+def test_a_larger_batch_gets_no_larger_share():
     queue, _ = crowd()
     put(queue, waiting_of("large", 8))
     intents: Counter[str] = Counter()
@@ -254,7 +254,7 @@ def test_who_has_one_as_the_others_but_a_larger_one_has_no_larger_part():
     assert abs(intents["large"] - intents[MANY[0]]) <= 8
 
 
-def test_of_many_who_have_one_each_everybody_is_held_up_by_their_own():
+def test_among_owners_with_one_batch_each_the_age_signal_is_their_own():
     queue, came = crowd()
     queue.take(GROUP)
     assert queue.oldest_for(MANY[-1]) is came[-1]
@@ -267,7 +267,7 @@ def test_of_many_who_have_one_each_everybody_is_held_up_by_their_own():
     assert queue.oldest_for("b") is last  # few again
 
 
-def test_many_who_have_one_each_wait_in_turns_once_shares_are_judged():
+def test_judging_shares_starts_fair_queuing():
     queue = queue_of(mailbox_batches_max=2 * len(MANY))
     for owner in MANY:
         put(queue, waiting_of(owner))
@@ -286,7 +286,7 @@ COMING = st.tuples(st.sampled_from("abcdefghijklmnopqrst"), st.sampled_from([1] 
 
 
 @given(st.lists(st.one_of(COMING, COMING, COMING, st.integers(1, 6)), max_size=200))
-def test_whoever_waits_is_taken_once_after_what_they_sent_before(operations):
+def test_every_batch_is_taken_once_and_in_its_owners_order(operations):
     """Law: whichever way the queue takes its turns, and whenever it changes from one to another."""
     queue = BatchQueue(Limits(group_batches_max=1))
     lanes: dict[str, deque[QueuedBatch]] = {}
@@ -306,7 +306,7 @@ def test_whoever_waits_is_taken_once_after_what_they_sent_before(operations):
     assert len(list(iter(lambda: queue.take(1), []))) == sum(len(lane) for lane in lanes.values())
 
 
-def test_all_at_once_are_taken_in_the_order_of_coming():
+def test_taking_all_at_once_keeps_the_order_of_arrival():
     queue = queue_of()
     came = [put(queue, waiting_of(owner)) for owner in "a" * 30 + "bc" * 3]
     first = queue.take(GROUP)
@@ -315,7 +315,7 @@ def test_all_at_once_are_taken_in_the_order_of_coming():
     assert (len(queue), queue.statistics().waiting_bytes) == (0, 0)
 
 
-def test_what_is_paused_is_not_given_out_in_turns_either():
+def test_a_paused_queue_gives_out_no_batches_of_the_fair_queue():
     queue = queue_of()
     for _ in range(30):
         put(queue, waiting_of("a"))
@@ -324,7 +324,7 @@ def test_what_is_paused_is_not_given_out_in_turns_either():
     assert len(queue.take_all()) == 30
 
 
-def test_one_of_a_crowd_may_have_as_many_waiting_as_it_leaves_free():
+def test_a_submitter_of_a_crowd_may_queue_as_many_batches_as_it_leaves_free():
     queue = queue_of(mailbox_batches_max=20)
     while queue.beyond_share("a") is None:
         put(queue, waiting_of("a"))
@@ -338,7 +338,7 @@ def test_one_of_a_crowd_may_have_as_many_waiting_as_it_leaves_free():
     assert queue.beyond_share(OPERATOR) is None
 
 
-def test_one_of_a_crowd_may_have_as_many_bytes_waiting_as_it_leaves_free():
+def test_a_submitter_of_a_crowd_may_queue_as_many_bytes_as_it_leaves_free():
     queue = queue_of(mailbox_bytes_max=400)
     while queue.beyond_share("a") is None:
         put(queue, waiting_of("a", 40))
@@ -348,7 +348,7 @@ def test_one_of_a_crowd_may_have_as_many_bytes_waiting_as_it_leaves_free():
     assert queue.beyond_share("b") is None
 
 
-def test_those_that_wait_in_turns_count_for_both_bounds():
+def test_batches_of_the_fair_queue_count_for_both_bounds():
     for bound in ({"mailbox_batches_max": 20}, {"mailbox_bytes_max": 20}):
         queue = queue_of(**bound)
         for _ in range(20):
@@ -362,7 +362,7 @@ def test_those_that_wait_in_turns_count_for_both_bounds():
         assert queue.statistics().most_waiting == 20
 
 
-def test_what_fits_into_one_group_is_no_crowd():
+def test_batches_that_fit_into_one_group_are_no_crowd():
     queue = queue_of(mailbox_batches_max=GROUP)
     for _ in range(GROUP):
         assert queue.beyond_share("a") is None
@@ -371,7 +371,7 @@ def test_what_fits_into_one_group_is_no_crowd():
         put(queue, waiting_of("a"))
 
 
-def test_the_age_of_others_is_nothing_to_who_has_its_own_turn():
+def test_the_age_of_other_owners_batches_is_no_load_signal_in_a_fair_queue():
     queue = queue_of()
     first = put(queue, waiting_of("a", number=7))
     assert queue.oldest_for("b") is queue.oldest_for("a") is first
@@ -391,7 +391,7 @@ TAKEN = st.tuples(st.just("take"), st.just(""), st.integers(1, GROUP))
 
 @given(st.lists(st.one_of(QUEUED, QUEUED, QUEUED, TAKEN), max_size=150), st.integers(8, 60))
 @example([("put", "a", 1)] * 20 + [("take", "", 1), ("put", "b", 1)] * 60, 60)  # comes and goes
-def test_whoever_stays_is_decided_within_a_bound_and_the_bounds_hold(operations, places):
+def test_every_queued_batch_is_decided_within_a_bound(operations, places):
     """Law: bytes and counts are kept to; own order; and nobody sees a flood pass by."""
     queue = queue_of(mailbox_batches_max=places, mailbox_bytes_max=3 * places)
     lanes: dict[str, deque[QueuedBatch]] = {owner: deque() for owner in "abcd"}

@@ -76,7 +76,7 @@ def crowded_world(policy: Backpressure, agents: tuple[str, ...], **limits: int) 
 @pytest.mark.parametrize("floods", [1, 2], ids="floods of {}".format)
 @pytest.mark.parametrize("policy", POLICIES)
 @in_virtual_time
-async def test_who_keeps_its_share_sees_it_while_others_flood_at_fifty_times(policy, floods):
+async def test_an_agent_within_its_share_gets_it_during_a_fiftyfold_flood(policy, floods):
     """Four agents offer one batch a turn; a flood offers fifty times a turn's capacity."""
     flooders = FLOODS[:floods]
     async with crowded_world(policy, (*MODEST, *flooders)) as world:
@@ -124,7 +124,7 @@ async def test_shares_of_random_offers_are_even_however_uneven_the_offers(policy
 
 
 @in_virtual_time
-async def test_a_flood_of_many_old_batches_does_not_make_the_queue_old_for_others():
+async def test_old_batches_of_a_flood_do_not_raise_the_age_signal_of_others():
     """The age of what a flood has waiting is held against the flood."""
     clock = HandClock(1)
     limits = {**LIMITS, "mailbox_age_ms_max": 100}

@@ -170,7 +170,7 @@ SETTINGS: dict[Situation, dict[str, Any]] = {
 }
 
 
-def test_every_code_of_the_door_has_a_row():
+def test_every_code_of_the_admission_stage_has_a_row():
     assert {code for _, code, *_ in TABLE} == DOOR_CODES
 
 
@@ -180,7 +180,7 @@ def test_every_code_of_the_door_has_a_row():
     ids=[situation.__name__ for situation, *_ in TABLE],
 )
 @in_virtual_time
-async def test_the_door_refuses(situation, code, message, details, retry_after):
+async def test_admission_refuses(situation, code, message, details, retry_after):
     clock = HandClock(SECOND_NS)
     async with open_world(**{"time": clock, **SETTINGS.get(situation, {})}) as world:
         verdict = await situation(world, clock)
@@ -209,9 +209,7 @@ TRIED = [row[0] for row in TABLE if row[0] is not shed_by_close] + [shed_from_a_
 
 @pytest.mark.parametrize("situation", TRIED, ids=lambda situation: situation.__name__)
 @in_virtual_time
-async def test_a_dry_run_that_is_turned_away_says_that_it_was_one_and_is_no_traffic(
-    situation, monkeypatch
-):
+async def test_a_rejected_dry_run_is_marked_and_not_counted(situation, monkeypatch):
     monkeypatch.setitem(situation.__globals__, "posted", partial(posted, dry_run=True))
     clock = HandClock(SECOND_NS)
     async with open_world(**{"time": clock, **SETTINGS.get(situation, {})}) as world:
@@ -222,7 +220,7 @@ async def test_a_dry_run_that_is_turned_away_says_that_it_was_one_and_is_no_traf
 
 
 @in_virtual_time
-async def test_a_dry_run_under_load_has_an_answer_of_its_own():
+async def test_a_dry_run_under_load_gets_no_cached_answer():
     async with open_world(time=HandClock(SECOND_NS), limits={"mailbox_batches_max": 1}) as world:
         fill(world, 1)
         first, tried, second = [await posted(world, dry_run=dry) for dry in (False, True, False)]
@@ -234,7 +232,7 @@ async def test_a_dry_run_under_load_has_an_answer_of_its_own():
 
 @pytest.mark.parametrize("situation", [row[0] for row in TABLE], ids=lambda row: row.__name__)
 @in_virtual_time
-async def test_what_the_door_refuses_leaves_no_record_and_no_digest_change(situation):
+async def test_an_admission_refusal_leaves_no_record_and_no_digest_change(situation):
     """Nothing of the batch `late` is in the log, in the books or in the state (G6)."""
     clock = HandClock(SECOND_NS)
     async with open_world(**{"time": clock, **SETTINGS.get(situation, {})}) as world:
@@ -251,7 +249,7 @@ async def test_what_the_door_refuses_leaves_no_record_and_no_digest_change(situa
 
 
 @in_virtual_time
-async def test_a_batch_that_the_door_refused_may_be_submitted_again_with_the_same_id():
+async def test_a_batch_refused_at_admission_may_be_resubmitted_with_its_req_id():
     clock = HandClock()
     async with open_world(time=clock, limits={"mailbox_batches_max": 1}) as world:
         fill(world, 1)
@@ -280,7 +278,7 @@ class Doorway:
         return self.door.attempt(who, now_ns)
 
 
-def test_waiting_as_long_as_told_suffices_and_a_nanosecond_less_does_not():
+def test_retry_after_is_sufficient_and_tight():
     doorway = Doorway(ingress_rate_per_second_max=7, ingress_burst_max=3)
     now_ns = 10**15
     passed = 0
@@ -299,7 +297,7 @@ def test_waiting_as_long_as_told_suffices_and_a_nanosecond_less_does_not():
     assert passed <= 3 + 7 * elapsed_s + 1
 
 
-def test_each_submitter_is_metered_alone_and_the_meter_is_bounded():
+def test_submission_rates_are_per_submitter_and_bounded():
     doorway = Doorway(ingress_rate_per_second_max=1, ingress_burst_max=1, ingress_submitters_max=2)
     assert doorway.check(0, who="a") is None
     assert doorway.check(0, who="a") is not None
@@ -309,7 +307,7 @@ def test_each_submitter_is_metered_alone_and_the_meter_is_bounded():
     assert doorway.check(0, who="a") is None
 
 
-def test_a_lag_is_believed_for_as_long_as_it_lasted():
+def test_a_lag_counts_for_as_long_as_it_lasted():
     doorway = Doorway(loop_lag_ms_max=100)
     doorway.door.note_lag(100 * MS, 1000 * MS)
     assert doorway.check(1000 * MS) is None  # at the limit is not over it
@@ -334,13 +332,13 @@ def test_a_lag_is_believed_for_as_long_as_it_lasted():
         (10, 0, RefusalCode.QUEUE_FULL),  # the first of the table wins
     ],
 )
-def test_limits_are_inclusive_and_asked_in_order(waiting, oldest_ns, code):
+def test_limits_are_inclusive_and_checked_in_order(waiting, oldest_ns, code):
     doorway = Doorway(mailbox_batches_max=10, mailbox_age_ms_max=5000)
     refusal = doorway.check(10_000 * MS, waiting, oldest_ns)
     assert (None if refusal is None else refusal.code) == code
 
 
-def test_what_has_no_signal_is_said_in_words():
+def test_a_refusal_without_a_signal_has_a_message():
     assert "0.002 s" in timed_out(2 * MS, 1 * MS).message
     assert "why not" in shed("why not").message
     assert unauthorized("zoe").details == {"agent_id": "zoe"}
@@ -349,7 +347,7 @@ def test_what_has_no_signal_is_said_in_words():
 # When to come again
 
 
-def test_those_who_are_refused_are_told_moments_as_far_apart_as_batches_are_decided():
+def test_retry_times_are_spaced_by_the_drain_rate():
     pace = DrainRate()
     now_ns, decided = 10 * SECOND_NS, 100
     pace.next_ns(now_ns, decided, 0)
@@ -358,7 +356,7 @@ def test_those_who_are_refused_are_told_moments_as_far_apart_as_batches_are_deci
     assert told == [50 * MS + CACHED_USES_MAX * 2 * MS * place for place in range(4)]
 
 
-def test_nobody_is_told_to_wait_much_longer_than_the_load_lasts():
+def test_retry_times_end_soon_after_the_load():
     pace = DrainRate()
     told = [pace.next_ns(SECOND_NS, 0, 50 * MS) for _ in range(2000)]
     assert min(told) == 50 * MS
@@ -369,7 +367,7 @@ def test_nobody_is_told_to_wait_much_longer_than_the_load_lasts():
     assert told.count(50 * MS) > 5  # from the beginning again
 
 
-def test_time_in_which_nobody_was_refused_says_nothing_of_the_pace():
+def test_time_without_refusals_does_not_change_the_drain_rate():
     pace = DrainRate()
     pace.next_ns(SECOND_NS, 0, 0)
     pace.next_ns(100 * SECOND_NS, 10**6, 0)  # a million batches since, mostly while idle
@@ -377,7 +375,7 @@ def test_time_in_which_nobody_was_refused_says_nothing_of_the_pace():
 
 
 @in_virtual_time
-async def test_a_crowd_that_is_refused_at_once_is_not_told_to_come_back_at_once():
+async def test_refusals_at_one_moment_get_spread_retry_times():
     async with open_world(limits={"mailbox_batches_max": 1}) as world:
         fill(world, 1)
         told = [(await posted(world)).refusals[0].retry_after for _ in range(160)]
@@ -385,7 +383,7 @@ async def test_a_crowd_that_is_refused_at_once_is_not_told_to_come_back_at_once(
 
 
 @in_virtual_time
-async def test_what_is_told_to_several_is_as_true_for_the_last_as_for_the_first():
+async def test_a_cached_refusal_is_valid_for_its_last_receiver():
     clock = HandClock(SECOND_NS)
     async with open_world(time=clock, limits={"mailbox_batches_max": 1}) as world:
         fill(world, 1)
@@ -404,7 +402,7 @@ async def test_what_is_told_to_several_is_as_true_for_the_last_as_for_the_first(
 
 
 @in_virtual_time
-async def test_of_the_same_value_each_is_told_its_own_limit():
+async def test_a_cached_refusal_is_not_shared_between_limits():
     async with open_world() as world:
         ingress = world.actor._ingress
         loads = [Overload(RefusalCode.QUEUE_FULL, "mailbox_batches_of_agent", 5, n) for n in (5, 4)]
@@ -415,7 +413,7 @@ async def test_of_the_same_value_each_is_told_its_own_limit():
 
 
 @in_virtual_time
-async def test_a_ticket_has_its_verdict_once_it_is_there():
+async def test_a_pending_verdict_has_its_verdict_once_decided():
     async with open_world() as world:
         ticket = PendingVerdict(world.actor.post([add("r")], "alice"), False)
         withdrawn = PendingVerdict(world.actor.post([add("w")], "alice"), False)
@@ -427,7 +425,7 @@ async def test_a_ticket_has_its_verdict_once_it_is_there():
 
 
 @in_virtual_time
-async def test_who_stops_waiting_for_a_ticket_leaves_it_to_the_others():
+async def test_canceling_one_waiter_of_a_pending_verdict_leaves_the_others():
     async with open_world(clock="stepped") as world:
         ticket, withdrawn = (
             PendingVerdict(world.actor.post([add(r)], "alice"), False) for r in "rw"
@@ -445,7 +443,7 @@ async def test_who_stops_waiting_for_a_ticket_leaves_it_to_the_others():
         assert (await second, await third) == (ticket.verdict, ticket.verdict)
 
 
-def test_a_ticket_is_of_the_event_loop_in_which_its_batch_was_posted():
+def test_a_pending_verdict_belongs_to_its_event_loop():
     there = asyncio.new_event_loop()
     ticket = PendingVerdict(there.create_future(), False)
     with pytest.raises(RuntimeError, match="attached to a different loop"):

@@ -19,7 +19,7 @@ STEPS = st.one_of(
 
 @settings(max_examples=500)
 @given(st.lists(STEPS, min_size=10, max_size=60))
-def test_who_has_most_loses_its_youngest_and_all_else_leave_as_they_came(steps):
+def test_the_largest_owner_loses_its_youngest_batch(steps):
     rank, waits = PriorityBucket(), list[QueuedBatch]()
     for what, owner in steps:
         counts = Counter(one.owner for one in waits)
@@ -43,7 +43,7 @@ def test_who_has_most_loses_its_youngest_and_all_else_leave_as_they_came(steps):
         assert bool(rank) is bool(waits)
 
 
-def test_of_owners_with_as_many_the_one_who_came_to_so_many_last_loses():
+def test_of_equal_owners_the_last_to_reach_the_number_loses():
     rank = PriorityBucket()
     for owner in "abba":
         waiting = waiting_of(owner)

@@ -58,7 +58,7 @@ def outcomes(answers: Sequence["asyncio.Future[Verdict]"]) -> list[str]:
 
 
 @in_virtual_time
-async def test_the_lowest_priority_is_shed_and_told_why_and_when_to_come_again():
+async def test_the_lowest_priority_is_shed_with_a_reason_and_retry_after():
     async with shedding_world() as world:
         await world.actor.pause()
         answers = [post(world, f"r{priority}", priority) for priority in (50, 10, 30)]
@@ -82,7 +82,7 @@ async def test_the_lowest_priority_is_shed_and_told_why_and_when_to_come_again()
 
 
 @in_virtual_time
-async def test_what_is_shed_leaves_no_trace_and_may_come_again_with_its_req_id():
+async def test_a_shed_batch_leaves_no_trace_and_may_be_resubmitted_with_its_req_id():
     async with shedding_world() as world:
         await world.actor.pause()
         low = post(world, "low", 1)
@@ -98,7 +98,7 @@ async def test_what_is_shed_leaves_no_trace_and_may_come_again_with_its_req_id()
 
 
 @in_virtual_time
-async def test_nothing_is_shed_for_an_equal_priority_the_newcomer_is_refused():
+async def test_an_equal_priority_is_refused_and_displaces_no_batch():
     async with shedding_world() as world:
         await world.actor.pause()
         answers = [post(world, f"r{number}", 20) for number in range(3)]
@@ -110,7 +110,7 @@ async def test_nothing_is_shed_for_an_equal_priority_the_newcomer_is_refused():
 
 
 @in_virtual_time
-async def test_of_equals_the_youngest_of_whoever_has_most_is_shed():
+async def test_of_equal_priorities_the_youngest_of_the_largest_owner_is_shed():
     async with shedding_world(limits={"mailbox_batches_max": 5}) as world:
         await world.actor.pause()
         flood = [post(world, f"a{number}", 10) for number in range(3)]
@@ -122,7 +122,7 @@ async def test_of_equals_the_youngest_of_whoever_has_most_is_shed():
 
 
 @in_virtual_time
-async def test_the_operators_batches_count_for_the_agents_that_it_speaks_for():
+async def test_batches_of_the_operator_count_for_the_agents_they_name():
     async with shedding_world() as world:
         await world.actor.pause()
         names = ["alice", "alice", "bob"]
@@ -135,7 +135,7 @@ async def test_the_operators_batches_count_for_the_agents_that_it_speaks_for():
 
 
 @in_virtual_time
-async def test_an_agents_own_order_is_kept_by_what_remains():
+async def test_shedding_keeps_the_order_of_an_agents_remaining_batches():
     limits = {"mailbox_batches_max": 8, "group_batches_max": 1}
     async with shedding_world(limits=limits) as world:
         answers = []
@@ -150,7 +150,7 @@ async def test_an_agents_own_order_is_kept_by_what_remains():
 
 
 @in_virtual_time
-async def test_who_went_away_is_shed_without_a_word():
+async def test_a_canceled_batch_is_shed_without_an_answer():
     async with shedding_world() as world:
         await world.actor.pause()
         gone = [post(world, f"r{number}", 5) for number in range(3)][-1]
@@ -163,7 +163,7 @@ async def test_who_went_away_is_shed_without_a_word():
 
 
 @in_virtual_time
-async def test_a_priority_beyond_the_agents_cap_sheds_nobody():
+async def test_a_priority_above_the_agents_cap_sheds_no_batch():
     async with shedding_world(agents=()) as world:
         for name, cap in (("alice", 20), ("bob", 100)):
             await world.actor.command(
@@ -179,7 +179,7 @@ async def test_a_priority_beyond_the_agents_cap_sheds_nobody():
 
 
 @in_virtual_time
-async def test_naming_another_agent_lends_nobody_its_cap():
+async def test_naming_another_agent_does_not_raise_the_cap():
     """The core would refuse it as not theirs; by then somebody would have lost a place."""
     for limits in ({"mailbox_batches_max": 3}, {"mailbox_batches_max": 9, "mailbox_bytes_max": 80}):
         async with shedding_world(agents=("bob",), limits=limits) as world:
@@ -210,7 +210,7 @@ async def test_naming_another_agent_lends_nobody_its_cap():
     ids=repr,
 )
 @in_virtual_time
-async def test_whatever_comes_under_load_is_answered(raw):
+async def test_every_batch_submitted_under_load_is_answered(raw):
     async with shedding_world() as world:
         await world.actor.pause()
         for number in range(3):
@@ -220,7 +220,7 @@ async def test_whatever_comes_under_load_is_answered(raw):
 
 
 @in_virtual_time
-async def test_what_claims_no_more_than_the_lowest_is_refused_unseen():
+async def test_a_claim_no_higher_than_the_lowest_rank_is_refused_unchecked():
     async with shedding_world() as world:
         await world.actor.pause()
         for number in range(3):
@@ -235,7 +235,7 @@ async def test_what_claims_no_more_than_the_lowest_is_refused_unseen():
 
 
 @in_virtual_time
-async def test_bytes_shed_as_many_as_are_needed_and_all_or_none():
+async def test_as_many_batches_are_shed_as_bytes_are_needed_or_none():
     limits = {"mailbox_bytes_max": 400, "mailbox_batches_max": 99}
     async with shedding_world(limits=limits) as world:
         await world.actor.pause()
@@ -255,7 +255,7 @@ async def test_bytes_shed_as_many_as_are_needed_and_all_or_none():
 
 
 @in_virtual_time
-async def test_an_old_queue_lets_in_who_is_higher_for_who_is_lower():
+async def test_under_the_age_signal_a_higher_batch_displaces_a_lower_one():
     clock = HandClock(1)
     limits = {"mailbox_age_ms_max": 100, "mailbox_batches_max": 99}
     async with shedding_world(time=clock, limits=limits) as world:
@@ -273,7 +273,7 @@ async def test_an_old_queue_lets_in_who_is_higher_for_who_is_lower():
 
 
 @in_virtual_time
-async def test_under_a_lag_with_nobody_to_shed_everybody_is_refused():
+async def test_under_a_lag_with_an_empty_queue_every_batch_is_refused():
     clock = HandClock(1)
     async with shedding_world(time=clock) as world:
         world.actor._ingress._control.note_lag(2 * SECOND_NS, clock.monotonic_ns())
@@ -282,7 +282,7 @@ async def test_under_a_lag_with_nobody_to_shed_everybody_is_refused():
 
 
 @in_virtual_time
-async def test_in_a_stepped_world_what_is_held_can_be_shed_and_the_step_has_the_rest():
+async def test_held_batches_of_a_stepped_world_can_be_shed():
     async with shedding_world(clock="stepped") as world:
         answers = [post(world, f"r{priority}", priority) for priority in (1, 2, 3, 4)]
         assert outcomes(answers) == ["shed", "waits", "waits", "waits"]
@@ -295,7 +295,7 @@ async def test_in_a_stepped_world_what_is_held_can_be_shed_and_the_step_has_the_
 
 
 @in_virtual_time
-async def test_nobody_takes_a_place_from_one_who_has_fewer_waiting():
+async def test_a_batch_displaces_none_of_an_owner_with_fewer_batches():
     async with shedding_world(limits={"mailbox_batches_max": 5}) as world:
         await world.actor.pause()
         modest = [post(world, "b", 10, "bob")]
@@ -307,7 +307,7 @@ async def test_nobody_takes_a_place_from_one_who_has_fewer_waiting():
 
 
 @in_virtual_time
-async def test_who_loses_ages_and_gets_in_within_a_hundred_groups():
+async def test_a_refused_agent_ages_and_is_served_within_a_hundred_groups():
     """Three places, one batch a group, and always as many as may of higher priority."""
     limits = {"mailbox_batches_max": 3, "group_batches_max": 1}
     names = [f"urgent_{number}" for number in range(4)]
@@ -397,7 +397,7 @@ class Searched:
 
 
 @given(OPERATIONS)
-def test_it_sheds_what_a_search_of_the_whole_queue_would(operations):
+def test_shedding_equals_a_search_of_the_whole_queue(operations):
     """Law: each one's order is kept; victims by the rule, no more than are needed, or none."""
     shed: list[QueuedBatch] = []
     queue = SheddingQueue(Limits(mailbox_batches_max=COUNT_MAX, mailbox_bytes_max=BYTES_MAX))

@@ -108,7 +108,7 @@ async def test_five_times_the_capacity_is_all_admitted_in_five_times_the_time():
 
 
 @in_virtual_time
-async def test_what_was_lived_in_slow_time_replays_and_decides_again_to_the_same():
+async def test_a_run_in_slowed_time_replays_and_verifies():
     async with dilated_world(agents=AGENTS, quotas={"Add": {"rate": 20, "burst": 2}}) as world:
         verdicts = await offer_all(world, seconds=2, every_ms=40)
         assert clock_of(world).dilation.lowest < 0.5
@@ -124,7 +124,7 @@ async def test_what_was_lived_in_slow_time_replays_and_decides_again_to_the_same
 
 
 @in_virtual_time
-async def test_below_the_capacity_time_runs_as_the_machines():
+async def test_below_the_capacity_time_runs_in_real_time():
     async with dilated_world(agents=AGENTS) as world:
         watching = asyncio.create_task(watched(world, 4))
         verdicts = await offer_all(world, seconds=5, every_ms=250)  # 80 a second
@@ -135,7 +135,7 @@ async def test_below_the_capacity_time_runs_as_the_machines():
 
 
 @in_virtual_time
-async def test_a_world_that_is_not_used_sets_no_timer_and_is_not_slowed():
+async def test_an_idle_world_sets_no_timer_and_is_not_slowed():
     async with dilated_world() as world:
         assert (await world.actor.post([add("one")], "alice")).admitted
         await turns()
@@ -150,7 +150,7 @@ async def test_a_world_that_is_not_used_sets_no_timer_and_is_not_slowed():
 
 
 @in_virtual_time
-async def test_a_turn_that_came_late_is_not_taken_for_the_pace_of_deciding():
+async def test_a_late_cycle_does_not_change_the_measured_pace():
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualTimeLoop)
     async with open_world(backpressure="dilate") as world:
@@ -164,7 +164,7 @@ async def test_a_turn_that_came_late_is_not_taken_for_the_pace_of_deciding():
 
 
 @in_virtual_time
-async def test_the_slowest_is_as_slow_as_is_set_and_a_full_line_is_refused():
+async def test_the_factor_has_a_minimum_and_a_full_wait_queue_refuses():
     """Time cannot help against who does not live in it; what is bounded stays so."""
     limits = {"mailbox_batches_max": 50, "wait_queue_batches_max": 300}
     async with dilated_world(limits=limits, dilation_factor_min=0.25) as world:
@@ -183,7 +183,7 @@ async def test_the_slowest_is_as_slow_as_is_set_and_a_full_line_is_refused():
 
 
 @in_virtual_time
-async def test_a_store_that_hangs_slows_time_though_nothing_is_taken():
+async def test_a_hanging_store_slows_time():
     log = SlowLog()
     async with dilated_world(log=log, limits={"groups_in_flight_max": 1}) as world:
         log.hold()
@@ -203,7 +203,7 @@ async def test_a_store_that_hangs_slows_time_though_nothing_is_taken():
 
 
 @in_virtual_time
-async def test_a_pause_is_no_load():
+async def test_a_pause_does_not_slow_time():
     async with dilated_world() as world:
         await world.actor.pause()
         posted = [world.actor.post([add(f"r{number}")], "alice") for number in range(5)]
@@ -220,7 +220,7 @@ async def test_a_pause_is_no_load():
 
 
 @in_virtual_time
-async def test_a_deadline_is_in_simulated_time_whether_in_line_or_in_the_queue():
+async def test_deadlines_are_in_simulated_time_in_both_queues():
     loop = asyncio.get_running_loop()
     for mailbox_batches_max in (1, 100):  # in line; in the queue
         limits = {"mailbox_batches_max": mailbox_batches_max, "group_batches_max": 1}
@@ -242,7 +242,7 @@ async def test_a_deadline_is_in_simulated_time_whether_in_line_or_in_the_queue()
 
 
 @in_virtual_time
-async def test_who_is_in_line_is_told_of_a_timeout_when_it_is_and_not_before():
+async def test_a_timeout_in_the_wait_queue_is_answered_when_due():
     loop = asyncio.get_running_loop()
     limits = {"mailbox_batches_max": 1, "group_batches_max": 1}
     async with dilated_world(limits=limits, dilation_factor_min=0.1) as world:
@@ -297,9 +297,7 @@ async def test_a_quota_is_exact_in_simulated_time():
     wait_ms=st.integers(1, 10_000),
     factor_min=st.floats(0.001, 1.0),
 )
-def test_the_factor_stays_within_its_bounds_and_goes_towards_what_is_called_for(
-    waits, wait_ms, factor_min
-):
+def test_the_factor_stays_within_bounds_and_approaches_its_target(waits, wait_ms, factor_min):
     dilation = Dilation(wait_ms, factor_min)
     for wait_ns, elapsed_ns in waits:
         before = dilation.factor
@@ -311,7 +309,7 @@ def test_the_factor_stays_within_its_bounds_and_goes_towards_what_is_called_for(
         assert dilation.lowest <= after
 
 
-def test_it_recovers_to_one_and_not_nearly():
+def test_the_factor_recovers_to_exactly_one():
     dilation = Dilation()
     dilation.follow(5 * SECOND_NS, SECOND_NS)
     assert dilation.factor == pytest.approx(0.05)
@@ -320,7 +318,7 @@ def test_it_recovers_to_one_and_not_nearly():
     assert dilation.factor == 1.0
 
 
-def test_news_is_what_halved_or_doubled_and_the_end():
+def test_take_change_reports_halving_doubling_and_recovery():
     dilation, told = Dilation(), []
     for wait_ms in (150, 180, 250, 240, 900, 600, 400, 350, 90, 90):
         dilation.follow(wait_ms * MS, 1000 * SECOND_NS)
@@ -330,12 +328,12 @@ def test_news_is_what_halved_or_doubled_and_the_end():
 
 
 @pytest.mark.parametrize("wait_ms", [0, -1, 1.5, True, "100"])
-def test_a_wait_that_is_none_is_refused(wait_ms):
+def test_an_invalid_wait_is_an_error(wait_ms):
     with pytest.raises(ValueError, match="dilation_wait_ms must be an int >= 1"):
         Dilation(wait_ms)
 
 
 @pytest.mark.parametrize("factor_min", [0, -0.1, 1.01, True, float("nan")])
-def test_a_factor_that_is_none_is_refused(factor_min):
+def test_an_invalid_factor_is_an_error(factor_min):
     with pytest.raises(ValueError, match="dilation_factor_min must be above 0 and <= 1"):
         Dilation(factor_min=factor_min)

@@ -52,7 +52,7 @@ EMPTY: tuple[int, int, dict[str, int]] = (0, 0, {})
 
 
 @in_virtual_time
-async def test_who_comes_under_load_waits_and_is_decided_in_the_order_of_coming():
+async def test_batches_submitted_under_load_wait_and_are_decided_in_order_of_arrival():
     async with waiting_world(limits={"group_batches_max": 1}) as world:
         answers: dict[str, list[asyncio.Future[Verdict]]] = {"alice": [], "bob": []}
         for number in range(40):
@@ -68,7 +68,7 @@ async def test_who_comes_under_load_waits_and_is_decided_in_the_order_of_coming(
 
 
 @in_virtual_time
-async def test_those_in_line_go_in_in_turns_and_a_flood_holds_nobody_up():
+async def test_the_wait_queue_serves_submitters_fairly_during_a_flood():
     async with waiting_world(limits={"group_batches_max": 1}) as world:
         await world.actor.pause()
         flood = fill(world, 300)
@@ -80,7 +80,7 @@ async def test_those_in_line_go_in_in_turns_and_a_flood_holds_nobody_up():
 
 
 @in_virtual_time
-async def test_a_deadline_that_comes_later_and_ends_sooner_rings_first():
+async def test_the_earliest_deadline_expires_first_independent_of_arrival():
     async with waiting_world() as world:
         await world.actor.pause()
         fill(world)
@@ -93,7 +93,7 @@ async def test_a_deadline_that_comes_later_and_ends_sooner_rings_first():
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
 @in_virtual_time
-async def test_who_names_no_deadline_is_answered_in_its_time_among_those_who_do(order):
+async def test_batches_without_a_deadline_expire_among_those_with_one(order):
     waits = (None, 1.0, 2.0)
     async with waiting_world(limits={"wait_queue_ms_max": 1_500}) as world:
         await world.actor.pause()
@@ -112,7 +112,7 @@ async def test_who_names_no_deadline_is_answered_in_its_time_among_those_who_do(
 
 
 @in_virtual_time
-async def test_deadlines_of_those_that_left_are_cleared_away():
+async def test_deadlines_of_entries_that_left_are_dropped():
     for valid_for_s in (None, 9.0):
         async with waiting_world() as world:
             await world.actor.pause()
@@ -127,7 +127,7 @@ async def test_deadlines_of_those_that_left_are_cleared_away():
 
 
 @in_virtual_time
-async def test_a_newcomer_does_not_overtake_those_in_line_though_there_is_room():
+async def test_a_new_batch_does_not_overtake_the_wait_queue():
     clock = HandClock(1)
     limits = {"loop_lag_ms_max": 10, "group_batches_max": 1}
     async with waiting_world(time=clock, limits=limits) as world:
@@ -143,7 +143,7 @@ async def test_a_newcomer_does_not_overtake_those_in_line_though_there_is_room()
 
 
 @in_virtual_time
-async def test_an_empty_queue_lets_in_when_the_lag_is_over_by_one_timer():
+async def test_one_timer_admits_waiters_to_an_empty_queue_after_a_lag():
     clock = LoopClock()
     async with waiting_world(time=clock, limits={"loop_lag_ms_max": 10}) as world:
         world.actor._ingress._control.note_lag(3 * SECOND_NS, clock.monotonic_ns())
@@ -158,7 +158,7 @@ async def test_an_empty_queue_lets_in_when_the_lag_is_over_by_one_timer():
 
 
 @in_virtual_time
-async def test_time_in_the_line_is_not_held_against_the_queue():
+async def test_time_in_the_wait_queue_does_not_count_for_the_age_signal():
     """Else each batch from a long line would be over the age's limit, and let in only one."""
     clock = HandClock(1)
     limits = {"mailbox_age_ms_max": 100, "mailbox_batches_max": 20, "group_batches_max": 5}
@@ -178,7 +178,7 @@ async def test_time_in_the_line_is_not_held_against_the_queue():
 
 
 @in_virtual_time
-async def test_waiting_takes_no_task_and_no_rounds_of_the_loop():
+async def test_waiting_needs_no_task_and_no_loop_iterations():
     limits = {"wait_queue_ms_max": 10**8}
     async with waiting_world(time=HandClock(1), limits=limits) as world:
         await world.actor.pause()
@@ -197,7 +197,7 @@ async def test_waiting_takes_no_task_and_no_rounds_of_the_loop():
 
 
 @in_virtual_time
-async def test_who_waits_beyond_its_deadline_is_answered_then_and_leaves_no_trace():
+async def test_a_batch_is_refused_at_its_deadline_and_leaves_no_trace():
     async with waiting_world() as world:
         await world.actor.pause()
         fill(world)
@@ -221,7 +221,7 @@ async def test_who_waits_beyond_its_deadline_is_answered_then_and_leaves_no_trac
 
 
 @in_virtual_time
-async def test_the_deadline_counts_from_the_submit_in_the_line_and_in_the_queue_together():
+async def test_a_deadline_counts_from_submission_through_both_queues():
     async with waiting_world() as world:
         await world.actor.pause()
         fill(world)
@@ -240,7 +240,7 @@ async def test_the_deadline_counts_from_the_submit_in_the_line_and_in_the_queue_
 
 
 @in_virtual_time
-async def test_who_names_no_deadline_waits_no_longer_than_the_limit():
+async def test_a_batch_without_a_deadline_waits_no_longer_than_the_limit():
     async with waiting_world(limits={"wait_queue_ms_max": 700}) as world:
         await world.actor.pause()
         fill(world)
@@ -253,7 +253,7 @@ async def test_who_names_no_deadline_waits_no_longer_than_the_limit():
 
 
 @in_virtual_time
-async def test_the_line_is_bounded_by_count():
+async def test_the_wait_queue_is_bounded_by_count():
     async with waiting_world(limits={"wait_queue_batches_max": 3}) as world:
         for number in range(5):
             world.actor.post([add(f"r{number}")], OPERATOR)
@@ -266,7 +266,7 @@ async def test_the_line_is_bounded_by_count():
 
 
 @in_virtual_time
-async def test_the_line_is_bounded_by_bytes_which_leave_with_their_batch():
+async def test_the_wait_queue_is_bounded_by_the_bytes_of_its_batches():
     async with waiting_world(limits={"wait_queue_bytes_max": 450}) as world:
         await world.actor.pause()
         fill(world)
@@ -290,7 +290,7 @@ async def test_the_line_is_bounded_by_bytes_which_leave_with_their_batch():
 
 
 @in_virtual_time
-async def test_an_empty_line_takes_a_batch_larger_than_its_bound():
+async def test_an_empty_wait_queue_accepts_a_batch_of_any_size():
     async with waiting_world(limits={"wait_queue_bytes_max": 50}) as world:
         await world.actor.pause()
         fill(world)
@@ -300,7 +300,7 @@ async def test_an_empty_line_takes_a_batch_larger_than_its_bound():
 
 
 @in_virtual_time
-async def test_those_who_are_let_in_keep_to_the_bytes_of_the_queue():
+async def test_admitted_waiters_keep_the_byte_bound_of_the_queue():
     limits = {"mailbox_batches_max": 40, "group_batches_max": 2}
     names = tuple(f"agent_{number}" for number in range(10))
     async with waiting_world(limits={**limits, "mailbox_bytes_max": 700}, agents=names) as world:
@@ -316,7 +316,7 @@ async def test_those_who_are_let_in_keep_to_the_bytes_of_the_queue():
 
 
 @in_virtual_time
-async def test_one_submitter_leaves_as_many_places_in_the_line_as_it_takes():
+async def test_one_submitter_leaves_half_of_the_wait_queue_free():
     async with waiting_world(limits={"wait_queue_batches_max": 8}) as world:
         await world.actor.pause()
         answers = [post(world, f"flood-{number}") for number in range(20)]
@@ -337,7 +337,7 @@ async def test_one_submitter_leaves_as_many_places_in_the_line_as_it_takes():
 
 
 @in_virtual_time
-async def test_who_is_canceled_leaves_no_trace_and_hands_its_turn_on():
+async def test_a_canceled_waiter_leaves_no_trace_and_the_next_is_admitted():
     """The first in line is too large for what is left of the queue; the next is not."""
     async with waiting_world(limits={"mailbox_bytes_max": 100, "mailbox_batches_max": 9}) as world:
         await world.actor.pause()
@@ -360,7 +360,7 @@ async def world_submit(world: WorldRuntime, req_id: str) -> Verdict:
 
 
 @in_virtual_time
-async def test_a_submit_that_is_canceled_in_line_is_withdrawn_at_once():
+async def test_canceling_a_submit_in_the_wait_queue_withdraws_it_at_once():
     async with waiting_world() as world:
         await world.actor.pause()
         fill(world)
@@ -378,7 +378,7 @@ async def test_a_submit_that_is_canceled_in_line_is_withdrawn_at_once():
 
 
 @in_virtual_time
-async def test_who_is_canceled_in_the_moment_of_its_deadline_is_not_answered():
+async def test_a_waiter_canceled_at_its_deadline_is_not_answered():
     async with waiting_world() as world:
         await world.actor.pause()
         fill(world)
@@ -394,7 +394,7 @@ async def test_who_is_canceled_in_the_moment_of_its_deadline_is_not_answered():
 
 
 @in_virtual_time
-async def test_who_is_canceled_in_the_moment_of_its_turn_takes_no_place():
+async def test_a_waiter_canceled_when_admitted_takes_no_place():
     async with waiting_world() as world:
         fill(world)
         gone, next_one = post(world, "gone"), post(world, "next")
@@ -405,7 +405,7 @@ async def test_who_is_canceled_in_the_moment_of_its_turn_takes_no_place():
 
 
 @in_virtual_time
-async def test_closing_decides_those_in_line_too():
+async def test_closing_decides_the_wait_queue():
     clock = HandClock(1)
     async with waiting_world(time=clock, limits={"loop_lag_ms_max": 10}) as world:
         answers = fill(world, 9)
@@ -415,7 +415,7 @@ async def test_closing_decides_those_in_line_too():
 
 
 @in_virtual_time
-async def test_a_failing_world_tells_those_in_line_why():
+async def test_a_failing_world_fails_the_wait_queue_with_its_reason():
     log = SlowLog()
     async with waiting_world(log=log) as world:
         answers = fill(world, 9)
@@ -430,7 +430,7 @@ async def test_a_failing_world_tells_those_in_line_why():
 
 
 @in_virtual_time
-async def test_what_could_never_pass_does_not_wait():
+async def test_a_batch_that_would_be_refused_anyway_does_not_wait():
     limits = {"ingress_burst_max": 40, "ingress_rate_per_second_max": 1}
     async with waiting_world(limits=limits, time=HandClock(1)) as world:
         await world.actor.pause()
@@ -449,7 +449,7 @@ async def test_what_could_never_pass_does_not_wait():
 
 
 @in_virtual_time
-async def test_in_a_stepped_world_who_waits_in_line_is_of_the_next_step():
+async def test_the_wait_queue_of_a_stepped_world_is_decided_in_the_next_step():
     async with waiting_world(clock="stepped") as world:
         answers = fill(world, 5)
         by_step = [[v.results[0].req_id for v in await world.actor.step(1)] for _ in range(4)]
@@ -458,7 +458,7 @@ async def test_in_a_stepped_world_who_waits_in_line_is_of_the_next_step():
 
 
 @in_virtual_time
-async def test_in_a_stepped_world_a_dry_run_does_not_wait_behind_what_is_held():
+async def test_a_dry_run_in_a_stepped_world_does_not_wait_behind_held_batches():
     async with waiting_world(clock="stepped") as world:
         fill(world, 5)
         dry = await world.actor.post([add("dry")], "alice", dry_run=True)
@@ -468,7 +468,7 @@ async def test_in_a_stepped_world_a_dry_run_does_not_wait_behind_what_is_held():
 
 
 @in_virtual_time
-async def test_what_is_in_the_line_for_a_prompt_answer_has_it_before_the_step():
+async def test_an_immediate_batch_in_the_wait_queue_is_answered_before_the_step():
     async with waiting_world(clock="stepped") as world:
         answers = [post(world, f"later {number}", sim_time=0.5) for number in range(7)]
         await world.actor.step(SECOND_NS)
@@ -477,7 +477,7 @@ async def test_what_is_in_the_line_for_a_prompt_answer_has_it_before_the_step():
 
 
 @in_virtual_time
-async def test_gauges_count_those_in_line():
+async def test_gauges_count_the_wait_queue():
     async with waiting_world() as world:
         fill(world, 7)
         assert len(world.actor) == 7
@@ -486,7 +486,7 @@ async def test_gauges_count_those_in_line():
 
 
 @in_virtual_time
-async def test_room_that_was_found_for_one_batch_is_found_anew_for_the_next():
+async def test_each_batch_is_screened_for_itself():
     async with waiting_world(limits={"wait_queue_batches_max": 2}) as world:
         await world.actor.pause()
         answers = fill(world, 3)

@@ -107,7 +107,7 @@ class Panic(BaseException):
     ids=lambda value: type(value).__name__,
 )
 @in_virtual_time
-async def test_whatever_a_handler_does_is_an_outcome_and_settles_once(outcome, succeeded, output):
+async def test_every_handler_outcome_settles_once(outcome, succeeded, output):
     async with open_world() as world:
         await register_executor(world, Post(outcomes=[outcome]), attempts_max=1)
         await mail(world, 2)
@@ -131,7 +131,7 @@ async def test_a_handler_that_takes_too_long_is_stopped_and_settled_as_failed():
 
 
 @in_virtual_time
-async def test_at_most_so_many_run_at_a_time_and_the_oldest_first():
+async def test_concurrency_is_bounded_and_the_oldest_effect_runs_first():
     post = Post(seconds=1)
     async with open_world() as world:
         await register_executor(world, post, concurrency=3)
@@ -175,7 +175,7 @@ async def test_a_kind_has_one_executor():
 
 
 @in_virtual_time
-async def test_an_outcome_is_taken_in_once():
+async def test_an_outcome_is_recorded_once():
     post = Post()
     async with open_world() as world:
         await register_executor(world, post)
@@ -189,7 +189,7 @@ async def test_an_outcome_is_taken_in_once():
 
 
 @in_virtual_time
-async def test_what_is_taken_twice_while_it_waits_runs_once():
+async def test_an_effect_taken_twice_runs_once():
     post = Post(seconds=1)
     async with open_world() as world:
         await register_executor(world, post, concurrency=1)
@@ -210,7 +210,7 @@ async def test_a_hook_that_raises_at_a_settlement_does_not_keep_it_open():
         assert "lab.letters" not in world.kernel.state
 
 
-def test_what_was_not_started_is_taken_up_when_a_store_is_opened_again(tmp_path):
+def test_an_effect_not_started_runs_after_reopening_the_store(tmp_path):
     """With a disk and its threads, so in real time; nothing here waits for a clock."""
     path = tmp_path / "world.db"
 
@@ -246,7 +246,7 @@ def test_what_was_not_started_is_taken_up_when_a_store_is_opened_again(tmp_path)
 
 
 @in_virtual_time
-async def test_what_was_started_and_not_settled_runs_again_with_the_same_key():
+async def test_an_unsettled_effect_runs_again_with_its_key():
     log, stuck, post = MemoryEventLog(), Post(seconds=3600), Post()
     async with open_world(log=log, limits={"shutdown_seconds_max": 1}) as world:
         await register_executor(world, stuck)
@@ -260,7 +260,7 @@ async def test_what_was_started_and_not_settled_runs_again_with_the_same_key():
 
 
 @in_virtual_time
-async def test_close_lets_what_runs_finish_and_starts_no_more():
+async def test_close_finishes_running_attempts_and_starts_none():
     post = Post(seconds=2)
     async with open_world() as world:
         await register_executor(world, post, concurrency=1)
@@ -272,7 +272,7 @@ async def test_close_lets_what_runs_finish_and_starts_no_more():
 
 
 @in_virtual_time
-async def test_close_waits_for_a_handler_no_longer_than_the_shutdown_may_take():
+async def test_close_waits_for_a_handler_up_to_the_shutdown_deadline():
     async with open_world(limits={"shutdown_seconds_max": 3}) as world:
         await register_executor(world, Post(seconds=3600))
         await mail(world)
@@ -284,7 +284,7 @@ async def test_close_waits_for_a_handler_no_longer_than_the_shutdown_may_take():
 
 
 @in_virtual_time
-async def test_who_waits_for_a_settlement_that_will_not_come_is_told_when_the_world_closes():
+async def test_waiting_for_a_settlement_raises_when_the_world_closes():
     async with open_world(limits={"shutdown_seconds_max": 1}) as world:
         await register_executor(world, Post(seconds=3600))
         await mail(world)
@@ -296,7 +296,7 @@ async def test_who_waits_for_a_settlement_that_will_not_come_is_told_when_the_wo
 
 
 @in_virtual_time
-async def test_an_outcome_that_cannot_be_kept_leaves_its_effect_open_and_is_no_fault():
+async def test_an_outcome_that_cannot_be_written_leaves_its_effect_open():
     """The world has failed meanwhile: the effect runs again when the log is opened again."""
     log = SlowLog()
     faults: list[object] = []

@@ -50,7 +50,7 @@ async def test_a_start_is_durable_before_the_handler_is_called():
 
 
 @in_virtual_time
-async def test_other_classes_leave_no_mark():
+async def test_only_at_most_once_effects_are_marked():
     async with open_world() as world:
         await register_executor(world, Post())
         await mail(world, 3)
@@ -60,7 +60,7 @@ async def test_other_classes_leave_no_mark():
 
 @pytest.mark.parametrize("error", [OSError("no route"), DoNotRetry("no such address")])
 @in_virtual_time
-async def test_what_a_handler_says_has_failed_is_settled_and_not_tried_again(error):
+async def test_a_final_failure_is_settled_and_not_retried(error):
     post = Post(outcomes=[error])
     async with open_world() as world:
         await register_executor(world, post, **ONCE)
@@ -81,7 +81,7 @@ async def test_what_a_handler_says_has_failed_is_settled_and_not_tried_again(err
     ids=["timeout", "unknown", "canceled", "panic"],
 )
 @in_virtual_time
-async def test_an_attempt_of_which_nobody_knows_is_in_doubt_and_not_tried_again(post, why):
+async def test_an_attempt_with_unknown_outcome_is_in_doubt_and_not_retried(post, why):
     async with open_world() as world:
         await register_executor(world, post, seconds_max=5, **ONCE)
         await mail(world)
@@ -95,7 +95,7 @@ async def test_an_attempt_of_which_nobody_knows_is_in_doubt_and_not_tried_again(
 
 
 @in_virtual_time
-async def test_what_is_under_way_is_shown_as_started():
+async def test_a_running_effect_has_the_status_started():
     async with open_world() as world:
         await register_executor(world, Post(seconds=10), concurrency=1, **ONCE)
         await mail(world, 2)
@@ -109,7 +109,7 @@ async def test_what_is_under_way_is_shown_as_started():
 
 @pytest.mark.parametrize("later", ["at_most_once", "keyed"])
 @in_virtual_time
-async def test_what_was_begun_in_an_earlier_life_is_in_doubt_in_the_next(later):
+async def test_an_effect_started_in_an_earlier_process_is_in_doubt(later):
     """Also where the next life declares the kind as another class: it was begun as this one."""
     log, stuck, post = MemoryEventLog(), Post(seconds=3600), Post()
     async with open_world(log=log, limits={"shutdown_seconds_max": 1}) as world:
@@ -132,7 +132,7 @@ async def test_what_was_begun_in_an_earlier_life_is_in_doubt_in_the_next(later):
 
 @pytest.mark.parametrize("succeeded", [True, False])
 @in_virtual_time
-async def test_a_hook_may_find_out_what_became_of_it(succeeded):
+async def test_a_hook_may_settle_an_effect_in_doubt(succeeded):
     asked: list[Effect] = []
 
     async def find_out(effect: Effect) -> Settlement:
@@ -151,7 +151,7 @@ async def test_a_hook_may_find_out_what_became_of_it(succeeded):
 
 
 @in_virtual_time
-async def test_a_hook_is_asked_again_when_the_world_is_opened_again():
+async def test_a_hook_is_called_again_after_reopening_the_world():
     log = MemoryEventLog()
     async with open_world(log=log) as world:
         post = Post(outcomes=[OutcomeUnknown("?")])
@@ -194,7 +194,7 @@ async def test_a_hook_that_misbehaves_is_reported_and_leaves_the_doubt(says):
 
 
 @in_virtual_time
-async def test_an_operator_may_settle_what_is_in_doubt_once():
+async def test_an_operator_may_settle_an_effect_in_doubt_once():
     async with open_world() as world:
         await register_executor(world, Post(outcomes=[OutcomeUnknown("?")]), **ONCE)
         await mail(world)
@@ -212,7 +212,7 @@ async def test_an_operator_may_settle_what_is_in_doubt_once():
     [("x" * 70_000, "output is larger than 65536 bytes"), ({1}, "output is not JSON: JSON has no")],
 )
 @in_virtual_time
-async def test_what_an_operator_says_is_not_turned_into_a_failure(output, why):
+async def test_a_settlement_of_the_operator_is_recorded_as_given(output, why):
     async with open_world() as world:
         await register_executor(world, Post(outcomes=[OutcomeUnknown("?")]), **ONCE)
         await mail(world)
@@ -225,7 +225,7 @@ async def test_what_an_operator_says_is_not_turned_into_a_failure(output, why):
 
 
 @in_virtual_time
-async def test_what_an_operator_settled_meanwhile_is_not_begun():
+async def test_an_effect_settled_by_an_operator_is_not_started():
     post = Post(seconds=1)
     async with open_world() as world:
         await register_executor(world, post, concurrency=1, **ONCE)
@@ -238,7 +238,7 @@ async def test_what_an_operator_settled_meanwhile_is_not_begun():
         assert len(settled(world)) == 2
 
 
-def test_a_zombie_neither_begins_nor_settles(tmp_path):
+def test_a_fenced_executor_neither_starts_nor_settles(tmp_path):
     """A second world has taken the fence: the first one's executor is not heard any more (G18)."""
     path = tmp_path / "world.db"
     zombie, heir = Post(), Post()

@@ -32,7 +32,7 @@ class Times(Post):
 
 
 @in_virtual_time
-async def test_what_fails_is_tried_again_with_the_same_key_after_growing_pauses():
+async def test_a_failed_effect_is_retried_with_its_key_after_growing_pauses():
     post = Times(*[OSError("no route")] * 4)
     async with open_world() as world:
         await register_executor(world, post, backoff=STEADY)
@@ -64,7 +64,7 @@ async def test_after_the_last_attempt_an_effect_is_a_dead_letter():
 
 
 @in_virtual_time
-async def test_a_handler_may_say_that_it_is_no_use_or_when_to_come_again():
+async def test_a_handler_may_forbid_a_retry_or_set_its_pause():
     post = Times(RetryAfter(42), DoNotRetry("no such address"))
     async with open_world() as world:
         await register_executor(world, post, backoff=STEADY)
@@ -81,7 +81,7 @@ async def test_a_handler_may_say_that_it_is_no_use_or_when_to_come_again():
 
 @pytest.mark.parametrize("error", [OutcomeUnknown("lost"), asyncio.CancelledError("a pool")])
 @in_virtual_time
-async def test_what_is_not_known_is_tried_again_where_that_does_no_harm(error):
+async def test_an_unknown_outcome_is_retried_unless_at_most_once(error):
     post = Times(error)
     async with open_world() as world:
         await register_executor(world, post, delivery="idempotent", backoff=STEADY)
@@ -92,7 +92,7 @@ async def test_what_is_not_known_is_tried_again_where_that_does_no_harm(error):
 
 
 @in_virtual_time
-async def test_an_attempt_that_takes_too_long_is_tried_again():
+async def test_an_attempt_that_exceeds_its_time_is_retried():
     post = Times(seconds=3)
     async with open_world() as world:
         await register_executor(world, post, seconds_max=2, attempts_max=2, backoff=STEADY)
@@ -118,7 +118,7 @@ async def test_a_pause_holds_no_credit():
 
 
 @in_virtual_time
-async def test_those_that_failed_together_do_not_come_back_together_but_the_same_each_time():
+async def test_retry_pauses_are_spread_and_reproducible():
     async def pauses() -> list[float]:
         post = Times(*[OSError()] * 8)
         async with open_world() as world:
@@ -135,7 +135,7 @@ async def test_those_that_failed_together_do_not_come_back_together_but_the_same
 
 
 @in_virtual_time
-async def test_an_attempt_that_waits_is_given_up_by_a_close_and_stays_in_the_log():
+async def test_a_waiting_attempt_at_close_stays_open_in_the_log():
     post = Times(OSError())
     async with open_world() as world:
         await register_executor(world, post, backoff=Backoff(first_s=3600, max_s=3600))
@@ -147,7 +147,7 @@ async def test_an_attempt_that_waits_is_given_up_by_a_close_and_stays_in_the_log
 
 
 @in_virtual_time
-async def test_a_handler_that_never_waits_does_not_hold_up_the_world():
+async def test_a_handler_that_never_awaits_does_not_block_the_world():
     async def at_once(effect: Effect) -> None:
         pass
 
@@ -176,7 +176,7 @@ class Failing(MemoryEventLog):
 
 
 @in_virtual_time
-async def test_an_executor_of_a_world_that_has_failed_begins_no_more():
+async def test_an_executor_of_a_failed_world_starts_no_effects():
     log, post = Failing(), Post(seconds=1)
     async with open_world(log=log) as world:
         await register_executor(world, post, concurrency=1)
@@ -219,7 +219,7 @@ OPTIONS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("options", OPTIONS, ids="-".join)
 @in_virtual_time
-async def test_an_unsound_option_is_an_error_and_keeps_no_executor(options):
+async def test_an_invalid_option_is_an_error_and_registers_no_executor(options):
     options = {"handler": Post(), **options}
     async with open_world() as world:
         with pytest.raises(ValueError, match=r"must be|one attempt|never in doubt|a handler is"):
@@ -237,7 +237,7 @@ async def test_an_executor_that_the_gate_refuses_is_not_kept():
 
 
 @in_virtual_time
-async def test_an_executor_that_is_taken_away_finishes_and_leaves_the_rest_in_the_log():
+async def test_an_unregistered_executor_finishes_and_leaves_queued_effects_in_the_log():
     post, later = Post(seconds=2), Post()
     async with open_world() as world:
         await register_executor(world, post, concurrency=1)
@@ -255,7 +255,7 @@ async def test_an_executor_that_is_taken_away_finishes_and_leaves_the_rest_in_th
 
 
 @in_virtual_time
-async def test_what_happens_to_effects_is_counted_and_exported():
+async def test_effect_events_are_counted_and_exported():
     async with open_world() as world:
         outcomes = [OSError(), OSError(), OSError()]
         await register_executor(world, Post(outcomes=outcomes), attempts_max=2, backoff=STEADY)
@@ -293,6 +293,6 @@ def test_pauses_grow_to_their_bound_and_never_overflow():
         lambda: RetryAfter(float("nan")),
     ],
 )
-def test_an_unsound_pause_is_an_error(make: Callable[[], object]):
+def test_an_invalid_pause_is_an_error(make: Callable[[], object]):
     with pytest.raises(ValueError, match=r"must be|has 0 <="):
         make()

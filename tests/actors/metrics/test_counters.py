@@ -40,7 +40,7 @@ def test_a_batch_is_counted_by_kind_and_size():
     assert (counters.batch_intents.count, counters.batch_intents.total) == (2, 4)
 
 
-def test_unknown_kinds_share_one_number():
+def test_unknown_kinds_share_one_counter():
     counters = Counters(["Move"])
     for index in range(1000):
         counters.count_intents(f"kind_{index}", "refused", 2)
@@ -51,7 +51,7 @@ def test_unknown_kinds_share_one_number():
     assert counters.intents["refused"] == {"Move": 0, UNKNOWN_KIND: 3005}
 
 
-def test_refusals_of_the_gate_are_there_from_the_start():
+def test_refusal_counters_of_the_gate_exist_from_the_start():
     counters = Counters([])
     assert counters.refusals == {(stage.value, code): 0 for code, stage in STAGE_OF.items()}
     counters.count_refusal(Stage.QUOTA, "quota_exceeded")
@@ -69,7 +69,7 @@ def test_codes_of_domains_are_bounded():
     assert counters.refusals["domain", "mine.code_0"] == 2
 
 
-def test_a_gauge_is_read_where_it_was_last_said():
+def test_a_gauge_is_read_by_its_last_function():
     counters = Counters([])
     counters.watch("mailbox_depth", lambda: 1, "orchestrator")
     counters.watch("mailbox_depth", lambda: 2, "orchestrator")

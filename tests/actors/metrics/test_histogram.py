@@ -49,7 +49,7 @@ def test_percentiles_of_a_known_distribution():
 
 
 @given(st.lists(SECONDS))
-def test_samples_together_are_samples_one_by_one(samples):
+def test_observe_all_equals_observing_one_by_one(samples):
     together, one_by_one = LatencyHistogram(), LatencyHistogram()
     together.observe_all(samples)
     for sample in samples:
@@ -60,7 +60,7 @@ def test_samples_together_are_samples_one_by_one(samples):
 
 
 @given(st.lists(st.integers(1, 600)))
-def test_each_bound_counts_what_is_not_above_it(sizes):
+def test_a_bucket_counts_samples_up_to_its_bound(sizes):
     histogram = Histogram(BATCH_BOUNDS)
     histogram.observe_all(sizes)
     expected = [sum(size <= bound for size in sizes) for bound in BATCH_BOUNDS]
@@ -69,11 +69,11 @@ def test_each_bound_counts_what_is_not_above_it(sizes):
     assert histogram.total == sum(sizes)
 
 
-def test_no_samples_have_no_percentile():
+def test_an_empty_histogram_has_no_percentile():
     assert LatencyHistogram().quantile(0.5) is None
 
 
-def test_below_and_above_the_bounds_the_answer_is_the_nearest_that_is_known():
+def test_percentiles_outside_the_bounds_use_the_nearest_known_value():
     histogram = LatencyHistogram()
     histogram.observe(1e-9)
     assert histogram.quantile(0.5) == 1e-9
