@@ -1,9 +1,9 @@
-"""Batch in, decision out. No clock, no await, no I/O: the same on any machine.
+"""The kernel: batch in, decision out. No clock, no await, no I/O: the same result on any machine.
 
-    order > gate (seven stages) > apply > digest
+    order > gate (seven stages) > commit > digest
 
-Rules of the package: time, seed, order and configuration are arguments. Nothing here knows a
-domain's name; domains implement the port in `kernel/domain.py`.
+Time, seed, order and configuration arrive as data. The kernel knows no domain by name; domains
+are plugged in through the port in `kernel/domain.py`.
 """
 
 from placet.kernel.domain import (

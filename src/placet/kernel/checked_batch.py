@@ -1,7 +1,8 @@
-"""What a `CheckedBatch` holds about its intents, computed once for all later stages.
+"""Index the intents of a batch once, for all later stages.
 
-The structure stage builds the batches that arrive; `recorded_batch` rebuilds one from its record,
-for the schedule and for replay. Both index the intents here, so later stages find the same.
+The structure stage builds the batches that arrive; `recorded_batch` rebuilds one from its
+record, for the schedule and for replay. Both index the intents here, so later stages read the
+same.
 """
 
 from collections.abc import Hashable, Iterable, Sequence

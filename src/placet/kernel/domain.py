@@ -1,7 +1,7 @@
 """The domain port: what a plug-in declares, and the values that its rules return.
 
-A domain is a plug-in in one file. It declares intent kinds, each with a pydantic payload model and
-a rule; the rule reads and writes the state through a draft, and answers None or a refusal.
+A domain is a plug-in in one file. It declares intent kinds, each with a pydantic payload model
+and a rule; the rule reads and writes the state through a draft, and returns None or a refusal.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class RuleRefusal(NamedTuple):
-    """A rule's *non placet*. Make one with `refuse` or `conflict`.
+    """The refusal of an intent by a rule. Make one with `refuse` or `conflict`.
 
     Attributes:
         code: Code without the domain's name, such as `out_of_bounds`; the kernel adds `<domain>.`.
         message: Failed check, expected value, actual value, and the remedy.
         at: JSON pointer inside the payload, such as `/to`.
         suggestions: Nearest valid values, best first.
-        retry_after: Simulated seconds after which it may pass, where waiting helps.
+        retry_after: Simulated seconds after which it may pass; None if waiting does not help.
         details: The same facts as data, for programs.
         is_conflict: The code is the gate's `conflict`.
     """
@@ -55,7 +55,7 @@ def refuse(
 
 
 def conflict(resource: str, winner: str, *, at: str = "") -> RuleRefusal:
-    """Refuse because another agent took `resource` in the same group; name who did."""
+    """Refuse because another agent claimed `resource` in the same group; name that agent."""
     return RuleRefusal(
         "conflict",
         f"{resource} was taken by {winner!r} at the same moment; look again and choose another",
@@ -66,27 +66,30 @@ def conflict(resource: str, winner: str, *, at: str = "") -> RuleRefusal:
 
 
 Rule: TypeAlias = Callable[["Draft", Intent], RuleRefusal | None]
-"""Apply one intent to the draft, or say why not. Runs once per decision; must be deterministic."""
+"""Apply one intent to the draft, or return a refusal. Called once per decision; must be
+deterministic.
+"""
 
 Reads: TypeAlias = Callable[[Intent], Iterable[tuple[str, str | None]]]
-"""Name what the intent depends on, from the intent alone: `Ref`s, or plain pairs of the same."""
+"""Return the entities that the intent depends on, from the intent alone: `Ref`s, or plain pairs."""
 
 Upcaster: TypeAlias = Callable[[dict[str, Json]], Mapping[str, Json]]
-"""Make of an older payload one of today's: pure, from the payload alone, a copy of its own."""
+"""Convert a payload of an older version to the next: pure; it receives its own copy."""
 
 
 Risk: TypeAlias = Literal["read", "low", "medium", "high"]
-"""What a kind may do: `read` changes nothing, which the gate enforces; the others are the author's
-judgement, by which the agent layer decides what a person must confirm."""
+"""Upper bound of what a kind may do: `read` changes nothing, which the gate enforces. The others
+are the author's judgement; by them the agent layer decides what a person must confirm.
+"""
 
 
 class Command(NamedTuple):
     """A fixed sentence that stands for an intent; matched as a whole message, never inside another.
 
     Attributes:
-        pattern: Regular expression over the whole message, without regard to case.
-        kind: The kind that it proposes.
-        payload: Makes the payload of the match's named groups.
+        pattern: Regular expression over the whole message; case is ignored.
+        kind: Kind of the intent.
+        payload: Builds the payload from the match's named groups.
     """
 
     pattern: str
@@ -104,23 +107,25 @@ class Kind:
             TypedDict is the fastest; a model is dumped to a dict.
         rule: Applies the intent.
         reads: The footprint for staleness; None declares none.
-        reads_self: Instead of `reads`, where the intent depends on one entity alone: the collection
-            in which it has its agent's name. It is asked once per batch and costs almost nothing.
-        when_stale: `reject`, or `revalidate` to let the rule decide.
+        reads_self: Collection of the agent's own entity; use it instead of `reads` where the
+            intent depends on that entity alone. It is checked once per batch and costs almost
+            nothing.
+        when_stale: `reject`, or `revalidate` to leave the decision to the rule.
         effects: Kinds of effect that the rule may emit; the gate checks their executors' outboxes.
-        version: Version of the payload, part of the domain's fingerprint; where only the rule
-            changes, the domain's own version does.
+        version: Version of the payload, part of the domain's fingerprint. If only the rule
+            changes, change the domain's version instead.
         summary: One line for people and tools.
         upcasters: Older version -> function that converts its payloads to `version`. A log that
             holds an older version can be continued only if there is an upcaster for it.
         revalidates: References that the rule reads and checks again when it runs: a change there
             makes nothing stale. A collection (`entity` None) stands for all of its entities.
         risk: Upper bound of the kind's effects. A `read` kind whose rule changes state is refused.
-        risk_of: Raises the risk for some payloads: asked with the payload as the rule takes it, and
-            the state as users see it (`collection -> entity -> field`); never lowers it.
-        cost: What one costs, in units that the domain explains; shown to planners.
-        broadcast: One that passed is told to those observers of whom the domain says that they
-            hear it (`Domain.should_deliver`), each one and in order, whatever became of its trace.
+        risk_of: Raises the risk of some payloads, never lowers it. Called with the payload as
+            the rule receives it, and the state as users read it (`collection -> entity ->
+            field`).
+        cost: Cost of one intent, in units that the domain explains; shown to planners.
+        broadcast: Deliver each admitted intent to the observers that `Domain.should_deliver`
+            selects, all and in order, also if its change is no longer visible.
     """
 
     name: str
@@ -158,7 +163,7 @@ class Kind:
 def _load_pydantic() -> None:
     """Import pydantic with the first kind, because no earlier code needs it.
 
-    Later would be when a world is opened, and hold up the event loop that it is opened in.
+    Later would be while a world is opened, and would block its event loop.
     """
     from pydantic import TypeAdapter  # noqa: PLC0415  # 75 ms
 
@@ -167,10 +172,10 @@ def _load_pydantic() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectHandler:
-    """How effects of one kind are handled, where a domain brings what does it.
+    """How effects of one kind are run, for a domain that brings its own executors.
 
     Attributes:
-        handler: Runs one effect and gives its output; it runs in a thread.
+        handler: Runs one effect and returns its output; it runs in a thread.
         delivery: Whether a second attempt may repeat the effect outside.
         on_in_doubt: Finds out the outcome of an effect whose attempt was cut off.
         attempts_max: Number of failed attempts after which the effect is given up; None for the
@@ -186,37 +191,35 @@ class EffectHandler:
 
 
 class InterestIndex(Protocol):
-    """Whom a change may concern, kept up to date change by change beside the published state.
+    """An index of the observers that a change may concern, updated with the published state.
 
-    It may name too many and never too few; None is "everyone" and "everything".
+    It may return too many and never too few; None stands for all agents or all entities.
     """
 
     def observers_of(self, ref: Ref) -> Set[str] | None:
-        """Name the agents who may see an entity."""
+        """Return the agents that may see an entity."""
 
     def candidates_for(self, agent_id: str) -> Set[Ref] | None:
-        """Name the entities that an agent may see."""
+        """Return the entities that an agent may see."""
 
     def update(self, state: "State", refs: Iterable[Ref]) -> None:
-        """Take in that entities have changed; the state is that after the change."""
+        """Update the index for changed entities; `state` is the state after the change."""
 
 
 class VisibilityPolicy(Protocol):
-    """A visibility policy: who may see which entity and field.
+    """A visibility policy: which agent may see which entity and field.
 
-    `placet.kernel.visibility` has policies to compose.
-
-    Pure: judged on the state alone.
+    `placet.kernel.visibility` has policies to compose. Pure: it depends on the state alone.
 
     Attributes:
         agent_collection: Collection in which each agent has one entity, named like the agent.
-        depends_on: The fields of it by which its sight is judged: where one of them changes, all
-            that the agent may see is judged anew. None is "any of the state".
-        indexed_by: Fields fully covered by the interest index: when one changes, the entities that
-            are in `candidates_for` both before and after keep their visibility, and only the others
-            are judged again.
+        depends_on: Fields of the agent's entity that decide its visibility: if one changes, all
+            that the agent may see is checked again. None is any part of the state.
+        indexed_by: Fields fully covered by the interest index: when one changes, the entities
+            that are in `candidates_for` both before and after keep their visibility, and only
+            the others are checked again.
         is_indexed: The index returns bounds.
-        hides_fields: `hidden_fields` may name some.
+        hides_fields: `hidden_fields` may return fields.
     """
 
     agent_collection: str
@@ -226,25 +229,22 @@ class VisibilityPolicy(Protocol):
     hides_fields: bool
 
     def may_see(self, state: "State", agent_id: str, ref: Ref) -> bool:
-        """Return whether an agent may see an entity, that it is there."""
+        """Return whether an agent may see that an entity exists."""
 
     def hidden_fields(self, state: "State", agent_id: str, ref: Ref) -> Collection[str]:
-        """Name the fields that it may not see of it."""
+        """Return the fields of an entity that an agent may not see."""
 
     def relevance(self, state: "State", agent_id: str, ref: Ref) -> float:
         """Return the relevance of an entity to an agent, from 0 to 1.
 
-        Higher is sent first when not all fits.
+        Higher is sent first where not all fits.
         """
 
     def distance(self, state: "State", agent_id: str, ref: Ref) -> float | None:
-        """Return how far it is, in the world's own unit; None where that cannot be measured."""
+        """Return an entity's distance from an agent, in the world's unit; None if it has none."""
 
     def dependents_of(self, state: "State", ref: Ref) -> Iterable[Ref]:
-        """Return the entities whose visibility is derived from another one.
-
-        What it carries or says.
-        """
+        """Return the entities whose visibility is derived from an entity, such as its load."""
 
     def new_index(self) -> InterestIndex:
         """Build an empty index for one published state."""
@@ -254,24 +254,24 @@ class VisibilityPolicy(Protocol):
 class Domain(Protocol):
     """A plug-in of kinds, rules and visibility.
 
-    Subclass it: all but `name`, `version` and `kinds` have defaults.
+    Subclass it: all but `name`, `version` and `kinds` have defaults. Every method is pure: its
+    result depends on its arguments alone.
 
     Attributes:
         name: Prefix of its collections and of its codes; a lower-case identifier.
         version: Changes when a rule changes.
-        kinds: What agents may propose.
+        kinds: Kinds that agents may propose.
         guide: Instructions for a planner, in a few sentences.
-        commands: Sentences that are intents.
+        commands: Sentences that stand for intents.
         executors: Factory of the executors of its effects, as `module:function`: called with the
-            domain when a world is opened, it returns an `EffectHandler` for each kind of effect, or
-            None for a kind that cannot run here. Empty: the program that opens the world registers
-            them. By name, because a domain imports nothing impure.
-        sight: Visibility policy composed from `placet.kernel.visibility`: then only observers near
-            a change are asked. None: `may_see` and `hidden_fields` decide.
-        invariant_reads: Entities on which its invariants depend, by name: a batch that changes none
-            of them is not checked, and `changed` names no others. None: they depend on any entity.
-
-    Every method is pure: its result depends on its arguments alone.
+            domain when a world is opened, it returns an `EffectHandler` for each kind of effect,
+            or None for a kind that cannot run here. Empty: the program that opens the world
+            registers them. By name, because a domain imports nothing impure.
+        sight: Visibility policy composed from `placet.kernel.visibility`: then only observers
+            near a change are asked. None: `may_see` and `hidden_fields` decide.
+        invariant_reads: Entities on which its invariants depend, by name: a batch that changes
+            none of them is not checked, and `changed` names no others. None: they depend on any
+            entity.
     """
 
     name: str
@@ -284,7 +284,7 @@ class Domain(Protocol):
     invariant_reads: Collection[Ref] | None = None
 
     def settings(self) -> Mapping[str, Json] | None:
-        """Return the keywords that make this domain again, as plain JSON; None where none can.
+        """Return the keywords that rebuild this domain, as plain JSON; None if none can.
 
         They are kept in the log, so that a tool can rebuild the domain and verify the log by the
         same rules. Values read back have lists for tuples, and objects with sorted keys.
@@ -292,17 +292,17 @@ class Domain(Protocol):
         return None
 
     def on_open(self, draft: "Draft") -> None:
-        """Put the initial state. Called once in the life of a world."""
+        """Write the initial state. Called once, when the log begins."""
         return None  # noqa: RET501  # without it a type checker holds the hook to be abstract
 
     def on_register(
         self, draft: "Draft", agent_id: str, attributes: Mapping[str, Json]
     ) -> RuleRefusal | None:
-        """Return a new agent its place; `attributes` holds the keywords of `register_agent`."""
+        """Create a new agent's entities; `attributes` holds the keywords of `register_agent`."""
         return None
 
     def on_remove(self, draft: "Draft", agent_id: str) -> None:
-        """Clean up after an agent that leaves."""
+        """Clean up after an agent that is removed."""
         return None  # noqa: RET501  # likewise
 
     def on_tick(self, draft: "Draft", sim_time: float) -> None:
@@ -310,22 +310,21 @@ class Domain(Protocol):
         return None  # noqa: RET501  # likewise
 
     def on_batch(self, draft: "Draft") -> None:
-        """Finish a batch whose rules have all passed: write what belongs to it as a whole.
+        """Write values of a batch as a whole, once all of its rules have passed.
 
-        For values of the batch as a whole, such as a version number or an undo list;
-        `draft.previous_values()` lists what the batch changed. Runs once per batch, as its last
-        intent, before the invariants.
+        Such as a version number or an undo list; `draft.previous_values()` lists what the batch
+        changed. Called once per batch, as its last intent, before the invariants.
         """
         return None  # noqa: RET501  # likewise
 
     def on_settle(self, draft: "Draft", effect: Effect, settlement: Settlement) -> None:
-        """Take in the outcome of an effect; every domain is told of every effect."""
+        """Update the state from the outcome of an effect; called for every effect of the world."""
         return None  # noqa: RET501  # likewise
 
     def on_patch(self, draft: "Draft", changed: Sequence[Ref]) -> RuleRefusal | None:
         """Check or complete an operator's patch, which no rule of a kind has checked.
 
-        Domains are asked in their order, each once, and then the invariants of all.
+        Domains are called in their order, each once, and then the invariants of all.
         """
         return None
 
@@ -345,8 +344,8 @@ class Domain(Protocol):
         return () if self.sight is None else self.sight.hidden_fields(state, agent_id, ref)
 
     def should_deliver(self, state: "State", agent_id: str, intent: Intent) -> bool:
-        """Return whether an agent is told of an intent that passed, of a kind that `broadcast`.
+        """Return whether an agent receives an admitted intent of a `broadcast` kind.
 
-        Asked of those alone who may see the speaker's own entity, where `sight` says which it is.
+        Called only for agents that may see the submitting agent's own entity, if `sight` names it.
         """
         return True

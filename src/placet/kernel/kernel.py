@@ -206,7 +206,7 @@ class Kernel:
     def decide_group(
         self, batches: Sequence[object], now: float | None = None, *, submitter: str = OPERATOR
     ) -> list[Verdict]:
-        """Decide batches that are due at the same moment, in the kernel's own fair order.
+        """Decide batches that are due at the same moment, in a fair order.
 
         Args:
             batches: Batches as submitted, or checked ones.

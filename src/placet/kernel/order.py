@@ -1,11 +1,9 @@
-"""Order of execution within a group.
+"""The order of execution within a group of batches that are due at the same moment.
 
-It never depends on the wall clock, on arrival alone, or on the lowest id.
-
-Each agent's batches are a FIFO queue; the queues are merged by the key of their heads: simulated
-time, then priority, then a key drawn from seed, group and agent, so that ties are fair and can be
-repeated from the log. A batch of several agents stands in the queue of each, and its turn comes
-when it heads them all.
+Each agent's batches are a FIFO queue. The queues are merged by the key of their heads: simulated
+time, then priority, then a key drawn from seed, group and agent. So ties are fair, depend
+neither on the wall clock nor on the lowest id, and can be repeated from the log. A batch of
+several agents is in the queue of each, and runs when it is at the head of all of them.
 """
 
 from collections.abc import Sequence
@@ -24,7 +22,14 @@ _Key: TypeAlias = tuple[int, int, int, int]
 def execution_order(
     batches: Sequence[CheckedBatch], ledger: Ledger, seed: int, now_ns: int
 ) -> Sequence[CheckedBatch]:
-    """Put a group's batches into their order of execution. O(n log n)."""
+    """Sort the batches of a group into their order of execution. O(n log n).
+
+    Args:
+        batches: The group, in order of arrival.
+        ledger: Agents and their priority caps.
+        seed: The world's seed.
+        now_ns: Simulated time of the group, nanoseconds.
+    """
     salt = mix64(seed, ledger.seq)
     keys: list[_Key] = []
     names: list[str] = []
@@ -61,7 +66,7 @@ def execution_order(
 
 
 def _key(batch: CheckedBatch, arrival: int, salt: int, ledger: Ledger, now_ns: int) -> _Key:
-    """Return a batch its place among heads; its arrival decides only where nothing else does."""
+    """Return the sort key of a batch among the heads; arrival decides only between equal keys."""
     agents, index, priority = batch.agents, _MASK64, batch.priority
     first = ledger.agents.get(agents[0])
     if first is not None:  # else the agent stage refuses it; its place does not matter

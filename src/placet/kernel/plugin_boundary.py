@@ -26,10 +26,10 @@ class PluginError(Exception):
 
 
 class plugin_boundary:  # noqa: N801  # used like a function, as contextlib's managers are
-    """Raise what a plug-in raises inside a `with` block as a `PluginError`.
+    """Turn an exception of plug-in code inside a `with` block into a `PluginError`.
 
-    A class and not a generator: a generator would double its cost. A loop over intents enters it
-    once and sets `where` and `index` as it goes.
+    A class and not a generator, which would cost twice as much. A loop over intents enters it
+    once and sets `where` and `index` for each.
 
     Attributes:
         where: The call, such as `footprint of Move`.

@@ -25,7 +25,7 @@ def mix64(*words: int) -> int:
 
 
 def random_u64(seed: int, seq: int, agent_id: str, purpose: str) -> int:
-    """Draw 64 uniform bits for a purpose of an agent's at a seq."""
+    """Draw 64 uniform bits from a seed, a seq, an agent and a purpose."""
     key = f"{seed}\x00{seq}\x00{agent_id}\x00{purpose}".encode()
     return int.from_bytes(blake2b(key, digest_size=8).digest(), "big")
 

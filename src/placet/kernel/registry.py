@@ -23,12 +23,14 @@ class Registry:
         kinds: Every kind, by its name on the wire.
         domain_of: The domain of each kind.
         judging: The domains that have invariants.
-        watched: What these look at, by the domain's name, where it says so: entity -> collections.
-        finishing: The domains that finish batches.
-        ticking: The domains that move by themselves.
-        reading: The kinds that change nothing.
+        watched: Domain name -> the `invariant_reads` of these as entity -> collections; None if
+            the invariants depend on any entity.
+        finishing: The domains that have `on_batch`.
+        ticking: The domains that have `on_tick`.
+        reading: Names of the kinds of risk `read`.
         versions: Version of every kind.
-        settings: What makes a domain again, by its name, for each that can be made of data.
+        settings: Domain name -> the settings that rebuild it; without domains that cannot be
+            rebuilt.
         fingerprint: 128 bits over the names and versions of domains and kinds and the payloads'
             JSON Schemas, in hexadecimal: two worlds with one fingerprint decide alike.
     """
@@ -90,10 +92,10 @@ class Registry:
             self._payloads[kind.name] = _validator_of(kind)
 
     def concerned(self, agent_id: str) -> tuple[Domain, ...]:
-        """Return the domains that are told that an agent comes or goes.
+        """Return the domains whose hooks run when an agent is registered or removed.
 
-        An agent called `<domain>.<name>` is that domain's own, such as a recorder: it has no place in
-        the other domains.
+        An agent named `<domain>.<name>` belongs to that domain alone, such as a moderator: it
+        has no entities in the other domains.
         """
         owner, dot, _ = agent_id.partition(".")
         own = tuple(domain for domain in self.domains if dot and domain.name == owner)
@@ -104,14 +106,14 @@ class Registry:
         return self._payloads[kind]
 
     def nearest(self, kind: str, count: int) -> tuple[str, ...]:
-        """Name the kinds whose names are most like `kind`, best first."""
+        """Return the kinds with the most similar names, best first."""
         lowered = {name.lower(): name for name in sorted(self.kinds)}
         return tuple(lowered[name] for name in get_close_matches(kind.lower(), lowered, count))
 
     def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
-        """Ask the domain of a collection whether an agent may see a thing in it.
+        """Return whether an agent may see an entity, by the domain of its collection.
 
-        A collection that does not begin with a domain's name is every domain's.
+        A collection without a domain's prefix is checked by every domain.
         """
         for owner in self.hiding(ref.collection):  # noqa: SIM110  # a generator would double it
             if not owner.may_see(state, agent_id, ref):
@@ -119,7 +121,7 @@ class Registry:
         return True
 
     def hidden_fields(self, state: State, agent_id: str, ref: Ref) -> Collection[str]:
-        """Ask likewise which fields of it the agent may not see."""
+        """Return the fields of an entity that an agent may not see."""
         hidden: Collection[str] = ()
         if not self._hides_fields:
             return hidden
@@ -136,7 +138,7 @@ class Registry:
         return without(fields, self.hidden_fields(state, agent_id, ref))
 
     def hiding(self, collection: str) -> tuple[Domain, ...]:
-        """Name the domains of a collection that may hide something in it; none: it is open."""
+        """Return the domains that may hide entities of a collection; empty if it is public."""
         known = self._hiding.get(collection)
         if known is None:
             prefix = collection.partition(".")[0]
@@ -161,10 +163,10 @@ class Registry:
 
 
 def _validator_of(kind: Kind) -> "TypeAdapter[object]":
-    """Compile what validates a kind's payload.
+    """Compile the validator of a kind's payload.
 
     Raises:
-        ValueError: It is no type that pydantic knows.
+        ValueError: The payload is not a type that pydantic knows.
     """
     from pydantic import PydanticUserError, TypeAdapter  # noqa: PLC0415  # with the first kind
 
@@ -178,7 +180,7 @@ def _settings_of(domain: Domain) -> dict[str, Json] | None:
     """Return a domain's settings as a log would return them.
 
     Raises:
-        ValueError: It is not plain JSON.
+        ValueError: They are not plain JSON.
     """
     values = domain.settings()
     if values is None:
@@ -193,10 +195,10 @@ def _settings_of(domain: Domain) -> dict[str, Json] | None:
 
 
 def _watched(domain: Domain) -> Mapping[str, frozenset[str]] | None:
-    """Invert the reads of a domain's invariants: entity -> its collections.
+    """Invert a domain's `invariant_reads`: entity -> its collections.
 
     Raises:
-        ValueError: It names a collection as a whole.
+        ValueError: They name a collection as a whole.
     """
     if domain.invariant_reads is None:
         return None
@@ -212,14 +214,14 @@ def _watched(domain: Domain) -> Mapping[str, frozenset[str]] | None:
 
 
 def without(fields: Mapping[str, Json], hidden: Collection[str]) -> Mapping[str, Json]:
-    """Leave some fields out."""
+    """Return the fields without the hidden ones."""
     if not hidden:
         return fields
     return {name: value for name, value in fields.items() if name not in hidden}
 
 
 def _hides(domain: Domain) -> bool:
-    """Return whether a domain judges who may see what."""
+    """Return whether a domain decides visibility."""
     return (
         domain.sight is not None
         or _overrides(domain, "may_see")

@@ -1,8 +1,8 @@
-"""By which rules a log was decided, and whether other rules may take it over.
+"""The version of the rules that decided a log, and whether other rules may continue it.
 
 The header names the rules that the log began with. Opening the world with other rules writes a
-record, so a reader of the log knows which rules decided which part. Payloads of an older version of
-their kind are converted by its upcasters; written records are never rewritten.
+record, so a reader of the log knows which rules decided which part. Payloads of an older version
+of their kind are converted by its upcasters; written records are never rewritten.
 """
 
 from collections.abc import Iterable
@@ -19,8 +19,9 @@ class Rules(NamedTuple):
 
     Attributes:
         domains: `(name, version)` of each, in order.
-        fingerprint: Of the registry.
-        settings: What makes a domain again, by its name; absent where nothing can.
+        fingerprint: Fingerprint of the registry.
+        settings: Domain name -> the settings that rebuild it; without domains that cannot be
+            rebuilt.
         kinds: Version of every kind.
         validator: Name of the host's own rule; empty if there is none.
     """
@@ -38,7 +39,7 @@ class Rules(NamedTuple):
 
 
 def rules_of(registry: Registry, validator: object = None) -> Rules:
-    """Name the rules of a world as it is."""
+    """Return the rules of a world as it is now."""
     domains = [(domain.name, domain.version) for domain in registry.domains]
     name = "" if validator is None else validator_name(validator)
     return Rules(domains, registry.fingerprint, registry.settings, registry.versions, name)
@@ -52,22 +53,20 @@ def rules_in(record: Header | RulesChanged) -> Rules:
 
 
 def validator_name(validator: object) -> str:
-    """Name a host's own rule as `module:Class`."""
+    """Return the name of a host's own rule as `module:Class`."""
     return f"{type(validator).__module__}:{type(validator).__qualname__}"
 
 
 def require_compatible(then: Rules, scheduled: Iterable[Scheduled], registry: Registry) -> None:
-    """Check that a world with today's rules may continue a log.
-
-    That it can read every version in it.
+    """Check that a world with today's rules can read every version in a log.
 
     Args:
         then: The rules that decided last.
         scheduled: Scheduled batches, which may be of versions older than those rules.
-        registry: Of today.
+        registry: The present registry.
 
     Raises:
-        StoreError: A kind has changed, and nothing makes its older payloads today's.
+        StoreError: A kind has changed, and has no upcaster for its older payloads.
     """
     versions = set(then.kinds.items()).union(*(record.versions.items() for record in scheduled))
     for name, version in sorted(versions):
@@ -84,7 +83,7 @@ def require_compatible(then: Rules, scheduled: Iterable[Scheduled], registry: Re
 def incompatibility(then: Rules, registry: Registry) -> str | None:
     """Return why rules cannot re-execute the decisions of others; None if they can.
 
-    They can if they are the same, or differ in payloads alone, for which there are upcasters.
+    They can if they are the same, or differ only in payloads that have upcasters.
     """
     now = rules_of(registry)
     for name, settings in then.settings.items():

@@ -1,7 +1,8 @@
 """How each record changes the ledger: the one place, shared by live decisions and replay.
 
-A live decision makes a record and applies it; a replay reads a record and applies it. So a replay
-ends with the same ledger. Live code calls the function of its record; a replay `apply_record`.
+A live decision makes a record and applies it; a replay reads a record and applies it. So a
+replay ends with the same ledger. Live code calls the function of its record; a replay calls
+`apply_record`.
 """
 
 from collections.abc import Sequence
@@ -30,7 +31,7 @@ from placet.schemas.log.record import (
 
 
 def apply_record(ledger: Ledger, record: Record, batch: CheckedBatch | None = None) -> None:
-    """Apply a record of any type to the ledger; its `seq` and `now_ns` are the caller's to set.
+    """Apply a record of any type to the ledger; the caller sets `seq` and `now_ns` afterwards.
 
     Args:
         ledger: The ledger as it was before the record.
@@ -181,7 +182,14 @@ def apply_refused(ledger: Ledger, record: Refused, batch: CheckedBatch) -> None:
 def apply_scheduled(
     ledger: Ledger, record: Scheduled, batch: CheckedBatch, charges: Charges | None = None
 ) -> None:
-    """Charge a batch and add it to the schedule; charges as for `apply_admitted`."""
+    """Charge a batch and add it to the schedule.
+
+    Args:
+        ledger: The ledger.
+        record: The record of the batch.
+        batch: The batch.
+        charges: As the quota stage returned them; None computes them, as a replay does.
+    """
     ledger.seq = record.seq
     charge(ledger, charges_on(batch, ledger, record.now_ns) if charges is None else charges)
     ledger.add_scheduled(record)

@@ -34,13 +34,13 @@ RecordSink: TypeAlias = Callable[[bytes], None]
 
 
 class Journal:
-    """The growing end of a log.
+    """The end of a log that grows: the hash and the number of its records.
 
     Attributes:
         prev: Hash of the latest record.
-        count: How many records there are.
-        sink: Takes each encoded record; None drops it, and keeps the chain.
-        durability: How what it takes is kept, once it is; verdicts say so.
+        count: Number of records.
+        sink: Called with each encoded record; None drops it, and keeps the chain.
+        durability: How the sink keeps a record; verdicts name it.
     """
 
     __slots__ = ("count", "durability", "prev", "sink")
@@ -52,7 +52,7 @@ class Journal:
         self.sink = sink
 
     def append(self, data: bytes) -> None:
-        """Take an encoded record, which must name `prev` as it is now."""
+        """Append an encoded record, whose `prev` must be that of this journal."""
         self.prev = record_hash(data)
         self.count += 1
         sink = self.sink
@@ -61,7 +61,7 @@ class Journal:
 
 
 class Applier:
-    """Makes decisions final.
+    """The commit of decisions: makes their records final.
 
     Attributes:
         effects: Effects of the group so far, to be dispatched once it is durable.
@@ -133,7 +133,10 @@ class Applier:
         return self._verdict(batch, first_seq, draft, journal.durability)
 
     def refuse(self, batch: CheckedBatch, refusals: list[Refusal]) -> Verdict:
-        """Answer a refusal, in order of index and capped, and record it if it is final."""
+        """Build the verdict of a refusal, and record it if it is final for its req_ids.
+
+        Refusals are sorted by index and capped at `refusals_listed_max`.
+        """
         ledger = self._context.ledger
         refusals = sorted(refusals, key=_index_of)[: ledger.policy.limits.refusals_listed_max]
         is_final = refusals[0].stage in FINAL_STAGES or batch.due_of is not None
@@ -236,9 +239,9 @@ def _index_of(refusal: Refusal) -> int:
 
 
 def _encoded_again(batch: CheckedBatch) -> bytes:
-    """Encode a batch of the schedule, whose payloads may have been of older kinds.
+    """Encode a scheduled batch again: its payloads may have been upcast.
 
-    An upcaster or a rule may have left in them what cannot be: then as they were handed in.
+    An upcaster or a rule may have left a value that cannot be encoded: then the submitted bytes.
     """
     try:
         return canonical(list(map(part_of, batch.intents)))

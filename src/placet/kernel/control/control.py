@@ -1,8 +1,8 @@
 """Changes of a world other than batches.
 
-Agents are registered and removed, time passes; for executors and effects see `outbox.py`. Each is a
-record with a seq of its own, in the same chain. The changes of a domain's hook are committed with
-its record, or undone.
+Agents are registered and removed, and time advances (`outbox.py` has executors and effects).
+Each change is a record with its own seq, in the same chain. The changes of a domain's hook are
+committed with its record, or undone.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -47,7 +47,7 @@ _PRIORITY_MAX = 100
 
 
 class Control:
-    """Writes the records that are not about batches. One per kernel."""
+    """The writer of the records that are not about batches. One per kernel."""
 
     __slots__ = ("_context", "_journal", "_rules")
 
@@ -91,7 +91,7 @@ class Control:
         self.write(record, encode_record(record))
 
     def configure(self, policy: GateSettings) -> None:
-        """Decide by another policy from here on."""
+        """Set the gate settings that decide from here on."""
         ledger = self._ledger
         record = Configured(
             prev=self._journal.prev,
@@ -117,13 +117,13 @@ class Control:
         quotas: Mapping[str, Mapping[str, object]],
         attributes: Mapping[str, Json],
     ) -> Agent:
-        """Enter a new agent and let every domain place it.
+        """Register a new agent and run the domains' `on_register`.
 
         Raises:
-            AgentError: A name is no identity, is reserved, or there are too many agents.
+            AgentError: A name is not an identity, is reserved, or there are too many agents.
             ValidationError: The attributes are not plain JSON, a domain refused them, or its
-                changes fit into no record.
-            ValueError: The priority or a quota is unsound.
+                changes do not fit into a record.
+            ValueError: The priority or a quota is invalid.
         """
         ledger, draft = self._ledger, self._context.draft
         agent_id = self._new_name(agent_id)
@@ -162,7 +162,12 @@ class Control:
     def change_agent(
         self, agent_id: str, what: str, permissions: Iterable[str] | None = None
     ) -> None:
-        """Change an agent's standing: `permissions`, `suspended`, `resumed` or `removed`.
+        """Suspend, resume or remove an agent, or set its permissions.
+
+        Args:
+            agent_id: Its name.
+            what: `permissions`, `suspended`, `resumed` or `removed`.
+            permissions: New permissions, if `what` is `permissions`.
 
         Raises:
             AgentError: There is no such agent.
@@ -216,7 +221,7 @@ class Control:
     # for `outbox.py` too
 
     def write(self, record: Record, data: bytes) -> None:
-        """Move the world on to a record that is booked."""
+        """Append a record that is applied, and set the ledger to its seq and time."""
         self._ledger.seq = record.seq
         self._ledger.now_ns = record.now_ns
         self._journal.append(data)
@@ -247,10 +252,21 @@ class Control:
         seq: int | None = None,
         is_contained: bool = False,
     ) -> tuple[R, bytes]:
-        """Run domains' hooks in a draft and write their record, or undo their changes.
+        """Run the hooks of domains in a draft and build their record, or undo their changes.
 
-        A hook that refuses, raises, or produces a value that no record can hold undoes all hooks;
-        with `contained`, the world continues without their changes.
+        A hook that refuses, raises, or produces a value that no record can hold undoes all of them.
+
+        Args:
+            what: Name of the hook, for messages.
+            hooks: The calls, in order.
+            record_of: Builds the record from the changes.
+            by: Author of the changes.
+            seq: Seq of the changes; None is the next.
+            is_contained: Report a failure to `on_fault` and return a record without changes,
+                instead of raising it.
+
+        Returns:
+            The record, and its encoded bytes.
         """
         draft = self._context.draft
         draft.open_group(self._context.now_ns)
@@ -308,10 +324,10 @@ def _plain(attributes: Mapping[str, Json], limits: Limits) -> dict[str, Json]:
 
 
 def require_owner(agent: Agent | None, owner: str | None) -> None:
-    """Check that a registered agent is not registered again as another's.
+    """Check that the owner given for a registered agent is its present owner.
 
     Raises:
-        AgentError: It is.
+        AgentError: It is another.
     """
     if agent is not None and owner not in {None, agent.owner}:
         raise AgentError(

@@ -1,8 +1,8 @@
-"""The operator's own hand: a fork adopted, and values put otherwise.
+"""Patches by the operator: values overwritten, or a fork adopted.
 
-No kind is involved, because the operator is no agent. The domains judge the patch (`on_patch`),
-then their invariants; one that fails undoes all of it. The record holds the patched values, so a
-reader of the log can repeat it.
+No kind is involved, because the operator is no agent. The domains check the patch (`on_patch`),
+then the invariants; one that fails undoes all of it. The record holds the patched values, so
+`verify` can execute it again.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,11 +24,11 @@ from placet.schemas.log.operator_records import Given
 from placet.schemas.log.record import Changes, ForkAdopted, Patched
 
 EFFECTS: Final = ("refuse", "simulate")
-"""What becomes of effects in a fork, the default first."""
+"""How a fork treats effects; the default first."""
 
 
 class OperatorPatch:
-    """Writes the records of the operator's own hand."""
+    """The writer of the records of operator patches."""
 
     __slots__ = ("_context", "_control", "_journal")
 
@@ -38,11 +38,11 @@ class OperatorPatch:
         self._control = control
 
     def patch(self, given: Given, cause: str) -> None:
-        """Put values otherwise; takes a seq.
+        """Overwrite values; takes one seq.
 
         Raises:
-            ValidationError: An entity is not there, a value is not plain, or a domain refuses it;
-                nothing was changed.
+            ValidationError: An entity does not exist, a value is not plain JSON, or a domain
+                refuses the patch; nothing was changed.
         """
         ledger, plain = self._context.ledger, self._plain(given)
 
@@ -63,12 +63,20 @@ class OperatorPatch:
     def fork(
         self, world: str, parent: str, effects: str, given: Given, dropped: Sequence[str]
     ) -> None:
-        """Begin another world here; takes no seq, as a header takes none.
+        """Adopt a fork as another world; takes no seq, as a header takes none.
+
+        Args:
+            world: Name of the new world.
+            parent: Name of the world it was forked from.
+            effects: One of `EFFECTS`.
+            given: Values to overwrite, as in `patch`.
+            dropped: Agents to remove.
 
         Raises:
-            AgentError: An agent to drop is not there.
-            ValidationError: As for `patch`.
-            ValueError: The new world's name is none, or is the parent's.
+            AgentError: An agent to drop is not registered.
+            ValidationError: An entity does not exist, a value is not plain JSON, or a domain
+                refuses the patch; nothing was changed.
+            ValueError: The new world's name is not an identity, or is the parent's.
         """
         ledger, plain, draft = self._context.ledger, self._plain(given), self._context.draft
         require_fork(world, parent, effects)
@@ -101,7 +109,7 @@ class OperatorPatch:
         self._control.write(record, data)
 
     def _judge(self) -> RuleRefusal | None:
-        """Ask the domains' hooks, then their invariants, to judge the change."""
+        """Run the domains' `on_patch`, then their invariants; return the first refusal."""
         context = self._context
         for domain in context.registry.domains:
             try:
@@ -127,10 +135,11 @@ class OperatorPatch:
 
 
 def require_fork(world: str, parent: str, effects: str) -> None:
-    """Check that a fork may be called so.
+    """Check the name of a fork and its treatment of effects.
 
     Raises:
-        ValueError: The name is none, or is the parent's: their effects would have the same keys.
+        ValueError: The name is not an identity, or is the parent's: their effects would have the
+            same keys.
     """
     if not is_identity(world) or "/" in world or world == parent:
         raise ValueError(
@@ -159,7 +168,10 @@ def _put_all(draft: Draft, given: Given) -> None:
 def _put(
     draft: Draft, collection: str, entity: str, fields: dict[str, Json], is_whole: bool
 ) -> None:
-    """Put fields; made anew only where others must go, for that changes the collection too."""
+    """Overwrite fields; create the entity anew only if a field must go.
+
+    That would also change the collection's stamp, and make readers of the collection stale.
+    """
     if is_whole and (draft.entity(collection, entity) or {}).keys() - fields.keys():
         draft.delete(collection, entity)
         draft.create(collection, entity, fields)

@@ -1,7 +1,8 @@
-"""Executors come and go, effects are begun and settle: each is a record of the same chain.
+"""Executors and effects: registered, started, in doubt, settled. Each change is a record.
 
-A settlement is an intent of `system`. Its stages are here: its output must be plain (structure),
-its effect open (dedup), and the domains take it in (domain).
+A settlement is an intent of `system`, and passes stages of its own here: its output must be
+plain JSON (structure), its effect open (dedup), and the domains update the state from it
+(domain).
 """
 
 from functools import partial
@@ -27,11 +28,13 @@ from placet.schemas.log.record import (
 
 _WHY_CHARS_MAX: Final = 1_000
 _BEFORE: Final[dict[EffectMark, EffectMark | None]] = {"started": None, "in_doubt": "started"}
-"""Mark -> the one before it: nothing is begun twice, and only what was begun is in doubt."""
+"""Mark -> the mark that must precede it. So no effect is started twice, and only a started effect
+can be in doubt.
+"""
 
 
 class Outbox:
-    """Writes the records about executors and effects. One per kernel."""
+    """The writer of the records about executors and effects. One per kernel."""
 
     __slots__ = ("_context", "_control", "_journal")
 
@@ -45,10 +48,10 @@ class Outbox:
         return self._context.ledger
 
     def change_executor(self, kind: str, depth_max: int | None) -> None:
-        """Note an executor of an effect kind and the bound of its outbox; None takes it away.
+        """Register the executor of an effect kind with the bound of its outbox; None removes it.
 
         Raises:
-            ValueError: The kind is no name, or the bound no positive int.
+            ValueError: The kind is not a name, or the bound is not a positive int.
         """
         if not is_identity(kind):
             raise ValueError(f"an effect kind must be 1 to 128 characters, got {kind!r}")
@@ -69,9 +72,10 @@ class Outbox:
         self._control.write(record, data)
 
     def mark(self, key: EffectKey, mark: EffectMark, why: str) -> bool:
-        """Record the mark of an effect; False if it is settled, unknown, or has this mark already.
+        """Record the mark of an effect.
 
-        Who gets False must not run it.
+        Returns:
+            False if the effect is settled, unknown, or was marked so before; it must not run then.
         """
         ledger, place = self._ledger, (key.seq, key.effect_index)
         if place not in ledger.outbox or ledger.mark_of(*place) != _BEFORE[mark]:
@@ -91,7 +95,7 @@ class Outbox:
         return True
 
     def settle(self, settlement: Settlement) -> bool:
-        """Take in the outcome of an effect, once; False if it is settled already or unknown."""
+        """Record the outcome of an effect, once; return False if it is settled or unknown."""
         ledger, key = self._ledger, settlement.key
         draft = self._context.draft
         pending = ledger.outbox.get((key.seq, key.effect_index))
@@ -124,10 +128,10 @@ class Outbox:
 
 
 def plain_output(output: object, limits: Limits) -> Json:
-    """Copy an output, held to the structure stage.
+    """Copy an executor's output, with the checks of the structure stage.
 
     Raises:
-        InvalidJsonValue: It is not plain JSON, or too large.
+        InvalidJsonValue: It is not plain JSON, or is too large.
     """
     try:
         return to_json_value(output, limits.payload_depth_max, limits.payload_bytes_max)
@@ -140,10 +144,7 @@ def plain_output(output: object, limits: Limits) -> Json:
 
 
 def _sound(settlement: Settlement, limits: Limits) -> Settlement:
-    """Check an executor's outcome as the structure stage checks a payload.
-
-    Other than plain JSON is a failure.
-    """
+    """Check an executor's outcome like a payload; an invalid output is a failure."""
     try:
         output = plain_output(settlement.output, limits)
     except InvalidJsonValue as error:

@@ -14,7 +14,7 @@ from placet.schemas.limits import SECOND_NS
 from placet.schemas.refusal import Refusal, RefusalCode, seconds_until
 
 _RETRY_SECONDS = 1.0
-"""A guess: when an executor will have settled something cannot be known."""
+"""An estimate: the time of an executor's next settlement is unknown."""
 
 
 class _Signal(NamedTuple):

@@ -1,7 +1,8 @@
 """Stage 3: was this asked before?
 
-Answers are remembered per batch: all its ids point to one answer. The same set of ids and contents
-gets that answer again; any other mix of known and new ids is a mistake, and named.
+Verdicts are remembered per batch: all its ids point to one entry. The same set of ids and
+contents gets that verdict again; any other mix of known and new ids is an error, and names the
+ids.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,7 @@ _STALE_CODES = frozenset({RefusalCode.STALE_CONTEXT.value, RefusalCode.CONTEXT_T
 
 
 def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | Verdict | None:
-    """Answer a repetition, refuse a reuse, let everything new pass."""
+    """Return the verdict of a duplicate, refuse a reused req_id, pass a new batch."""
     agents = context.ledger.agents
     # The usual batch is of one agent and new: one call answers for all of its ids.
     if len(batch.agents) == 1:
@@ -66,7 +67,7 @@ def _is_same(batch: CheckedBatch, known: list[tuple[int, DedupEntry]]) -> bool:
 def _repeat(
     batch: CheckedBatch, known: list[tuple[int, DedupEntry]], context: GateContext
 ) -> Verdict | None:
-    """Return the earlier answer, or None where newer contexts make this a new try."""
+    """Return the earlier verdict, or None where newer contexts make this a new try."""
     intents = batch.intents
     # The fingerprints are equal, so each agent's window has one entry for all of its ids.
     answers = {intents[index]["agent_id"]: answer for index, answer in known}
@@ -89,7 +90,7 @@ def _repeat(
 
 
 def _is_new_try(batch: CheckedBatch, pasts: Mapping[str, StoredVerdict], code: str) -> bool:
-    """After a staleness refusal, a newer look at the world makes the same request a new one."""
+    """Return whether newer contexts make a request new that was refused as stale."""
     before = [pasts[intent["agent_id"]].contexts[intent["req_id"]] for intent in batch.intents]
     if code == RefusalCode.CONTEXT_FROM_FUTURE:
         return before != batch.contexts
@@ -114,7 +115,7 @@ def _replayed(
     refusals: Sequence[Refusal],
     context: GateContext,
 ) -> Verdict:
-    """Build an answer: admitted, seq, stage and code are as they were; texts are not."""
+    """Build a repeated verdict: admitted, seq, stage and code as before; messages are new."""
     sim_time = context.now_ns / SECOND_NS
     current_seq = context.ledger.seq
     verdict = Verdict(batch_id, not refusals, stored.seq, current_seq, sim_time, tuple(refusals))

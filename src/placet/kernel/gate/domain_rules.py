@@ -23,7 +23,7 @@ from placet.schemas.log.intents import decode_intents
 from placet.schemas.refusal import Refusal, RefusalCode, Stage
 
 FaultSink = Callable[[str, BaseException], None]
-"""Is told of what a rule raised: where, and the exception. The runtime logs it."""
+"""Called with the place and the exception that plug-in code raised there; the runtime logs it."""
 
 _FIRST_ONLY: Final = (0,)
 """Positions of a batch of one; to make a range costs more than its rule."""
@@ -34,17 +34,17 @@ _REFUSAL_BYTES_MAX: Final = 16_384
 
 
 class EffectValidator(Protocol):
-    """The user's own rule of seed 003; its `set_agent_permissions` is called where it has one."""
+    """A rule of the host's own; its `set_agent_permissions` is called if it has one."""
 
     def validate_intent(self, intent: Intent, world_state: WorldState) -> object:
-        """Answer True to let the intent pass, False or a `RuleRefusal` to refuse it."""
+        """Return True to pass the intent, False or a `RuleRefusal` to refuse it."""
 
 
 class DomainRules:
-    """The last stage of one world.
+    """The domain stage of one world.
 
     Attributes:
-        on_fault: Called with each exception that a rule raised.
+        on_fault: Called with the place and the exception that plug-in code raised there.
     """
 
     __slots__ = ("_validator", "on_fault")
@@ -120,10 +120,10 @@ class DomainRules:
                 domain.on_batch(context.draft)
 
     def _check_effects(self, batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
-        """Hold a batch's effects to their number, and to what each kind says that it emits.
+        """Check the number of a batch's effects, and that each is declared by its kind.
 
-        The back-pressure stage has not measured effects that a kind does not declare: its outbox
-            would grow without bound.
+        The backpressure stage does not check undeclared effects: their outbox would grow without
+        bound.
         """
         kinds = context.registry.kinds
         parts = decode_intents(batch.encoded)  # not the intents, into which a rule may have written
@@ -185,7 +185,7 @@ def _require_unchanged(before: Mark, after: Mark) -> None:
 
 
 class RefusalRaised(Exception):  # noqa: N818  # a validator's way to refuse with a code
-    """Raise it from an `EffectValidator` to refuse with a code."""
+    """Raised by an `EffectValidator` to refuse with a code."""
 
     def __init__(self, refusal: RuleRefusal) -> None:
         super().__init__(refusal.message)

@@ -1,9 +1,9 @@
-"""The shape of an intent as a compiled validator: one variant for each kind, told apart by `kind`.
+"""The validator of intents, compiled by pydantic: one variant per kind, told apart by `kind`.
 
-A kind's payload is validated in Python mode if pydantic makes plain values of it; a model, or any
-type that could let other objects in, is validated as strict JSON instead, so that a batch means the
-same in every form of input. Unknown fields are dropped by the validator without an error: its
-caller compares the number of fields.
+A kind's payload is validated in Python mode if pydantic makes plain values of it; a model, or
+any type that could let other objects in, is validated as strict JSON instead, so that a batch
+means the same in every form of input. Unknown fields are dropped by the validator without an
+error: its caller compares the number of fields.
 """
 
 from functools import lru_cache, reduce
@@ -21,7 +21,7 @@ from placet.schemas.json_value import to_json_value
 from placet.schemas.limits import SECOND_NS, Limits
 
 Shape = Any
-"""A type made at run time, which only pydantic reads."""
+"""A type made at run time; only pydantic reads it."""
 
 _Id = Annotated[str, Field(strict=True, min_length=1, max_length=ID_CHARS_MAX, pattern=ID_PATTERN)]
 _Until = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0, lt=2**63 / SECOND_NS)]
@@ -36,21 +36,21 @@ _PLAIN: Final = frozenset(
         "no-info", "with-info",
     }
 )  # fmt: skip
-"""What makes plain values of strict input; a kind's own functions are trusted to."""
+"""Schema types that make plain values of strict input; a kind's own functions are trusted to."""
 
 _SHARED_MAX: Final = 32
 
 _ENDLESS: Final = frozenset({"any", "definition-ref"})
-"""What makes plain values of plain values, but of any depth and size, and may not copy them."""
+"""Schema types that may pass plain values through uncopied, of any depth and size."""
 
 _ORDERED: Final = frozenset({"dict"})
-"""What keeps the order in which keys came, which is gone once they are encoded."""
+"""Schema types that keep the order of input keys, which is lost once they are encoded."""
 
 _READ_FROM_TEXT: Final = frozenset({"int", "float", "bool"})
-"""Keys that a plain object has as text, which is read in JSON mode alone."""
+"""Key types that a plain object has as text, which is read in JSON mode alone."""
 
 _NOT_SCHEMAS: Final = frozenset({"default", "expected", "json_schema", "metadata", "serialization"})
-"""Keys of a schema that hold data, or what is done outside Python mode."""
+"""Keys of a schema that hold data, or describe other modes than Python mode."""
 
 
 def intents_adapter(registry: Registry, limits: Limits) -> TypeAdapter[list[Intent]]:
@@ -74,11 +74,11 @@ def _compiled(shapes: tuple[tuple[str, Shape], ...], limits: Limits) -> TypeAdap
 
 
 _shared = lru_cache(maxsize=_SHARED_MAX)(_compiled)
-"""To compile takes 5 ms a kind, and a process may open many worlds of the same kinds."""
+"""Compiling takes 5 ms a kind, and a process may open many worlds of the same kinds."""
 
 
 def _variant(name: str, payload: Shape, *, is_open: bool) -> Shape:
-    """Make the TypedDict of the intents of one kind.
+    """Build the TypedDict of the intents of one kind.
 
     A payload type without a configuration inherits that of the intent, so the intent's stays
     closed.

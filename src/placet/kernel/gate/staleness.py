@@ -1,7 +1,7 @@
 """Stage 4: has the world moved under the agent since it looked?
 
-Two judgements: the world's threshold on the global seq, where one is set, and the kind's footprint,
-where it declares one. An agent's own changes do not make it stale by footprint.
+Two checks: the world's threshold on the global seq, if one is set, and the footprint that the
+kind declares. An agent's own changes do not make it stale by footprint.
 """
 
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ from placet.schemas.refusal import Refusal, RefusalCode
 
 
 def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
-    """Refuse intents from the future, past their time, or based on what has changed since.
+    """Refuse intents from the future, past their time, or based on state that has changed since.
 
     Raises:
         PluginError: A domain's footprint or `may_see` raised.
@@ -103,7 +103,7 @@ def _beyond_threshold(batch: CheckedBatch, seq: int, threshold: int) -> list[Ref
 
 
 def _is_fresh(batch: CheckedBatch, context: GateContext, oldest: int) -> bool:
-    """Return whether only own entities are read and none has changed.
+    """Return whether only the agents' own entities are read and none has changed.
 
     One lookup per agent and kind.
     """

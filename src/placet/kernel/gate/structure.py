@@ -1,10 +1,11 @@
-"""Stage 1, at the door: is this a batch at all?
+"""Stage 1, at admission: is this a batch at all?
 
 Pure, and run in the submitter's task. A valid batch is validated by one compiled call, encoded
-once, and becomes a `CheckedBatch`; its bytes give size, fingerprint and record. An invalid one is
-checked again by the slow path, which describes each fault (`kernel/gate/structure_errors.py`).
+once, and becomes a `CheckedBatch`; its bytes give size, fingerprint and record. An invalid one
+is checked again by the slow path, which describes each fault
+(`kernel/gate/structure_errors.py`).
 
-Whatever comes in - any JSON, any Python object - ends as a checked batch or as refusals.
+Any input, JSON or Python object, ends as a checked batch or as refusals.
 """
 
 import re
@@ -39,19 +40,19 @@ One pattern takes a third of what two questions `part in encoded` do: `in` tries
 
 _CONTEXT: Final = itemgetter("context_seq")
 _COUNT: Final = dict.__len__
-"""Counts the fields of a dict, whatever a subclass of it says."""
+"""Counts the fields of a dict, also of a subclass that overrides `__len__`."""
 
 _Encoded: TypeAlias = tuple[list[Part], list[bytes], int]
-"""What is encoded of each intent, its bytes, and how many fields all intents have."""
+"""The encoded part of each intent, its bytes, and the number of fields of all intents."""
 
 _Sound: TypeAlias = tuple[list[Intent], _Encoded, dict[int, tuple[Notice, ...]] | None]
-"""Intents, each encoded, and warnings by position."""
+"""Valid intents, their encoding, and warnings by position."""
 
 _header_of: Final = cache(array_header)
-"""At most `batch_intents_max` + 1 headers of a few bytes."""
+"""At most `batch_intents_max` + 1 headers of a few bytes are cached."""
 
 _HASH64: Final = blake2b(digest_size=8)
-"""Copied for each batch: to make a hash with its options takes half as long again.
+"""Copied for each batch: making a hash with its options takes half as long again.
 
 A fingerprint is the hash of the set of parts; layout version 1 is their sorted concatenation.
 """
@@ -147,8 +148,8 @@ class Structure:
     def _fast_path(self, submitted: list[Json]) -> _Sound | None:
         """Validate and encode a batch on the fast path; return None if it is not valid at once.
 
-        The validator passes over fields that an intent does not have, which is a sixth faster than
-        to have it look for them: they show in the number of fields.
+        The validator drops unknown fields, which is a sixth faster than looking for them; they
+        show in the number of fields.
         """
         try:
             intents: list[Intent] = self._validate(submitted, strict=True)
@@ -305,7 +306,7 @@ def _check_options(options: Mapping[str, Json]) -> list[Refusal]:
 
 
 def _is_time(value: Json) -> bool:
-    """Return whether it is a number of seconds that fits 63 bits of nanoseconds."""
+    """Return whether a value is a number of seconds that fits 63 bits of nanoseconds."""
     return type(value) in {int, float} and 0 <= value < _NANOSECONDS / SECOND_NS
 
 

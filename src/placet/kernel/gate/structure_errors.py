@@ -34,13 +34,13 @@ _SEMVER: Final = re.compile(
 )
 _FIELDS: Final = tuple(Intent.__annotations__)
 _HEAD_BYTES_MAX: Final = 4096
-"""Room for the fields of an intent besides its payload."""
+"""Bytes allowed for the fields of an intent besides its payload."""
 
 __all__ = ["Diagnosis", "Sound", "Unsound", "refusal", "refuse_batch"]
 
 
 class Sound(NamedTuple):
-    """Intents that passed the second look, perhaps with warnings by position."""
+    """Intents that passed the slow path, perhaps with warnings by position."""
 
     intents: list[Intent]
     notices: dict[int, tuple[Notice, ...]] | None
@@ -65,7 +65,7 @@ def refuse_batch(code: RefusalCode, message: str, *, at: str = "") -> Refusal:
 
 
 class Diagnosis:
-    """The validation failures of a batch that the fast path did not accept."""
+    """The slow path for batches that the fast path did not accept."""
 
     __slots__ = ("_intents", "_limits", "_registry")
 
@@ -152,7 +152,7 @@ class Diagnosis:
         positions: list[int],
         notices: dict[int, tuple[Notice, ...]],
     ) -> tuple[list[Intent], list[Refusal]]:
-        """Validate as strict JSON; unknown fields of a newer minor are dropped, then again."""
+        """Validate as strict JSON; drop unknown fields of a newer minor version and repeat."""
         while True:
             chosen = [plain[index] for index in positions]
             details = self._unknown_fields(chosen)
@@ -181,9 +181,9 @@ class Diagnosis:
         ]
 
     def _unknown_fields(self, chosen: Sequence[Json]) -> list[ErrorDetails]:
-        """Find the fields that an intent does not have, which the validator may pass over.
+        """Return the fields that an intent does not have, which the validator may pass over.
 
-        Where there are several kinds, one without any is told of that alone.
+        With several kinds, an intent without a known kind is refused for that alone.
         """
         kinds = self._registry.kinds
         return [
@@ -216,7 +216,7 @@ class Diagnosis:
         return True
 
     def _path(self, detail: ErrorDetails) -> list[str | int]:
-        """Where inside an intent; without the tag that a union puts behind the index."""
+        """Return the path inside an intent, without the tag that a union adds after the index."""
         path = list(detail["loc"][1:])
         if len(self._registry.kinds) > 1 and path and path[0] in self._registry.kinds:
             path = path[1:]
@@ -263,7 +263,7 @@ class Diagnosis:
         return _with_suggestions(found, names)
 
     def unencodable(self, intents: Sequence[Intent]) -> list[Refusal]:
-        """Find the intents of whose payload its own model made what has no canonical encoding."""
+        """Refuse intents whose payload model produced a value without a canonical encoding."""
         refusals = []
         for index, intent in enumerate(intents):
             try:
@@ -278,7 +278,7 @@ class Diagnosis:
         return self._capped(refusals)
 
     def oversized(self, intents: Sequence[Intent], encoded_bytes: int) -> list[Refusal]:
-        """Look closely at a batch that may be too large, or hold NaN or infinity."""
+        """Check a batch that may be too large, or may hold NaN or infinity."""
         limits = self._limits
         if encoded_bytes > limits.batch_bytes_max:
             message = (
@@ -307,7 +307,7 @@ class Diagnosis:
         return refusal(RefusalCode.PAYLOAD_TOO_LARGE, index, intent, message, "/payload")
 
     def duplicates(self, intents: Sequence[Intent]) -> list[Refusal]:
-        """Find req_ids that stand twice."""
+        """Refuse req_ids that appear twice."""
         first: dict[tuple[str, str], int] = {}
         refusals = []
         for index, intent in enumerate(intents):

@@ -18,10 +18,10 @@ from placet.schemas.codec import Json, canonical, from_canonical
 from placet.schemas.identity import Span, only_sequence, sequence_form, sequences_of
 
 MIXED: Final = -1
-"""In place of a highest number: the ids are of several sequences, or of none."""
+"""Value of `highest` where the ids are of several sequences, or of none."""
 
 PLAIN: Final = b""
-"""Detail of an admitted batch of one agent whose ids have consecutive seqs."""
+"""`detail` of an admitted batch of one agent whose ids have consecutive seqs."""
 
 _LOWEST: Final = attrgetter("lowest")
 
@@ -32,16 +32,16 @@ in O(1), but with one item it takes ten times the memory of a list.
 
 
 class ListEntry(msgspec.Struct, gc=False, eq=False):
-    """An answer, with its ids.
+    """A remembered verdict, with its req_ids.
 
     Attributes:
-        fingerprint: Of the batch.
-        now_ns: When it was given.
-        seq: The first of an admitted batch, and the world's for every other answer.
-        detail: What else it was, encoded; `unpack` reads it.
-        highest: The highest number of an admitted batch's ids that are all of one sequence, so
-            that they are read once; else `MIXED`.
-        ids: In the submitter's order.
+        fingerprint: Fingerprint of the batch.
+        now_ns: Simulated time of the verdict, nanoseconds.
+        seq: First seq of an admitted batch; the world's seq for every other verdict.
+        detail: The rest of the verdict, encoded; `unpack` decodes it.
+        highest: Highest number of an admitted batch's ids if all are of one sequence, so that
+            the ids are parsed once; else `MIXED`.
+        ids: The agent's req_ids, in the submitted order.
     """
 
     fingerprint: int
@@ -53,18 +53,20 @@ class ListEntry(msgspec.Struct, gc=False, eq=False):
 
     @property
     def count(self) -> int:
-        """How many ids it is for."""
+        """Number of req_ids."""
         return len(self.ids)
 
 
 class RangeEntry(msgspec.Struct, gc=False, eq=False):
-    """Admission of a batch whose ids are `name:lowest` to `name:highest`, with consecutive seqs.
+    """An admitted batch with ids `name:lowest` to `name:highest` and consecutive seqs.
 
     Attributes:
-        fingerprint: As of a block; likewise the next two.
-        name: Of the sequence.
-        lowest: The first number.
-        highest: The last.
+        fingerprint: Fingerprint of the batch.
+        now_ns: Simulated time of the verdict, nanoseconds.
+        seq: Seq of the first id.
+        name: Name of the sequence.
+        lowest: First number.
+        highest: Last number.
     """
 
     fingerprint: int
@@ -78,26 +80,29 @@ class RangeEntry(msgspec.Struct, gc=False, eq=False):
 
     @property
     def count(self) -> int:
-        """How many ids it is for."""
+        """Number of req_ids."""
         return self.highest - self.lowest + 1
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """The ids, in the submitter's order. O(count)."""
+        """The req_ids, in the submitted order. O(count)."""
         name = self.name
         return tuple([f"{name}:{number}" for number in range(self.lowest, self.highest + 1)])
 
     def with_ids(self) -> ListEntry:
-        """Return the same answer as a block."""
+        """Return the same verdict as a `ListEntry`."""
         return ListEntry(self.fingerprint, self.now_ns, self.seq, PLAIN, self.highest, self.ids)
 
 
 DedupEntry: TypeAlias = ListEntry | RangeEntry
-"""What a window remembers of one batch."""
+"""The remembered verdict on one batch."""
 
 
 class StoredRefusal(NamedTuple):
-    """What is remembered of one refusal: not its text. None where it was of the whole batch."""
+    """The remembered part of a refusal: all but its text.
+
+    `position`, `agent_id` and `req_id` are None for a refusal of the whole batch.
+    """
 
     position: int | None
     agent_id: str | None
@@ -107,15 +112,15 @@ class StoredRefusal(NamedTuple):
 
 
 class StoredVerdict(NamedTuple):
-    """An earlier answer to a batch, as one agent's window tells it.
+    """A remembered verdict, decoded from the entry in one agent's window.
 
     Attributes:
-        seq: The verdict's seq; None for a refusal.
-        ids: The agent's ids in the batch, in the submitter's order.
-        seqs: seq of each id if it was admitted.
-        refusals: Why the batch was refused, empty if it was not.
-        contexts: context_seq of each id of a refused batch.
-        is_scheduled: It waits in the schedule; the final answer is still to come.
+        seq: Seq of the verdict; None for a refusal.
+        ids: The agent's req_ids in the batch, in the submitted order.
+        seqs: Seq of each id, if the batch was admitted.
+        refusals: Refusals of the batch; empty if it was not refused.
+        contexts: `context_seq` of each id of a refused batch.
+        is_scheduled: The batch waits in the schedule; its final verdict is still to come.
     """
 
     seq: int | None
@@ -129,14 +134,14 @@ class StoredVerdict(NamedTuple):
 def admitted(
     fingerprint: int, now_ns: int, first_seq: int, ids: Sequence[str], span: Span | None = None
 ) -> DedupEntry:
-    """Remember an admitted batch of one agent whose ids have consecutive seqs.
+    """Return the entry of an admitted batch of one agent whose ids have consecutive seqs.
 
     Args:
-        fingerprint: Of the batch.
-        now_ns: When it was admitted.
-        first_seq: Of the first id.
-        ids: Its ids.
-        span: Of them, if they are known to be of one sequence.
+        fingerprint: Fingerprint of the batch.
+        now_ns: Simulated time of the admission, nanoseconds.
+        first_seq: Seq of the first id.
+        ids: Its req_ids.
+        span: Their span, if all are of one sequence.
     """
     if span is None:
         return ListEntry(fingerprint, now_ns, first_seq, PLAIN, MIXED, tuple(ids))
@@ -148,7 +153,15 @@ def admitted(
 def admitted_in_part(
     fingerprint: int, now_ns: int, seqs: range, ids: Sequence[str], offsets: Sequence[int]
 ) -> ListEntry:
-    """Remember an agent's share of an admitted batch: `seqs` of the batch, offsets of the ids."""
+    """Return the entry of one agent's part of an admitted batch.
+
+    Args:
+        fingerprint: Fingerprint of the batch.
+        now_ns: Simulated time of the admission, nanoseconds.
+        seqs: Seqs of the whole batch.
+        ids: The agent's req_ids.
+        offsets: Offset into `seqs` of each id.
+    """
     detail = canonical({"offsets": offsets, "count": len(seqs)})
     return ListEntry(fingerprint, now_ns, seqs.start, detail, MIXED, tuple(ids))
 
@@ -160,7 +173,7 @@ def refused(
     requests: Sequence[tuple[str, int]],
     refusals: Sequence[StoredRefusal],
 ) -> ListEntry:
-    """Return the entry of a final refusal; `asked` has `(req_id, context_seq)` of each intent."""
+    """Return the entry of a final refusal; `requests` has `(req_id, context_seq)` pairs."""
     contexts = [context_seq for _, context_seq in requests]
     detail = canonical({"refusals": refusals, "contexts": contexts})
     ids = tuple([req_id for req_id, _ in requests])
@@ -168,7 +181,7 @@ def refused(
 
 
 def scheduled(fingerprint: int, now_ns: int, seq: int, ids: Sequence[str]) -> ListEntry:
-    """Remember that a batch waits in the schedule."""
+    """Return the entry of a batch that waits in the schedule."""
     return ListEntry(fingerprint, now_ns, seq, canonical({}), MIXED, tuple(ids))
 
 
@@ -195,7 +208,7 @@ def dump_entry(entry: DedupEntry) -> list[Json]:
 
 
 def load_entry(dumped: Sequence[Json]) -> DedupEntry:
-    """Rebuild an entry from `dump_answer`."""
+    """Rebuild an entry from `dump_entry`."""
     fingerprint, now_ns, seq, detail, highest, *ids = dumped
     span = only_sequence(ids) if detail == PLAIN and highest != MIXED and ids else None
     if span is not None and span.is_run:
@@ -204,12 +217,12 @@ def load_entry(dumped: Sequence[Json]) -> DedupEntry:
 
 
 class Window:
-    """The answered req_ids of one agent, bounded by count and by age.
+    """The dedup window of one agent, bounded by count and by age.
 
     Attributes:
-        answers: The stored entries, oldest first.
-        count: req_ids that they are for.
-        forgotten: For ids of the sequence form `name:<n>`: name -> highest n that was evicted.
+        answers: The entries, oldest first.
+        count: Number of req_ids in all entries.
+        forgotten: Sequence name -> highest number that was evicted, for ids `name:<n>`.
     """
 
     __slots__ = ("_ids", "_ranges", "answers", "count", "forgotten")
@@ -226,7 +239,7 @@ class Window:
     def remember(self, entry: DedupEntry, ids_max: int, age_ns_max: int, sequences_max: int) -> int:
         """Add an entry and evict those beyond the bounds; return by how much `count` grew.
 
-        The latest `ids_max` ids stay; as answers leave whole, some older ones may.
+        The latest `ids_max` ids stay. Entries leave whole, so some older ids may stay too.
         """
         before = self.count
         self._add(entry)
@@ -260,11 +273,11 @@ class Window:
         return ranges[position - 1] if position and number <= ranges[position - 1].highest else None
 
     def is_new(self, req_ids: Sequence[str], span: Span | None = None) -> bool:
-        """Return whether no id is known and none can have been forgotten. One call per batch.
+        """Return whether no id is remembered and none can have been evicted; called once per batch.
 
         Args:
             req_ids: Ids of one batch.
-            span: Of them, if it is known that all are of one sequence.
+            span: Their span, if all are known to be of one sequence.
         """
         ids, ranges, forgotten = self._ids, self._ranges, self.forgotten
         if ids and (req_ids[0] in ids or (len(req_ids) > 1 and not ids.keys().isdisjoint(req_ids))):
@@ -281,7 +294,7 @@ class Window:
         return not (may_be_known and any(map(self.find, req_ids)))
 
     def is_too_old(self, req_id: str) -> bool:
-        """Return whether an unknown id of the sequence form must have been evicted."""
+        """Return whether an unknown id of a sequence must have been evicted."""
         name, _, digits = req_id.rpartition(":")
         high = self.forgotten.get(name)
         if high is None or not digits.isdecimal() or int(digits) > high:

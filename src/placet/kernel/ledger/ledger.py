@@ -17,22 +17,25 @@ from placet.schemas.limits import Limits
 from placet.schemas.log.record import Scheduled
 
 _GONE_MAX: Final = 64
-"""So many entries of the heap may be of batches that have left, besides one for each that waits."""
+"""Number of entries of removed batches that the schedule's heap may hold, besides one per waiting
+batch.
+"""
 
 
 class Agent:
-    """An agent's standing.
+    """A registered agent: its permissions, quotas and dedup window.
 
     Attributes:
         agent_id: Its name.
-        index: Dense number given at registration; ties are broken by a mix of it.
-        owner: Submitter that may speak for it, besides itself and the operator.
-        permissions: Kinds it may use; None is all of them.
-        priority_max: Cap on the priority with which its batches are ordered.
-        quotas: Its own quotas by kind (`*` = all kinds together), besides the world's.
-        tats: GCRA theoretical arrival times in ns, by kind.
-        window: Its answered req_ids; None before the first.
-        generation: How often the name was registered; more, where that had been forgotten.
+        index: Dense number assigned at registration; ties of order are broken by a mix of it.
+        owner: Submitter that may submit for it, besides itself and the operator.
+        permissions: Kinds that it may propose; None is all.
+        priority_max: Cap on the priority by which its batches are ordered.
+        is_suspended: Its batches are refused until it is resumed.
+        quotas: Quotas of this agent by kind (`*` is all kinds together), besides the world's.
+        tats: GCRA theoretical arrival time of each bucket, nanoseconds.
+        window: Its dedup window; None before its first remembered verdict.
+        generation: Number of times the name was registered, or more if the count was forgotten.
     """
 
     __slots__ = (
@@ -70,7 +73,7 @@ class Pending(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """The mark of an effect that runs at most once, and its reason; empty for a start."""
+    """The mark of an at-most-once effect, and its reason; empty for a start."""
 
     what: EffectMark
     why: str
@@ -78,9 +81,9 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GateSettings:
-    """The settings by which the gate decides; part of the log, so that a replay uses the same.
+    """The settings by which the gate decides; recorded in the log, so that a replay uses the same.
 
-    A field of a tuple is read at seven times the cost, and a batch reads five.
+    A dataclass, because a field of a tuple is read at seven times the cost and a batch reads five.
     """
 
     staleness_threshold: int | None
@@ -91,7 +94,7 @@ class GateSettings:
 
     @classmethod
     def of(cls, config: KernelConfig) -> "GateSettings":
-        """Read the policy out of a configuration."""
+        """Read the gate settings from a configuration."""
         return cls(
             config.staleness_threshold,
             {kind: Quota.of(spec) for kind, spec in sorted(config.quotas.items())},
@@ -102,23 +105,26 @@ class GateSettings:
 
 
 class Ledger:
-    """The books of one world.
+    """The ledger of one world; `kernel/commit/apply_record.py` writes it.
 
     Attributes:
+        policy: The gate settings in force.
         seq: Sequence number of the world.
-        now_ns: Latest simulated time seen; never goes back.
-        agents: By name.
-        agents_seen: How many agents were ever registered: the next index.
-        gone: Incarnations of names that were removed, as long as they are remembered.
-        generation_floor: No name that is forgotten had a higher generation.
-        remembered: req_ids in all windows.
+        now_ns: Simulated time of the latest record, nanoseconds; never goes back.
+        agents: Registered agents by name.
+        agents_seen: Number of agents ever registered, which is the next index.
+        gone: Generation of each removed name, as long as it is remembered.
+        generation_floor: No forgotten name had a higher generation.
+        remembered: Number of req_ids in all dedup windows.
         recency: Agents with a window, least recently used first.
         executors: Effect kind -> bound of its outbox.
         outbox: Effects that are not settled, by (seq, effect_index), oldest first.
-        outbox_depth: How many of them by kind.
-        marks: Of those that are done at most once and were begun.
-        schedule: Heap of `(due_ns, number)`; beneath its top may be some that are gone.
-        scheduled: The batches of the schedule, by number.
+        outbox_depth: Number of effects in the outbox, by kind.
+        marks: Marks of at-most-once effects that were started.
+        schedule: Heap of `(due_ns, number)`; below its top may be entries of removed batches.
+        scheduled: Scheduled batches by number.
+        scheduled_seen: Number of the latest scheduled batch.
+        world_tat: Theoretical arrival time of the world's quota, nanoseconds.
     """
 
     __slots__ = (
@@ -163,7 +169,7 @@ class Ledger:
     # agents
 
     def add_agent(self, agent_id: str) -> Agent:
-        """Enter a new agent."""
+        """Add a new agent."""
         generation = self.gone.get(agent_id, self.generation_floor) + 1
         agent = Agent(agent_id, self.agents_seen, generation)
         self.agents[agent_id] = agent
@@ -171,11 +177,11 @@ class Ledger:
         return agent
 
     def remove_agent(self, agent_id: str) -> None:
-        """Strike an agent out, with all that is remembered of it but its generation.
+        """Remove an agent and all that is stored of it but its generation.
 
-        When too many removed names are stored, one generation floor stands for all forgotten ones:
-        an agent registered under a forgotten name starts above it, so that no old handle is valid
-        for it.
+        When too many removed names are stored, one generation floor stands for all forgotten
+        ones: an agent registered under a forgotten name starts above it, so that no old handle
+        is valid for it.
         """
         agent = self.agents.pop(agent_id)
         self.gone[agent_id] = agent.generation
@@ -205,7 +211,10 @@ class Ledger:
             self._forget(limits)
 
     def _forget(self, limits: Limits) -> None:
-        """Empty the windows of the least recent agents; the most recent keeps its newest answer."""
+        """Evict entries of the least recently used agents.
+
+        The most recent agent keeps its newest entry.
+        """
         while self.remembered > limits.dedup_entries_max:
             agent_id = next(iter(self.recency))
             window = self.agents[agent_id].window
@@ -222,15 +231,15 @@ class Ledger:
     # outbox
 
     def add_effect(self, seq: int, effect_index: int, effect: Pending) -> None:
-        """Put an effect into the outbox."""
+        """Add an effect to the outbox."""
         self.outbox[seq, effect_index] = effect
         self.outbox_depth[effect.kind] = self.outbox_depth.get(effect.kind, 0) + 1
 
     def settle_effect(self, seq: int, effect_index: int) -> None:
-        """Take an effect out of the outbox.
+        """Remove an effect from the outbox.
 
         Raises:
-            KeyError: It is not there (any more).
+            KeyError: The effect is not in the outbox.
         """
         effect = self.outbox.pop((seq, effect_index))
         self.outbox_depth[effect.kind] -= 1
@@ -238,15 +247,15 @@ class Ledger:
             self.marks.pop((seq, effect_index), None)
 
     def mark_of(self, seq: int, effect_index: int) -> EffectMark | None:
-        """Return how an effect is marked."""
+        """Return the mark of an effect; None if it has none."""
         mark = self.marks.get((seq, effect_index))
         return None if mark is None else mark.what
 
     def mark_effect(self, seq: int, effect_index: int, mark: Mark) -> None:
-        """Note that an effect was started, or came to be in doubt.
+        """Mark an effect as started or in doubt.
 
         Raises:
-            KeyError: It is not in the outbox (any more).
+            KeyError: The effect is not in the outbox.
         """
         self.outbox[seq, effect_index]
         self.marks[seq, effect_index] = mark
@@ -254,15 +263,16 @@ class Ledger:
     # schedule
 
     def add_scheduled(self, record: Scheduled) -> None:
-        """Put a batch into the schedule."""
+        """Add a batch to the schedule."""
         self.scheduled_seen = record.number
         self.scheduled[record.number] = record
         heappush(self.schedule, (record.due_ns, record.number))
 
     def pop_scheduled(self, number: int) -> None:
-        """Take a batch out of the schedule, usually the first. O(log n), amortized.
+        """Remove a batch from the schedule, usually the first. O(log n), amortized.
 
-        The entry of another stays in the heap until it comes to the top, or most are such.
+        The entry of another batch stays in the heap until it is at the top, or until most
+        entries are of removed batches.
         """
         del self.scheduled[number]
         while self.schedule and self.schedule[0][1] not in self.scheduled:
@@ -273,5 +283,5 @@ class Ledger:
 
     @property
     def next_due_ns(self) -> int | None:
-        """When the next scheduled batch is due; None if the schedule is empty."""
+        """Simulated time of the next scheduled batch, nanoseconds; None if there is none."""
         return self.schedule[0][0] if self.schedule else None

@@ -19,8 +19,10 @@ _OWN: Final = "\x00"
 """Prefix of the bucket of a quota that an agent has besides the world's; no kind begins with it."""
 
 Charge: TypeAlias = tuple[Agent | None, str, str | None, Quota, int, int]
-"""`(agent, bucket, kind, quota, intents, tat_ns)`: the intents charged to one bucket, and the TAT of
-the bucket after the charge. Agent None is the world's bucket; kind None is shared by all kinds."""
+"""`(agent, bucket, kind, quota, intents, tat_ns)`: the intents charged to one bucket, and the
+bucket's TAT after the charge. Agent None is the world's bucket; kind None is shared by all
+kinds.
+"""
 
 Charges: TypeAlias = tuple[Charge, ...]
 """The charges of one batch, each bucket once."""
@@ -53,7 +55,7 @@ def charges_on(batch: CheckedBatch, ledger: Ledger, now_ns: int) -> Charges:
 
 
 def charge(ledger: Ledger, charges: Charges) -> None:
-    """Apply the charges of a batch that passed; no record of the ledger changed in between."""
+    """Set the buckets of a batch that passed; no bucket may have changed since `charges_on`."""
     for agent, bucket, _, _, _, tat_ns in charges:
         if agent is None:
             ledger.world_tat = tat_ns

@@ -1,4 +1,4 @@
-"""Batches that wait in the schedule, read back as the gate takes them up again."""
+"""Scheduled batches, rebuilt from their records when they are due or their agent is removed."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -25,7 +25,7 @@ def batches_of(ledger: Ledger, agent_id: str) -> list[CheckedBatch]:
 
 
 def _due_entries(heap: Sequence[tuple[int, int]], now_ns: int) -> Iterator[tuple[int, int]]:
-    """Walk a heap down as far as it is due: beneath an entry stands nothing earlier."""
+    """Yield the due entries of a heap: no entry below one is earlier than it."""
     places = [0]
     while places:
         place = places.pop()

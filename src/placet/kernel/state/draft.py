@@ -1,8 +1,8 @@
-"""A draft: the only way by which rules touch the state.
+"""A draft: the only way in which rules read and change the state.
 
-It writes straight into the tree and keeps an undo list, so a batch costs what it touches. A read in
-a draft therefore sees the changes of earlier intents of the batch. Operations of the kernel alone
-(begin, undo, sum up) are in `kernel/state/transaction.py`.
+It writes straight into the tree and keeps an undo list, so a batch costs what it touches. A read
+in a draft therefore sees the changes of earlier intents of the batch. Operations of the kernel
+alone (begin, undo, sum up) are in `kernel/state/transaction.py`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,16 +17,16 @@ from placet.schemas.limits import SECOND_NS
 from placet.schemas.refusal import Notice
 
 ABSENT: Final = object()
-"""Stands in the undo list where there was nothing before."""
+"""Old value in the undo list where there was none."""
 
 WHOLE: Final = ""
-"""Stands in the undo list for create and delete, where a field's name would; no field has it."""
+"""Field name in the undo list for a created or deleted entity; no field has this name."""
 
 Undo: TypeAlias = tuple[str, str, str, Json, Entity, int, str, int]
 """`(collection, entity, field, old value, entity, and its stamp: seq, by, foreign_seq)`."""
 
 CollectionUndo: TypeAlias = tuple[str, str, Stamp, Stamp | None]
-"""`(collection, entity, the collection's stamp before, the entity's grave before)`."""
+"""`(collection, entity, the collection's stamp before, the entity's tombstone before)`."""
 
 NO_EXECUTORS: Final[Mapping[str, object]] = MappingProxyType({})
 
@@ -36,13 +36,13 @@ class ToolUnregistered(Exception):  # noqa: N818  # control flow between a rule 
 
 
 class Draft:
-    """State as a rule sees and changes it.
+    """The state as a rule reads and changes it.
 
     Attributes:
         state: The tree, for reading.
-        agent_id: Whose intent is being applied; `system` on ticks and settlements.
+        agent_id: Agent of the intent being applied; `system` on ticks and settlements.
         seq: The sequence number that the intent will have.
-        now_ns: Simulated nanoseconds.
+        now_ns: Simulated time, nanoseconds.
     """
 
     __slots__ = (
@@ -92,7 +92,7 @@ class Draft:
 
     @property
     def sim_time(self) -> float:
-        """Simulated seconds."""
+        """Simulated time, seconds."""
         return self.now_ns / SECOND_NS
 
     def get(self, collection: str, entity: str, field: str, default: Json = None) -> Json:
@@ -115,11 +115,11 @@ class Draft:
         return self.state.ids(collection)
 
     def previous_values(self) -> list[tuple[str, str, str, Json]]:
-        """Return the previous values of this batch's writes.
+        """Return the previous values of the batch's writes so far.
 
-        Each is `(collection, entity, field, value)`, in order.
-
-        The old value is None where there was none. Creations and deletions are not told.
+        Returns:
+            `(collection, entity, field, value)` of each write, in order; the value is None where
+            there was none. Creations and deletions are not included.
         """
         return [
             undo[:4] if undo[3] is not ABSENT else (*undo[:3], None)
@@ -132,18 +132,18 @@ class Draft:
         return random_unit(self._seed, self.seq, self.agent_id, purpose)
 
     def randint_below(self, bound: int, purpose: str) -> int:
-        """Draw an int in 0..bound-1."""
+        """Draw an int in 0..bound-1: the same for the same seed, seq, agent and purpose."""
         return randint_below(bound, self._seed, self.seq, self.agent_id, purpose)
 
     # writing
 
     def put(self, collection: str, entity: str, field: str, value: Json) -> None:
-        """Set one field of an entity that exists.
+        """Set one field of an existing entity.
 
         Raises:
             KeyError: There is no such entity; `create` it.
-            TypeError, ValueError: The name is no string, or empty; the value is not plain JSON, or
-                not finite.
+            TypeError, ValueError: The name is not a string, or is empty; the value is not plain
+            JSON, or is not finite.
         """
         try:
             row = self.state.collections[collection].entities[entity]
@@ -221,7 +221,7 @@ class Draft:
         rows.tombstones[entity] = grave
 
     def claim(self, resource: str) -> str | None:
-        """Take something that only one agent may have in this group.
+        """Claim a resource that only one agent may have in this group.
 
         Returns:
             None if the claim succeeded, else the agent that claimed it first.
@@ -234,14 +234,14 @@ class Draft:
         return None if winner == self.agent_id else winner
 
     def emit(self, kind: str, payload: Mapping[str, Json]) -> None:
-        """Ask for an effect on the outside world, to be run once the batch is durable.
+        """Request an effect on the outside world, to be run once the batch is durable.
 
-        The kind of intent must declare it in `effects`. Without an executor for `kind` the intent
-        is refused as `tool_unregistered`.
+        The kind of intent must declare it in `effects`. Without an executor for `kind` the
+        intent is refused as `tool_unregistered`.
 
         Raises:
             TypeError, ValueError: The payload is not plain JSON, or has a number that is not
-                finite.
+            finite.
         """
         if kind not in self._executors:
             raise ToolUnregistered(kind)
@@ -249,11 +249,11 @@ class Draft:
         self.effects.append((self.seq, plain, freeze(dict(payload)), self.agent_id))
 
     def normalize(self, payload: Mapping[str, Json]) -> None:
-        """Replace the payload that verdict and log will show by the one that was applied.
+        """Replace the payload in verdict and log by the one that was applied.
 
         Raises:
             TypeError, ValueError: The payload is not plain JSON, or has a number that is not
-                finite.
+            finite.
         """
         if self.normalized is None:
             self.normalized = {}
@@ -270,10 +270,15 @@ class Draft:
         self.answers[self._position] = freeze(value, list)
 
     def warn(self, code: str, message: str, *, at: str = "") -> None:
-        """Add a notice for the submitter: the intent passes, changed in the way described.
+        """Add a notice for the submitter; the intent passes.
+
+        Args:
+            code: Code of the notice.
+            message: What was changed in the intent.
+            at: JSON pointer inside the payload.
 
         Raises:
-            TypeError: Code, message or place is no string.
+            TypeError: Code, message or place is not a string.
         """
         for part in (code, message, at):
             if type(part) is not str:

@@ -1,6 +1,7 @@
-"""The kernel's side of a draft: begin, take back, and sum up for the record.
+"""The kernel's side of a draft: begin, undo, and sum up the changes for the record.
 
-Rules are handed the same object as a `Draft`, whose type has none of this: a rule cannot undo.
+Rules receive the same object typed as a `Draft`, which has none of these methods: a rule cannot
+undo.
 """
 
 from collections.abc import Collection, Mapping
@@ -17,7 +18,7 @@ from placet.schemas.verdict import FieldChange
 NO_CHANGES: Final = Changes()
 
 _REF: Final = partial(tuple.__new__, Ref)
-"""Makes a `Ref` of a pair, in a third of what `Ref._make` takes."""
+"""Makes a `Ref` of a pair in a third of the time of `Ref._make`."""
 
 Watched: TypeAlias = Mapping[str, Collection[str]]
 """Entity -> the collections in which it is watched."""
@@ -38,14 +39,14 @@ class Transaction(Draft):
         self._summed: tuple[int, Changes] | None = None
 
     def open_group(self, now_ns: int) -> None:
-        """Begin a group of batches: claims hold from here to the next group."""
+        """Begin a group of batches: claims hold until the next group."""
         self.now_ns = now_ns
         self._claims.clear()
         if len(self.state.dirty) > DIRTY_MAX:
             self.state.digest()  # bounds the list of entities that wait for it
 
     def open_batch(self) -> None:
-        """Start a batch: earlier changes can no longer be undone."""
+        """Begin a batch: earlier changes can no longer be undone."""
         self._undo.clear()
         if self._summed is not None:
             self._summed = None
@@ -58,7 +59,7 @@ class Transaction(Draft):
         self.normalized = self.notices = self.answers = None
 
     def begin(self, position: int, seq: int, agent_id: str) -> Mark:
-        """Turn to the next intent of the batch, and give the point to `undo` back to."""
+        """Begin the next intent of the batch; return the mark for `undo`."""
         self._position = position
         self.seq = seq
         self.agent_id = agent_id
@@ -86,10 +87,10 @@ class Transaction(Draft):
         del self.effects[effects_to:]
 
     def changed(self, watched: Watched | None = None) -> list[Ref]:
-        """List the entities that the batch changed, each once, in order of first change.
+        """Return the entities that the batch changed, each once, in order of first change.
 
         Args:
-            watched: Leave out all but these.
+            watched: Return only these entities; None is all.
         """
         changes = self.changes()
         self._summed = len(self._undo), changes
@@ -125,7 +126,7 @@ class Transaction(Draft):
         return Changes(changes) if changes else NO_CHANGES
 
     def _changes_of_lives(self) -> Changes:
-        """Sum up a batch that created or deleted something, too."""
+        """Sum up a batch that also created or deleted an entity."""
         touched: dict[tuple[str, str], dict[str, None] | None] = {}
         for collection, entity, field, *_ in self._undo:
             key = (collection, entity)
@@ -143,7 +144,7 @@ class Transaction(Draft):
         )
 
     def diff(self) -> tuple[FieldChange, ...]:
-        """Compare before and after, field by field, in order of first change."""
+        """Return the changed fields, with old and new values, in order of first change."""
         old: dict[tuple[str, str], dict[str, Json]] = {}
         born: set[tuple[str, str]] = set()
         remade: set[tuple[str, str]] = set()
@@ -172,7 +173,7 @@ class Transaction(Draft):
         return tuple(found)
 
     def trim(self, changes: Changes) -> None:
-        """Bound the tombstones of what a final batch changed; afterwards it cannot be undone."""
+        """Bound the tombstones in the collections of a final batch; no undo afterwards."""
         for collection in changes.collections:
             self.state.trim(collection.collection)
 
@@ -218,7 +219,8 @@ def _compared(
 ) -> tuple[Literal["add", "replace", "remove"], Json, Json] | None:
     """Return the change of a field; None if it has not changed.
 
-    To Python 1, 1.0 and True are equal, and 0.0 and -0.0, which the digest tells apart.
+    Values are compared as encoded: Python takes 1, 1.0 and True for equal, and 0.0 and -0.0, but
+    the digest does not.
     """
     if old is ABSENT:
         return None if new is ABSENT else ("add", None, new)

@@ -1,8 +1,8 @@
 """The state tree: collection -> entity -> field -> value, one shape for every domain.
 
-Only a draft (`kernel/state/draft.py`) and a fold (`kernel/log/replay.py`) change it. Each entity
-carries a stamp, so staleness needs no history; the digest is a sum over entities, so it costs what
-changed.
+Only a draft (`kernel/state/draft.py`) and a replay (`kernel/log/replay.py`) change it. Each
+entity carries a stamp, so staleness needs no history; the digest is a sum over entities, so it
+costs what changed.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,8 +22,8 @@ class Stamp:
 
     Attributes:
         seq: Sequence number of the latest change.
-        by: Who made it.
-        foreign_seq: Sequence number of the latest change by anyone but `by`; 0 if none.
+        by: Agent that made it.
+        foreign_seq: Sequence number of the latest change by any agent but `by`; 0 if none.
     """
 
     __slots__ = ("by", "foreign_seq", "seq")
@@ -34,7 +34,7 @@ class Stamp:
         self.foreign_seq = foreign_seq
 
     def touch(self, seq: int, by: str) -> None:
-        """Note a change."""
+        """Record a change."""
         if by != self.by:
             self.foreign_seq = self.seq
             self.by = by
@@ -46,7 +46,7 @@ class Stamp:
 
 
 class Entity(Stamp):
-    """One thing: its fields, its stamp, and its share of the digest (None while it is dirty)."""
+    """One entity: its fields, its stamp, and its share of the digest (None while it is dirty)."""
 
     __slots__ = ("digest", "fields")
 
@@ -61,7 +61,7 @@ class Entity(Stamp):
 
 
 class Collection(Stamp):
-    """Entities of one sort. Its stamp changes when one is created or deleted (phantoms)."""
+    """The entities of one type; its stamp changes when one is created or deleted (phantoms)."""
 
     __slots__ = ("entities", "tombstones")
 
@@ -72,9 +72,17 @@ class Collection(Stamp):
 
 
 class State:
-    """The whole of a world's domain state, with one writer.
+    """The domain state of one world; it has one writer.
 
-    Reading costs O(1); values are immutable. `digest()` costs O(entities changed since the last).
+    A read costs O(1); values are immutable. `digest()` costs O(entities changed since the last
+    call).
+
+    Attributes:
+        collections: Collections by name.
+        dirty: `(collection, entity)` whose share of the digest is out of date.
+        tombstones_max: Bound of the tombstones of a collection.
+        tracked_from: Below this seq a deletion may have been forgotten: an older context cannot
+            be checked.
     """
 
     __slots__ = ("_sum", "collections", "dirty", "tombstones_max", "tracked_from")
@@ -113,7 +121,7 @@ class State:
     def ids(self, collection: str) -> Iterator[str]:
         """Return the ids of a collection, sorted. O(n log n).
 
-        Sorted, because the order of a dict would tell of batches that were undone.
+        Sorted, because the order of the dict depends on batches that were undone.
         """
         rows = self.collections.get(collection)
         return iter(() if rows is None else sorted(rows.entities))
@@ -124,7 +132,7 @@ class State:
         return 0 if rows is None else len(rows.entities)
 
     def stamp(self, collection: str, entity: str | None) -> Stamp | None:
-        """Find the stamp of an entity, of its grave, or of a collection; None if never seen."""
+        """Return the stamp of an entity, a tombstone, or a collection; None if there is none."""
         rows = self.collections.get(collection)
         if rows is None or entity is None:
             return rows
@@ -133,23 +141,23 @@ class State:
     # writing, for drafts and replay
 
     def collection(self, name: str) -> Collection:
-        """Find a collection, or make it."""
+        """Return a collection, creating it if it does not exist."""
         rows = self.collections.get(name)
         if rows is None:
             rows = self.collections[name] = Collection()
         return rows
 
     def mark_dirty(self, collection: str, entity: str, row: Entity) -> None:
-        """Take an entity's share out of the digest until it is computed anew."""
+        """Remove an entity's share from the digest until it is computed again."""
         if row.digest is not None:
             self._sum -= row.digest
             row.digest = None
         self.dirty.append((collection, entity))
 
     def trim(self, collection: str) -> None:
-        """Forget the older half of the graves where there are too many; at commit only.
+        """Forget the older half of the tombstones where there are too many; at commit only.
 
-        By (seq, id) and not by the dict's order, which would tell of batches that were undone.
+        By (seq, id) and not by the dict's order, which depends on batches that were undone.
         """
         graves = self.collections[collection].tombstones
         if len(graves) <= self.tombstones_max:
@@ -223,7 +231,7 @@ def entity_hash(collection: str, entity: str, fields: Mapping[str, Json]) -> int
 class WorldState(Mapping[str, Mapping[str, Mapping[str, Json]]]):
     """The state as a read-only mapping: `world_state["world.agents"]["alice"]["position"]`.
 
-    It shows the state of the moment it is read, not a copy.
+    It is a live view, not a copy.
     """
 
     __slots__ = ("_state",)
