@@ -146,8 +146,8 @@ def test_an_explanation_without_the_domain_uses_the_log_only(placet):
     stored(placet.folder / "own.db", a_life(domain))
     told = words(placet("explain", "own.db", "ann", "ann:0"))
     assert "what it depends on is not known without its domain" in told
-    assert "intent 0: rule Move of a domain that is not at hand" in told
-    assert "Note: not decided again: the log does not hold the settings" in told
+    assert "intent 0: rule Move of a domain that is not available" in told
+    assert "Note: not re-executed: the log does not hold the settings" in told
     spec = "domains_of_an_explanation:ready"
     told = words(placet("explain", "own.db", "ann", "ann:0", "--domain", spec))
     assert "depends on world.agents/ann: never changed by another" in told

@@ -431,7 +431,7 @@ CONTROLS: list[tuple[Callable[[], Domain], str, str]] = [
     (Envious, "read_sets_are_complete", r"if first .*, it is refused, odd.enough"),
     (Sly, "read_sets_are_complete", r"if first .*, it is refused, odd.enough"),
     (Moody, "visibility_is_pure", r"May ann see odd.purses/\*\? .* answers are True, False, True"),
-    (large_forgetful, "settings_recreate_the_domain", r"`settings` leaves something out"),
+    (large_forgetful, "settings_recreate_the_domain", r"`settings` omits something"),
     (Overlooking, "interest_index_is_complete", r"sees odd.purses/(ann|bob|cyd) otherwise"),
     (Renamed, "settings_recreate_the_domain", r"Renamed\(\*\*\{'size': 3\}\), .* raised"),
 ]

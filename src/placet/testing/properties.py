@@ -114,7 +114,7 @@ def _check_dry_run_matches(runner: TraceRunner, trace: Trace, _: Factory) -> str
 
 def _replayed_and_other(runner: TraceRunner, trace: Trace, _: Factory) -> str | None:
     tree = runner.run_all(trace).kernel.tree
-    advice = "Write through the draft, and only there: what it is not told is not in the log."
+    advice = "Write through the draft, and only there: other writes are not in the log."
     try:
         past = folded(runner.log)
     except Divergence as error:
@@ -244,19 +244,19 @@ def _made_otherwise(runner: TraceRunner, trace: Trace, _: Factory) -> str | None
         ours, theirs = domain.version, again.domain.version
         return f"Made of its settings, it is another: version {theirs!r}, not {ours!r}."
     for step in trace:
-        ours_told, theirs_told = runner.run(step), again.run(step)
-        if list(map(_outcome, ours_told)) != list(map(_outcome, theirs_told)):
+        first, second = runner.run(step), again.run(step)
+        if list(map(_outcome, first)) != list(map(_outcome, second)):
             return (
-                f"Made again of its settings {settings}, it answers {_told(theirs_told)}, not "
-                f"{_told(ours_told)}: `settings` leaves something out."
+                f"Recreated from its settings {settings}, it answers {_texts(second)}, not "
+                f"{_texts(first)}: `settings` omits something."
             )
     if runner.kernel.digest() != again.kernel.digest():
         found = difference(whole(runner.kernel.tree), whole(again.kernel.tree))
-        return f"Made again of its settings {settings}, {found} in the first."
+        return f"Recreated from its settings {settings}, {found} in the first."
     return None
 
 
-def _told(verdicts: list[Verdict]) -> str:
+def _texts(verdicts: list[Verdict]) -> str:
     return "; ".join(str(_outcome(verdict)) for verdict in verdicts)
 
 

@@ -235,7 +235,7 @@ def test_a_batch_is_explained_without_its_domain(kernel, log):
     (saw,) = stage(explained, "staleness").saw
     assert saw["reads"] is None
     assert "changed" not in stage(explained, "staleness").refusals[0]
-    assert explained.notes == ("not decided again: no domain is given",)
+    assert explained.notes == ("not re-executed: no domain is given",)
     admitted = told(log, -2, domains=())
     assert stage(admitted, "domain").saw[0]["domain"] is None
     assert admitted.changes[0]["fields"]["holder"] == {"before": None, "after": "bob"}
@@ -253,7 +253,7 @@ def test_an_effect_validator_is_named(log):
     assert second["kind"] == "Add"
     assert stage(explained, "domain").refusals[0]["code"] == "lab.refused"
     assert "details" not in stage(explained, "domain").refusals[0]  # not refused again without it
-    assert "Guard is not at hand, and may be why" in explained.notes[0]
+    assert "Guard is not available, and may be the reason" in explained.notes[0]
 
 
 def test_a_record_without_a_batch_is_explained_by_its_changes(kernel, log):

@@ -265,7 +265,7 @@ def test_forged_changes_with_a_valid_chain_are_detected():
     assert (found.batch_id, found.agent_id, found.req_id) == ("b1", "alice", "p")
     assert found.rule == "Add of lab 1"
     assert found.seq == 4
-    assert "decided again, lab.counts/alice count is 3, recorded is 7" in found.why
+    assert "re-executed, lab.counts/alice count is 3, recorded is 7" in found.why
 
 
 class Moody(Domain):

@@ -254,9 +254,9 @@ def _domain_lines(fact: _Fact) -> Iterator[str]:
     if "due" in fact:
         yield f"asked when it is due, at {fact['due']:g} s"
     elif "validator" in fact:
-        yield f"the host's own rule {fact['validator']} was asked first, before each"
+        yield f"the effect validator {fact['validator']} was asked first, before each intent"
     else:
-        of = "a domain that is not at hand" if fact["domain"] is None else fact["domain"]
+        of = "a domain that is not available" if fact["domain"] is None else fact["domain"]
         yield f"intent {fact['index']}: rule {fact['kind']} of {of}"
 
 

@@ -138,7 +138,7 @@ class Difference:
             who += f" of {self.agent_id!r}" + (f" ({self.req_id})" if self.req_id else "")
         drawn = "; ".join(map(str, self.draws))
         return (
-            f"{who}: decided again, {self.what} is {_shortened(self.decided)}, recorded is "
+            f"{who}: re-executed, {self.what} is {_shortened(self.decided)}, recorded is "
             f"{_shortened(self.recorded)}; the rule is {self.rule}"
             + (f"; it drew {drawn}" if drawn else "")
         )

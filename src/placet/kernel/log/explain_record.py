@@ -1,8 +1,8 @@
-"""Explain a batch: what each stage compared, at the state at which it was decided.
+"""Explain a batch: the values that each stage compared, at the state of the decision.
 
 The log has the batch, its verdict and its changes; state and ledger come from a replay up to that
 record. What a stage compared is looked up again there, and never stored. If the domain is
-available, the batch is decided again as a dry run, for details that a record leaves out.
+available, the batch is re-executed as a dry run, for details that a record leaves out.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -52,9 +52,11 @@ def explain_batch(past: Verifier, record: BatchRecord, position: int) -> Explana
     batch = past.batch_of(record) if again is None else again[1]
     refusals = _refusals(record, () if again is None else again[0].refusals)
     assert past.header is not None, "a log begins with its header"
-    notes = [] if again is not None else [f"not decided again: {past.why_not}"]
+    notes = [] if again is not None else [f"not re-executed: {past.why_not}"]
     if past.needs_host(record):
-        notes.append(f"the host's own rule {past.header.validator} is not at hand, and may be why")
+        notes.append(
+            f"the effect validator {past.header.validator} is not available, and may be the reason"
+        )
     intent = batch.intents[position]
     return Explanation(
         answer=_answer(record),
