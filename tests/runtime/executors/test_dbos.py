@@ -17,8 +17,8 @@ from dbos import DBOS
 from placet import Orchestrator, OrchestratorConfig
 from placet.runtime.executors import Backoff, DbosWorkflow
 from tests.crash.process_forker import ProcessForker
-from tests.runtime import dbos_shop
-from tests.runtime.dbos_shop import POINTS, Outside, Shop, steps_noted
+from tests.runtime.executors import dbos_shop
+from tests.runtime.executors.dbos_shop import POINTS, Outside, Shop, steps_noted
 
 SOON: Final = Backoff(first_s=0.0, max_s=0.0)
 ONCE: Final = {"first": 1, "second": 1, "third": 1}
@@ -29,7 +29,7 @@ _NUMBERS: Final = count(1)
 @pytest.fixture(scope="module")
 def forker():
     late = ["anyio._backends._asyncio", "placet.runtime.telemetry.world_logger"]
-    with ProcessForker(["tests.runtime.dbos_shop", "psycopg", *late]) as forker:
+    with ProcessForker(["tests.runtime.executors.dbos_shop", "psycopg", *late]) as forker:
         yield forker
 
 
@@ -68,7 +68,9 @@ def result_of(messages: list[dict[str, Any]]) -> tuple[list[Any], int]:
 
 def run_until_killed(forker, crash_at: str, places: dict[str, Any]) -> None:
     """Run a child that kills itself at a point."""
-    messages = forker.fork("tests.runtime.dbos_shop:run", crash_at=crash_at, **places).wait()
+    messages = forker.fork(
+        "tests.runtime.executors.dbos_shop:run", crash_at=crash_at, **places
+    ).wait()
     assert not messages[1:], "the child came to its end"
 
 
@@ -79,7 +81,7 @@ def test_steps_run_once_and_the_effect_settles_once_after_a_kill_at_any_point(
 ):
     run_until_killed(forker, crash_at, places)
 
-    said, settled = result_of(forker.fork("tests.runtime.dbos_shop:run", **places).wait())
+    said, settled = result_of(forker.fork("tests.runtime.executors.dbos_shop:run", **places).wait())
 
     assert (said, settled) == ([SAID], 1)
     # DBOS repeats the one step that did not finish.
@@ -92,7 +94,7 @@ def test_workflow_survives_repeated_crashes(forker, places):
     for crash_at in POINTS:
         run_until_killed(forker, crash_at, places)
 
-    said, settled = result_of(forker.fork("tests.runtime.dbos_shop:run", **places).wait())
+    said, settled = result_of(forker.fork("tests.runtime.executors.dbos_shop:run", **places).wait())
 
     assert (said, settled) == ([SAID], 1)
     assert step_counts(places["outside"]) == {**ONCE, "second": 2}
@@ -105,7 +107,7 @@ def test_planted_bug_of_repeated_steps_is_detected(forker, places):
     child = {**places, "has_new_ids": True}
     run_until_killed(forker, "after first", child)
 
-    forker.fork("tests.runtime.dbos_shop:run", **child).wait()
+    forker.fork("tests.runtime.executors.dbos_shop:run", **child).wait()
 
     assert step_counts(places["outside"])["first"] == 2
 
