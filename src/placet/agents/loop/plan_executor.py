@@ -5,7 +5,7 @@ and as the recorder for the session's records; in one batch they pass or fail to
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from placet.agents.loop.plan_preview import (
     CONFLICT_CODES,
@@ -15,39 +15,18 @@ from placet.agents.loop.plan_preview import (
     preview_plan,
     with_normalized_payloads,
 )
-from placet.agents.loop.system_intents import SystemIntentFactory
+from placet.agents.loop.recorder import SystemIntentFactory
 from placet.agents.ports import Handle, Outcome, WorldPort
 from placet.agents.proposal.codes import Code
 from placet.agents.proposal.limits import AgentLimits
 from placet.agents.proposal.modes import RULINGS, ApprovalPolicy, Mode, PolicyDecision, covers
 from placet.agents.proposal.plan import Action, Issue, Plan
-from placet.agents.proposal.turn_result import Change, Decision, Status
+from placet.agents.proposal.turn_result import Change, Decision, PlanResult, Status
 from placet.kernel.domain import Risk
 from placet.schemas.codec import Json, thaw, to_json
 from placet.schemas.intent import Intent
 from placet.schemas.refusal import RefusalCode
 from placet.schemas.verdict import Verdict
-
-
-class Decided(NamedTuple):
-    """The outcome of a plan.
-
-    Attributes:
-        status: All of it was applied, waits for a person, was refused, or its effects failed.
-        issues: Why not.
-        results: For each action.
-        diff: State changes made, or previewed.
-        approval_id: Of the approval request; empty if none was made.
-        has_acted: An action that is more than a read took effect, or some of its work outside was
-            done, so that another plan would not start clean.
-    """
-
-    status: Status
-    issues: tuple[Issue, ...] = ()
-    results: tuple[Decision, ...] = ()
-    diff: tuple[Change, ...] = ()
-    approval_id: str = ""
-    has_acted: bool = False
 
 
 class PlanExecutor:
@@ -78,7 +57,7 @@ class PlanExecutor:
         self._limits = limits
         self._policy = policy
 
-    async def submit(self, plan: Plan, mode: Mode, *, seconds_left: float) -> Decided:
+    async def submit(self, plan: Plan, mode: Mode, *, seconds_left: float) -> PlanResult:
         """Decide a parsed plan: apply it, hold it for a person, or say why not."""
         for _ in range(RETRIES):
             intents = self._intents(plan.actions, plan.base_seq)
@@ -114,7 +93,7 @@ class PlanExecutor:
         role: str,
         *,
         seconds_left: float,
-    ) -> Decided:
+    ) -> PlanResult:
         """Apply a held plan exactly as it was shown.
 
         Hold it again if it would now do something else.
@@ -172,7 +151,7 @@ class PlanExecutor:
         foreseen: Verdict,
         foreseen_digest: str,
         first: Sequence[Intent] = (),
-    ) -> Decided:
+    ) -> PlanResult:
         limits = self._limits
         actions: list[dict[str, Json]] = [one.model_dump() for one in plan.actions]
         needs = "approve" if ruling.role else "confirm"
@@ -208,7 +187,7 @@ class PlanExecutor:
             Decision(id=_name(one, index), kind=one.kind, outcome="held", issues=(issue,))
             for index, one in enumerate(plan.actions)
         )
-        return Decided("held", (issue,), results, _changes(foreseen), approval_id)
+        return PlanResult("held", (issue,), results, _changes(foreseen), approval_id)
 
     def _resolution(
         self, approval_id: str, decision: str, by: str, role: str, digest: str
@@ -307,11 +286,11 @@ class PlanExecutor:
         seq = min((one.seq for one in foreseen.results if one.seq is not None), default=0)
         return [self._recorder.intent("session.guard", seq=seq)]
 
-    def _agent_removed(self, plan: Plan) -> Decided:
+    def _agent_removed(self, plan: Plan) -> PlanResult:
         message = f"agent {self._agent.agent_id!r} was removed while it was asked"
         return _refused(plan, [Issue(code=RefusalCode.AGENT_UNKNOWN, message=message)])
 
-    def _retries_exhausted(self, plan: Plan) -> Decided:
+    def _retries_exhausted(self, plan: Plan) -> PlanResult:
         message = f"the world moved {RETRIES} times while this was decided; propose it again"
         return _refused(plan, [Issue(code=RefusalCode.STALE_CONTEXT, message=message)])
 
@@ -325,7 +304,7 @@ class PlanExecutor:
         foreseen: Verdict,
         ahead: int,
         seconds_left: float,
-    ) -> Decided:
+    ) -> PlanResult:
         """Sum up; `ahead` intents of the recorder stand before the plan's in the batch."""
         if not verdict.admitted:
             return _refused(
@@ -360,7 +339,7 @@ class PlanExecutor:
         failed = tuple(issue for one in done for issue in one.issues)
         diff = _changes(foreseen) if is_exact else ()
         status: Status = "failed" if failed else "applied"
-        return Decided(status, failed, tuple(done), diff, has_acted=has_acted)
+        return PlanResult(status, failed, tuple(done), diff, has_acted=has_acted)
 
     def _cut(self, output: Json) -> tuple[Json, bool]:
         if output is None:
@@ -371,7 +350,7 @@ class PlanExecutor:
         return text[: self._limits.output_bytes_max].decode("utf-8", "ignore"), True
 
 
-def _refused(plan: Plan, issues: Sequence[Issue]) -> Decided:
+def _refused(plan: Plan, issues: Sequence[Issue]) -> PlanResult:
     """Return the outcome of a refused plan: faulty actions are rejected, the others skipped."""
     at_fault = {issue.at.split("/")[2] for issue in issues if issue.at.startswith("/actions/")}
     results = tuple(
@@ -385,7 +364,7 @@ def _refused(plan: Plan, issues: Sequence[Issue]) -> Decided:
         )
         for index, one in enumerate(plan.actions)
     )
-    return Decided("rejected", tuple(issues), results)
+    return PlanResult("rejected", tuple(issues), results)
 
 
 def _moved(issue: Issue, ahead: int) -> Issue:

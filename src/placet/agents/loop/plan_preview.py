@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Final
 
-from placet.agents.loop.system_intents import SystemIntentFactory
+from placet.agents.loop.recorder import SystemIntentFactory
 from placet.agents.ports import WorldPort
 from placet.agents.proposal.plan import Plan
 from placet.schemas.codec import Json, canonical, thaw

@@ -10,12 +10,11 @@ estimate, and after it with the actual use.
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import NamedTuple
 
 import anyio
 
 from placet.agents.loop.model_calls import BudgetExceeded
-from placet.agents.loop.plan_executor import Decided, PlanExecutor
+from placet.agents.loop.plan_executor import PlanExecutor
 from placet.agents.proposal.adapter import (
     Adapter,
     PlannerInput,
@@ -31,7 +30,7 @@ from placet.agents.proposal.contract import parse, parse_calls
 from placet.agents.proposal.limits import AgentLimits
 from placet.agents.proposal.modes import Mode
 from placet.agents.proposal.plan import Issue, Plan, Stop
-from placet.agents.proposal.turn_result import Attempt, OutcomeName, Status
+from placet.agents.proposal.turn_result import Attempt, OutcomeName, PlanResult, Status, TurnEnd
 from placet.schemas.codec import Json, canonical
 from placet.schemas.errors import PermissionDeniedError
 from placet.schemas.refusal import RefusalCode
@@ -63,24 +62,6 @@ class Counters:
     repairing: list[Repair] = field(default_factory=list)
     seen: set[bytes] = field(default_factory=set)
     seconds_left: float = 0.0
-
-
-class End(NamedTuple):
-    """How a turn ends.
-
-    Attributes:
-        outcome: Outcome of the turn.
-        stop: The code that ended it.
-        message: For the user.
-        decided: Outcome of the last plan.
-        choices: Answers to choose from.
-    """
-
-    outcome: OutcomeName
-    stop: str
-    message: str = ""
-    decided: Decided | None = None
-    choices: tuple[str, ...] = ()
 
 
 class PlanningLoop:
@@ -131,7 +112,7 @@ class PlanningLoop:
         self._stopped.set()
         self._asking.cancel()
 
-    async def run(self) -> End:
+    async def run(self) -> TurnEnd:
         """Ask, and ask again as long as it may help."""
         counters = self.counters
         ends_at = self._clock() + self._limits.seconds_max
@@ -140,9 +121,9 @@ class PlanningLoop:
             try:
                 context = await self._look(counters)
             except ContextTooLarge as error:
-                return End("failed", Code.CONTEXT_TOO_LARGE, str(error))
+                return TurnEnd("failed", Code.CONTEXT_TOO_LARGE, str(error))
             except PermissionDeniedError as error:  # the agent was removed, and sees nothing
-                return End("refused", RefusalCode.AGENT_UNKNOWN, str(error))
+                return TurnEnd("refused", RefusalCode.AGENT_UNKNOWN, str(error))
             is_priced = getattr(self._adapter, "is_priced", True)
             end = over_budget(counters, self._limits, _tokens_of(context), is_priced)
             if end is not None:
@@ -155,7 +136,7 @@ class PlanningLoop:
                 counters.usage = counters.usage.plus(raw.usage)
             if raw is None or self._stopped.is_set():  # what came with the word is left too
                 break
-            if isinstance(raw, End):
+            if isinstance(raw, TurnEnd):
                 return raw
             counters.seconds_left = ends_at - self._clock()
             end = await self._take(raw, context)
@@ -163,7 +144,7 @@ class PlanningLoop:
                 return end
         return _end("refused", Code.OPERATOR_STOPPED)
 
-    async def _answer(self, number: int, context: PlannerInput) -> PlannerOutput | End | None:
+    async def _answer(self, number: int, context: PlannerInput) -> PlannerOutput | TurnEnd | None:
         """Request an answer of the proposer; None if the turn was stopped."""
         try:
             with anyio.CancelScope() as self._asking:
@@ -172,19 +153,19 @@ class PlanningLoop:
             self.counters.usage = self.counters.usage.plus(error.usage)
             if isinstance(error, PlannerTimedOut):
                 return _end("failed", Code.DEADLINE_EXCEEDED)
-            return End("failed", Code.PLANNER_UNAVAILABLE, str(error))
+            return TurnEnd("failed", Code.PLANNER_UNAVAILABLE, str(error))
         except BudgetExceeded as error:
-            return End("failed", Code.BUDGET_EXCEEDED, str(error))
+            return TurnEnd("failed", Code.BUDGET_EXCEEDED, str(error))
         return None
 
-    async def _take(self, raw: PlannerOutput, context: PlannerInput) -> End | None:
+    async def _take(self, raw: PlannerOutput, context: PlannerInput) -> TurnEnd | None:
         """Take in one answer; None asks again."""
         if raw.refused:
             self._note(raw, "stop")
-            return End("refused", Code.PLANNER_REFUSED, raw.text)
+            return TurnEnd("refused", Code.PLANNER_REFUSED, raw.text)
         if not raw.calls and raw.plan is None and raw.unread is None and raw.text.strip():
             self._note(raw, "said")
-            return End("said", Code.SAID, raw.text)
+            return TurnEnd("said", Code.SAID, raw.text)
         plan, issues = read(raw, context, self._mode, self._limits)
         if plan is None:
             self._note(raw, "invalid", issues=tuple(issues))
@@ -198,20 +179,20 @@ class PlanningLoop:
         if plan.stop is not None:
             self._note(raw, "stop")
             return end_of_stop(plan.stop)
-        decided = await self._plan_executor.submit(
+        result = await self._plan_executor.submit(
             plan, self._mode, seconds_left=self.counters.seconds_left
         )
         kinds = tuple(action.kind for action in plan.actions)
-        self._note(raw, decided.status, kinds, decided.issues)
-        if decided.status in {"applied", "held"} or decided.has_acted:
-            return end_of(decided)
+        self._note(raw, result.status, kinds, result.issues)
+        if result.status in {"applied", "held"} or result.has_acted:
+            return end_of(result)
         self.counters.attempts += 1
         # Not the seq that it was planned at: the same actions refused again are no progress.
-        is_new = self._is_new([one.model_dump() for one in plan.actions], decided.issues)
-        end = after_refused(decided.issues, is_new, self.counters, self._limits, self._mode)
+        is_new = self._is_new([one.model_dump() for one in plan.actions], result.issues)
+        end = after_refused(result.issues, is_new, self.counters, self._limits, self._mode)
         if end is not None:
-            end = end_of(decided) if decided.status == "failed" else end._replace(decided=decided)
-        return self._again_unless(end, raw, decided.issues)
+            end = end_of(result) if result.status == "failed" else end._replace(plan_result=result)
+        return self._again_unless(end, raw, result.issues)
 
     def _note(
         self,
@@ -232,8 +213,8 @@ class PlanningLoop:
         )
 
     def _again_unless(
-        self, end: End | None, raw: PlannerOutput, issues: Sequence[Issue]
-    ) -> End | None:
+        self, end: TurnEnd | None, raw: PlannerOutput, issues: Sequence[Issue]
+    ) -> TurnEnd | None:
         if end is None:
             self.counters.repairing.append(Repair(raw, tuple(issues)))
         return end
@@ -248,19 +229,19 @@ class PlanningLoop:
         return True
 
 
-def end_of(decided: Decided) -> End:
+def end_of(result: PlanResult) -> TurnEnd:
     """Return the end of a turn with the outcome of its plan."""
-    if decided.status == "applied":
-        return _end("applied", Code.COMPLETED, decided)
-    issue = decided.issues[0]
+    if result.status == "applied":
+        return _end("applied", Code.COMPLETED, result)
+    issue = result.issues[0]
     outcome: dict[str, OutcomeName] = {"held": "held", "failed": "failed"}
-    return End(outcome.get(decided.status, "refused"), issue.code, issue.message, decided)
+    return TurnEnd(outcome.get(result.status, "refused"), issue.code, issue.message, result)
 
 
-def end_of_stop(stop: Stop) -> End:
+def end_of_stop(stop: Stop) -> TurnEnd:
     """End a turn in which nothing was proposed."""
     outcome: OutcomeName = "clarify" if stop.code == "clarification_needed" else "refused"
-    return End(outcome, stop.code, stop.message, choices=stop.choices)
+    return TurnEnd(outcome, stop.code, stop.message, choices=stop.choices)
 
 
 def read(
@@ -293,14 +274,14 @@ def read(
 
 def after_invalid(
     issues: Sequence[Issue], is_new: bool, counters: Counters, limits: AgentLimits
-) -> End | None:
+) -> TurnEnd | None:
     """Return the end of the turn after an invalid answer; None to try again."""
     return _after(issues, is_new, counters.repairs > limits.repairs_max, Code.REPAIR_EXHAUSTED)
 
 
 def after_refused(
     issues: Sequence[Issue], is_new: bool, counters: Counters, limits: AgentLimits, mode: Mode
-) -> End | None:
+) -> TurnEnd | None:
     """Return the end of the turn after a refused plan; None to try again."""
     most = min(limits.attempts_max, mode.attempts_max)
     return _after(issues, is_new, counters.attempts >= most, Code.ATTEMPTS_EXHAUSTED)
@@ -308,20 +289,20 @@ def after_refused(
 
 def _after(
     issues: Sequence[Issue], is_new: bool, is_exhausted: bool, exhausted: Code
-) -> End | None:
+) -> TurnEnd | None:
     final = next((issue for issue in issues if not issue.is_repairable), None)
     if final is not None:
-        return End("refused", final.code, final.message)
+        return TurnEnd("refused", final.code, final.message)
     if not is_new:
-        return End("failed", Code.REPAIR_NO_PROGRESS, issues[0].message)
+        return TurnEnd("failed", Code.REPAIR_NO_PROGRESS, issues[0].message)
     if is_exhausted:
-        return End("failed", exhausted, issues[0].message)
+        return TurnEnd("failed", exhausted, issues[0].message)
     return None
 
 
 def over_budget(
     counters: Counters, limits: AgentLimits, tokens: int, is_priced: bool
-) -> End | None:
+) -> TurnEnd | None:
     """Return the limit that the next request would exceed; None if the budget suffices.
 
     Args:
@@ -349,5 +330,5 @@ def _tokens_of(context: PlannerInput) -> int:
     return tokens_of(context.text) + tokens_of(context.message)
 
 
-def _end(outcome: OutcomeName, code: Code, decided: Decided | None = None) -> End:
-    return End(outcome, code, TABLE[code].text, decided)
+def _end(outcome: OutcomeName, code: Code, result: PlanResult | None = None) -> TurnEnd:
+    return TurnEnd(outcome, code, TABLE[code].text, result)

@@ -6,11 +6,9 @@ from typing import Final
 
 import anyio
 
-from placet.agents.loop.planning_loop import End
-from placet.agents.loop.system_intents import SystemIntentFactory
 from placet.agents.ports import Handle, WorldPort
 from placet.agents.proposal.codes import Code
-from placet.agents.proposal.turn_result import ApprovalRequest, Decision, Route
+from placet.agents.proposal.turn_result import ApprovalRequest, Decision, Route, TurnEnd
 from placet.agents.proposal.view_json import cut
 from placet.domains.session import turn_id
 from placet.schemas.codec import Json, canonical
@@ -26,7 +24,7 @@ _RESULTS_MAX: Final = 64
 _TRIES: Final = 3
 _TURNS_READ: Final = 64
 
-GONE: Final = End(
+GONE: Final = TurnEnd(
     "failed",
     Code.OPERATOR_STOPPED,
     "the caller went away; look what was done before you say it again",
@@ -34,6 +32,25 @@ GONE: Final = End(
 """How a turn ends whose caller was cancelled."""
 GONE_SECONDS: Final = 5.0
 """As long is tried to record it."""
+
+
+class SystemIntentFactory:
+    """Makes the recorder's intents, which depend on no view: their context is the current seq.
+
+    Args:
+        world: Where.
+        handle: The recorder's.
+    """
+
+    def __init__(self, world: WorldPort, handle: Handle) -> None:
+        self._world = world
+        self._handle = handle
+
+    def intent(self, kind: str, /, **payload: Json) -> Intent:
+        """Make an intent of a payload."""
+        intent = self._handle.intent(kind, **payload)
+        intent["context_seq"] = self._world.seq
+        return intent
 
 
 class SessionRecorder:
@@ -95,7 +112,9 @@ class SessionRecorder:
             if asked.replayed and asked.admitted:
                 await self.end(intent["payload"]["turn"], GONE, (), "")
 
-    async def end(self, turn: int, end: End, results: Sequence[Decision], approval_id: str) -> None:
+    async def end(
+        self, turn: int, end: TurnEnd, results: Sequence[Decision], approval_id: str
+    ) -> None:
         """Record how a turn ended.
 
         Raises:
@@ -115,7 +134,7 @@ class SessionRecorder:
             raise SessionError(message, verdict=verdict, has_begun=True)
 
     async def _submit_end(
-        self, turn: int, end: End, results: list[dict[str, Json]], approval_id: str
+        self, turn: int, end: TurnEnd, results: list[dict[str, Json]], approval_id: str
     ) -> Verdict:
         intent = self._system_intents.intent(
             "session.end",

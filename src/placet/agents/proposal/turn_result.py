@@ -4,7 +4,7 @@ Values that a person reads, a test compares and a front end sends as JSON.
 """
 
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
@@ -70,6 +70,45 @@ class Decision(_Value):
         if self.issues:
             told["codes"] = [issue.code for issue in self.issues]
         return told
+
+
+class PlanResult(NamedTuple):
+    """The result of submitting one plan.
+
+    Attributes:
+        status: `applied`, `held` (waits for a person), `rejected`, or `failed` (an effect failed).
+        issues: The reasons, if it was not applied.
+        results: One for each action.
+        diff: State changes made, or previewed.
+        approval_id: Of the approval request; empty if none was made.
+        has_acted: An action that is more than a read took effect, or some of its effects were
+            executed, so that another plan would not start from the same state.
+    """
+
+    status: Status
+    issues: tuple[Issue, ...] = ()
+    results: tuple[Decision, ...] = ()
+    diff: tuple[Change, ...] = ()
+    approval_id: str = ""
+    has_acted: bool = False
+
+
+class TurnEnd(NamedTuple):
+    """How a turn ends.
+
+    Attributes:
+        outcome: Outcome of the turn.
+        stop: The code that ended it.
+        message: For the user.
+        plan_result: Result of the last submitted plan; None if none was submitted.
+        choices: Answers to choose from.
+    """
+
+    outcome: OutcomeName
+    stop: str
+    message: str = ""
+    plan_result: PlanResult | None = None
+    choices: tuple[str, ...] = ()
 
 
 class Attempt(_Value):

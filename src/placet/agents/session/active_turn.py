@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from placet.agents.loop.plan_executor import Decided
-from placet.agents.loop.planning_loop import End
 from placet.agents.loop.recorder import SessionError, SessionRecorder
-from placet.agents.proposal.turn_result import Attempt, Route, Spent, Turn
+from placet.agents.proposal.turn_result import Attempt, PlanResult, Route, Spent, Turn, TurnEnd
 
 
 class TurnRequest(Protocol):
@@ -43,13 +41,13 @@ class ActiveTurn:
         self._mode = mode
 
     async def end(
-        self, end: End, attempts: Sequence[Attempt] = (), spent: Spent | None = None
+        self, end: TurnEnd, attempts: Sequence[Attempt] = (), spent: Spent | None = None
     ) -> Turn:
-        """Record how the turn ended, and give it."""
+        """Record how the turn ended, and return the turn."""
         session = self._session
-        decided = end.decided or Decided("rejected")
+        plan_result = end.plan_result or PlanResult("rejected")
         try:
-            await self._recorder.end(self.number, end, decided.results, decided.approval_id)
+            await self._recorder.end(self.number, end, plan_result.results, plan_result.approval_id)
         except SessionError as error:
             error.route = self._route
             raise
@@ -64,8 +62,8 @@ class ActiveTurn:
             message=end.message,
             choices=end.choices,
             attempts=tuple(attempts),
-            results=decided.results,
-            diff=decided.diff,
-            approval_id=decided.approval_id,
+            results=plan_result.results,
+            diff=plan_result.diff,
+            approval_id=plan_result.approval_id,
             usage=spent or Spent(),
         )

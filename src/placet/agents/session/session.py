@@ -20,9 +20,8 @@ from placet.agents.adapters import as_adapter
 from placet.agents.adapters.legacy import confirms, plan_of_answer
 from placet.agents.loop.model_calls import ModelCalls, digest_of
 from placet.agents.loop.plan_executor import PlanExecutor
-from placet.agents.loop.planning_loop import End, PlanningLoop, end_of, end_of_stop
-from placet.agents.loop.recorder import GONE, GONE_SECONDS, SessionRecorder
-from placet.agents.loop.system_intents import SystemIntentFactory
+from placet.agents.loop.planning_loop import PlanningLoop, end_of, end_of_stop
+from placet.agents.loop.recorder import GONE, GONE_SECONDS, SessionRecorder, SystemIntentFactory
 from placet.agents.ports import Handle, WorldPort
 from placet.agents.proposal.adapter import Adapter, Media, PlannerInput, PlannerOutput
 from placet.agents.proposal.catalogue import Catalogue
@@ -32,7 +31,14 @@ from placet.agents.proposal.legacy import ChatIntent, ExecutionPlan
 from placet.agents.proposal.limits import MESSAGE_BYTES_MAX, AgentLimits
 from placet.agents.proposal.modes import ApprovalPolicy, Mode, ModeName, mode_of
 from placet.agents.proposal.plan import VERSION, Issue, Plan
-from placet.agents.proposal.turn_result import ApprovalRequest, Attempt, Route, Spent, Turn
+from placet.agents.proposal.turn_result import (
+    ApprovalRequest,
+    Attempt,
+    Route,
+    Spent,
+    Turn,
+    TurnEnd,
+)
 from placet.agents.proposal.view_json import cut, plain_view
 from placet.agents.session.active_turn import ActiveTurn
 from placet.agents.session.context_builder import ContextBuilder
@@ -186,12 +192,12 @@ class Session:
             async with self._turn(message, "agent" if command is None else "command") as turn:
                 if is_long:
                     text = f"a message has at most {MESSAGE_BYTES_MAX} bytes; say it in less"
-                    return await turn.end(End("failed", Code.CONTEXT_TOO_LARGE, text))
+                    return await turn.end(TurnEnd("failed", Code.CONTEXT_TOO_LARGE, text))
                 if command is not None:
                     return await self._run_command(turn, command, catalogue)
                 if chosen is None:
                     text = TABLE[Code.PLANNER_UNCONFIGURED].text
-                    return await turn.end(End("failed", Code.PLANNER_UNCONFIGURED, text))
+                    return await turn.end(TurnEnd("failed", Code.PLANNER_UNCONFIGURED, text))
                 return await self._ask_agent(turn, chosen, catalogue, media)
 
     async def hand_off(self, intent: ChatIntent | ExecutionPlan) -> Turn:
@@ -250,11 +256,11 @@ class Session:
                     approval, approval_id, decision, by, role
                 )
                 text = issues[0].message if issues else f"{decision} by {by}"
-                return await turn.end(End("refused", Code.DENIED, text))
-            decided = await self._plan_executor.resolve(
+                return await turn.end(TurnEnd("refused", Code.DENIED, text))
+            result = await self._plan_executor.resolve(
                 approval, approval_id, by, role, seconds_left=self.limits.seconds_max
             )
-            return await turn.end(end_of(decided))
+            return await turn.end(end_of(result))
 
     async def edit(
         self,
@@ -390,7 +396,7 @@ class Session:
         for number in await self._recorder.running():
             if (self.name, number) not in self._calls.turns:
                 text = "the process ended before the turn did; look what was done by then"
-                await self._recorder.end(number, End("failed", Code.INTERNAL, text), (), "")
+                await self._recorder.end(number, TurnEnd("failed", Code.INTERNAL, text), (), "")
 
     async def close(self) -> None:
         """Accept no more messages, stop the running turn, and close the session's resources.
@@ -408,7 +414,7 @@ class Session:
         self, turn: ActiveTurn, command: Commanded, catalogue: Catalogue
     ) -> Turn:
         if command.error:
-            return await turn.end(End("refused", Code.ENVELOPE_INVALID, command.error))
+            return await turn.end(TurnEnd("refused", Code.ENVELOPE_INVALID, command.error))
         plan, issues = parse(
             command.plan(turn.message, self.world.seq), domain=catalogue, limits=self.limits
         )
@@ -441,7 +447,7 @@ class Session:
         except (ClosedError, StoreError):
             raise
         except Exception as error:  # noqa: BLE001  # a bug must end the turn, not leave it running
-            end = End("failed", Code.INTERNAL, type(error).__name__)
+            end = TurnEnd("failed", Code.INTERNAL, type(error).__name__)
         finally:
             self._planning_loop = None
         return await turn.end(end, planning_loop.attempts, Spent.of(planning_loop.counters.usage))
@@ -464,19 +470,19 @@ class Session:
         """Submit a plan once: its proposer is not asked again if it fails."""
         if plan is None:
             attempt = Attempt(n=1, status="invalid", issues=tuple(issues))
-            return await turn.end(End("refused", issues[0].code, issues[0].message), [attempt])
+            return await turn.end(TurnEnd("refused", issues[0].code, issues[0].message), [attempt])
         if plan.stop is not None:
             return await turn.end(end_of_stop(plan.stop), [Attempt(n=1, status="stop")])
-        decided = await self._plan_executor.submit(
+        result = await self._plan_executor.submit(
             plan, mode or self._mode, seconds_left=self.limits.seconds_max
         )
         attempt = Attempt(
             n=1,
-            status=decided.status,
+            status=result.status,
             actions=tuple(action.kind for action in plan.actions),
-            issues=decided.issues,
+            issues=result.issues,
         )
-        return await turn.end(end_of(decided), [attempt])
+        return await turn.end(end_of(result), [attempt])
 
     def _require_open(self) -> None:
         if self._is_closed:
@@ -498,7 +504,7 @@ class Session:
         except (ClosedError, StoreError):
             raise  # nothing can be recorded now; the next `open` of the session ends the turn
         except Exception as error:
-            await turn.end(End("failed", Code.INTERNAL, type(error).__name__))
+            await turn.end(TurnEnd("failed", Code.INTERNAL, type(error).__name__))
             raise
         except BaseException:  # the caller was cancelled
             with anyio.move_on_after(GONE_SECONDS, shield=True):
@@ -520,5 +526,5 @@ class Session:
         return catalogue
 
 
-def _denied(issue: Issue) -> End:
-    return End("refused", Code.DENIED, issue.message)
+def _denied(issue: Issue) -> TurnEnd:
+    return TurnEnd("refused", Code.DENIED, issue.message)

@@ -8,8 +8,8 @@ import mcp_types as types
 from placet.agents.proposal.catalogue import wire_name
 from placet.agents.proposal.turn_result import ApprovalRequest, Change, Turn
 from placet.agents.session.session import Session
+from placet.frontends.client_turn import unrecorded_turn
 from placet.frontends.render import changed, command_of
-from placet.frontends.unrecorded_turn import unrecorded_turn
 from placet.kernel.domain import Kind
 from placet.schemas.codec import Json, from_json
 

@@ -19,10 +19,9 @@ from placet.agents.proposal.legacy import ChatIntent, ExecutionPlan
 from placet.agents.proposal.turn_result import ApprovalRequest, Turn
 from placet.agents.session.session import Session
 from placet.cli.app import installed_version
+from placet.frontends.client_turn import failed_turn, visible_turn
 from placet.frontends.mcp.resources import Resources
 from placet.frontends.mcp.results import confirmation, plan_tool, refused, result_of, tool_of
-from placet.frontends.redaction import visible_turn
-from placet.frontends.unrecorded_turn import failed_turn
 from placet.frontends.world_factory import catalogue_of
 from placet.schemas.codec import Json, canonical
 

@@ -19,7 +19,7 @@ from placet.agents.proposal.turn_result import Turn
 from placet.agents.session.opener import agent_of
 from placet.agents.session.session import Session
 from placet.domains.session import Sessions
-from placet.frontends.redaction import visible_turn
+from placet.frontends.client_turn import failed_turn, visible_turn
 from placet.frontends.sessions.bodies import (
     actions_of,
     adapter_of,
@@ -28,7 +28,6 @@ from placet.frontends.sessions.bodies import (
     people_of,
 )
 from placet.frontends.sessions.wire_schemas import SCHEMAS, example
-from placet.frontends.unrecorded_turn import failed_turn
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json, from_json, to_json
 from placet.schemas.errors import AgentError, ClosedError

@@ -3,7 +3,7 @@
 import pytest
 
 from placet.agents.proposal.turn_result import Change
-from placet.frontends.redaction import _may_see
+from placet.frontends.client_turn import _may_see
 from placet.kernel import Domain, Kernel, Kind
 from placet.schemas.verdict import FieldChange
 

@@ -1,0 +1,67 @@
+"""Turns as a front end returns them to a client.
+
+A client parses one form: a turn of which nothing could be recorded has the same shape. A client
+that acts for the agent gets a turn without the changes that the agent may not see.
+"""
+
+from placet.agents.loop.recorder import SessionError
+from placet.agents.proposal.plan import Issue
+from placet.agents.proposal.turn_result import Attempt, Change, Turn
+from placet.agents.session.session import Session
+from placet.kernel.kernel import Kernel
+from placet.runtime.orchestrator import Orchestrator
+from placet.schemas.identity import Ref
+
+
+async def visible_turn(turn: Turn, session: Session) -> Turn:
+    """Return a turn without the changes that its agent may not see.
+
+    A diff shows the whole state, because it is made for people.
+
+    Raises:
+        ClosedError, StoreError: The world is closed, or has failed.
+    """
+
+    def visible_changes(kernel: Kernel) -> tuple[Change, ...]:
+        return tuple(change for change in turn.diff if _may_see(kernel, turn.agent, change))
+
+    world = session.world
+    assert isinstance(world, Orchestrator), "a front end serves an orchestrator of this process"
+    return (
+        turn.model_copy(update={"diff": await world.query(visible_changes)}) if turn.diff else turn
+    )
+
+
+def _may_see(kernel: Kernel, agent_id: str, change: Change) -> bool:
+    collection, _, rest = change.path.partition("/")  # the id of an entity may hold a slash
+    entity, _, field = rest.rpartition("/")
+    ref, tree, registry = Ref(collection, entity or rest), kernel.tree, kernel.registry
+    is_whole = change.old is None and change.new is None  # perhaps an entity without fields
+    if is_whole and not registry.may_see(tree, agent_id, Ref(collection, rest)):
+        return False
+    return registry.may_see(tree, agent_id, ref) and field not in registry.hidden_fields(
+        tree, agent_id, ref
+    )
+
+
+def failed_turn(session: Session, error: SessionError) -> Turn:
+    """Return the result of a turn that could not be recorded: `failed` if it had started."""
+    turn = unrecorded_turn(session, str(error.code), str(error))
+    outcome = "failed" if error.has_begun else turn.outcome
+    return turn.model_copy(update={"outcome": outcome, "route": error.route})
+
+
+def unrecorded_turn(session: Session, code: str, message: str) -> Turn:
+    """Return a turn that is in no log, with what refused it; it has no number."""
+    issue = Issue(code=code, message=message)
+    return Turn(
+        id=f"{session.name}/-",
+        session=session.name,
+        agent=session.agent_id,
+        route="agent",
+        mode=session.mode,
+        outcome="refused",
+        stop=code,
+        message=message,
+        attempts=(Attempt(n=1, status="invalid", issues=(issue,)),),
+    )
