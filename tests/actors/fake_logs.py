@@ -1,4 +1,4 @@
-"""Event logs for tests: one that writes when the test lets it, and one that fails."""
+"""Event logs for tests: one that writes when the test releases it, and one that fails."""
 
 import asyncio
 import time
@@ -10,7 +10,7 @@ from tests.actors.virtual_time import THREAD_SECONDS_MAX, Gate
 
 
 class SlowLog:
-    """A log on a disk as slow as the test likes: `hold` it, and each append waits for `let_go`.
+    """A log on a disk as slow as the test sets: `hold` it, and each append waits for `let_go`.
 
     Attributes:
         appended: The groups that were handed in, also those that failed.
@@ -31,7 +31,7 @@ class SlowLog:
         self._told = 0
 
     def hold(self) -> None:
-        """Let appends begin and not end."""
+        """Let appends begin, but not end."""
         self._is_held = True
 
     async def began(self) -> None:
@@ -43,11 +43,11 @@ class SlowLog:
             await asyncio.sleep(0)
 
     def let_go(self, count: int = 1) -> None:
-        """Let so many held appends end."""
+        """Release a number of held appends."""
         self._gate.let_go(count)
 
     def release(self) -> None:
-        """Hold no more."""
+        """Release every held append, and hold no more."""
         self._is_held = False
         self.let_go()
 

@@ -1,4 +1,4 @@
-"""A world put together for a test: its own parts, with a log and a clock of the test's choice."""
+"""A world assembled for a test, with a log and a clock of the test's choice."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -31,7 +31,7 @@ __all__ = [
 
 
 class Named(NamedTuple):
-    """An agent by its name, and how often this was registered."""
+    """The identity of an agent: its id and its generation."""
 
     agent_id: str
     generation: int
@@ -47,7 +47,7 @@ async def open_world(
     limits: Mapping[str, int] | None = None,
     **config: Any,
 ) -> AsyncIterator[WorldRuntime]:
-    """Open a world of the lab; its time is the running loop's, or moved by steps."""
+    """Open a world of the lab domain, in the running loop's time or stepped."""
     settings = OrchestratorConfig(limits=Limits(**(limits or {})), log_level="critical", **config)
     log = log or MemoryEventLog()
     records: list[bytes] = []
@@ -74,7 +74,7 @@ async def open_world(
 
 
 def effects_of(world: WorldRuntime) -> Orchestrator:
-    """Return the public class over a world of the test's own parts."""
+    """Return the public Orchestrator over a world of the test's parts."""
     orchestrator = Orchestrator()
     orchestrator._world = world
     return orchestrator

@@ -1,4 +1,4 @@
-"""What threads do takes real time: it is waited for, and how long nobody says."""
+"""Waiting for threads in real time, without a fixed duration."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,9 +7,9 @@ _LOOKS_MAX = 60_000
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    """Wait until it has come to something, for a minute at least."""
+    """Wait until a condition holds; fail after a minute or more."""
     for _ in range(_LOOKS_MAX):
         if is_so():
             return
         await asyncio.sleep(0.001)
-    raise AssertionError("it did not come to that")
+    raise AssertionError("the condition did not hold within a minute")

@@ -108,7 +108,7 @@ async def test_a_write_and_the_wait_for_it_are_measured():
 async def failed_world(
     log: SlowLog,
 ) -> AsyncIterator[tuple[WorldRuntime, list["asyncio.Future[Any]"]]]:
-    """A world in which some wait for the write, some for the queue, and the write fails."""
+    """The write fails while some batches wait for it and others are queued."""
     async with open_world(
         log=log, limits={"group_batches_max": 1, "groups_in_flight_max": 1}
     ) as world:
@@ -323,7 +323,7 @@ async def test_flush_waits_for_offered_commits_or_a_failure():
 
 
 @in_virtual_time
-async def test_the_durable_position_covers_exactly_the_written_groups():
+async def test_only_recorded_answers_name_the_durability_of_the_store():
     async with open_world(log=SlowLog(), quotas={"Take": {"rate": 1, "burst": 1}}) as world:
         admitted = await submit(world, add("first"))
         again = await submit(world, add("first"))

@@ -1,4 +1,4 @@
-"""A mailbox is bounded, wakes its receiver when there is something, and lets control pass."""
+"""A mailbox is bounded, wakes its receiver for a message, and puts control messages first."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The one writer: a verdict for each batch, in order, in chunks, on time, and idle else."""
+"""The orchestrator: one verdict for each batch, in order, in chunks, on time; no cycles when idle."""
 
 import asyncio
 import random
@@ -42,7 +42,7 @@ def records_of(world: WorldRuntime, *types: type) -> list[object]:
 
 @contextmanager
 def groups_of(world: WorldRuntime) -> Iterator[list[list[CheckedBatch]]]:
-    """Note the groups that are decided."""
+    """Record the groups that are decided."""
     groups: list[list[CheckedBatch]] = []
     kernel, decide = world.kernel, world.kernel.decide_checked
 
@@ -61,7 +61,7 @@ def groups_of(world: WorldRuntime) -> Iterator[list[list[CheckedBatch]]]:
 
 
 def any_batch(chance: random.Random, number: int) -> tuple[Any, dict[str, Any]]:
-    """Make a batch that may be sound, malformed, refused at some stage, faulty, or a duplicate."""
+    """Return a batch that is valid, malformed, refused at some stage, faulty, or a duplicate."""
     agent = chance.choice([*AGENTS[:4], "nobody"])
     req_id = f"r{chance.randrange(1 + number // 10)}"
     kind, payload = chance.choice(
@@ -120,7 +120,7 @@ async def test_verdict_of_returns_the_answer_later():
 
 @in_virtual_time
 async def test_a_cycle_that_fails_half_way_stops_the_world_and_answers_every_message(capsys):
-    """A bug in the kernel itself: nobody waits for ever, and nothing of the turn is in the log."""
+    """A bug in the kernel itself: every message is answered, and the log has nothing of the cycle."""
 
     def break_down(batches: object, now_ns: int, **options: bool) -> Decision:
         world.kernel.tick(1.0)  # half of a turn
@@ -160,7 +160,7 @@ async def test_a_step_that_fails_half_way_fails_the_step_and_the_held_batches():
 @pytest.mark.parametrize("how", ["recursion", "panic"])
 @in_virtual_time
 async def test_a_poisonous_rule_refuses_only_its_batch(how):
-    """G23: the world goes on after rules and hooks that raise."""
+    """G23: the world continues after rules and hooks that raise."""
     async with open_world(domain=Lab("on_tick", "on_remove"), clock="stepped") as world:
         poison = post(world, intent("Fail", {"how": how}, "poison"))
         sound = post(world, add("sound", agent_id="bob"))
@@ -312,7 +312,7 @@ async def test_an_operator_command_does_not_overtake_a_step():
 
 
 class Torn(SystemExit):
-    """Comes out of the middle of a command, and is nobody's to catch."""
+    """Raised inside a command; no handler may catch it."""
 
 
 @in_virtual_time
@@ -457,7 +457,7 @@ async def test_a_batch_for_later_is_answered_at_once_and_decided_when_it_is_due(
 
 @in_virtual_time
 async def test_a_batch_scheduled_before_a_step_is_decided_in_that_step_if_due():
-    """A step overtakes the queue, so it first decides what was posted before it."""
+    """A step overtakes the queue, so it first decides the batches submitted before it."""
     async with open_world(clock="stepped") as world:
         scheduled = post(world, add("later"), sim_time=0.5)
         await world.actor.step(SECOND_NS)
@@ -573,7 +573,7 @@ async def test_a_thousand_idle_agents_cause_no_cycles():
 
 @in_virtual_time
 async def test_a_busy_world_yields_to_the_event_loop_between_cycles():
-    """The control: the loop's rounds are counted, so the test above can fail."""
+    """The control: loop iterations are counted, so the test above can fail."""
     async with open_world() as world:
         before = iterations()
         for number in range(20):
@@ -586,7 +586,7 @@ async def test_a_busy_world_yields_to_the_event_loop_between_cycles():
 
 @in_virtual_time
 async def test_a_slow_store_is_not_counted_as_event_loop_lag():
-    """What waits for room in the committer has not waited for the event loop."""
+    """Waiting for room in the committer is not event-loop lag."""
     clock, log = HandClock(1), SlowLog()
     limits = {"loop_lag_ms_max": 1, "groups_in_flight_max": 1}
     async with open_world(time=clock, log=log, limits=limits) as world:

@@ -1,4 +1,4 @@
-"""Subscribers are told everything that is durable, in order, each at its own pace."""
+"""Subscribers get every durable event in order, each at its own pace."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""A supervisor restarts what fails within a budget, then says so; no task outlives it."""
+"""A supervisor restarts failed tasks within a budget, then escalates; no task outlives it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -15,7 +15,7 @@ LIMITS = Limits(restarts_max=3, restart_window_s=60)
 
 
 class Watch:
-    """A supervisor that runs, and what it told."""
+    """A running supervisor, and the faults that it reported."""
 
     def __init__(self) -> None:
         self.faults: list[Fault] = []
@@ -41,7 +41,7 @@ class Watch:
 
 
 class Failing:
-    """A task that notes when it starts, lives for some seconds, and fails."""
+    """A task that records its start, runs for some seconds, and fails."""
 
     def __init__(self, lives_s: float = 0.0, failures: int = 10**9) -> None:
         self.started: list[float] = []

@@ -1,4 +1,4 @@
-"""The time of the tests goes by when nothing is left to do, and not while a thread is at work."""
+"""Virtual time advances when no task is runnable, and stands still while a thread works."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Nothing is told before it is durable (G2): each way in which a world can show something."""
+"""Nothing is visible before it is durable (G2), for every way in which a world shows state."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -113,7 +113,7 @@ async def test_nothing_becomes_visible_before_it_is_durable(look):
 )
 @in_virtual_time
 async def test_an_answer_is_released_at_once_while_no_write_is_in_progress(look):
-    """The control: it is the write that the test above waits for, and not the number of turns."""
+    """The control: the test above waits for the write, and not for a number of loop iterations."""
     async with open_world() as world:
         await submit(world, add("first"))
         seen = asyncio.ensure_future(look(world))
@@ -145,7 +145,7 @@ async def test_an_effect_is_not_started_before_its_batch_is_durable():
 
 @in_virtual_time
 async def test_settle_returns_when_the_settlements_are_durable():
-    """Also where something else becomes durable after the settlement was decided."""
+    """Also if another group becomes durable after the settlement was decided."""
     log, goes = SlowLog(), asyncio.Event()
 
     async def post_letter(effect: Effect) -> str:

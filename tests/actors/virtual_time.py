@@ -1,4 +1,4 @@
-"""An event loop whose time is the test's: it jumps ahead when nothing is left to do.
+"""An event loop in virtual time: it jumps ahead when no task is runnable.
 
 What waits for seconds is tested in no time, and the same way on every machine.
 """
@@ -29,7 +29,7 @@ GLANCE_SECONDS = 0.002
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """Jumps where another loop would sleep, but not over the work of a thread, which is real.
+    """A selector that jumps where another would sleep, except while a thread works in real time.
 
     A thread that stands at a `Gate` is at rest: time goes by.
 
@@ -47,7 +47,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
     @property
     def is_at_work(self) -> bool:
-        """A thread works at what is waited for."""
+        """Whether a thread is working on an awaited call."""
         return not self.calls <= {call for gate in _GATES for call in gate.standing}
 
     def time(self) -> float:
@@ -79,7 +79,7 @@ class _JumpingSelector(selectors.DefaultSelector):
         return []
 
     def _while_at_work(self) -> list[Any]:
-        """Wait for a thread that comes back, or until all that are left stand at gates."""
+        """Wait until a thread returns, or all remaining threads wait at gates."""
         latest = time.monotonic() + THREAD_SECONDS_MAX
         while self._loop.is_at_work:
             events = super().select(GLANCE_SECONDS)
@@ -91,7 +91,7 @@ class _JumpingSelector(selectors.DefaultSelector):
 
 
 class Gate:
-    """Threads stand at it until the test lets them go, in order; time goes by meanwhile.
+    """Holds threads until the test releases them, in order; virtual time advances meanwhile.
 
     Attributes:
         begun: How many have come to it.
@@ -106,12 +106,12 @@ class Gate:
 
     @property
     def standing(self) -> list[object]:
-        """The calls that wait for a word that has not come."""
+        """The calls that are held at present."""
         with self._changed:
             return [call for place, call in self._standing.items() if place > self._let_go]
 
     def stand(self) -> None:
-        """Wait, in a thread, for one's word."""
+        """Wait, in a thread, for its release."""
         with self._changed:
             self.begun += 1
             place = self.begun
@@ -123,7 +123,7 @@ class Gate:
             assert is_free, "nobody let it go"
 
     def let_go(self, count: int) -> None:
-        """Let so many more go, those that come later too."""
+        """Release a number of threads, including threads that arrive later."""
         with self._changed:
             self._let_go += count
             self._changed.notify_all()
@@ -131,11 +131,11 @@ class Gate:
 
 _GATES: WeakSet[Gate] = WeakSet()
 _CALL: ContextVar[object] = ContextVar("_CALL", default=None)
-"""Known in its thread, which runs in a copy of the caller's context."""
+"""The call of a thread, which runs in a copy of the caller's context."""
 
 
 class LoopClock:
-    """Simulated and monotonic time are the running loop's."""
+    """A clock whose simulated and monotonic times are the time of the running loop."""
 
     def now_ns(self) -> int:
         return round(asyncio.get_running_loop().time() * SECOND_NS)
@@ -145,7 +145,7 @@ class LoopClock:
 
 
 class HandClock:
-    """Both times stand still until the test moves them. The world is a realtime one."""
+    """A realtime clock whose two times stand still until the test moves them."""
 
     def __init__(self, start_ns: int = 0) -> None:
         self._now_ns = start_ns
@@ -154,7 +154,7 @@ class HandClock:
         self._now_ns += ns
 
     def follow(self, wait_ns: int) -> bool:
-        """Be no slower under load than otherwise."""
+        """Ignore the load: time is never slowed."""
         return False
 
     def now_ns(self) -> int:
@@ -177,7 +177,7 @@ def in_virtual_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P,
 
 @contextmanager
 def _calls_known() -> Iterator[None]:
-    """Have every call in a thread known to the loop that waits for it."""
+    """Register every call in a thread with the loop that waits for it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(to_thread, "run_sync", _known(to_thread.run_sync))
         patch.setattr(PolicyThread, "call", _known(PolicyThread.call))
@@ -200,14 +200,14 @@ def _known(call: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, Coroutine[A
 
 
 def iterations() -> int:
-    """Tell how often the running loop went round so far."""
+    """Return the number of iterations of the running loop so far."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualTimeLoop)
     return loop.iterations
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    """Go on until it has come to something, however many turns that takes."""
+    """Yield to the loop until a condition holds."""
     for _ in range(1_000):
         if is_so():
             return
@@ -216,6 +216,6 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 
 async def turns(count: int = 50) -> None:
-    """Let everybody who can go on do so."""
+    """Yield to the loop `count` times, so that every runnable task runs."""
     for _ in range(count):
         await asyncio.sleep(0)

@@ -69,7 +69,7 @@ class OrchestratorActor:
         limits = kernel.config.limits
         self._kernel = kernel
         self._records = records
-        self._handed_on = kernel.history_end
+        self._offered_end = kernel.history_end
         self._committer = committer
         self._clock = clock
         self._advance = clock.advance if isinstance(clock, HostClock) else None
@@ -311,7 +311,7 @@ class OrchestratorActor:
     def _decide(self, waiting: list[QueuedBatch], now_ns: int, commit: Commit) -> list[Verdict]:
         started_ns = self._clock.monotonic_ns()
         commit.owed += [queued.reply for queued in waiting]
-        waiting = self._still_asked(waiting, started_ns, commit)
+        waiting = self._still_wanted(waiting, started_ns, commit)
         batches = [queued.batch for queued in waiting]
         decision = self._kernel.decide_checked(batches, now_ns, release_intents=True)
         commit.effects += decision.effects
@@ -321,7 +321,7 @@ class OrchestratorActor:
         self._group_metrics.count_group(decision.answers, self._clock.monotonic_ns() - started_ns)
         return verdicts
 
-    def _still_asked(
+    def _still_wanted(
         self, waiting: list[QueuedBatch], now_ns: int, commit: Commit
     ) -> list[QueuedBatch]:
         """Yield the batches still wanted.
@@ -329,32 +329,32 @@ class OrchestratorActor:
         Skip canceled ones, and refuse expired ones and those of removed agents.
         """
         agents = self._kernel.ledger.agents
-        asked: list[QueuedBatch] = []
-        for one in waiting:
-            batch, identity = one.batch, one.identity
-            if one.reply.done():
+        wanted: list[QueuedBatch] = []
+        for queued in waiting:
+            batch, identity = queued.batch, queued.identity
+            if queued.reply.done():
                 continue
             if identity is not None:
                 agent = agents.get(identity.agent_id)
                 if agent is None or agent.generation != identity.generation:
                     refused = self.refuse(unauthorized(identity.agent_id), batch.dry_run)
-                    commit.replies.append((one.reply, refused))
+                    commit.replies.append((queued.reply, refused))
                     continue
             if batch.valid_for_ns is not None:
-                waited_ns = self._mailbox.waited_ns(one, now_ns)
+                waited_ns = self._mailbox.waited_ns(queued, now_ns)
                 if waited_ns > batch.valid_for_ns:
                     refusal = timed_out(waited_ns, batch.valid_for_ns)
-                    resolve(one.reply, self.refuse(refusal, batch.dry_run))
+                    resolve(queued.reply, self.refuse(refusal, batch.dry_run))
                     continue
-            asked.append(one)
-        return asked
+            wanted.append(queued)
+        return wanted
 
     def _offer(self, commit: Commit) -> None:
         """Offer the cycle's records and replies to the committer, if there are any."""
         if self._records:
-            seq, count = self._handed_on
+            seq, count = self._offered_end
             commit.group = group = LogGroup(count, seq, self._kernel.seq, tuple(self._records))
-            self._handed_on = (group.seq, count + len(group.records))
+            self._offered_end = (group.seq, count + len(group.records))
             self._records.clear()
         if commit.group is not None or commit.decided or commit.replies:
             self._committer.offer(commit)

@@ -11,7 +11,7 @@ from placet.schemas.verdict import Verdict
 
 
 class FakeAdmission:
-    """Answers what a queue asks of its ingress: priorities are as claimed, up to a cap by agent."""
+    """A fake `Admission`: priorities are as claimed, up to a cap for each agent."""
 
     def __init__(self, on_shed: Callable[[QueuedBatch], None]) -> None:
         self.caps: dict[str, int] = {}

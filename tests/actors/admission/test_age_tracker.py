@@ -1,4 +1,4 @@
-"""Who lost and since when: bounded, and by recency."""
+"""The age tracker of `shed_lowest`: bounded by recency."""
 
 from collections import OrderedDict
 
@@ -47,7 +47,7 @@ OPERATIONS = st.lists(st.tuples(st.sampled_from(["note", "since", "forget"]), st
 
 @given(OPERATIONS, st.integers(2, 10))
 def test_at_least_the_most_recent_half_is_remembered(operations, count_max):
-    """Law: of an unbounded book in order of use, it keeps the latest half, and may keep more."""
+    """Law: of an unbounded record in order of use, it keeps the latest half, and may keep more."""
     ages, book = AgeTracker(count_max), OrderedDict[str, int]()
     for group, (what, number) in enumerate(operations):
         name = str(number)

@@ -1,4 +1,4 @@
-"""Under load, whatever the policy: each signal is named, control goes on, and nothing is lost."""
+"""Under load and every policy: refusals name their signal, commands run, no batch is lost."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -43,7 +43,7 @@ def flood(world: WorldRuntime, count: int = 60) -> list["asyncio.Future[Verdict]
 
 
 class Signalled(NamedTuple):
-    """What a signal is said to be when `late` comes, and what waits already."""
+    """The expected signal, value and limit when `late` is submitted, and the queued batches."""
 
     name: str
     value: int
@@ -88,7 +88,7 @@ LIMITS = {
 @pytest.mark.parametrize("signal", SIGNALS, ids=lambda signal: signal.__name__)
 @in_virtual_time
 async def test_every_load_signal_refuses_a_batch_and_is_named(signal, policy):
-    """`late` is refused, waits, or takes a place, and somebody is told signal, value and limit."""
+    """`late` is refused, waits, or displaces a batch; a refusal names signal, value and limit."""
     clock = HandClock(1)
     async with open_world(time=clock, backpressure=policy, limits=LIMITS) as world:
         await world.actor.pause()
@@ -119,7 +119,7 @@ async def test_every_load_signal_refuses_a_batch_and_is_named(signal, policy):
 @every_policy
 @in_virtual_time
 async def test_every_batch_of_a_flood_gets_one_answer_and_may_be_resubmitted(policy):
-    """What load turned away left no trace (G6): the same req_ids are admitted later, all new."""
+    """Refusals for load leave no trace (G6): the same req_ids are admitted later as new."""
     limits = {"mailbox_batches_max": 4, "wait_queue_batches_max": 4, "group_batches_max": 2}
     async with open_world(backpressure=policy, limits=limits) as world:
         answers: dict[str, asyncio.Future[Verdict]] = {}
@@ -356,7 +356,7 @@ CONTROLS: list[Callable[[WorldRuntime], Awaitable[object]]] = [
 async def rounds_of(
     control: Callable[[WorldRuntime], Awaitable[object]], world: WorldRuntime
 ) -> int:
-    """Count the rounds of the event loop that a control message takes."""
+    """Return the number of loop iterations that a control message takes."""
     before = iterations()
     await control(world)
     return iterations() - before
@@ -402,7 +402,7 @@ async def test_an_immediate_batch_of_a_stepped_world_needs_no_place_in_the_held_
 @every_policy
 @in_virtual_time
 async def test_effects_settle_under_overload(policy):
-    """A settlement is a control message, so a flood cannot hold up the outbox."""
+    """A settlement is a control message, so a flood cannot delay the outbox."""
     limits = {"mailbox_batches_max": 5, "group_batches_max": 1, "wait_queue_batches_max": 5}
     async with open_world(backpressure=policy, limits=limits) as world:
         sent = asyncio.Event()

@@ -1,4 +1,4 @@
-"""Turning away the short way: whoever comes to a full queue is told what the long way would say."""
+"""Cached refusals: a full queue answers as it would without the cache."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -29,7 +29,7 @@ POLICIES = ("reject", "wait", "shed_lowest")
 
 
 class Pair:
-    """Two worlds to which the same happens; the second always goes the long way."""
+    """Two worlds with the same inputs; the second never uses a cached refusal."""
 
     def __init__(self, short: WorldRuntime, long: WorldRuntime, clocks: list[HandClock]) -> None:
         self.worlds = short, long
@@ -70,7 +70,7 @@ class Pair:
         self.answers.append((both[0], both[1]))
 
     async def happen(self, chance: Random) -> None:
-        """Let something else happen to both, and time go by."""
+        """Apply another random event to both worlds, and advance time."""
         what = chance.randrange(10)
         place = chance.randrange(len(self.answers)) if self.answers else None
         for side, (world, clock) in enumerate(zip(self.worlds, self.clocks, strict=True)):

@@ -1,4 +1,4 @@
-"""Turns: nobody is starved, each one's order is kept, and what is owed is as small as can be."""
+"""Fair queuing: no owner starves, each owner's order is kept, and shares differ by little."""
 
 from collections import Counter, deque
 from typing import Any
@@ -158,7 +158,7 @@ POP = ("pop", "", 0)
 @example([*offers("a", 9, 4), *offers("b", 1, 4), *[POP] * 8])
 @example([*offers("b", 1, 2), POP, *[*offers("a", 9), POP] * 9])  # comes and goes
 def test_no_owner_is_served_much_more_than_another_with_queued_batches(operations):
-    """Law (start-time fair queuing): while two both wait, their parts differ by two batches."""
+    """Law (start-time fair queuing): while two owners have batches, their shares differ by at most two batches."""
     turns = FairQueue()
     lanes: dict[str, deque[QueuedBatch]] = {owner: deque() for owner in "abcde"}
     since: dict[str, Counter[str]] = {}  # what everybody was given since an owner has waited
@@ -216,7 +216,7 @@ MANY = [f"agent_{number}" for number in range(10 * GROUP)]
 
 
 def crowd(intents: int = 1) -> tuple[BatchQueue, list[QueuedBatch]]:
-    """Make a queue in which many owners have one batch each, all as large."""
+    """Return a queue in which many owners have one batch each, all of one size."""
     queue = queue_of()
     return queue, [put(queue, waiting_of(owner, intents, n)) for n, owner in enumerate(MANY)]
 
@@ -287,7 +287,7 @@ COMING = st.tuples(st.sampled_from("abcdefghijklmnopqrst"), st.sampled_from([1] 
 
 @given(st.lists(st.one_of(COMING, COMING, COMING, st.integers(1, 6)), max_size=200))
 def test_every_batch_is_taken_once_and_in_its_owners_order(operations):
-    """Law: whichever way the queue takes its turns, and whenever it changes from one to another."""
+    """Law: holds in both modes of the queue, and across changes between them."""
     queue = BatchQueue(Limits(group_batches_max=1))
     lanes: dict[str, deque[QueuedBatch]] = {}
     for operation in operations:
@@ -392,7 +392,7 @@ TAKEN = st.tuples(st.just("take"), st.just(""), st.integers(1, GROUP))
 @given(st.lists(st.one_of(QUEUED, QUEUED, QUEUED, TAKEN), max_size=150), st.integers(8, 60))
 @example([("put", "a", 1)] * 20 + [("take", "", 1), ("put", "b", 1)] * 60, 60)  # comes and goes
 def test_every_queued_batch_is_decided_within_a_bound(operations, places):
-    """Law: bytes and counts are kept to; own order; and nobody sees a flood pass by."""
+    """Law: bounds hold, each owner's order is kept, and a flood overtakes no owner."""
     queue = queue_of(mailbox_batches_max=places, mailbox_bytes_max=3 * places)
     lanes: dict[str, deque[QueuedBatch]] = {owner: deque() for owner in "abcd"}
     passed: Counter[QueuedBatch] = Counter()

@@ -1,4 +1,4 @@
-"""Under a flood: who keeps to its share hardly notices, and who loses ages (G13)."""
+"""Under a flood, agents within their share are served, and refused agents age (G13)."""
 
 from collections import Counter, deque
 from random import Random
@@ -31,7 +31,7 @@ LIMITS: Final = {
 
 
 class Crowd:
-    """Agents who post so many batches a turn, and what became of these."""
+    """Agents that submit a number of batches per group, and the outcomes of these."""
 
     def __init__(self, world: WorldRuntime) -> None:
         self._world = world
@@ -63,7 +63,7 @@ class Crowd:
             self._posted[agent_id] = still
 
     def part(self, agent_id: str) -> float:
-        """Give the part of its offers that was admitted."""
+        """Return the fraction of an agent's batches that was admitted."""
         return self.admitted[agent_id] / self.offered[agent_id]
 
 
@@ -125,7 +125,7 @@ async def test_shares_of_random_offers_are_even_however_uneven_the_offers(policy
 
 @in_virtual_time
 async def test_old_batches_of_a_flood_do_not_raise_the_age_signal_of_others():
-    """The age of what a flood has waiting is held against the flood."""
+    """The age of a flood's batches counts only for the flooding agent."""
     clock = HandClock(1)
     limits = {**LIMITS, "mailbox_age_ms_max": 100}
     async with open_world(agents=("flood", "ann"), limits=limits, time=clock) as world:

@@ -1,4 +1,4 @@
-"""Stage 0: every code of the door, with its message and details; the moment leaves no trace."""
+"""The admission stage: every code with its message and details; refusals leave no trace."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -204,7 +204,7 @@ async def shed_from_a_paused_world(world: WorldRuntime, clock: HandClock) -> Ver
 
 
 TRIED = [row[0] for row in TABLE if row[0] is not shed_by_close] + [shed_from_a_paused_world]
-"""What is held for a step is no dry run, which is answered at once."""
+"""Load on the held queue; dry runs are answered at once and not held."""
 
 
 @pytest.mark.parametrize("situation", TRIED, ids=lambda situation: situation.__name__)
@@ -233,7 +233,7 @@ async def test_a_dry_run_under_load_gets_no_cached_answer():
 @pytest.mark.parametrize("situation", [row[0] for row in TABLE], ids=lambda row: row.__name__)
 @in_virtual_time
 async def test_an_admission_refusal_leaves_no_record_and_no_digest_change(situation):
-    """Nothing of the batch `late` is in the log, in the books or in the state (G6)."""
+    """Nothing of the batch `late` is in the log, in the ledger or in the state (G6)."""
     clock = HandClock(SECOND_NS)
     async with open_world(**{"time": clock, **SETTINGS.get(situation, {})}) as world:
         await situation(world, clock)
@@ -264,7 +264,7 @@ async def test_a_batch_refused_at_admission_may_be_resubmitted_with_its_req_id()
 
 
 class Doorway:
-    """A door, with what does not matter to a test filled in."""
+    """An AdmissionControl with defaults for the arguments that a test does not set."""
 
     def __init__(self, **limits: int) -> None:
         self.door = AdmissionControl(Limits(**limits))

@@ -1,4 +1,4 @@
-"""Ranks of a shedding queue: who has most loses its youngest, whenever that is first asked."""
+"""A priority bucket: the owner with the most batches loses its youngest."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""`shed_lowest`: higher priority takes the place of lower; who is shed is told so."""
+"""`shed_lowest`: a higher priority displaces a lower one, whose batch is refused as `shed`."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ def post(
 
 
 def outcomes(answers: Sequence["asyncio.Future[Verdict]"]) -> list[str]:
-    """Say what became of each: `waits`, `admitted`, or the code of its refusal."""
+    """Return the outcome of each: `waits`, `admitted`, or the code of its refusal."""
     return [
         "waits"
         if not answer.done()
@@ -180,7 +180,7 @@ async def test_a_priority_above_the_agents_cap_sheds_no_batch():
 
 @in_virtual_time
 async def test_naming_another_agent_does_not_raise_the_cap():
-    """The core would refuse it as not theirs; by then somebody would have lost a place."""
+    """The kernel would refuse the batch later, but it would have displaced another by then."""
     for limits in ({"mailbox_batches_max": 3}, {"mailbox_batches_max": 9, "mailbox_bytes_max": 80}):
         async with shedding_world(agents=("bob",), limits=limits) as world:
             await world.actor.command(
@@ -351,7 +351,7 @@ COUNT_MAX, BYTES_MAX = 6, 12
 
 
 class Searched:
-    """What the queue does, said as searches of a list: the rule, and nothing to make it fast."""
+    """A model of the queue that searches a list: the rule without any index."""
 
     def __init__(self) -> None:
         self.waiting: list[QueuedBatch] = []
@@ -363,7 +363,7 @@ class Searched:
         return waiting.batch.priority - self.lost_at.get(waiting.batch.submitter, self.groups)
 
     def sort(self) -> None:
-        """Give those a rank that have none, as it is now."""
+        """Set the present rank of every batch without one."""
         for waiting in self.waiting:
             self.ranks.setdefault(waiting, self.rank(waiting))
 
@@ -398,7 +398,7 @@ class Searched:
 
 @given(OPERATIONS)
 def test_shedding_equals_a_search_of_the_whole_queue(operations):
-    """Law: each one's order is kept; victims by the rule, no more than are needed, or none."""
+    """Law: each owner's order is kept; victims follow the rule, and are no more than needed."""
     shed: list[QueuedBatch] = []
     queue = SheddingQueue(Limits(mailbox_batches_max=COUNT_MAX, mailbox_bytes_max=BYTES_MAX))
     queue.admission = FakeAdmission(shed.append)

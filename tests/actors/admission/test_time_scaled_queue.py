@@ -1,4 +1,4 @@
-"""`dilate`: simulated time slows under load, so that nothing is refused, and comes back."""
+"""`dilate`: simulated time slows under load, so that no batch is refused, and recovers."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 MS = 1_000_000
 WORK_S = 0.01
-"""What deciding a batch costs the machine of these tests: so it decides a hundred a second."""
+"""Time to decide a batch in these tests: a hundred batches a second."""
 
 AGENTS = tuple(f"agent_{number}" for number in range(20))
 
 
 class Laborious(Lab):
-    """A lab on a machine whose time goes by as it decides."""
+    """A lab domain whose clock advances with each decision."""
 
     def on_batch(self, draft: Draft) -> None:
         loop = asyncio.get_running_loop()
@@ -53,7 +53,7 @@ def clock_of(world: WorldRuntime) -> DilatedClock:
 
 
 async def offer(world: WorldRuntime, agent_id: str, seconds: int, every_ms: int) -> list["Verdict"]:
-    """Post a batch at each so many simulated milliseconds, and wait for none before the end."""
+    """Submit a batch every so many simulated milliseconds, and await the verdicts at the end."""
     began_ns = world.clock.now_ns()
     answers = []
     for number in range(seconds * 1000 // every_ms):
@@ -63,13 +63,13 @@ async def offer(world: WorldRuntime, agent_id: str, seconds: int, every_ms: int)
 
 
 async def offer_all(world: WorldRuntime, seconds: int, every_ms: int) -> list["Verdict"]:
-    """Let every agent offer as much: 20 / every_ms batches a millisecond."""
+    """Run 20 agents that each submit one batch per `every_ms` simulated milliseconds."""
     offers = [offer(world, agent_id, seconds, every_ms) for agent_id in AGENTS]
     return [verdict for part in await asyncio.gather(*offers) for verdict in part]
 
 
 async def watched(world: WorldRuntime, seconds: float) -> list[float]:
-    """Read the factor ten times a second of the machine."""
+    """Sample the factor ten times per real second."""
     factors = []
     for _ in range(round(seconds * 10)):
         await asyncio.sleep(0.1)
@@ -82,7 +82,7 @@ async def watched(world: WorldRuntime, seconds: float) -> list[float]:
 
 @in_virtual_time
 async def test_five_times_the_capacity_is_all_admitted_in_five_times_the_time():
-    """Ten simulated seconds of 500 batches each take fifty of the machine, which decides 100."""
+    """Ten simulated seconds of 500 batches each take fifty real seconds at 100 decisions a second."""
     loop = asyncio.get_running_loop()
     async with dilated_world(agents=AGENTS) as world:
         began_s, began_ns = loop.time(), world.clock.now_ns()
@@ -165,7 +165,7 @@ async def test_a_late_cycle_does_not_change_the_measured_pace():
 
 @in_virtual_time
 async def test_the_factor_has_a_minimum_and_a_full_wait_queue_refuses():
-    """Time cannot help against who does not live in it; what is bounded stays so."""
+    """Slowing time cannot throttle a submitter in real time; the bounds still hold."""
     limits = {"mailbox_batches_max": 50, "wait_queue_batches_max": 300}
     async with dilated_world(limits=limits, dilation_factor_min=0.25) as world:
         posted = [
@@ -259,7 +259,7 @@ async def test_a_timeout_in_the_wait_queue_is_answered_when_due():
 
 @in_virtual_time
 async def test_a_quota_is_exact_in_simulated_time():
-    """Beside a flood that slows time, an agent that tries as it is told gets just its rate."""
+    """Beside a flood that slows time, an agent that obeys `retry_after` gets exactly its rate."""
     quotas = {"Add": {"rate": 10, "burst": 2}}
     agents = ("meek", *AGENTS)
     async with open_world(backpressure="dilate", domain=Laborious(), agents=agents) as world:

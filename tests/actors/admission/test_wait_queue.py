@@ -1,4 +1,4 @@
-"""`wait`: in turns, each one's first come, first in; whoever leaves the line hands its turn on."""
+"""`wait`: submitters are served fairly, each in order; a batch that leaves frees its place."""
 
 import asyncio
 from collections import Counter
@@ -37,7 +37,7 @@ def fill(world: WorldRuntime, count: int = 2) -> list["asyncio.Future[Verdict]"]
 
 
 def line_of(world: WorldRuntime) -> tuple[int, int, dict[str, int]]:
-    """Tell what a line holds: how many, their bytes, and whose they are."""
+    """Return the number of waiters, their bytes, and their owners."""
     queue: Any = world.actor._mailbox
     waiting = queue._waiters, queue._by_reply
     assert (queue._retry_timer is None and queue._deadline_timer is None) or all(waiting)
@@ -159,7 +159,7 @@ async def test_one_timer_admits_waiters_to_an_empty_queue_after_a_lag():
 
 @in_virtual_time
 async def test_time_in_the_wait_queue_does_not_count_for_the_age_signal():
-    """Else each batch from a long line would be over the age's limit, and let in only one."""
+    """Otherwise each batch of a long wait would exceed the age limit, and only one be admitted."""
     clock = HandClock(1)
     limits = {"mailbox_age_ms_max": 100, "mailbox_batches_max": 20, "group_batches_max": 5}
     async with waiting_world(time=clock, limits=limits) as world:
@@ -338,7 +338,7 @@ async def test_one_submitter_leaves_half_of_the_wait_queue_free():
 
 @in_virtual_time
 async def test_a_canceled_waiter_leaves_no_trace_and_the_next_is_admitted():
-    """The first in line is too large for what is left of the queue; the next is not."""
+    """The first waiter is too large for the free bytes of the queue; the next is not."""
     async with waiting_world(limits={"mailbox_bytes_max": 100, "mailbox_batches_max": 9}) as world:
         await world.actor.pause()
         post(world, "fill")

@@ -21,7 +21,7 @@ from tests.kernel.domains import Lab
 
 
 class Post:
-    """A handler that notes what it is given, and does as it is told.
+    """A handler that records its effects, and returns or raises the outcomes set by the test.
 
     Attributes:
         began: The effects that it was called with, in order.
@@ -85,7 +85,7 @@ UNTOLD = object()
 
 
 class Panic(BaseException):
-    """As extensions in Rust raise it, which is no `Exception`."""
+    """A panic as Rust extensions raise it; not an `Exception`."""
 
 
 @pytest.mark.parametrize(
@@ -297,7 +297,7 @@ async def test_waiting_for_a_settlement_raises_when_the_world_closes():
 
 @in_virtual_time
 async def test_an_outcome_that_cannot_be_written_leaves_its_effect_open():
-    """The world has failed meanwhile: the effect runs again when the log is opened again."""
+    """The world failed meanwhile: the effect runs again after reopening the log."""
     log = SlowLog()
     faults: list[object] = []
     async with open_world(log=log) as world:

@@ -1,4 +1,4 @@
-"""What is done at most once: marked before it begins, never begun twice, in doubt if cut off."""
+"""At-most-once effects: marked before the start, never started twice, in doubt if cut off."""
 
 import asyncio
 from typing import Any
@@ -110,7 +110,7 @@ async def test_a_running_effect_has_the_status_started():
 @pytest.mark.parametrize("later", ["at_most_once", "keyed"])
 @in_virtual_time
 async def test_an_effect_started_in_an_earlier_process_is_in_doubt(later):
-    """Also where the next life declares the kind as another class: it was begun as this one."""
+    """Also if the next process declares another delivery: the effect was started as this one."""
     log, stuck, post = MemoryEventLog(), Post(seconds=3600), Post()
     async with open_world(log=log, limits={"shutdown_seconds_max": 1}) as world:
         await register_executor(world, stuck, concurrency=1, **ONCE)
@@ -167,7 +167,7 @@ async def test_a_hook_is_called_again_after_reopening_the_world():
 
 
 class Answer:
-    """A hook that knows one thing, or misbehaves."""
+    """A hook that returns a fixed answer, or misbehaves."""
 
     def __init__(self, says: object) -> None:
         self._says = says
@@ -212,7 +212,7 @@ async def test_an_operator_may_settle_an_effect_in_doubt_once():
     [("x" * 70_000, "output is larger than 65536 bytes"), ({1}, "output is not JSON: JSON has no")],
 )
 @in_virtual_time
-async def test_a_settlement_of_the_operator_is_recorded_as_given(output, why):
+async def test_an_invalid_settlement_of_the_operator_is_an_error(output, why):
     async with open_world() as world:
         await register_executor(world, Post(outcomes=[OutcomeUnknown("?")]), **ONCE)
         await mail(world)
@@ -239,7 +239,7 @@ async def test_an_effect_settled_by_an_operator_is_not_started():
 
 
 def test_a_fenced_executor_neither_starts_nor_settles(tmp_path):
-    """A second world has taken the fence: the first one's executor is not heard any more (G18)."""
+    """A second world has taken the fence: the executor of the first can no longer write (G18)."""
     path = tmp_path / "world.db"
     zombie, heir = Post(), Post()
 

@@ -1,4 +1,4 @@
-"""What fails is tried again with the same key, after pauses, and in the end given up (G17)."""
+"""Failed effects are retried with the same key after pauses, and in the end given up (G17)."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,7 +20,7 @@ STEADY = Backoff(first_s=1.0, factor=2.0, max_s=8.0, jitter=0.0)
 
 
 class Times(Post):
-    """A post that also notes when it was called."""
+    """A handler that also records when it was called."""
 
     def __init__(self, *outcomes: Any, seconds: float = 0.0) -> None:
         super().__init__(seconds, outcomes)
@@ -106,7 +106,7 @@ async def test_an_attempt_that_exceeds_its_time_is_retried():
 
 @in_virtual_time
 async def test_a_pause_holds_no_credit():
-    """One effect that fails again and again does not stand in the way of the others."""
+    """One effect that fails again and again does not delay the others."""
     post = Times(OSError(), OSError(), seconds=0.1)
     async with open_world() as world:
         await register_executor(world, post, concurrency=1, backoff=STEADY)
@@ -161,7 +161,7 @@ async def test_a_handler_that_never_awaits_does_not_block_the_world():
 
 
 class Failing(MemoryEventLog):
-    """A log that can be made to fail, and never makes anybody wait.
+    """A log that can be made to fail, and never blocks.
 
     Attributes:
         failure: What an append raises from now on.

@@ -1,4 +1,4 @@
-"""What is counted is exact; what a client chooses does not grow what is kept."""
+"""Counters are exact; labels that a client chooses are bounded."""
 
 from placet.actors.metrics.counters import (
     DOMAIN_CODES_MAX,

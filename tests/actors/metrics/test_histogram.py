@@ -1,4 +1,4 @@
-"""A percentile is near the truth, and an export is exact at its bounds."""
+"""Percentiles are within their error, and exported bucket counts are exact."""
 
 from itertools import pairwise
 from statistics import quantiles

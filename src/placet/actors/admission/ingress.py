@@ -180,7 +180,7 @@ class Ingress:
         self._mailbox.wake()
 
     def shed(self, why: str) -> None:
-        """Answer every queued message without deciding it: with the failure, if the world has failed."""
+        """Answer every queued message without deciding it; a failed world answers its failure."""
         failure = self._committer.failure
         for queue in (self._held, self._mailbox):
             for waiting in queue.take_all():
@@ -327,7 +327,7 @@ class Ingress:
     def _answer(
         self, reply: "asyncio.Future[Verdict]", verdict: Verdict
     ) -> "asyncio.Future[Verdict]":
-        """Answer a batch without deciding it, once everything that the answer reveals is durable."""
+        """Answer a batch without deciding it, once all that the answer reveals is durable."""
         waiting, limit = self._committer.waiting, self._limits.mailbox_batches_max
         if waiting < limit:
             self._committer.offer(Commit(None, [(reply, verdict)]))

@@ -1,9 +1,10 @@
 """Overflow policy `shed_lowest`: under load a batch displaces a queued batch of lower priority.
 
 The batch to shed has the lowest queued rank; among those it belongs to the agent with the most, and
-is the youngest of that agent. So a flood costs the flooding agent first, each agent's own order is kept, and the batch
-nearest to being decided stays. A batch never displaces one of its own rank, nor one of an agent
-with fewer batches waiting than its own agent has: priority ranks equals, it does not buy the queue.
+is the youngest of that agent. So a flood costs the flooding agent first, each agent's own order is
+kept, and the batch nearest to its decision stays. A batch never displaces one of its own rank, nor
+one of an agent with fewer queued batches than its own agent: priority decides among equals, it does
+not buy the whole queue.
 
 Priority ages: an agent whose batch was refused or shed gains one point for each group decided
 without it. So a batch cannot be starved, and one that has waited a hundred groups is not shed.
@@ -77,7 +78,7 @@ class SheddingQueue(BatchQueue):
         return load
 
     def enqueue_under_load(self, waiting: QueuedBatch, load: Overload) -> Overload | None:
-        """Shed as many lower batches as this one needs room for; shed none if they do not suffice."""
+        """Shed lower batches until this one has room; none if all of them would not suffice."""
         if self._lane:
             self._put_aside()
         batch = waiting.batch
@@ -216,7 +217,7 @@ class SheddingQueue(BatchQueue):
 
 
 def _owner_named(raw: object) -> str:
-    """Return the owner of an unchecked batch of the operator, as `owner_of` does after the check."""
+    """Return the owner of an unchecked batch of the operator; `owner_of` is for checked ones."""
     intents = raw.get("intents", [raw]) if type(raw) is dict else raw
     first = intents[0] if type(intents) is list and intents else None
     name = first.get("agent_id") if type(first) is dict else None

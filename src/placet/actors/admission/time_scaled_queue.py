@@ -1,4 +1,4 @@
-"""The queue of `backpressure="dilate"`: simulated time slows while much is queued, so that batches need not be refused.
+"""Overflow policy `dilate`: simulated time slows while batches wait, so that few are refused.
 
 Batches submitted under load go to the wait queue, as in `wait`. Deadlines in seconds are simulated
 seconds: a batch that may wait ten seconds has them in the world's time, however long that takes.

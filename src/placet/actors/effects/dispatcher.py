@@ -84,7 +84,7 @@ class Executors:
             executor  # first, so that it gets the effects that become durable meanwhile
         )
         try:
-            found = await self._actor.command(
+            open_effects = await self._actor.command(
                 lambda kernel: _registered(kernel, kind, retry_policy)
             )
         except BaseException:
@@ -92,7 +92,7 @@ class Executors:
             raise
         ledger = self._kernel.ledger
         self._counters.watch("outbox_depth", lambda: ledger.outbox_depth.get(kind, 0), kind)
-        for effect, mark in found:
+        for effect, mark in open_effects:
             if (effect.key.seq, effect.key.effect_index) in ledger.outbox:
                 executor.take(effect, mark)
         self._supervisor.start(f"executor {kind}", executor.run, _ignore)
