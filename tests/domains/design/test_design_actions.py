@@ -6,7 +6,7 @@ import pytest
 
 from placet.domains.design import Action, ActionType, RefinableField, Step
 from placet.domains.design.actions.plans import action_of, payload_of
-from placet.domains.design.actions.protocol import Warned
+from placet.domains.design.actions.protocol import Adjustment
 from placet.domains.design.fields import REFINABLE_SCHEMA
 from tests.domains.design.desk import Desk, less, lock, more, put, unlock
 
@@ -76,24 +76,24 @@ def desk(desks):
     return desks[0]
 
 
-@pytest.mark.parametrize(("action", "after", "warned"), PASSES, ids=str)
-def test_action_passes(desk, action, after, warned):
+@pytest.mark.parametrize(("action", "after", "adjustments"), PASSES, ids=str)
+def test_action_passes(desk, action, after, adjustments):
     result = desk.execute(action)
     assert result.success
     value = desk.manager.get(action.path)
     assert value == after
     field = REFINABLE_SCHEMA[action.path]
     assert type(value) is {"float": float, "int": int, "enum": str}[field.type]
-    assert [warning.code for warning in result.notices] == warned
+    assert [warning.code for warning in result.notices] == adjustments
     assert [warning.message for warning in result.notices] == result.warnings
     [done] = result.action_results
     assert (done.before, done.after) == (BEGINNING.get(action.path), value)
-    is_no_op = warned == ["no_op"]
+    is_no_op = adjustments == ["no_op"]
     assert result.design_version_after - result.design_version_before == (not is_no_op)
 
 
-@pytest.mark.parametrize(("action", "after", "warned"), PASSES, ids=str)
-def test_what_the_verdict_returns_can_be_proposed_again(desks, action, after, warned):
+@pytest.mark.parametrize(("action", "after", "adjustments"), PASSES, ids=str)
+def test_what_the_verdict_returns_can_be_proposed_again(desks, action, after, adjustments):
     desk, again = desks
     verdict = desk.execute(action).verdict
     normalized = verdict.results[1].normalized
@@ -106,7 +106,7 @@ def test_what_the_verdict_returns_can_be_proposed_again(desks, action, after, wa
 
 def test_a_clamp_tells_what_was_asked_and_what_was_used(desk):
     [warning] = desk.execute(put("hull.loa", 600)).notices
-    assert warning == Warned(
+    assert warning == Adjustment(
         "clamped", "hull.loa clamped from 600 to 500 m; it ranges from 5 to 500 m",
         "hull.loa", 600.0, 500.0,
     )  # fmt: skip

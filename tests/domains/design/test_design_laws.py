@@ -81,7 +81,7 @@ def test_normalization_is_idempotent(field, value, unit):
         return
     again = normalize_set(refinable, once.payload, "clamp")
     assert not isinstance(again, Fault)
-    assert (again.value, again.payload, again.warned) == (once.value, once.payload, ())
+    assert (again.value, again.payload, again.adjustments) == (once.value, once.payload, ())
     if refinable.is_number:
         assert refinable.min_value <= again.value <= refinable.max_value
 

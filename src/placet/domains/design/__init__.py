@@ -19,12 +19,12 @@ from placet.domains.design.actions.protocol import (
     ActionPlan,
     ActionResult,
     ActionType,
+    Adjustment,
     Intent,
     IntentType,
     Rejection,
     StalePlanError,
     ValidationResult,
-    Warned,
 )
 from placet.domains.design.api.action_executor import ActionExecutor, ActionPlanValidator
 from placet.domains.design.api.event_dispatcher import EventDispatcher, Failure, Subscription
@@ -98,6 +98,7 @@ __all__ = [
     "ActionRejectedEvent",
     "ActionResult",
     "ActionType",
+    "Adjustment",
     "AuditEntry",
     "AuditedAction",
     "ClarificationRequestedEvent",
@@ -147,7 +148,6 @@ __all__ = [
     "UnitConversionError",
     "UnitConverter",
     "ValidationResult",
-    "Warned",
     "audit",
     "batch_of",
     "clamp_to_bounds",

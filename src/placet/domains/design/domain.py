@@ -83,7 +83,7 @@ class Design(Domain):
         for path in ASSUMPTIONS:
             draft.create(payloads.PARAMETERS, path, {"value": initial.assumptions.get(path)})
         for name in PHASES:
-            draft.create(payloads.PHASES_KEPT, name, PENDING)
+            draft.create(payloads.PHASE_RESULTS, name, PENDING)
         about: dict[str, Json] = {
             "design_id": self.setup.design_id,
             "name": None,
@@ -128,7 +128,7 @@ def _kinds(settings: Settings) -> tuple[Kind, ...]:
     undo_max = settings.undo_max
     plain: tuple[tuple[str, object, Rule, str], ...] = (
         ("plan", payloads.Plan, rules.plan, "Head a batch that is a plan."),
-        ("intent", payloads.Understood, rules.understood, "Log what was said and understood."),
+        ("intent", payloads.LogIntent, rules.log_intent, "Log what was said and understood."),
         ("set", payloads.Set, rules.set_rule(settings), "Set a parameter."),
         ("increase", payloads.Change, rules.change_rule(settings, 1), "Increase a parameter."),
         ("decrease", payloads.Change, rules.change_rule(settings, -1), "Decrease a parameter."),

@@ -37,14 +37,14 @@ def _as_markdown(design: Mapping[str, Json]) -> str:
         lines.append(f"| {path} | {_cell(value)} | {unit} | {'yes' if path in locked else ''} |")
     phases = design.get("phases", {})
     for name in filter(phases.__contains__, PHASES):
-        kept = phases[name]
-        lines += ["", f"## {name}: {kept['status']}", ""]
-        if kept.get("method"):
-            lines += [f"Method: {kept['method']}", ""]
-        for output, value in (kept.get("outputs") or {}).items():
+        result = phases[name]
+        lines += ["", f"## {name}: {result['status']}", ""]
+        if result.get("method"):
+            lines += [f"Method: {result['method']}", ""]
+        for output, value in (result.get("outputs") or {}).items():
             if not isinstance(value, Mapping):
                 lines.append(f"- {output}: {_cell(value)}")
-        lines += [f"- {flag['code']}: {flag['message']}" for flag in kept.get("flags") or ()]
+        lines += [f"- {flag['code']}: {flag['message']}" for flag in result.get("flags") or ()]
     return "\n".join(lines) + "\n"
 
 
@@ -68,27 +68,27 @@ def write_out(payload: Mapping[str, Json]) -> dict[str, Json]:
 
 def keep_export(draft: Draft, output: Mapping[str, Json]) -> None:
     """Store the latest export of each format."""
-    wanted = output["format"]
-    if not draft.exists(EXPORTS, wanted):
-        draft.create(EXPORTS, wanted)
-    draft.put(EXPORTS, wanted, "version", output["version"])
-    draft.put(EXPORTS, wanted, "content", output["content"])
+    format_name = output["format"]
+    if not draft.exists(EXPORTS, format_name):
+        draft.create(EXPORTS, format_name)
+    draft.put(EXPORTS, format_name, "version", output["version"])
+    draft.put(EXPORTS, format_name, "content", output["content"])
 
 
 def _rows(design: Mapping[str, Json]) -> list[tuple[str, Json, str]]:
     """List path, value and unit: in the order of the whitelist, then the design's own fields."""
-    found = {
+    values_by_path = {
         f"{section}.{name}": value
         for section, values in design.items()
         if section not in {"phases", "assumptions"} and isinstance(values, Mapping)
         for name, value in values.items()
     }
     rows = [
-        (path, found.pop(path), field.kernel_unit)
+        (path, values_by_path.pop(path), field.kernel_unit)
         for path, field in REFINABLE_SCHEMA.items()
-        if path in found
+        if path in values_by_path
     ]
-    return rows + [(path, value, "") for path, value in found.items()]
+    return rows + [(path, value, "") for path, value in values_by_path.items()]
 
 
 def _cell(value: Json) -> str:

@@ -222,11 +222,15 @@ def get_all_refinable_paths() -> list[str]:
 
 def find_by_keyword(keyword: str) -> list[RefinableField]:
     """Return the fields with this keyword: whole keywords first, then parts of one."""
-    wanted = " ".join(keyword.lower().split())
-    if not wanted:
+    keyword_wanted = " ".join(keyword.lower().split())
+    if not keyword_wanted:
         return []
-    exact = [field for field in _FIELDS if wanted in field.keywords or wanted == field.path]
-    partly = [field for field in _FIELDS if any(wanted in word for word in field.keywords)]
+    exact = [
+        field
+        for field in _FIELDS
+        if keyword_wanted in field.keywords or keyword_wanted == field.path
+    ]
+    partly = [field for field in _FIELDS if any(keyword_wanted in word for word in field.keywords)]
     return exact + [field for field in partly if field not in exact]
 
 

@@ -38,7 +38,7 @@ PLANS: Final = "design.plans"
 VERSION_NOTICE: Final = "design_version"
 """Code of the notice that tells the version to which a plan led: `design_version is <n>`."""
 
-PHASES_KEPT: Final = "design.phases"
+PHASE_RESULTS: Final = "design.phases"
 """Phase -> `status` `source` `reason` `is_by_hand`, and what its latest run gave."""
 
 EXPORTS: Final = "design.exports"
@@ -98,7 +98,7 @@ class Plan(TypedDict):
     proposed_at: NotRequired[_Word | None]
 
 
-class Understood(TypedDict):
+class LogIntent(TypedDict):
     """Log a user's message and its interpretation."""
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from placet.domains.design.fields import REFINABLE_SCHEMA
-from placet.domains.design.payloads import PARAMETERS, PHASES_KEPT
+from placet.domains.design.payloads import PARAMETERS, PHASE_RESULTS
 from placet.domains.design.phases import PHASES, Phase
 from placet.domains.design.phases.states import FINISHED, PhaseState
 from placet.kernel.state.draft import Draft
@@ -42,15 +42,15 @@ def states_of(tree: State) -> dict[str, PhaseState]:
     """Return the state of every phase, in order of dependency."""
     states: dict[str, PhaseState] = {}
     for name, phase in PHASES.items():
-        kept = PhaseState(tree.get(PHASES_KEPT, name, "status"))
-        if kept in FINISHED and not _is_fresh(tree, phase, states):
-            kept = PhaseState.STALE
-        states[name] = kept
+        state = PhaseState(tree.get(PHASE_RESULTS, name, "status"))
+        if state in FINISHED and not _is_fresh(tree, phase, states):
+            state = PhaseState.STALE
+        states[name] = state
     return states
 
 
 def _is_fresh(tree: State, phase: Phase, earlier: Mapping[str, PhaseState]) -> bool:
-    reads = tree.get(PHASES_KEPT, phase.name, "reads") or {}
+    reads = tree.get(PHASE_RESULTS, phase.name, "reads") or {}
     for path in phase.inputs:
         if reads.get(path) != read_seq(tree, path):
             return False
@@ -63,7 +63,7 @@ def read_seq(tree: State, path: str) -> int:
     """Return the seq of an input's latest change; 0 if it never changed."""
     upstream = _upstream(path)
     if upstream:
-        run: int = tree.get(PHASES_KEPT, upstream, "run")
+        run: int = tree.get(PHASE_RESULTS, upstream, "run")
         return run
     stamp = tree.stamp(PARAMETERS, path)
     return 0 if stamp is None else stamp.seq
@@ -105,38 +105,38 @@ def keep_results(draft: Draft, payload: Mapping[str, Json], settlement: Settleme
     """Store the results of a run. A phase that was locked in the meantime keeps its result."""
     names = payload["phases"]
     for name in names:
-        if draft.get(PHASES_KEPT, name, "status") == PhaseState.LOCKED:
+        if draft.get(PHASE_RESULTS, name, "status") == PhaseState.LOCKED:
             continue
         if not settlement.succeeded:
-            draft.put(PHASES_KEPT, name, "status", PhaseState.FAILED.value)
-            draft.put(PHASES_KEPT, name, "reason", str(settlement.output))
+            draft.put(PHASE_RESULTS, name, "status", PhaseState.FAILED.value)
+            draft.put(PHASE_RESULTS, name, "reason", str(settlement.output))
             continue
-        found = settlement.output["results"][name]
+        outcome = settlement.output["results"][name]
         reads = dict(payload["reads"][name])
         reads |= {path: draft.seq for path in reads if _upstream(path) in names}
-        is_done = bool(found["outputs"])
+        is_done = bool(outcome["outputs"])
         status = PhaseState.COMPLETED if is_done else PhaseState.FAILED
-        reason = None if is_done else "; ".join(flag["message"] for flag in found["flags"])
-        kept = {
+        reason = None if is_done else "; ".join(flag["message"] for flag in outcome["flags"])
+        result = {
             "status": status.value,
             "reason": reason,
             "is_by_hand": False,
-            "outputs": found["outputs"] or None,
-            "flags": found["flags"],
-            "method": found["method"],
+            "outputs": outcome["outputs"] or None,
+            "flags": outcome["flags"],
+            "method": outcome["method"],
             "reads": reads,
             "run": draft.seq,
         }
-        for field, value in kept.items():
-            draft.put(PHASES_KEPT, name, field, value)
+        for field, value in result.items():
+            draft.put(PHASE_RESULTS, name, field, value)
 
 
 def shown_phases(tree: State) -> dict[str, dict[str, Json]]:
     """Return every phase as plain values, with its computed state."""
     shown: dict[str, dict[str, Json]] = {}
     for name, state in states_of(tree).items():
-        kept = thaw(tree.entity(PHASES_KEPT, name) or {})
-        shown[name] = {**kept, "status": state.value}
+        result = thaw(tree.entity(PHASE_RESULTS, name) or {})
+        shown[name] = {**result, "status": state.value}
     return shown
 
 
@@ -150,5 +150,5 @@ def _value(tree: State, path: str) -> Json:
     upstream, colon, output = path.partition(":")
     if not colon:
         return tree.get(PARAMETERS, path, "value")
-    outputs = tree.get(PHASES_KEPT, upstream, "outputs")
+    outputs = tree.get(PHASE_RESULTS, upstream, "outputs")
     return None if outputs is None else outputs.get(output)

@@ -2,7 +2,7 @@
 
 from placet.domains.design.exports import FORMATS
 from placet.domains.design.fields import nearest_paths
-from placet.domains.design.payloads import EXPORT_EFFECT, PHASES_KEPT, RUN_EFFECT
+from placet.domains.design.payloads import EXPORT_EFFECT, PHASE_RESULTS, RUN_EFFECT
 from placet.domains.design.phase_results import PENDING, reads_of, states_of, values_of
 from placet.domains.design.phases import PHASES
 from placet.domains.design.phases.states import TRANSITIONS, PhaseState
@@ -14,24 +14,24 @@ from placet.schemas.intent import Intent
 
 def run(draft: Draft, intent: Intent) -> RuleRefusal | None:
     """Request a run of phases on the values at this point of the plan."""
-    wanted = intent["payload"].get("phases")
-    if wanted is None:
-        wanted = list(PHASES)
-    for name in wanted:
+    names = intent["payload"].get("phases")
+    if names is None:
+        names = list(PHASES)
+    for name in names:
         if name not in PHASES:
             return phase_unknown(name)
-    names = [name for name in PHASES if name in wanted]
+    names = [name for name in PHASES if name in names]
     if not names:
         return refuse("phases_empty", f"no phase was named; there are {_all()}", at="/phases")
     for name in names:
-        if draft.get(PHASES_KEPT, name, "status") == PhaseState.LOCKED:
+        if draft.get(PHASE_RESULTS, name, "status") == PhaseState.LOCKED:
             first = TRANSITIONS[states_of(draft.state)[name]][0]  # another where it is stale
             message = f"phase {name!r} is locked and keeps its result; move it to {first} first"
             return refuse("phase_locked", message, at="/phases", path=name)
     phases = [PHASES[name] for name in names]
     for name in names:
-        draft.put(PHASES_KEPT, name, "status", PhaseState.ACTIVE.value)
-        draft.put(PHASES_KEPT, name, "source", draft.agent_id)
+        draft.put(PHASE_RESULTS, name, "status", PhaseState.ACTIVE.value)
+        draft.put(PHASE_RESULTS, name, "source", draft.agent_id)
     tree = draft.state
     draft.emit(
         RUN_EFFECT,
@@ -62,31 +62,31 @@ def transition(draft: Draft, intent: Intent) -> RuleRefusal | None:
             path=name,
             state=here.value,
         )
-    kept: dict[str, object] = {}
+    result: dict[str, object] = {}
     if target is PhaseState.PENDING:
-        kept = {**PENDING, "run": draft.seq}
+        result = {**PENDING, "run": draft.seq}
     elif target is PhaseState.COMPLETED and here is not PhaseState.APPROVED:
         # By hand there is no result; it is stale once what the phase would have read has changed.
         reads = reads_of(draft.state, PHASES[name])
-        kept = {**PENDING, "is_by_hand": True, "reads": reads, "run": draft.seq}
-    kept |= {
+        result = {**PENDING, "is_by_hand": True, "reads": reads, "run": draft.seq}
+    result |= {
         "status": target.value,
         "source": payload["source"],
         "reason": payload.get("reason"),
     }
-    for field, value in kept.items():
-        draft.put(PHASES_KEPT, name, field, value)
+    for field, value in result.items():
+        draft.put(PHASE_RESULTS, name, field, value)
     return None
 
 
 def export(draft: Draft, intent: Intent) -> RuleRefusal | None:
     """Request an export of the design at this point of the plan."""
-    wanted = intent["payload"]["format"]
-    if wanted not in FORMATS:
-        message = f"format {wanted!r} is unknown; there are {', '.join(FORMATS)}"
+    format_name = intent["payload"]["format"]
+    if format_name not in FORMATS:
+        message = f"format {format_name!r} is unknown; there are {', '.join(FORMATS)}"
         return refuse("format_unknown", message, at="/format", suggestions=tuple(FORMATS))
     design = read_design(draft.state, draft.now_ns).as_dict()
-    draft.emit(EXPORT_EFFECT, {"format": wanted, "design": design})
+    draft.emit(EXPORT_EFFECT, {"format": format_name, "design": design})
     return None
 
 

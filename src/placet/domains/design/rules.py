@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from placet.domains.design.actions.normalize import (
     Fault,
     NormalizedValue,
-    meant_by_change,
+    normalize_change,
     normalize_set,
     unchanged,
 )
@@ -57,8 +57,8 @@ def set_rule(settings: Settings) -> Rule:
         refusal = locked(draft, path)
         if refusal is not None:
             return refusal
-        meant = normalize_set(field, payload, policy)
-        return _apply(draft, path, payload, value_of(draft, path), meant)
+        normalized = normalize_set(field, payload, policy)
+        return _apply(draft, path, payload, value_of(draft, path), normalized)
 
     return set_
 
@@ -77,21 +77,29 @@ def change_rule(settings: Settings, sign: int) -> Rule:
         if refusal is not None:
             return refusal
         current = value_of(draft, path)
-        meant = meant_by_change(field, payload, current, policy, sign)
-        return _apply(draft, path, payload, current, meant)
+        normalized = normalize_change(field, payload, current, policy, sign)
+        return _apply(draft, path, payload, current, normalized)
 
     return change
 
 
 def _apply(
-    draft: Draft, path: str, payload: dict[str, Json], current: Json, meant: NormalizedValue | Fault
+    draft: Draft,
+    path: str,
+    payload: dict[str, Json],
+    current: Json,
+    normalized: NormalizedValue | Fault,
 ) -> RuleRefusal | None:
-    if isinstance(meant, Fault):
+    if isinstance(normalized, Fault):
         return refuse(
-            meant.code, meant.message, at=meant.at, suggestions=meant.suggestions, path=path
+            normalized.code,
+            normalized.message,
+            at=normalized.at,
+            suggestions=normalized.suggestions,
+            path=path,
         )
-    value, normal, warned = meant
-    for warning in warned:
+    value, normal, adjustments = normalized
+    for warning in adjustments:
         draft.warn(warning.code, warning.message, at=f"/{path}")
     if normal is not payload:
         draft.normalize(normal)
@@ -112,15 +120,15 @@ def lock_rule(settings: Settings) -> Rule:
             return not_refinable(path, fields)
         for_s = payload.get("for_s")
         until_ns = None if for_s is None else draft.now_ns + round(for_s * SECOND_NS)
-        wanted = {
+        lock_value = {
             "owner": draft.agent_id,
             "reason": payload.get("reason"),
             "until_ns": until_ns,
         }
-        if lock_of(draft, path, draft.now_ns) == wanted:
+        if lock_of(draft, path, draft.now_ns) == lock_value:
             draft.warn("no_op", f"{path} is locked so already", at=f"/{path}")
             return None
-        return write_lock(draft, path, wanted)
+        return write_lock(draft, path, lock_value)
 
     return lock
 
@@ -162,7 +170,7 @@ def plan(draft: Draft, intent: Intent) -> RuleRefusal | None:
     return None
 
 
-def understood(draft: Draft, intent: Intent) -> RuleRefusal | None:
+def log_intent(draft: Draft, intent: Intent) -> RuleRefusal | None:
     """Change nothing; the parsed message is in the log."""
     return _other_design(draft, intent["payload"]["design_id"])
 

@@ -13,7 +13,9 @@ from placet.kernel.state.tree import State, entity_hash
 def read_design(tree: State, now_ns: int) -> DesignState:
     """Read a design from a world's state. O(design)."""
     values = {path: tree.get(PARAMETERS, path, "value") for path in paths_of(tree)}
-    phases = {n: kept for n, kept in shown_phases(tree).items() if kept["status"] != "pending"}
+    phases = {
+        n: result for n, result in shown_phases(tree).items() if result["status"] != "pending"
+    }
     return DesignState(
         version_of(tree),
         locked_paths(tree, now_ns),

@@ -17,7 +17,7 @@ from placet.domains.files.payloads import (
     CreateFile,
     InspectZip,
 )
-from placet.domains.files.rules import analyze, create_rule, inspect, risk_of_creating, take_in
+from placet.domains.files.rules import analyze, create_rule, inspect, risk_of_creating, settle_write
 from placet.kernel.domain import Domain, Kind
 from placet.kernel.state.draft import Draft
 from placet.schemas.codec import Json
@@ -91,7 +91,7 @@ class Files(Domain):
     def on_settle(self, draft: Draft, effect: Effect, settlement: Settlement) -> None:
         """Store the outcome of a write."""
         if effect.kind == CREATE:
-            take_in(draft, effect, settlement)
+            settle_write(draft, effect, settlement)
 
 
 def _kinds(files_max: int, bytes_max: int) -> tuple[Kind, ...]:

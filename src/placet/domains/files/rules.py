@@ -42,8 +42,8 @@ def create_rule(files_max: int, bytes_max: int) -> Rule:
             message = f"all files would have {size} bytes, {bytes_max} are allowed; write less"
             return refuse("too_many_bytes", message, at="/content", bytes=size, bytes_max=bytes_max)
         written = {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
-        asked = {**written, "path": path, "content": payload["content"], "overwrite": overwrites}
-        draft.emit(CREATE, {**asked, "replaces": receipt["sha256"] if receipt else None})
+        request = {**written, "path": path, "content": payload["content"], "overwrite": overwrites}
+        draft.emit(CREATE, {**request, "replaces": receipt["sha256"] if receipt else None})
         draft.create(WRITES, path, {**written, "seq": draft.seq})
         _count(draft, files, size)
         return None
@@ -61,7 +61,7 @@ def inspect(draft: Draft, intent: Intent) -> RuleRefusal | None:
     return _read(draft, INSPECT, intent["payload"]["zip_path"], "/zip_path")
 
 
-def take_in(draft: Draft, effect: Effect, settlement: Settlement) -> None:
+def settle_write(draft: Draft, effect: Effect, settlement: Settlement) -> None:
     """Settle a write: replace the reservation by a receipt, or release it if the write failed."""
     path = effect.payload["path"]
     write, receipt = draft.entity(WRITES, path), draft.entity(RECEIPTS, path)

@@ -134,7 +134,7 @@ def _forget(draft: Draft, intent: Intent) -> RuleRefusal | None:
             suggestions=get_close_matches(key, keys, _SUGGESTIONS),
         )
     draft.delete(FACTS, f"{owner}/{key}")
-    draft.put(KEYS, owner, "keys", tuple(one for one in keys if one != key))
+    draft.put(KEYS, owner, "keys", tuple(other for other in keys if other != key))
     return None
 
 

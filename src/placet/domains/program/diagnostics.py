@@ -99,14 +99,14 @@ def mismatches(
         return
     if op == "call":
         callee = functions.find(node["target"])
-        wanted = [] if callee is None else list(callee.params.items())
-        for port, (kind, (param, want)) in enumerate(zip(given, wanted, strict=True)):
+        params = [] if callee is None else list(callee.params.items())
+        for port, (kind, (param, want)) in enumerate(zip(given, params, strict=True)):
             if kind not in {None, want}:
                 message = f"{name!r} gives {kind} to {param!r} of {node['target']!r}, not {want}"
                 yield Diagnostic("type_mismatch", message, function.name, name, port)
-    elif op in OVERLOADS and not any(_fits(given, one.ports) for one in OVERLOADS[op]):
+    elif op in OVERLOADS and not any(_fits(given, overload.ports) for overload in OVERLOADS[op]):
         came = ", ".join(kind or "?" for kind in given)
-        takes = " or ".join(f"({', '.join(one.ports)})" for one in OVERLOADS[op])
+        takes = " or ".join(f"({', '.join(overload.ports)})" for overload in OVERLOADS[op])
         message = f"{name!r} is {op}({came}), and {op} takes {takes}"
         yield Diagnostic("type_mismatch", message, function.name, name)
 
@@ -158,8 +158,8 @@ def _is_param(function: Function, name: str) -> bool:
 def errors_of(functions: Functions, name: str) -> list[Diagnostic]:
     """List the errors of a function and of all functions that it calls."""
     return [
-        found
+        diagnostic
         for function in functions.reachable(name)
-        for found in verify(functions, function)
-        if found.severity == "error"
+        for diagnostic in verify(functions, function)
+        if diagnostic.severity == "error"
     ]

@@ -30,19 +30,29 @@ class EditBuffer(Functions):
     def names(self) -> list[str]:
         """Return the names of all functions, including the batch's edits, sorted."""
         known = set(super().names()) - self.edited.keys()
-        return sorted(known.union(name for name, one in self.edited.items() if one is not None))
+        return sorted(
+            known.union(name for name, function in self.edited.items() if function is not None)
+        )
 
     def callers(self, name: str) -> list[str]:
         """Return the names of the functions that call this one, without itself, sorted."""
         before = [caller for caller in super().callers(name) if caller not in self.edited]
-        edited = [one for one in self.edited.values() if one is not None and one.name != name]
-        return sorted([*before, *(one.name for one in edited if name in one.calls())])
+        edited = [
+            function
+            for function in self.edited.values()
+            if function is not None and function.name != name
+        ]
+        return sorted(
+            [*before, *(function.name for function in edited if name in function.calls())]
+        )
 
     def node_count(self) -> int:
         """Count the nodes of all functions. O(functions)."""
         before = (name for name in super().names() if name not in self.edited)
         counts = [len(self.state.get(FUNCTIONS, name, "nodes")) for name in before]
-        return sum(counts) + sum(len(one.nodes) for one in self.edited.values() if one is not None)
+        return sum(counts) + sum(
+            len(function.nodes) for function in self.edited.values() if function is not None
+        )
 
     # editing
 

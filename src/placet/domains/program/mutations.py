@@ -26,72 +26,72 @@ _Touched: TypeAlias = dict[str, dict[str, int]]
 """Function -> node -> which mutation touched it last."""
 
 
-def apply(bench: EditBuffer, mutations: Sequence[Mutation]) -> RuleRefusal | None:
+def apply(edits: EditBuffer, mutations: Sequence[Mutation]) -> RuleRefusal | None:
     """Edit functions by mutations, in order, and check the result.
 
     A refusal's `at` names the mutation at fault.
     """
     touched: _Touched = {}
     for index, mutation in enumerate(mutations):
-        refusal = _APPLY[mutation["op"]](bench, mutation)
+        refusal = _APPLY[mutation["op"]](edits, mutation)
         if refusal is not None:
             return refusal._replace(at=f"/mutations/{index}{refusal.at}")
         if mutation["op"] in _TOUCHES:
             node = mutation.get(_TOUCHES[mutation["op"]], _RESULT)
             touched.setdefault(mutation["function"], {})[node] = index
     for name, nodes in touched.items():
-        function = bench.find(name)
+        function = edits.find(name)
         if function is not None:
-            refusal = _unsound(bench, function, nodes)
+            refusal = _connection_refusal(edits, function, nodes)
             if refusal is not None:
                 return refusal
-    return _too_many_nodes(bench) if touched else None
+    return _too_many_nodes(edits) if touched else None
 
 
 _TOUCHES: Final = {"set_node": "name", "connect": "target", "set_result": "-"}
 """Where each mutation names the node that it touches; none is called '-', so it is the result."""
 
 
-def _add_function(bench: EditBuffer, mutation: Mutation) -> RuleRefusal | None:
+def _add_function(edits: EditBuffer, mutation: Mutation) -> RuleRefusal | None:
     name, params = mutation["name"], mutation.get("params", ())
-    if bench.find(name) is not None:
+    if edits.find(name) is not None:
         message = f"there is a function {name!r} already; change it, or choose another name"
         return refuse("duplicate_function", message, at="/name")
     types = {param["name"]: param["type"] for param in params}
     if len(types) < len(params):
         message = f"function {name!r} has two parameters of one name; give each its own"
         return refuse("duplicate_param", message, at="/params")
-    if len(bench.names()) >= FUNCTIONS_MAX:
+    if len(edits.names()) >= FUNCTIONS_MAX:
         message = f"a program has at most {FUNCTIONS_MAX} functions; remove one first"
         return refuse("too_many_functions", message, limit=FUNCTIONS_MAX)
     is_exported = mutation.get("exported", False)
-    bench.put(Function(name, types, mutation["returns"], is_exported, {}, None))
+    edits.put(Function(name, types, mutation["returns"], is_exported, {}, None))
     return None
 
 
-def _remove_function(bench: EditBuffer, mutation: Mutation) -> RuleRefusal | None:
+def _remove_function(edits: EditBuffer, mutation: Mutation) -> RuleRefusal | None:
     name = mutation["name"]
-    if bench.find(name) is None:
-        return unknown_function(name, bench, "/name")
-    callers = bench.callers(name)
+    if edits.find(name) is None:
+        return unknown_function(name, edits, "/name")
+    callers = edits.callers(name)
     if callers:
         message = f"{name!r} is called by {', '.join(callers)}; change them first"
         return refuse("function_in_use", message, at="/name", callers=callers)
-    bench.remove(name)
+    edits.remove(name)
     return None
 
 
-def _set_node(bench: EditBuffer, mutation: Mutation) -> RuleRefusal | None:
-    function = bench.edit(mutation["function"])
+def _set_node(edits: EditBuffer, mutation: Mutation) -> RuleRefusal | None:
+    function = edits.edit(mutation["function"])
     if function is None:
-        return unknown_function(mutation["function"], bench, "/function")
+        return unknown_function(mutation["function"], edits, "/function")
     name, wanted = mutation["name"], mutation["node"]
-    refusal = _cannot_be(bench, function, wanted)
+    refusal = _node_refusal(edits, function, wanted)
     if refusal is not None:
         return refusal
     if name not in function.nodes and len(function.nodes) >= NODES_OF_FUNCTION_MAX:
         return _full(f"a function has at most {NODES_OF_FUNCTION_MAX} nodes", NODES_OF_FUNCTION_MAX)
-    ports, inputs = _port_count(bench, wanted), wanted.get("inputs", ())
+    ports, inputs = _port_count(edits, wanted), wanted.get("inputs", ())
     if len(inputs) > ports:
         message = f"{wanted['op']} has {ports} ports, {len(inputs)} inputs came"
         return refuse("too_many_inputs", message, at="/node/inputs", limit=ports)
@@ -107,7 +107,7 @@ def _set_node(bench: EditBuffer, mutation: Mutation) -> RuleRefusal | None:
     return None
 
 
-def _cannot_be(bench: EditBuffer, function: Function, node: Node) -> RuleRefusal | None:
+def _node_refusal(edits: EditBuffer, function: Function, node: Node) -> RuleRefusal | None:
     """Return the refusal of a node that is invalid by itself: by its value, or a name in it."""
     op = node["op"]
     if op == "const" and node.get("value") is None:
@@ -115,33 +115,33 @@ def _cannot_be(bench: EditBuffer, function: Function, node: Node) -> RuleRefusal
         return refuse("const_without_value", message, at="/node/value")
     if op == "param" and node["target"] not in function.params:
         return unknown_param(node["target"], function, "/node/target")
-    if op == "call" and bench.find(node["target"]) is None:
-        return unknown_function(node["target"], bench, "/node/target")
+    if op == "call" and edits.find(node["target"]) is None:
+        return unknown_function(node["target"], edits, "/node/target")
     return None
 
 
-def _port_count(bench: EditBuffer, node: Node) -> int:
+def _port_count(edits: EditBuffer, node: Node) -> int:
     if node["op"] == "call":
-        callee = bench.find(node["target"])
+        callee = edits.find(node["target"])
         return 0 if callee is None else len(callee.params)
     overloads = OVERLOADS.get(node["op"])
     return 0 if overloads is None else len(overloads[0].ports)
 
 
-def _remove_node(bench: EditBuffer, mutation: Mutation) -> RuleRefusal | None:
-    function, name = bench.edit(mutation["function"]), mutation["name"]
+def _remove_node(edits: EditBuffer, mutation: Mutation) -> RuleRefusal | None:
+    function, name = edits.edit(mutation["function"]), mutation["name"]
     if function is None:
-        return unknown_function(mutation["function"], bench, "/function")
+        return unknown_function(mutation["function"], edits, "/function")
     if name not in function.nodes:
         return unknown_node(name, function, "/name")
     function.remove_node(name)
     return None
 
 
-def _connect(bench: EditBuffer, mutation: Mutation) -> RuleRefusal | None:
-    function, target, port = bench.edit(mutation["function"]), mutation["target"], mutation["port"]
+def _connect(edits: EditBuffer, mutation: Mutation) -> RuleRefusal | None:
+    function, target, port = edits.edit(mutation["function"]), mutation["target"], mutation["port"]
     if function is None:
-        return unknown_function(mutation["function"], bench, "/function")
+        return unknown_function(mutation["function"], edits, "/function")
     node = function.nodes.get(target)
     if node is None:
         return unknown_node(target, function, "/target")
@@ -154,10 +154,10 @@ def _connect(bench: EditBuffer, mutation: Mutation) -> RuleRefusal | None:
     return None
 
 
-def _set_result(bench: EditBuffer, mutation: Mutation) -> RuleRefusal | None:
-    function = bench.edit(mutation["function"])
+def _set_result(edits: EditBuffer, mutation: Mutation) -> RuleRefusal | None:
+    function = edits.edit(mutation["function"])
     if function is None:
-        return unknown_function(mutation["function"], bench, "/function")
+        return unknown_function(mutation["function"], edits, "/function")
     function.result = mutation["node"]
     return None
 
@@ -172,7 +172,9 @@ _APPLY: Final[Mapping[str, Callable[[EditBuffer, Mutation], RuleRefusal | None]]
 }
 
 
-def _unsound(bench: EditBuffer, function: Function, touched: dict[str, int]) -> RuleRefusal | None:
+def _connection_refusal(
+    edits: EditBuffer, function: Function, touched: dict[str, int]
+) -> RuleRefusal | None:
     """Check the connections of a function's touched nodes: existence, cycles, types."""
     nodes = function.nodes
     for name, index in touched.items():
@@ -188,7 +190,7 @@ def _unsound(bench: EditBuffer, function: Function, touched: dict[str, int]) -> 
     types: Types = {}
     for name, index in touched.items():
         if name in nodes:
-            for found in mismatches(bench, function, name, types):
+            for found in mismatches(edits, function, name, types):
                 return refuse(found.code, found.message, at=f"/mutations/{index}")
     return None
 
@@ -222,8 +224,8 @@ def _circle(nodes: Mapping[str, Node], starts: Mapping[str, int]) -> list[str]:
     return []
 
 
-def _too_many_nodes(bench: EditBuffer) -> RuleRefusal | None:
-    if bench.node_count() <= NODES_MAX:
+def _too_many_nodes(edits: EditBuffer) -> RuleRefusal | None:
+    if edits.node_count() <= NODES_MAX:
         return None
     return _full(f"a program has at most {NODES_MAX} nodes", NODES_MAX)
 

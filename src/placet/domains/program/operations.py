@@ -53,12 +53,19 @@ OVERLOADS: Final[Mapping[str, list[Overload]]] = MappingProxyType(
 """All but const, param and call, whose types stand in the node and in the signatures."""
 
 RESULT_OF: Final[Mapping[str, Mapping[tuple[str | None, ...], str]]] = MappingProxyType(
-    {op: {one.ports: one.result for one in overloads} for op, overloads in OVERLOADS.items()}
+    {
+        op: {overload.ports: overload.result for overload in overloads}
+        for op, overloads in OVERLOADS.items()
+    }
 )
 """Operation -> types of all ports -> type of the result: the quick way where all is connected."""
 
 ONE_RESULT: Final[Mapping[str, str]] = MappingProxyType(
-    {op: some[0].result for op, some in OVERLOADS.items() if len({one.result for one in some}) == 1}
+    {
+        op: overloads[0].result
+        for op, overloads in OVERLOADS.items()
+        if len({overload.result for overload in overloads}) == 1
+    }
 )
 """The operations whose result has one type whatever comes in."""
 

@@ -5,7 +5,7 @@ from typing import Final
 from placet.domains.program.diagnostics import Diagnostic, errors_of, verify
 from placet.domains.program.edit_buffer import EditBuffer
 from placet.domains.program.execution.compiler import compile_function
-from placet.domains.program.execution.simulation import Run, arguments_of, run, told
+from placet.domains.program.execution.simulation import Run, arguments_of, json_value, run
 from placet.domains.program.functions import Function, Functions
 from placet.domains.program.history import check_seq, commit, replaced_since
 from placet.domains.program.mutations import apply
@@ -57,16 +57,16 @@ def reads_all(_intent: Intent) -> tuple[Ref, ...]:
 def mutate_batch(draft: Draft, intent: Intent) -> RuleRefusal | None:
     """Apply mutations: all of them, or none."""
     payload = intent["payload"]
-    bench = EditBuffer(draft.state)
+    edits = EditBuffer(draft.state)
     for name, expected in payload.get("expected", {}).items():
-        found = bench.hash(name)
+        found = edits.hash(name)
         if found != expected:
             message = f"{name!r} has the hash {found}, {expected} was expected; look again"
             return refuse("stale", message, at=f"/expected/{name}", hash=found)
-    refusal = apply(bench, payload["mutations"])
+    refusal = apply(edits, payload["mutations"])
     if refusal is not None:
         return refusal
-    changed = commit(draft, "mutate", bench.edited)
+    changed = commit(draft, "mutate", edits.edited)
     if isinstance(changed, RuleRefusal):
         return changed
     draft.answer({"functions": changed})
@@ -138,7 +138,7 @@ def _answer(outcome: Run, returns: str, *, is_traced: bool) -> dict[str, Json]:
         is_cut = answer["value"] != whole
     if is_traced:
         rows = (
-            {"at": at, "op": op, "value": cut(told(value), _TRACED_BYTES_MAX)}
+            {"at": at, "op": op, "value": cut(json_value(value), _TRACED_BYTES_MAX)}
             for at, op, value in outcome.trace
         )
         answer = bounded(answer, "trace", rows, TRACE_MAX)

@@ -5,8 +5,8 @@ from typing import Final
 
 from placet.domains.world.interactions import (
     interact_rule,
-    judged_anew,
     reads_self_and_target,
+    revalidated_refs,
 )
 from placet.domains.world.patch_rules import check_patched
 from placet.domains.world.payloads import (
@@ -18,7 +18,7 @@ from placet.domains.world.payloads import (
     Move,
     Speak,
 )
-from placet.domains.world.rules import cooled, custom, move_rule, speak
+from placet.domains.world.rules import custom, move_rule, speak, with_cooldown
 from placet.domains.world.settings import (
     Settings,
     optional,
@@ -30,7 +30,7 @@ from placet.domains.world.settings import (
     read_teams,
 )
 from placet.domains.world.spawn import displace, place
-from placet.domains.world.views import is_meant_for, read_sight
+from placet.domains.world.views import is_meant_for, read_visibility
 from placet.kernel.domain import Domain, Kind, Rule, RuleRefusal, VisibilityPolicy
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
@@ -94,7 +94,7 @@ class World(Domain):
             interactions=tuple(sorted(own)),
             observation=optional(read_plain, "observation", observation),
         )
-        self.sight = read_sight("observation", observation)
+        self.sight = read_visibility("observation", observation)
         self.setup = settings = settings.with_objects({} if objects is None else objects)
         is_default = settings == Settings()
         self.version = RULES_VERSION if is_default else f"{RULES_VERSION}+{settings.digest()}"
@@ -159,10 +159,10 @@ def _kinds(
         Kind(
             name,
             payload,
-            _cooled(name, rule, settings),
+            _with_cooldown(name, rule, settings),
             reads=reads,
             reads_self=AGENTS if reads is None else None,
-            revalidates=None if reads is None else judged_anew,
+            revalidates=None if reads is None else revalidated_refs,
             summary=summary,
             broadcast=name == "Speak",
         )
@@ -170,9 +170,9 @@ def _kinds(
     )
 
 
-def _cooled(kind: str, rule: Rule, settings: Settings) -> Rule:
+def _with_cooldown(kind: str, rule: Rule, settings: Settings) -> Rule:
     wait_ns = settings.cooldowns_ns.get(kind)
-    return rule if wait_ns is None else cooled(kind, wait_ns, rule)
+    return rule if wait_ns is None else with_cooldown(kind, wait_ns, rule)
 
 
 def _read_interactions(name: str, interactions: object) -> dict[str, Rule]:

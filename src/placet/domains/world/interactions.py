@@ -38,7 +38,7 @@ def reads_self_and_target(intent: Intent) -> tuple[Ref, ...]:
     return refs if given is None else (*refs, Ref(OBJECTS, given))
 
 
-def judged_anew(intent: Intent) -> tuple[Ref, ...]:
+def revalidated_refs(intent: Intent) -> tuple[Ref, ...]:
     """Return the references that Interact checks again after a change.
 
     Positions of agents, and the target of a pickup.
@@ -268,5 +268,5 @@ def _not_held(draft: Draft, agent_id: str, object_id: str, at: str) -> RuleRefus
 
 
 def _held(object_id: str, holder: str, agent_id: str) -> RuleRefusal:
-    whose = "you hold it already" if holder == agent_id else f"{holder!r} holds it; ask for it"
-    return refuse("held", f"{object_id!r} is not free: {whose}", at="/target_id", holder=holder)
+    reason = "you hold it already" if holder == agent_id else f"{holder!r} holds it; ask for it"
+    return refuse("held", f"{object_id!r} is not free: {reason}", at="/target_id", holder=holder)

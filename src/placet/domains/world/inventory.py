@@ -37,8 +37,8 @@ def take(draft: Draft, object_id: str, agent_id: str) -> None:
 
 def let_go(draft: Draft, object_id: str, agent_id: str) -> None:
     """Remove an object from an agent's inventory and place it at the agent's position."""
-    kept = tuple([held for held in inventory_of(draft, agent_id) if held != object_id])
-    draft.put(AGENTS, agent_id, "inventory", kept)
+    remaining = tuple([held for held in inventory_of(draft, agent_id) if held != object_id])
+    draft.put(AGENTS, agent_id, "inventory", remaining)
     draft.put(OBJECTS, object_id, "holder", None)
     draft.put(OBJECTS, object_id, "position", draft.get(AGENTS, agent_id, "position"))
 

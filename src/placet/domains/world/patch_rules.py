@@ -25,9 +25,9 @@ def check_patched(draft: Draft, changed: Sequence[Ref], settings: Settings) -> R
         at = collection, key
         fields = draft.entity(*at)
         if fields is None:
-            refusal = _judge_custody(draft, at, ())
+            refusal = _check_inventory(draft, at, ())
         else:
-            refusal = _judge(draft, at, fields, settings)
+            refusal = _check(draft, at, fields, settings)
         if refusal is not None:
             return refusal
     return None
@@ -42,7 +42,7 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def _judge(
+def _check(
     draft: Draft, at: _At, fields: Mapping[str, Json], settings: Settings
 ) -> RuleRefusal | None:
     missing = [name for name in _NEEDED[at[0]] if name not in fields]
@@ -57,29 +57,39 @@ def _judge(
             return _refuse(
                 at, f"needs an inventory of distinct ids of objects, got {format_value(inventory)}"
             )
-        return _judge_custody(draft, at, inventory) or _judge_place(draft, at, settings)
+        return _check_inventory(draft, at, inventory) or _check_position(draft, at, settings)
     holder, position = fields["holder"], fields["position"]
     if holder is None:
-        return _judge_custody(draft, at, ()) or _judge_place(draft, at, settings)
+        return _check_inventory(draft, at, ()) or _check_position(draft, at, settings)
     if position is not None:
         return _refuse(at, "is held, and has no position of its own; put null")
-    return _judge_custody(draft, at, (holder,))
+    return _check_inventory(draft, at, (holder,))
 
 
-def _judge_custody(draft: Draft, at: _At, named: Sequence[Json]) -> RuleRefusal | None:
+def _check_inventory(draft: Draft, at: _At, named: Sequence[Json]) -> RuleRefusal | None:
     """Check that the holders and inventories of an agent or object agree. O(world)."""
     collection, key = at
     if collection == AGENTS:
-        naming = [one for one in draft.ids(OBJECTS) if draft.get(OBJECTS, one, "holder") == key]
+        naming = [
+            entity_id
+            for entity_id in draft.ids(OBJECTS)
+            if draft.get(OBJECTS, entity_id, "holder") == key
+        ]
     else:
-        naming = [one for one in draft.ids(AGENTS) if key in _inventory_of(draft, one)]
-    one_sided = [one for one in (*named, *naming) if one not in named or one not in naming]
+        naming = [
+            entity_id for entity_id in draft.ids(AGENTS) if key in _inventory_of(draft, entity_id)
+        ]
+    one_sided = [
+        entity_id
+        for entity_id in (*named, *naming)
+        if entity_id not in named or entity_id not in naming
+    ]
     if not one_sided:
         return None
     return _refuse(at, f"and {one_sided[0]!r} must agree on who holds what; put both")
 
 
-def _judge_place(draft: Draft, at: _At, settings: Settings) -> RuleRefusal | None:
+def _check_position(draft: Draft, at: _At, settings: Settings) -> RuleRefusal | None:
     value = draft.get(*at, "position")
     try:
         position = to_position(value)

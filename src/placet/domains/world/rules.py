@@ -123,14 +123,14 @@ def custom(_draft: Draft, _intent: Intent) -> None:
     """Change nothing; the host's validator defines the meaning of a custom action."""
 
 
-def cooled(kind: str, wait_ns: int, rule: Rule) -> Rule:
+def with_cooldown(kind: str, wait_ns: int, rule: Rule) -> Rule:
     """Make a rule with a cooldown.
 
     An agent may use it again after `wait_ns` simulated nanoseconds.
     """
     field = f"ready_ns.{kind}"
 
-    def cooled_rule(draft: Draft, intent: Intent) -> RuleRefusal | None:
+    def limited_rule(draft: Draft, intent: Intent) -> RuleRefusal | None:
         agent_id = intent["agent_id"]
         ready_ns, now_ns = draft.get(AGENTS, agent_id, field, 0), draft.now_ns
         if ready_ns > now_ns:
@@ -145,4 +145,4 @@ def cooled(kind: str, wait_ns: int, rule: Rule) -> Rule:
             draft.put(AGENTS, agent_id, field, now_ns + wait_ns)
         return refusal
 
-    return cooled_rule
+    return limited_rule

@@ -119,7 +119,7 @@ def is_meant_for(state: State, agent_id: str, channel: str, target_id: Json, tea
     return team is not None and bool(state.get(AGENTS, agent_id, "team") == team)
 
 
-def read_sight(name: str, observation: object) -> VisibilityPolicy:
+def read_visibility(name: str, observation: object) -> VisibilityPolicy:
     """Compose the visibility policy; None for everything except messages to others.
 
     Raises:

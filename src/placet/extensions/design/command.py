@@ -9,7 +9,7 @@ import typer
 from placet.cli.terminal import AsJson, CommandError, printable, say, say_json
 
 if TYPE_CHECKING:
-    from placet.extensions.design.report import Told
+    from placet.extensions.design.report import Report
 
 
 _Text: TypeAlias = Annotated[
@@ -59,9 +59,9 @@ def design(
     # Here, because the domain is a sixth of a second that no other command should pay.
     from placet.extensions.design.session import DesignSession  # noqa: PLC0415
 
-    def told(*, is_kept: bool, version: int | None = None) -> "Told":
-        is_begun = show or undo
-        with DesignSession(store, agent, is_kept=is_kept, is_begun=is_begun) as session:
+    def run_request(*, writes: bool, version: int | None = None) -> "Report":
+        must_exist = show or undo
+        with DesignSession(store, agent, writes=writes, must_exist=must_exist) as session:
             if text is not None:
                 return session.say(text, version)
             if run_phases:
@@ -69,39 +69,39 @@ def design(
             return session.undo(version) if undo else session.show()
 
     is_trial = dry_run or show or store is None
-    is_asked = not (is_trial or yes or as_json) and _is_a_person()
-    answer = told(is_kept=not (is_trial or is_asked))
+    is_asked = not (is_trial or yes or as_json) and _is_interactive()
+    answer = run_request(writes=not (is_trial or is_asked))
     if is_asked and answer.is_done:
         _print(answer)
         if not typer.confirm("Do it?"):
             say("Nothing was changed.")
             return 1
         # Without a hold on the store meanwhile: a design that has moved on refuses.
-        answer = told(is_kept=True, version=answer.version)
+        answer = run_request(writes=True, version=answer.version)
     if as_json:
         say_json({**answer.document, "dry_run": dry_run, "store": store})
     else:
         if not (is_asked and answer.is_done):  # what was asked about was shown then
             _print(answer)
         if answer.is_done and not show:
-            _end(store, is_trial=is_trial)
+            _print_location(store, is_trial=is_trial)
     return 0 if answer.is_done and answer.is_well else 1
 
 
-def _print(answer: "Told") -> None:
+def _print(answer: "Report") -> None:
     for line in answer.lines:
         say(printable(line))
 
 
-def _end(store: str | None, *, is_trial: bool) -> None:
+def _print_location(store: str | None, *, is_trial: bool) -> None:
     """Print where the design is stored; on stderr, so that an export can be piped."""
     if store is None or is_trial:
-        said = "Nothing was kept: " + ("it was a dry run." if store else "there is no --store.")
+        message = "Nothing was kept: " + ("it was a dry run." if store else "there is no --store.")
     else:
-        said = f"Kept. Look at it: placet design --show --store {quote(store)}"
-    sys.stderr.write(f"\n{said}\n")
+        message = f"Kept. Look at it: placet design --show --store {quote(store)}"
+    sys.stderr.write(f"\n{message}\n")
 
 
-def _is_a_person() -> bool:
+def _is_interactive() -> bool:
     """Return whether the user is at a terminal and can be prompted."""
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))

@@ -36,7 +36,7 @@ _HEADLINES: Final[Mapping[str, tuple[str, ...]]] = {
 """What a person looks for first in the outputs of a phase; a document has them all."""
 
 
-class Told(NamedTuple):
+class Report(NamedTuple):
     """A report for a person and for a program.
 
     Attributes:
@@ -54,21 +54,21 @@ class Told(NamedTuple):
     is_well: bool = True
 
 
-def answered(result: ExecutionResult, manager: StateManager) -> Told:
+def plan_report(result: ExecutionResult, manager: StateManager) -> Report:
     """Return the report of a plan."""
     fields = manager.design.setup.fields
     version = result.plan.design_version_before
     document = {"answer": "executed" if result.success else "rejected", **result.as_dict()}
     if not result.success:
-        return Told(False, version, document, list(_rejected(result)))
-    wanted = {str(action.action_type): action for action in result.plan.actions}
+        return Report(False, version, document, list(_rejected(result)))
+    by_type = {str(action.action_type): action for action in result.plan.actions}
     document["actions"] = [
-        {**one, "warnings": list(outcome.warnings)}
-        for one, outcome in zip(_changes(result), result.action_results, strict=True)
+        {**change, "warnings": list(outcome.warnings)}
+        for change, outcome in zip(_changes(result), result.action_results, strict=True)
     ]
     lines = [_from_to(version, result.design_version_after), *_done(result, fields)]
     failed: list[str] = []
-    if ActionType.RUN_PHASES in wanted:
+    if ActionType.RUN_PHASES in by_type:
         document["phases"] = shown_phases(manager.tree)
         failed = _failed(result, document["phases"])
         document |= {"success": not failed, "phases_failed": failed}
@@ -76,48 +76,50 @@ def answered(result: ExecutionResult, manager: StateManager) -> Told:
         if failed:
             rest = "; all else was done" if len(result.plan.actions) > 1 else ""
             lines += ["", f"failed: {', '.join(failed)}{rest}"]
-    if ActionType.EXPORT in wanted:
-        written = str(wanted[ActionType.EXPORT].format)
+    if ActionType.EXPORT in by_type:
+        written = str(by_type[ActionType.EXPORT].format)
         document["export"] = manager.tree.get(EXPORTS, written, "content")
         exported = document["export"].splitlines()
         lines = exported if len(result.plan.actions) == 1 else [*lines, "", *exported]
-    return Told(True, version, document, lines, not failed)
+    return Report(True, version, document, lines, not failed)
 
 
-def asked_back(asked: Clarification, ways: Sequence[str], version: int) -> Told:
+def clarification_report(
+    clarification: Clarification, texts: Sequence[str], version: int
+) -> Report:
     """Return the report of an unclear text.
 
     The unclear part, the understood part, and rewordings.
     """
     document: dict[str, Json] = {
         "answer": "clarification",
-        "question": asked.question,
-        "candidates": list(asked.candidates),
-        "understood": [action_as_dict(action) for action in asked.understood],
-        "rewordings": list(ways),
+        "question": clarification.question,
+        "candidates": list(clarification.candidates),
+        "understood": [action_as_dict(action) for action in clarification.understood],
+        "rewordings": list(texts),
         "design_version": version,
     }
-    lines = [f"not clear, and nothing was changed: {asked.question}"]
-    if asked.understood:
-        rows = [(action.path or "", _asked_for(action)) for action in asked.understood]
+    lines = [f"not clear, and nothing was changed: {clarification.question}"]
+    if clarification.understood:
+        rows = [(action.path or "", _action_text(action)) for action in clarification.understood]
         lines += ["", "understood so far", *table(rows)]
-    if ways:
-        lines += ["", "say, for example", *(f"  {way}" for way in ways)]
-    return Told(False, version, document, lines)
+    if texts:
+        lines += ["", "say, for example", *(f"  {text}" for text in texts)]
+    return Report(False, version, document, lines)
 
 
-def not_answered(parsed: ParsedText, version: int) -> Told:
+def question_report(parsed: ParsedText, version: int) -> Report:
     """Return the report for a question, which proposes nothing."""
-    said = "that is a question, and nothing was changed; `--show` shows the design"
+    message = "that is a question, and nothing was changed; `--show` shows the design"
     document: dict[str, Json] = {
         "answer": "query",
         "intent_type": str(parsed.intent.intent_type),
         "design_version": version,
     }
-    return Told(False, version, document, [said])
+    return Report(False, version, document, [message])
 
 
-def undone(before: DesignState, after: DesignState, fields: _Fields) -> Told:
+def undo_report(before: DesignState, after: DesignState, fields: _Fields) -> Report:
     """Return the report of an undo: the restored values."""
     paths = dict.fromkeys([*before.parameters, *after.parameters])
     pairs = {path: (before.parameters.get(path), after.parameters.get(path)) for path in paths}
@@ -144,10 +146,10 @@ def undone(before: DesignState, after: DesignState, fields: _Fields) -> Told:
     rows += [(path, _NOTHING, "locked") for path in document["locked"]]
     head = ("", "was", "is again")
     lines = [f"undone: {_from_to(*versions)}", "", *table([head, *rows])]
-    return Told(True, versions[0], document, lines)
+    return Report(True, versions[0], document, lines)
 
 
-def shown(manager: StateManager) -> Told:
+def design_report(manager: StateManager) -> Report:
     """Return the report of a design."""
     state, fields = manager.state, manager.design.setup.fields
     document: dict[str, Json] = {**state.as_dict(), "phases": shown_phases(manager.tree)}
@@ -165,7 +167,7 @@ def shown(manager: StateManager) -> Told:
     if unset:
         lines += [f"  {unset} of {len(fields)} parameters are not set"]
     lines += ["", *_phases(manager)]
-    return Told(True, state.design_version, document, lines)
+    return Report(True, state.design_version, document, lines)
 
 
 def _from_to(before: int, after: int) -> str:
@@ -179,7 +181,7 @@ def _rejected(result: ExecutionResult) -> Iterator[str]:
     rows = []
     for rejection in result.rejections:
         index = rejection.index
-        asked = "" if index is None else _asked_for(result.plan.actions[index])
+        asked = "" if index is None else _action_text(result.plan.actions[index])
         rows.append((rejection.path, asked, rejection.code, _of(rejection.path, rejection.reason)))
     yield from table(rows)
 
@@ -211,7 +213,7 @@ def _done(result: ExecutionResult, fields: _Fields) -> Iterator[str]:
             before = _shown(outcome.before, fields, asked.path)
             used = _shown(outcome.after, fields, asked.path)
         notes = "; ".join(_of(asked.path, text) for text in outcome.warnings)
-        rows.append((asked.path, before, _asked_for(asked), used, notes))
+        rows.append((asked.path, before, _action_text(asked), used, notes))
     if rows[1:]:
         yield ""
         yield from table(rows)
@@ -244,7 +246,7 @@ def _of(path: str, sentence: str) -> str:
     return sentence.removeprefix(f"{path} ")
 
 
-def _asked_for(action: Action) -> str:
+def _action_text(action: Action) -> str:
     """Return an action as text, without its path."""
     kind = action.action_type
     if kind is ActionType.SET:

@@ -47,7 +47,7 @@ router = APIRouter(tags=["designs"])
 direct = APIRouter(tags=["designs"], route_class=LeanRoute)
 
 _SESSION: Final = "session"
-_WHAT: Final = "design"
+_WORLD_NOUN: Final = "design"
 """What a world is called here."""
 
 _PHASE_SECONDS_MAX: Final = 30.0
@@ -62,7 +62,7 @@ def routes(app: FastAPI) -> APIRouter | None:
     """
     worlds: Worlds = app.state.door.worlds
     domains = list(worlds.first.domains)
-    if [one.name for one in domains] not in ([_WHAT], [_WHAT, _SESSION]):
+    if [one.name for one in domains] not in ([_WORLD_NOUN], [_WORLD_NOUN, _SESSION]):
         return None
     design, *beside = domains
     assert isinstance(design, Design), "the domain of this name is this class"
@@ -75,7 +75,7 @@ def routes(app: FastAPI) -> APIRouter | None:
         return [made, *beside]
 
     worlds.make = make
-    worlds.what = _WHAT
+    worlds.what = _WORLD_NOUN
     app.state.schemas = {**app.state.schemas, **SCHEMAS, **plan_schemas()}
     app.state.lean_routers.append(direct)
     both = APIRouter()
@@ -107,8 +107,8 @@ async def create(request: Request) -> Response:
     """Create a design; operators only."""
     door = door_of(request)
     door.operator(request)
-    given = await door.document(request, fields=frozenset({"design_id"}))
-    name = identity(given.get("design_id"), "design_id")
+    body = await door.document(request, fields=frozenset({"design_id"}))
+    name = identity(body.get("design_id"), "design_id")
     if "/" in name or name in {".", ".."}:
         raise Problem(
             "request_invalid",
@@ -122,7 +122,7 @@ async def create(request: Request) -> Response:
 )
 async def design(design_id: str, request: Request) -> Response:
     """Return a design: its version, its parameters in kernel units, its locks and phases."""
-    return _json(await door_of(request).world_for(request, design_id, _WHAT).query(_shown))
+    return _json(await door_of(request).world_for(request, design_id, _WORLD_NOUN).query(_shown))
 
 
 @direct.post(
@@ -138,7 +138,7 @@ async def actions(
 ) -> Response:
     """Execute a plan as a whole. The same plan again gets the same answer."""
     door = door_of(request)
-    who, world = door.principal(request), door.world(design_id, _WHAT)
+    who, world = door.principal(request), door.world(design_id, _WORLD_NOUN)
     body = await door.document(request, fields=frozenset())
     try:
         plan, intent = parse_proposed(design_id, body)
@@ -146,7 +146,7 @@ async def actions(
         code = "version_required" if error.is_version_missing else "request_invalid"
         problems = [{"at": at, "message": message} for at, message in error.problems]
         raise Problem(code, str(error), problems=problems) from error
-    return await _desk(who, world).execute(plan, intent, dry_run=dry_run)
+    return await _plan_handler(who, world).execute(plan, intent, dry_run=dry_run)
 
 
 @router.post(
@@ -158,9 +158,9 @@ async def actions(
 async def preview(design_id: str, request: Request) -> Response:
     """Parse a sentence into a plan that can be submitted as it is, or into a question."""
     door = door_of(request)
-    world = door.world_for(request, design_id, _WHAT)
-    given = await door.document(request, fields=frozenset({"text", "intent_id"}))
-    text, intent_id = given.get("text"), given.get("intent_id")
+    world = door.world_for(request, design_id, _WORLD_NOUN)
+    body = await door.document(request, fields=frozenset({"text", "intent_id"}))
+    text, intent_id = body.get("text"), body.get("intent_id")
     if type(text) is not str:
         raise Problem("request_invalid", "text must be a string: what should be done")
     said = None if intent_id is None else identity(intent_id, "intent_id")
@@ -177,7 +177,7 @@ async def preview(design_id: str, request: Request) -> Response:
 async def undo(design_id: str, request: Request) -> Response:
     """Revert the latest commit by a new commit. Safe to repeat with one `req_id`."""
     door = door_of(request)
-    world = door.world_for(request, design_id, _WHAT)
+    world = door.world_for(request, design_id, _WORLD_NOUN)
     step = await _step(door, request, world, "design.undo", {})
     if step.told is None:
         return verdict_answer(step.verdict)
@@ -191,7 +191,7 @@ async def undo(design_id: str, request: Request) -> Response:
 )
 async def phases(design_id: str, request: Request) -> Response:
     """Return every phase with its state and its results."""
-    return _json(await door_of(request).world_for(request, design_id, _WHAT).query(_phases))
+    return _json(await door_of(request).world_for(request, design_id, _WORLD_NOUN).query(_phases))
 
 
 @router.post(
@@ -207,7 +207,7 @@ async def run_phase(design_id: str, phase: str, request: Request) -> Response:
     with the phase; an input may be the result of another phase, which must then run first.
     """
     door = door_of(request)
-    world = door.world_for(request, design_id, _WHAT)
+    world = door.world_for(request, design_id, _WORLD_NOUN)
     if phase not in PHASES:
         known = ", ".join(PHASES)
         raise Problem("not_found", f"there is no phase {phase!r:.80}; there are {known}")
@@ -255,7 +255,7 @@ async def audited(
     """
     if from_record is None:
         from_record = (
-            await door_of(request).world_for(request, design_id, _WHAT).log_start()
+            await door_of(request).world_for(request, design_id, _WORLD_NOUN).log_start()
         ).record
     found, page = await _records(design_id, request, 0, from_record, limit)
     setup = setup_of(door_of(request).worlds.first)
@@ -267,7 +267,7 @@ async def _records(
     design_id: str, request: Request, since: int, from_record: int | None, limit: int
 ) -> tuple[list[Event], dict[str, Json]]:
     door = door_of(request)
-    world = door.world_for(request, design_id, _WHAT)
+    world = door.world_for(request, design_id, _WORLD_NOUN)
     end = world.records
     if from_record is None and since >= world.seq:
         return [], {"next_record": end, "is_end": True}
@@ -276,7 +276,7 @@ async def _records(
     return found, {"next_record": place, "is_end": place >= end}
 
 
-def _desk(who: Principal, world: Orchestrator) -> DesignPlanHandler:
+def _plan_handler(who: Principal, world: Orchestrator) -> DesignPlanHandler:
     """Return the plan handler of a caller, as an agent of its name.
 
     The operator is the design's host; no other caller is, whatever its name.
@@ -307,10 +307,10 @@ async def _step(
     payload: Mapping[str, Json],
 ) -> _Step:
     """Submit a single intent."""
-    given = await door.document(request, fields=frozenset({"req_id"}), is_optional=True)
-    handler = _desk(door.principal(request), world)
+    body = await door.document(request, fields=frozenset({"req_id"}), is_optional=True)
+    handler = _plan_handler(door.principal(request), world)
     await handler.enter()
-    req_id = given.get("req_id")
+    req_id = body.get("req_id")
     key = handler.fresh_id() if req_id is None else identity(req_id, "req_id")
     seq = await world.query(lambda kernel: kernel.seq)
     verdict = await world.submit_nowait(

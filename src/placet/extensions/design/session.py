@@ -44,8 +44,8 @@ class DesignSession:
     Args:
         store: URL or path of the log; None is a new design that is not stored.
         agent_id: Agent that proposes.
-        is_kept: Write changes to the store.
-        is_begun: Require that the store holds a design.
+        writes: Write changes to the store.
+        must_exist: Require that the store holds a design.
 
     Raises:
         StoreError: The store cannot be opened, or its log is damaged.
@@ -53,12 +53,12 @@ class DesignSession:
     """
 
     def __init__(
-        self, store: str | None, agent_id: str, *, is_kept: bool, is_begun: bool = False
+        self, store: str | None, agent_id: str, *, writes: bool, must_exist: bool = False
     ) -> None:
         self._agent_id = agent_id
         self._log = None if store is None else open_event_log(store)
-        self._is_kept = is_kept
-        self._is_begun = is_begun
+        self._writes = writes
+        self._must_exist = must_exist
         self._epoch: int | None = None
         self._has_acted = False
         try:
@@ -84,7 +84,7 @@ class DesignSession:
 
     # requests
 
-    def say(self, text: str, version: int | None = None) -> report.Told:
+    def say(self, text: str, version: int | None = None) -> report.Report:
         """Execute a text, or return a clarification.
 
         Args:
@@ -107,12 +107,12 @@ class DesignSession:
         )
         if isinstance(parsed, Clarification):
             ways = rewordings(parsed, fields=fields, current=current)
-            return report.asked_back(parsed, ways, manager.design_version)
+            return report.clarification_report(parsed, ways, manager.design_version)
         if not parsed.actions:
-            return report.not_answered(parsed, manager.design_version)
+            return report.question_report(parsed, manager.design_version)
         return self._execute(list(parsed.actions), key, version, parsed.intent)
 
-    def run_phases(self, version: int | None = None) -> report.Told:
+    def run_phases(self, version: int | None = None) -> report.Report:
         """Run all phases.
 
         Raises:
@@ -120,7 +120,7 @@ class DesignSession:
         """
         return self._execute([Action(ActionType.RUN_PHASES)], token_hex(8), version)
 
-    def undo(self, version: int | None = None) -> report.Told:
+    def undo(self, version: int | None = None) -> report.Report:
         """Revert the latest commit, as the design's operator.
 
         Raises:
@@ -135,15 +135,15 @@ class DesignSession:
             )
         self._has_acted = True
         self.manager.undo()
-        return report.undone(before, self.manager.state, self.manager.design.setup.fields)
+        return report.undo_report(before, self.manager.state, self.manager.design.setup.fields)
 
-    def show(self) -> report.Told:
+    def show(self) -> report.Report:
         """Return the report of the design."""
-        return report.shown(self.manager)
+        return report.design_report(self.manager)
 
     def _execute(
         self, actions: list[Action], key: str, version: int | None, intent: Intent | None = None
-    ) -> report.Told:
+    ) -> report.Report:
         manager = self.manager
         plan = ActionPlan(
             f"plan-{key}",
@@ -155,7 +155,7 @@ class DesignSession:
         )
         self._has_acted = True
         executor = ActionExecutor(manager, agent_id=self._agent_id)
-        return report.answered(executor.execute(plan, intent=intent), manager)
+        return report.plan_report(executor.execute(plan, intent=intent), manager)
 
     @property
     def _design_id(self) -> str:
@@ -181,20 +181,20 @@ class DesignSession:
         if log is None:
             return Recovery(Replayer())
         if _is_new(log):
-            if self._is_begun:
+            if self._must_exist:
                 raise CommandError(
                     f"there is no design in {log.url}; begin one: "
                     'placet design "60 m ferry" --store URL'
                 )
             return Recovery(Replayer())  # no file is made for what is then not done
-        if self._is_kept:
+        if self._writes:
             self._epoch = log.open()  # before the first look, so that nobody appends after it
         return recover(log)
 
     def _commit(self) -> None:
         """Make the changes of this command durable, in one group."""
         records = self.manager.records
-        if self._log is None or not (self._is_kept and self._has_acted and records):
+        if self._log is None or not (self._writes and self._has_acted and records):
             return
         epoch = self._log.open() if self._epoch is None else self._epoch
         kernel = self.manager.kernel

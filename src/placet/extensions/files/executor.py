@@ -71,9 +71,9 @@ class FileExecutor:
             FileRefused: Nothing was written.
             OutcomeUnknown: The file was written, perhaps not durably.
         """
-        asked = effect.payload
-        path, data = asked["path"], asked["content"].encode()
-        self._root.create(path, data, overwrites=asked["overwrite"], key=str(effect.key))
+        request = effect.payload
+        path, data = request["path"], request["content"].encode()
+        self._root.create(path, data, overwrites=request["overwrite"], key=str(effect.key))
         return _receipt(effect)
 
     def find_out(self, effect: Effect) -> Settlement | None:
@@ -82,14 +82,14 @@ class FileExecutor:
         Raises:
             FileRefused: The file on disk cannot be inspected.
         """
-        asked = effect.payload
-        path = asked["path"]
+        request = effect.payload
+        path = request["path"]
         self._root.sweep(path, str(effect.key))
         found = self._root.sha256_of(path, TEXT_BYTES_MAX)
-        if found == asked["sha256"]:
+        if found == request["sha256"]:
             self._root.sync(path)
             return Settlement(effect.key, succeeded=True, output=_receipt(effect))
-        if found is not None and not (asked["overwrite"] and found == asked["replaces"]):
+        if found is not None and not (request["overwrite"] and found == request["replaces"]):
             return None
         try:
             return Settlement(effect.key, succeeded=True, output=self.create(effect))

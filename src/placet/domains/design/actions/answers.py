@@ -9,15 +9,20 @@ from functools import cached_property
 from typing import Final
 
 from placet.domains.design import payloads
-from placet.domains.design.actions.normalize import Fault, meant_by_change, normalize_set, unchanged
+from placet.domains.design.actions.normalize import (
+    Fault,
+    normalize_change,
+    normalize_set,
+    unchanged,
+)
 from placet.domains.design.actions.plans import action_of, payload_of
 from placet.domains.design.actions.protocol import (
     Action,
     ActionPlan,
     ActionResult,
+    Adjustment,
     Rejection,
     StalePlanError,
-    Warned,
     stale_message,
 )
 from placet.domains.design.fields import RefinableField
@@ -83,7 +88,7 @@ class ExecutionResult:
         """The design version after the plan; the version before it if nothing changed."""
         if self._replayed is not None:
             return self._replayed[0]
-        for notice in self._told:
+        for notice in self._verdict_notices:
             if notice.code == payloads.VERSION_NOTICE:
                 return int(notice.message.rpartition(" ")[2])
         return self.plan.design_version_before
@@ -93,7 +98,7 @@ class ExecutionResult:
         """Warnings of the actions, as text."""
         if self._replayed is not None:
             return list(self._replayed[1])
-        return [n.message for n in self._told if n.code != payloads.VERSION_NOTICE]
+        return [n.message for n in self._verdict_notices if n.code != payloads.VERSION_NOTICE]
 
     @cached_property
     def rejections(self) -> list[Rejection]:
@@ -115,17 +120,17 @@ class ExecutionResult:
             return [ActionResult(action, self.success) for action in self.plan.actions]
         traced = trace(self.plan.actions, self._before, self._settings)
         return [
-            ActionResult(action, True, before, after, tuple([w.message for w in warned]))
-            for action, before, after, warned in traced
+            ActionResult(action, True, before, after, tuple([w.message for w in adjustments]))
+            for action, before, after, adjustments in traced
         ]
 
     @property
-    def notices(self) -> list[Warned]:
+    def notices(self) -> list[Adjustment]:
         """The warnings as data; empty in a replayed answer."""
         if not self.verdict.admitted or self._replayed is not None:
             return []
         traced = trace(self.plan.actions, self._before, self._settings)
-        return [warning for *_, warned in traced for warning in warned]
+        return [warning for *_, adjustments in traced for warning in adjustments]
 
     @property
     def is_malformed(self) -> bool:
@@ -167,7 +172,7 @@ class ExecutionResult:
         return list(changes.values())
 
     @cached_property
-    def _told(self) -> list[Notice]:
+    def _verdict_notices(self) -> list[Notice]:
         return [notice for result in self.verdict.results for notice in result.warnings]
 
 
@@ -219,7 +224,7 @@ def version_met(verdict: Verdict, current: int) -> int:
 
 def trace(
     actions: Sequence[Action], before: Mapping[str, Json], settings: Settings
-) -> Iterator[tuple[Action, Json, Json, list[Warned]]]:
+) -> Iterator[tuple[Action, Json, Json, list[Adjustment]]]:
     """Apply admitted actions in order.
 
     Yield each normalized, with the value before and after it.
@@ -232,22 +237,22 @@ def trace(
         if name not in _VALUES:
             yield action, None, None, []
             continue
-        meant = _meant(settings.fields[path], payload, here, settings, name)
-        assert not isinstance(meant, Fault), "an action that passed means something"
-        warned = list(meant.warned)
-        if meant.value == here:
-            warned.append(unchanged(path, here))
-        values[path] = meant.value
-        yield action_of(kind, meant.payload), here, meant.value, warned
+        outcome = _normalize_action(settings.fields[path], payload, here, settings, name)
+        assert not isinstance(outcome, Fault), "an action that passed means something"
+        adjustments = list(outcome.adjustments)
+        if outcome.value == here:
+            adjustments.append(unchanged(path, here))
+        values[path] = outcome.value
+        yield action_of(kind, outcome.payload), here, outcome.value, adjustments
 
 
-def _meant(
+def _normalize_action(
     field: RefinableField, payload: dict[str, Json], here: Json, settings: Settings, name: str
 ) -> Json:
     if name == "set":
         return normalize_set(field, payload, settings.policy)
     sign = 1 if name == "increase" else -1
-    return meant_by_change(field, payload, here, settings.policy, sign)
+    return normalize_change(field, payload, here, settings.policy, sign)
 
 
 def rejections_of(
@@ -280,8 +285,8 @@ def _fault(action: Action, refusal: Refusal, settings: Settings) -> Fault | None
         return None
     payload: dict[str, Json] = {"path": field.path, "unit": action.unit}
     payload |= {"value": action.value, "amount": action.amount}
-    meant = _meant(field, payload, 0.0, settings, name)
-    return meant if isinstance(meant, Fault) else None
+    outcome = _normalize_action(field, payload, 0.0, settings, name)
+    return outcome if isinstance(outcome, Fault) else None
 
 
 def rejected_indexes(

@@ -8,13 +8,13 @@ The order is unit, type, bounds. Normalizing a result again changes nothing.
 from math import isfinite
 from typing import Final, NamedTuple
 
-from placet.domains.design.actions.protocol import Warned
+from placet.domains.design.actions.protocol import Adjustment
 from placet.domains.design.fields import RangePolicy, RefinableField, Step
 from placet.domains.design.units import UnitConverter, clamp_to_bounds
 from placet.schemas.codec import Json
 from placet.schemas.json_value import format_value
 
-NO_WARNINGS: Final[tuple[Warned, ...]] = ()
+NO_WARNINGS: Final[tuple[Adjustment, ...]] = ()
 _SLACK: Final = 1e-12
 """How far beyond a bound the rounding of a conversion may carry a value that was meant to be it."""
 
@@ -39,13 +39,13 @@ class NormalizedValue(NamedTuple):
 
     value: Json
     payload: dict[str, Json]
-    warned: tuple[Warned, ...] = NO_WARNINGS
+    adjustments: tuple[Adjustment, ...] = NO_WARNINGS
 
 
-def unchanged(path: str, value: Json) -> Warned:
+def unchanged(path: str, value: Json) -> Adjustment:
     """Return the warning that a proposal equals the current value."""
     shows = f"{value:g}" if type(value) is float else f"{value}"
-    return Warned("no_op", f"{path} is {shows} already", path, value, value)
+    return Adjustment("no_op", f"{path} is {shows} already", path, value, value)
 
 
 def normalize_set(
@@ -66,15 +66,15 @@ def normalize_set(
     read = _read(field, value, unit, "/value")
     if isinstance(read, Fault):
         return read
-    used, warned = read
+    used, adjustments = read
     bounded = _bounded(field, used, policy, "/value")
     if isinstance(bounded, Fault):
         return bounded
     used, clamped = bounded
-    return NormalizedValue(used, _payload(field, payload, "value", used), warned + clamped)
+    return NormalizedValue(used, _payload(field, payload, "value", used), adjustments + clamped)
 
 
-def meant_by_change(
+def normalize_change(
     field: RefinableField, payload: dict[str, Json], current: Json, policy: RangePolicy, sign: int
 ) -> NormalizedValue | Fault:
     """Normalize an INCREASE (`sign` 1) or a DECREASE (-1), from the current value."""
@@ -84,7 +84,7 @@ def meant_by_change(
     amount = _amount(field, payload)
     if isinstance(amount, Fault):
         return amount
-    used, warned, normal = amount
+    used, adjustments, normal = amount
     if current is None:
         message = f"{field.path} is not set, so it cannot be changed by an amount; set it first"
         return Fault("delta_on_unset", message, "/path")
@@ -95,7 +95,7 @@ def meant_by_change(
     if isinstance(bounded, Fault):
         return bounded
     value, clamped = bounded
-    return NormalizedValue(value, normal, warned + clamped)
+    return NormalizedValue(value, normal, adjustments + clamped)
 
 
 def normal_payload(field: RefinableField, payload: dict[str, Json], policy: RangePolicy) -> Json:
@@ -104,15 +104,15 @@ def normal_payload(field: RefinableField, payload: dict[str, Json], policy: Rang
     None if the payload is invalid.
     """
     if "value" in payload:
-        meant = normalize_set(field, payload, policy)
-        return None if isinstance(meant, Fault) else meant.payload
+        normalized = normalize_set(field, payload, policy)
+        return None if isinstance(normalized, Fault) else normalized.payload
     amount = _amount(field, payload) if field.is_number else None
     return None if amount is None or isinstance(amount, Fault) else amount[2]
 
 
 def _amount(
     field: RefinableField, payload: dict[str, Json]
-) -> tuple[Json, tuple[Warned, ...], dict[str, Json]] | Fault:
+) -> tuple[Json, tuple[Adjustment, ...], dict[str, Json]] | Fault:
     amount = payload.get("amount")
     if amount is None:
         if not field.steps:
@@ -124,16 +124,16 @@ def _amount(
     read = _read(field, amount, payload.get("unit"), "/amount")
     if isinstance(read, Fault):
         return read
-    used, warned = read
+    used, adjustments = read
     if used <= 0:
         message = f"the amount must be above 0, got {used!r}; the type says which way to go"
         return Fault("amount_not_positive", message, "/amount")
-    return used, warned, _payload(field, payload, "amount", used)
+    return used, adjustments, _payload(field, payload, "amount", used)
 
 
 def _named_step(
     field: RefinableField, payload: dict[str, Json], name: str
-) -> tuple[Json, tuple[Warned, ...], dict[str, Json]] | Fault:
+) -> tuple[Json, tuple[Adjustment, ...], dict[str, Json]] | Fault:
     steps = {step.value: amount for step, amount in field.steps.items()}
     if name not in steps:
         expected = f"a number or one of {', '.join(steps)}" if steps else "a number"
@@ -148,9 +148,9 @@ def _named_step(
 
 def _read(
     field: RefinableField, value: Json, unit: str | None, at: str
-) -> tuple[Json, tuple[Warned, ...]] | Fault:
+) -> tuple[Json, tuple[Adjustment, ...]] | Fault:
     """Check the unit, then the type; return the value in the kernel's unit."""
-    warned = NO_WARNINGS
+    adjustments = NO_WARNINGS
     if unit and unit != field.kernel_unit and unit not in field.allowed_units:
         allowed = field.allowed_units
         expected = f"allowed are {', '.join(allowed)}" if allowed else "it has no unit"
@@ -164,11 +164,11 @@ def _read(
         if not isfinite(converted):
             return Fault("non_finite", f"{field.path} in {unit} is beyond all numbers", at)
         message = f"{field.path} converted from {unit} to {field.kernel_unit}"
-        warned = (Warned("unit_converted", message, field.path, value, converted),)
+        adjustments = (Adjustment("unit_converted", message, field.path, value, converted),)
         value = converted
     if field.type == "float":
-        return float(value) + 0.0, warned
-    return (int(value) if field.type == "int" else value), warned
+        return float(value) + 0.0, adjustments
+    return (int(value) if field.type == "int" else value), adjustments
 
 
 def _type_fault(field: RefinableField, value: Json, at: str) -> Fault | None:
@@ -195,7 +195,7 @@ def _type_fault(field: RefinableField, value: Json, at: str) -> Fault | None:
 
 def _bounded(
     field: RefinableField, value: Json, policy: RangePolicy, at: str
-) -> tuple[Json, tuple[Warned, ...]] | Fault:
+) -> tuple[Json, tuple[Adjustment, ...]] | Fault:
     if not field.is_number:
         return value, NO_WARNINGS
     low, high = field.min_value, field.max_value
@@ -211,7 +211,7 @@ def _bounded(
         message = f"{field.path} must be within {bounds}, got {value:g}{unit}"
         return Fault("out_of_bounds", message, at)
     message = f"{field.path} clamped from {value:g} to {used:g}{unit}; it ranges from {bounds}"
-    return used, (Warned("clamped", message, field.path, value, used),)
+    return used, (Adjustment("clamped", message, field.path, value, used),)
 
 
 def _bound(bound: float | None, otherwise: str) -> str:
@@ -222,9 +222,9 @@ def _payload(
     field: RefinableField, payload: dict[str, Json], name: str, used: Json
 ) -> dict[str, Json]:
     """Write the normalized value into the payload; return the same object if nothing changes."""
-    unit, given = payload.get("unit"), payload.get(name)
+    unit, stated = payload.get("unit"), payload.get(name)
     is_normal_unit = not unit or unit == field.kernel_unit
-    if is_normal_unit and type(given) is type(used) and given == used:
+    if is_normal_unit and type(stated) is type(used) and stated == used:
         return payload
     normal = {**payload, name: used}
     if unit:

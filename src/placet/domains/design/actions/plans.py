@@ -224,7 +224,7 @@ class PlanBody(TypedDict):
     design_version_before: Annotated[int, Field(ge=0, lt=2**63)]
     actions: Annotated[list[WireAction], Field(min_length=1, max_length=510)]
     proposed_at: NotRequired[Annotated[str, Field(max_length=64)] | None]
-    intent: NotRequired[payloads.Understood | None]
+    intent: NotRequired[payloads.LogIntent | None]
 
 
 PLAN_BODY: Final[TypeAdapter[PlanBody]] = TypeAdapter(PlanBody)

@@ -127,7 +127,7 @@ class ActionPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Warned:
+class Adjustment:
     """A warning: a value was accepted with a change.
 
     Attributes:
@@ -211,7 +211,7 @@ class ValidationResult:
     rejected: list[tuple[Action, str]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     rejections: list[Rejection] = field(default_factory=list)
-    notices: list[Warned] = field(default_factory=list)
+    notices: list[Adjustment] = field(default_factory=list)
 
     @property
     def has_rejections(self) -> bool:

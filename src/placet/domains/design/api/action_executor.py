@@ -108,9 +108,9 @@ class ActionPlanValidator:
             ]
             left = [pair for n, pair in enumerate(left) if n not in rejected] if rejected else []
         before = values_before(state_manager, plan)
-        for action, _, _, warned in trace([action for _, action in left], before, settings):
+        for action, _, _, adjustments in trace([action for _, action in left], before, settings):
             result.approved.append(action)
-            result.notices += warned
+            result.notices += adjustments
         result.warnings = [warning.message for warning in result.notices]
         return result
 

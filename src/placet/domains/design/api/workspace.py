@@ -240,7 +240,7 @@ class StateManager:
         payload: dict[str, Json] = {"path": path, "value": value}
         if unit is not None:
             payload["unit"] = unit
-        used = self._meant(kind, payload, staging)
+        used = self._value_of_step(kind, payload, staging)
         staging.add(kind, payload)
         staging.values[path] = used
         self._staging = staging
@@ -327,7 +327,7 @@ class StateManager:
         else:
             self.propose([(kind, payload)])
 
-    def _meant(self, kind: str, payload: dict[str, Json], staging: _Staging) -> Json:
+    def _value_of_step(self, kind: str, payload: dict[str, Json], staging: _Staging) -> Json:
         """Return the value that a step results in; the gate refuses what can never pass.
 
         Invariants of the whole design are checked at the commit, when all steps are known.
@@ -337,9 +337,9 @@ class StateManager:
         field = setup.fields.get(path)
         is_free = path in staging.unlocked or not self.is_locked(path)
         if field is not None and is_free:
-            meant = normalize_set(field, payload, setup.policy)
-            if isinstance(meant, NormalizedValue):
-                return meant.value
+            normalized = normalize_set(field, payload, setup.policy)
+            if isinstance(normalized, NormalizedValue):
+                return normalized.value
         verdict = self.propose([(kind, payload)], dry_run=True)
         return verdict.results[0].normalized["value"]
 
@@ -397,14 +397,14 @@ class StateManager:
 
     def events(self, since: int = 0, *, first: int = 0) -> list[Event]:
         """Read the log from record `first` on, without the events up to seq `since`."""
-        found = []
+        read = []
         for number in range(first, len(self.records)):
             record = decode_record(self.records[number])
             if record.seq > since or (since == 0 and record.seq == 0):
                 seconds = record.now_ns / SECOND_NS
                 data = record_as_dict(record)
-                found.append(Event(record.seq, number, record_type(record), seconds, data))
-        return found
+                read.append(Event(record.seq, number, record_type(record), seconds, data))
+        return read
 
     def listen(self, listener: Listener) -> None:
         """Call `listener` after every batch, when its records are in `records`."""

@@ -83,7 +83,7 @@ def audit(log: Iterable[Event], settings: Settings = _STANDARD) -> Iterator[Audi
         log: Events of the world, for example `StateManager.events()`.
         settings: Settings of the design, for its fields.
     """
-    said: dict[str, Mapping[str, Json]] = {}
+    messages: dict[str, Mapping[str, Json]] = {}
     version: int | None = None
     for event in log:
         if event.type not in _CHANGING:
@@ -92,10 +92,10 @@ def audit(log: Iterable[Event], settings: Settings = _STANDARD) -> Iterator[Audi
         if event.type in {"batch", "refused"} and _is_about_design(event.data):
             for intent in event.data["intents"]:
                 if intent["kind"] == "design.intent" and event.type == "batch":
-                    said[intent["payload"]["intent_id"]] = intent["payload"]
+                    messages[intent["payload"]["intent_id"]] = intent["payload"]
             if version is None and after is not None:
                 version = after - 1  # a batch raises it by one
-            yield _entry(event, version, said, settings)
+            yield _entry(event, version, messages, settings)
         version = version if after is None else after
 
 
@@ -116,7 +116,7 @@ def _is_about_design(data: Mapping[str, Json]) -> bool:
 def _entry(
     event: Event,
     version: int | None,
-    said: Mapping[str, Mapping[str, Json]],
+    messages: Mapping[str, Mapping[str, Json]],
     settings: Settings,
 ) -> AuditEntry:
     data, admitted = event.data, event.type == "batch"
@@ -124,7 +124,7 @@ def _entry(
     before = after = plan.get("design_version_before", version)
     refusals: dict[int | None, list[dict[str, str]]] = {}
     if admitted:
-        after = before if (led_to := _version_in(data)) is None else led_to
+        after = before if (version_after := _version_in(data)) is None else version_after
     else:
         for index, _, code, message in data["refusals"]:
             named = {"code": code.removeprefix(payloads.PREFIX), "reason": message}
@@ -138,7 +138,7 @@ def _entry(
         plan.get("plan_id"),
         plan.get("intent_id"),
         data["intents"][0]["req_id"],
-        said.get(plan.get("intent_id", "")),
+        messages.get(plan.get("intent_id", "")),
         data["intents"][0]["agent_id"],
         event.sim_time,
         plan.get("proposed_at"),
@@ -157,7 +157,7 @@ def _action(
     intent = data["intents"][position]
     raw, kind = intent["payload"], intent["kind"].removeprefix(payloads.PREFIX)
     if event.type == "refused":
-        return AuditedAction(kind, raw, _meant(kind, raw, settings), None, [], refusals)
+        return AuditedAction(kind, raw, _normal_payload(kind, raw, settings), None, [], refusals)
     normalized = dict(data["normalized"] or ()).get(position, raw)
     notices = dict(data["notices"] or ()).get(position, ())
     warnings = [message for code, message, _ in notices if code != payloads.VERSION_NOTICE]
@@ -166,7 +166,7 @@ def _action(
     return AuditedAction(kind, raw, normalized, first + rank, warnings)
 
 
-def _meant(kind: str, raw: dict[str, Json], settings: Settings) -> Json:
+def _normal_payload(kind: str, raw: dict[str, Json], settings: Settings) -> Json:
     if kind not in {"set", "increase", "decrease"}:
         return raw
     refinable = settings.fields.get(raw["path"])

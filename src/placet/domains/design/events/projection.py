@@ -176,9 +176,9 @@ def _refused(data: Mapping[str, Json]) -> Iterator[Projected]:
 
 def _settled(data: Mapping[str, Json]) -> Iterator[Projected]:
     changes = changes_of(data)
-    kept = changes.get(payloads.PHASES_KEPT, {})
-    failed = [name for name, fields in kept.items() if fields["status"] == PhaseState.FAILED]
-    for name, fields in kept.items():
+    results = changes.get(payloads.PHASE_RESULTS, {})
+    failed = [name for name, fields in results.items() if fields["status"] == PhaseState.FAILED]
+    for name, fields in results.items():
         if name in failed:
             yield KernelEventType.PHASE_FAILED, SYSTEM, {"phase": name, "reason": fields["reason"]}
         else:
@@ -186,9 +186,9 @@ def _settled(data: Mapping[str, Json]) -> Iterator[Projected]:
             facts |= {"flags": fields["flags"], "method": fields["method"]}
             yield KernelEventType.PHASE_COMPLETED, SYSTEM, facts
     if failed:
-        yield KernelEventType.PIPELINE_FAILED, SYSTEM, {"phases": list(kept), "failed": failed}
-    elif kept:
-        yield KernelEventType.PIPELINE_COMPLETED, SYSTEM, {"phases": list(kept)}
+        yield KernelEventType.PIPELINE_FAILED, SYSTEM, {"phases": list(results), "failed": failed}
+    elif results:
+        yield KernelEventType.PIPELINE_COMPLETED, SYSTEM, {"phases": list(results)}
     for name, fields in changes.get(payloads.EXPORTS, {}).items():
         facts = {"format": name, "design_version": fields["version"]}
         yield KernelEventType.EXPORT_COMPLETED, SYSTEM, facts

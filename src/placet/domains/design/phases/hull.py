@@ -147,13 +147,13 @@ DIMENSIONS: Final = (LENGTH, BEAM, DRAFT, DEPTH, BLOCK, MIDSHIP)
 
 def _compute(values: Mapping[str, Json]) -> PhaseOutcome:
     names = [reading.name for reading in (*DIMENSIONS, DENSITY)]
-    found = hydrostatics(**{name: values[name] for name in names})
-    return PhaseOutcome(asdict(found), tuple(_flags(values, found)), METHOD)
+    computed = hydrostatics(**{name: values[name] for name in names})
+    return PhaseOutcome(asdict(computed), tuple(_flags(values, computed)), METHOD)
 
 
-def _flags(values: Mapping[str, Json], found: Hydrostatics) -> list[Flag]:
+def _flags(values: Mapping[str, Json], computed: Hydrostatics) -> list[Flag]:
     flags = []
-    hull_type, prismatic = values["hull_type"], found.prismatic_coefficient
+    hull_type, prismatic = values["hull_type"], computed.prismatic_coefficient
     if hull_type not in SINGLE_HULLS:
         message = (
             f"the formulae are of single hulls, not of the hull type {hull_type!r}; they hold for "
@@ -173,8 +173,10 @@ def _flags(values: Mapping[str, Json], found: Hydrostatics) -> list[Flag]:
             f"{PRISMATIC_TOLERANCE:.0%}, and the formulae take the latter"
         )
         flags.append(Flag(INCONSISTENT, message, "hull.cp"))
-    if found.freeboard_m <= 0:
-        message = f"the freeboard is {found.freeboard_m:.3g} m; the draft must be below the depth"
+    if computed.freeboard_m <= 0:
+        message = (
+            f"the freeboard is {computed.freeboard_m:.3g} m; the draft must be below the depth"
+        )
         flags.append(Flag(INCONSISTENT, message, DRAFT.path))
     return flags
 

@@ -226,7 +226,7 @@ def _read(
             if not reading.is_optional:
                 flags.append(_missing(reading))
             continue
-        flag = _unsound(reading, value)
+        flag = _fault_flag(reading, value)
         if flag is not None:
             flags.append(flag)
             continue
@@ -240,7 +240,7 @@ def _missing(reading: Reading) -> Flag:
     return Flag(INPUT_MISSING, f"{reading.path} has no value; {remedy}", reading.path)
 
 
-def _unsound(reading: Reading, value: Json) -> Flag | None:
+def _fault_flag(reading: Reading, value: Json) -> Flag | None:
     path = reading.path
     if isinstance(reading.default, str):
         if isinstance(value, str):

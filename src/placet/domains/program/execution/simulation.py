@@ -44,7 +44,7 @@ class Run(NamedTuple):
         """Return the run as plain values, without the trace unless it was requested."""
         if self.code:
             return {"ok": False, "code": PREFIX + self.code, "at": self.at, "steps": self.steps}
-        return {"ok": True, "value": told(self.value), "type": returns, "steps": self.steps}
+        return {"ok": True, "value": json_value(self.value), "type": returns, "steps": self.steps}
 
 
 class _Frame:
@@ -196,7 +196,7 @@ def arguments_of(function: Function, inputs: Mapping[str, Json]) -> dict[str, Js
     return arguments
 
 
-def told(value: Json) -> Json:
+def json_value(value: Json) -> Json:
     """Return a value for JSON: an int beyond 64 bits as its digits."""
     is_wide = type(value) is int and not -_WIRE <= value < _WIRE
     return str(value) if is_wide else value
