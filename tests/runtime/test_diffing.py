@@ -3,8 +3,7 @@
 import pytest
 from hypothesis import given, settings
 
-from placet.runtime.history.decisions import Decision
-from placet.runtime.history.diff import diff
+from placet.runtime.history.diff import Decision, diff
 from placet.runtime.stores.url import open_event_log
 from placet.schemas.errors import StoreError, ValidationError
 from tests.kernel.builders import add, intent, kernel_of

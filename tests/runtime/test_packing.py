@@ -18,7 +18,7 @@ from placet.runtime.history.diff import diff
 from placet.runtime.history.explain import explain, explain_seq
 from placet.runtime.history.pack import Check, check, pack
 from placet.runtime.history.reader import config_of, fold, records_between
-from placet.runtime.snapshots.files import SnapshotFiles, SnapshotPosition, snapshots_of
+from placet.runtime.snapshots.files import SnapshotFiles, snapshots_of
 from placet.runtime.stores.files import Disk
 from placet.runtime.stores.pack import PackEventLog, pack_at
 from placet.schemas.codec import canonical
@@ -37,6 +37,7 @@ from placet.schemas.log.record import (
     record_as_dict,
     record_hash,
 )
+from placet.schemas.log.snapshot import SnapshotPosition
 from tests.kernel.builders import add, intent, kernel_of
 from tests.kernel.lives import live, long_life
 from tests.runtime.forks import DOMAINS, log_of

@@ -11,7 +11,7 @@ from msgspec.structs import replace as changed
 from placet.kernel.log import snapshot as snapshots
 from placet.kernel.log.replay import Divergence, Replayer, folded
 from placet.runtime.history.reader import config_from, config_of, fold, records_between, verify
-from placet.runtime.snapshots.files import SnapshotFiles, SnapshotPosition
+from placet.runtime.snapshots.files import SnapshotFiles
 from placet.runtime.snapshots.recovery import recover, trusted_places
 from placet.runtime.snapshots.writer import take_snapshot
 from placet.runtime.stores.files import Disk
@@ -21,7 +21,7 @@ from placet.runtime.stores.sqlite.log import SqliteEventLog
 from placet.runtime.stores.url import open_event_log
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import LogStart
-from placet.schemas.log.snapshot import Snapshot
+from placet.schemas.log.snapshot import Snapshot, SnapshotPosition
 from tests.kernel.builders import add, kernel_of
 from tests.runtime.logs import cut_at, files_of, records_of_adds, snapshot_at, write_log
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from placet.runtime.snapshots.files import SnapshotFiles, SnapshotPosition, snapshots_of
+from placet.runtime.snapshots.files import SnapshotFiles, snapshots_of
 from placet.runtime.stores.files import Disk
 from placet.runtime.stores.memory import MemoryEventLog
 from placet.runtime.stores.url import open_event_log
-from placet.schemas.log.snapshot import Snapshot
+from placet.schemas.log.snapshot import Snapshot, SnapshotPosition
 
 
 def a_snapshot(records: int, seq: int) -> Snapshot:

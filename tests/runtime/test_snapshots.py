@@ -16,16 +16,16 @@ from placet.actors.metrics.counters import Counters
 from placet.kernel.log.replay import Replayer
 from placet.runtime import world as open_world
 from placet.runtime.history.reader import verify
-from placet.runtime.snapshots import writer_process as snapshot_process
-from placet.runtime.snapshots.files import SnapshotFiles, SnapshotPosition, snapshots_of
+from placet.runtime.snapshots import writer as snapshot_process
+from placet.runtime.snapshots.files import SnapshotFiles, snapshots_of
 from placet.runtime.snapshots.recovery import Recovery, recover
 from placet.runtime.snapshots.scheduler import SnapshotScheduler
-from placet.runtime.snapshots.writer import WrittenSnapshot, take_snapshot
-from placet.runtime.snapshots.writer_process import SnapshotProcess
+from placet.runtime.snapshots.writer import SnapshotProcess, WrittenSnapshot, take_snapshot
 from placet.runtime.stores.sqlite.log import SqliteEventLog
 from placet.runtime.stores.url import open_event_log
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import LogGroup, LogStart
+from placet.schemas.log.snapshot import SnapshotPosition
 from tests.kernel.builders import add
 from tests.kernel.domains import Lab
 from tests.runtime.logs import cut_at, files_of, records_of_adds, snapshot_at, write_log
@@ -47,7 +47,7 @@ def test_a_process_of_its_own_takes_a_snapshot_and_says_what_it_took(tmp_path):
 
 
 def test_a_process_that_fails_is_an_error_with_its_last_words(tmp_path):
-    with pytest.raises(StoreError, match=r"code 1 and said: .*there is no file"):
+    with pytest.raises(StoreError, match=r"code 1 and wrote: .*there is no file"):
         SnapshotProcess(f"sqlite:///{tmp_path}/gone.db", 2, LATEST_SECONDS).run()
 
 

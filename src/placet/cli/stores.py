@@ -9,7 +9,7 @@ from placet.actors.ports import EventLog
 from placet.cli.terminal import CommandError
 from placet.runtime.snapshots.files import files_beside
 from placet.runtime.stores.append_rules import NoWorldError
-from placet.runtime.stores.file_names import quoted
+from placet.runtime.stores.files import quoted
 from placet.runtime.stores.pack import pack_at
 from placet.runtime.stores.url import file_of, is_lasting, open_event_log
 

@@ -35,7 +35,7 @@ from placet.runtime.config import OrchestratorConfig
 from placet.runtime.snapshots.files import snapshots_of
 from placet.runtime.snapshots.recovery import Recovery
 from placet.runtime.snapshots.scheduler import SnapshotScheduler
-from placet.runtime.snapshots.writer_process import SnapshotProcess
+from placet.runtime.snapshots.writer import SnapshotProcess
 from placet.runtime.stores.url import environment_of, lasting_url_of
 from placet.runtime.world_time import WorldTime
 from placet.schemas.codec import Json

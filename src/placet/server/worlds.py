@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote
 from anyio import Path
 
 from placet.runtime.orchestrator import Orchestrator
-from placet.runtime.stores.file_names import quoted
+from placet.runtime.stores.files import quoted
 from placet.runtime.stores.postgres.address import SCHEMES
 from placet.runtime.stores.url import file_of, open_event_log
 from placet.schemas.limits import HttpLimits

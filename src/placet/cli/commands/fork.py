@@ -20,7 +20,7 @@ from placet.cli.terminal import (
 )
 from placet.kernel.control.operator_patch import EFFECTS
 from placet.runtime.plugins import remake
-from placet.runtime.stores.file_names import unquoted
+from placet.runtime.stores.files import unquoted
 from placet.schemas.codec import Json, from_json
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from placet.runtime.history.decisions import Decision
+from placet.runtime.history.diff import Decision
 from placet.schemas.codec import Json
 
 

@@ -1,7 +1,8 @@
 """Compares two worlds: state, ledger and decisions.
 
-States are compared as they are, whatever way led there; decisions from the first record on in
-which the two logs part, by agent and req_id. Two logs that were never one are compared whole.
+States are compared by value, whatever history led to them. Decisions are compared by agent and
+req_id, from the first record in which the two logs differ; logs without a common prefix are
+compared whole.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,13 +13,61 @@ from placet.actors.ports import EventLog
 from placet.kernel.ledger.ledger import Ledger
 from placet.kernel.state.tree import State
 from placet.runtime.history.bisect import shared_records
-from placet.runtime.history.decisions import Decision, decision_of
 from placet.runtime.history.reader import fold
 from placet.runtime.snapshots.recovery import decode
 from placet.schemas.codec import Json, canonical, thaw
 from placet.schemas.errors import ValidationError
 from placet.schemas.limits import SECOND_NS
-from placet.schemas.log.record import Admitted, Refused, Scheduled
+from placet.schemas.log.record import Admitted, Refused, Scheduled, intents_of
+from placet.schemas.verdict import Verdict
+
+
+class Decision(NamedTuple):
+    """The decision on a batch.
+
+    Attributes:
+        outcome: `admitted`, `scheduled` or `refused`.
+        codes: Codes of the refusals, in order.
+        requests: `(agent_id, req_id)` of its intents, in order.
+    """
+
+    outcome: str
+    codes: tuple[str, ...]
+    requests: tuple[tuple[str, str], ...]
+
+    @property
+    def agent_ids(self) -> tuple[str, ...]:
+        """The agents of its intents, each once, in order of the intents."""
+        return tuple(dict.fromkeys(agent_id for agent_id, _ in self.requests))
+
+    @property
+    def req_ids(self) -> tuple[str, ...]:
+        """Request ids of its intents, in order."""
+        return tuple(req_id for _, req_id in self.requests)
+
+    @property
+    def passes(self) -> bool:
+        """Return whether the batch was admitted or scheduled."""
+        return self.outcome != "refused"
+
+    def __str__(self) -> str:
+        return f"{self.outcome}: {', '.join(self.codes)}" if self.codes else self.outcome
+
+
+def decision_of(record: Admitted | Refused | Scheduled) -> Decision:
+    """Return the decision that a log record states."""
+    requests = tuple((intent["agent_id"], intent["req_id"]) for intent in intents_of(record))
+    if isinstance(record, Refused):
+        return Decision("refused", tuple(r[2] for r in record.refusals), requests)
+    outcome = "scheduled" if isinstance(record, Scheduled) else "admitted"
+    return Decision(outcome, (), requests)
+
+
+def decision_of_verdict(verdict: Verdict, of: Decision) -> Decision:
+    """Return the decision of a verdict, with the requests of `of`, the decision on the same batch."""
+    outcome = "scheduled" if verdict.scheduled else "admitted" if verdict.admitted else "refused"
+    return of._replace(outcome=outcome, codes=tuple(r.code for r in verdict.refusals))
+
 
 _ABSENT: Final = object()
 
@@ -47,7 +96,7 @@ class Difference(NamedTuple):
 
 
 class OtherAnswer(NamedTuple):
-    """A request that two worlds answered otherwise; None is no answer in the log."""
+    """A request that two worlds decided differently; None: the log has no decision on it."""
 
     agent_id: str
     req_ids: tuple[str, ...]
@@ -248,15 +297,17 @@ def _answers(log: EventLog, from_record: int, to_seq: int | None) -> _Answers:
 
 
 def _in_answers(one: _Answers, other: _Answers) -> Iterator[OtherAnswer]:
-    told: set[tuple[str, str]] = set()
+    compared: set[tuple[str, str]] = set()
     for key in [*one, *(key for key in other if key not in one)]:
         first, second = one.get(key), other.get(key)
-        if key in told or (first is not None and second is not None and first[:2] == second[:2]):
+        if key in compared or (
+            first is not None and second is not None and first[:2] == second[:2]
+        ):
             continue
         batch = first or second
         assert batch is not None, "a request is of one of them"
-        # A batch is told once, if it was the same batch in both.
+        # A batch that is the same in both logs is reported once, not once for each of its requests.
         is_one = first is None or second is None or first.requests == second.requests
         together = batch.requests if is_one else (key,)
-        told.update(together)
+        compared.update(together)
         yield OtherAnswer(key[0], tuple(req_id for _, req_id in together), first, second)

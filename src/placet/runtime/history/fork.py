@@ -29,8 +29,7 @@ from placet.runtime.history.patch import parse_patch
 from placet.runtime.plugins import remake
 from placet.runtime.snapshots.files import files_beside, snapshots_of
 from placet.runtime.snapshots.recovery import decode, read_on, recover, trusted_snapshots
-from placet.runtime.stores.file_names import quoted
-from placet.runtime.stores.files import Disk
+from placet.runtime.stores.files import Disk, quoted
 from placet.runtime.stores.sqlite.log import SqliteEventLog
 from placet.runtime.stores.url import file_of, open_event_log
 from placet.schemas.codec import Json

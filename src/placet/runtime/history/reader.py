@@ -12,7 +12,7 @@ from placet.actors.ports import EventLog
 from placet.kernel.log import snapshot as snapshots
 from placet.kernel.log.divergence import DecisionMismatch
 from placet.kernel.log.replay import Divergence, Replayer
-from placet.runtime.snapshots.files import SnapshotPosition, snapshots_of
+from placet.runtime.snapshots.files import snapshots_of
 from placet.runtime.snapshots.recovery import decode, no_beginning, recover, trusted_snapshots
 from placet.runtime.stores.append_rules import OvertakenError, overtaken
 from placet.schemas.codec import Json
@@ -20,7 +20,7 @@ from placet.schemas.config import KernelConfig, Quota
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import Limits
 from placet.schemas.log.record import Admitted, Configured, Header, LogStart, Record, record_hash
-from placet.schemas.log.snapshot import Snapshot
+from placet.schemas.log.snapshot import Snapshot, SnapshotPosition
 
 _WHOLE: Final = LogStart()
 

@@ -13,12 +13,10 @@ from re import compile as pattern
 from typing import Final, Protocol
 
 from placet.actors.ports import EventLog
-from placet.runtime.snapshots.position import SnapshotPosition as SnapshotPosition  # noqa: PLC0414  # of their names
-from placet.runtime.stores.file_names import behind_link
-from placet.runtime.stores.files import Disk, FileOperations
+from placet.runtime.stores.files import Disk, FileOperations, behind_link
 from placet.runtime.stores.pack import PackEventLog
 from placet.runtime.stores.url import postgres_address_of, whereabouts_of
-from placet.schemas.log.snapshot import Snapshot, decode_snapshot, encode_snapshot
+from placet.schemas.log.snapshot import Snapshot, SnapshotPosition, decode_snapshot, encode_snapshot
 
 _NAME: Final = pattern(r"(\d{12,19})-(\d{12,19})\.snapshot")
 _UNFINISHED: Final = ".tmp"

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterable
 
-from placet.runtime.snapshots.position import SnapshotPosition
 from placet.runtime.stores.pack import PackEventLog
-from placet.schemas.log.snapshot import Snapshot, decode_snapshot
+from placet.schemas.log.snapshot import Snapshot, SnapshotPosition, decode_snapshot
 
 
 class PackedSnapshots:

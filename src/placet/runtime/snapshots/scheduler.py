@@ -14,11 +14,10 @@ from anyio import to_thread
 
 from placet.actors.metrics.counters import Counters
 from placet.actors.ports import EventLog
-from placet.runtime.snapshots.files import SnapshotPosition
 from placet.runtime.snapshots.recovery import Recovery
-from placet.runtime.snapshots.writer import WrittenSnapshot
-from placet.runtime.snapshots.writer_process import SnapshotProcess
+from placet.runtime.snapshots.writer import SnapshotProcess, WrittenSnapshot
 from placet.schemas.errors import StoreError
+from placet.schemas.log.snapshot import SnapshotPosition
 
 _SLICE_GROUPS: Final = 64
 """Removed in one transaction: an append waits for one such slice at most."""

@@ -1,26 +1,35 @@
-"""Takes a snapshot of a log, by reading it: no writer is asked, and none is held up.
+"""Takes a snapshot of a log by reading it, in a short-lived process: the writer never waits.
 
 It starts from the newest trusted snapshot and folds the records since, so its work is proportional
 to them, and every digest on the way is checked again. Older snapshots are removed once the new one
-is safe.
+is durable. A fold needs no domain and no configuration, as both are in the log, so the process reads
+the log like any reader, at low priority, prints its result as one JSON line, and ends.
 """
 
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from threading import Event, Lock
 from typing import Final
 
 from placet.actors.ports import EventLog
 from placet.kernel.log import snapshot as snapshots
 from placet.kernel.log.replay import Replayer
-from placet.runtime.snapshots.files import SnapshotPosition, SnapshotStore
+from placet.runtime.gc_tuning import tune_gc
+from placet.runtime.snapshots.files import SnapshotStore, snapshots_of
 from placet.runtime.snapshots.recovery import listed, recover, trusted_places
-from placet.schemas.errors import StoreError
+from placet.runtime.stores.url import open_event_log
+from placet.schemas.codec import from_json, to_json
+from placet.schemas.errors import PlacetError, StoreError
+from placet.schemas.log.snapshot import SnapshotPosition
 
 EVERY_SEQS: Final = 200_000
-"""Where nobody says otherwise: about a second of folding at the next opening."""
+"""Default number of seqs between snapshots: about a second of folding at the next opening."""
 
 KEPT_MIN: Final = 2
-"""A world that is compacted to a single snapshot is lost with it."""
+"""Two: a compacted world with a single snapshot is lost if that file is damaged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,12 +37,12 @@ class WrittenSnapshot:
     """The result of writing a snapshot.
 
     Attributes:
-        records: Where the newest snapshot stands now, in records;
-        seq: and in seqs.
-        size_bytes: Of its file; 0 where there was nothing new to take.
+        records: Number of records before the newest snapshot.
+        seq: Sequence number of the newest snapshot.
+        size_bytes: Size of its file; 0 if the newest snapshot was already at the end of the log.
         folded: How many records were folded for it.
-        compact_before: Records before this one are in all snapshots that are kept, two at least: a
-            compaction may remove them, and each of those still stands on a record.
+        compact_before: Records before this one are covered by every kept snapshot, two at least. A
+            compaction may remove them; the record before each snapshot stays.
     """
 
     records: int
@@ -51,14 +60,14 @@ def take_snapshot(
     to_seq: int | None = None,
     is_wanted: Callable[[], bool] = lambda: True,
 ) -> WrittenSnapshot:
-    """Take a snapshot at the end of a log, and keep so many of the newest.
+    """Take a snapshot at the end of a log, and remove all but the newest `kept`.
 
     Args:
-        log: Which; it is only read, and may grow meanwhile.
-        files: Where the snapshots are.
+        log: The log; it is only read, and may grow meanwhile.
+        files: Store of the snapshots.
         kept: How many to keep, `KEPT_MIN` at least; None is all of them.
         to_seq: Take it at this seq instead, or where the last batch before it ended.
-        is_wanted: Asked before anything is written or removed.
+        is_wanted: Called before anything is written or removed; false cancels.
 
     Raises:
         StoreError: The log cannot be read or is inconsistent, the disk refused, or the snapshot is
@@ -72,7 +81,9 @@ def take_snapshot(
     if past.header is None:
         raise StoreError(f"{log.url} is empty: there is no world to take a snapshot of")
     if not is_wanted():
-        raise StoreError("nobody wants the snapshot any more", store=log.url)
+        raise StoreError(
+            "the snapshot is no longer wanted: its parent process has ended", store=log.url
+        )
     here = SnapshotPosition(past.journal.count, past.ledger.seq)
     size_bytes = 0
     if recovery.snapshot != here:
@@ -83,7 +94,8 @@ def take_snapshot(
         seq=here.seq,
         size_bytes=size_bytes,
         folded=recovery.folded,
-        # The record on which a snapshot stands is kept: by its hash they know each other.
+        # The record before the snapshot is kept: the snapshot contains its hash, which proves that
+        # the two belong together.
         compact_before=places[-1].records - 1 if len(places) >= KEPT_MIN else 0,
     )
 
@@ -95,12 +107,12 @@ def keep_only(
     *,
     of: Iterable[SnapshotPosition],
 ) -> None:
-    """Remove snapshots of a log, all but some.
+    """Remove the snapshots of a log, except some.
 
     Args:
-        log: Which.
-        files: Where they are.
-        places: Which stay; one at least.
+        log: The log.
+        files: Store of the snapshots.
+        places: Positions of the snapshots to keep; one at least.
         of: The snapshots present before the choice was made. Later ones belong to another process,
             which may have compacted the log behind them.
 
@@ -140,3 +152,99 @@ def _prune(log: EventLog, files: SnapshotStore, kept: int) -> list[SnapshotPosit
     places = trusted_places(log, files, kept)
     keep_only(log, files, places, of=there)
     return places
+
+
+_NICENESS: Final = 5
+# Not `-m`: the package imports this module, which would be run a second time.
+_PROGRAM: Final = "import sys; from placet.runtime.snapshots.writer import main; sys.exit(main())"
+_ERROR_CHARACTERS: Final = 2_000
+
+
+class SnapshotProcess:
+    """The process that takes snapshots of a log, as seen by its parent.
+
+    Args:
+        url: Of the log.
+        kept: How many snapshots to keep.
+        seconds_max: When to give up on the process.
+        environment: Variables needed besides the URL, such as secrets that must not be visible.
+    """
+
+    def __init__(
+        self, url: str, kept: int, seconds_max: float, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self._url = url
+        self._environment = environment or {}
+        self._kept = kept
+        self._seconds_max = seconds_max
+        self._lock = Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._stopped = Event()
+
+    def run(self) -> WrittenSnapshot | None:
+        """Take one snapshot and wait for it; None if `stop` was called. Blocks: call it in a thread.
+
+        Raises:
+            StoreError: The process failed, or took too long; the end of its error output is in the message.
+        """
+        arguments = (self._url, str(self._kept), str(os.getpid()))
+        command = [sys.executable, "-c", _PROGRAM, *arguments]
+        with self._lock:
+            if self._stopped.is_set():
+                return None
+            process = self._process = self._start(command)
+        with process:
+            try:
+                out, err = process.communicate(timeout=self._seconds_max)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise self._failure(f"it took longer than {self._seconds_max:g} s") from None
+        if self._stopped.is_set():
+            return None
+        if process.returncode != 0:
+            output = err.decode(errors="replace").strip()[-_ERROR_CHARACTERS:]
+            raise self._failure(f"it ended with code {process.returncode} and wrote: {output}")
+        return WrittenSnapshot(**from_json(out))
+
+    def stop(self) -> None:
+        """Kill the process, if one runs, and start no more. The log and older snapshots are unharmed."""
+        with self._lock:
+            self._stopped.set()
+            if self._process is not None:
+                self._process.kill()
+
+    def _start(self, command: list[str]) -> "subprocess.Popen[bytes]":
+        pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
+        try:
+            environment = {**os.environ, **self._environment}
+            return subprocess.Popen(
+                command, stdin=nothing, stdout=pipe, stderr=pipe, env=environment
+            )
+        except OSError as error:
+            raise self._failure(f"it cannot be started: {error}") from error
+
+    def _failure(self, why: str) -> StoreError:
+        return StoreError(f"the process that takes snapshots failed: {why}", store=self._url)
+
+
+def main() -> int:
+    """Take one snapshot: the child's side. Its arguments are URL, snapshots to keep, parent."""
+    url, kept, parent = sys.argv[1:]
+    os.nice(_NICENESS)
+    tune_gc()
+    log = open_event_log(url)
+    files = snapshots_of(log)
+    assert files is not None, (
+        "only a log that another process can read has one to take its snapshots"
+    )
+    try:
+        # Without its parent, another writer may own the log and prune with a process of its own;
+        # two that remove snapshots at once could remove each other's.
+        taken = take_snapshot(
+            log, files, kept=int(kept), is_wanted=lambda: os.getppid() == int(parent)
+        )
+    except PlacetError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    sys.stdout.write(to_json(asdict(taken)).decode() + "\n")
+    return 0

@@ -1,28 +1,49 @@
-"""The file operations whose durability matters: few, each one call.
+"""File operations whose durability matters, and paths in the URLs of stores.
 
-One seam, so that a test can substitute a disk that loses power: unsynced data may be lost, whatever
-the order of operations.
+Stores and snapshots write files only through `FileOperations`, so that a test can substitute a disk
+that loses power: data that was not synced may be lost, whatever the order of operations. A file
+name is bytes, and not always UTF-8; a URL may contain `?`, `%` and `#` only escaped.
 """
 
 import os
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Protocol
+from urllib.parse import quote, unquote_to_bytes
+
+
+def quoted(path: str | PurePath) -> str:
+    """Return a path escaped for a URL."""
+    return quote(os.fsencode(path))
+
+
+def unquoted(text: str) -> str:
+    """Return the path that an escaped part of a URL names."""
+    return os.fsdecode(unquote_to_bytes(os.fsencode(text)))
+
+
+def behind_link(path: Path) -> Path:
+    """Return the file that a link leads to: a log has one `-wal` and one folder of snapshots.
+
+    A path that is no link is returned unchanged.
+    """
+    # Not `is_symlink`, which raises where one may not look; the store says that in its own words.
+    return Path(os.path.realpath(path)) if os.path.islink(path) else path  # noqa: PTH114
 
 
 class FileOperations(Protocol):
-    """A disk. All of them raise `OSError` as the system does."""
+    """The operations on a disk. Each raises `OSError` where the system refuses."""
 
     def make_dir(self, folder: Path) -> None:
-        """Make a folder; harmless if it is there."""
+        """Create a folder; do nothing if it exists."""
 
     def write_new(self, path: Path, data: bytes) -> None:
-        """Make a file that is not there yet and write it. Not durable until `fsync`."""
+        """Create a file and write it; it must not exist. Not durable until `fsync`."""
 
     def fsync(self, path: Path) -> None:
         """Make a file's content durable; its name becomes durable by `sync_dir`."""
 
     def replace(self, source: Path, target: Path) -> None:
-        """Return a file another name in the same folder, over what has that name."""
+        """Rename a file within its folder, atomically; a file that has the new name is replaced."""
 
     def sync_dir(self, folder: Path) -> None:
         """Make the names in a folder durable."""
@@ -41,11 +62,11 @@ class Disk:
     """The disk of the machine."""
 
     def make_dir(self, folder: Path) -> None:
-        """Make a folder; harmless if it is there."""
+        """Create a folder; do nothing if it exists."""
         folder.mkdir(exist_ok=True)
 
     def write_new(self, path: Path, data: bytes) -> None:
-        """Make a file that is not there yet and write it."""
+        """Create a file and write it; it must not exist."""
         with path.open("xb") as file:
             file.write(data)
 
@@ -54,17 +75,17 @@ class Disk:
         _fsync(path, os.O_RDWR)
 
     def replace(self, source: Path, target: Path) -> None:
-        """Return a file another name in the same folder, over what has that name."""
+        """Rename a file within its folder, atomically; a file that has the new name is replaced."""
         source.replace(target)
 
     def rename_new(self, source: Path, target: Path) -> None:
-        """Return a file another name in the same folder, which nothing has.
+        """Rename a file within its folder, to a name that is free.
 
-        Of several who do so at once, one has it.
+        Of several processes that rename to the same name at once, one succeeds.
 
         Raises:
-            FileExistsError: Something has it.
-            OSError: As the system says.
+            FileExistsError: The name is taken.
+            OSError: The system refused.
         """
         try:
             os.link(source, target)

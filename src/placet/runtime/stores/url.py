@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeGuard
 from urllib.parse import parse_qsl
 
 from placet.actors.ports import EventLog
-from placet.runtime.stores.file_names import quoted, unquoted
+from placet.runtime.stores.files import quoted, unquoted
 from placet.runtime.stores.memory import MemoryEventLog
 from placet.runtime.stores.postgres.address import SCHEMES, PostgresAddress, address_of, shown_url
 from placet.schemas.errors import StoreError

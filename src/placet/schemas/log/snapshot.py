@@ -6,11 +6,24 @@ a snapshot is never used for another log.
 """
 
 from hashlib import blake2b
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from placet.schemas.log.envelope import CHECKSUM_BYTES, Envelope
+
+
+class SnapshotPosition(NamedTuple):
+    """The position of a snapshot in its log; it names the snapshot. A newer one is greater."""
+
+    records: int
+    seq: int
+
+    @property
+    def name(self) -> str:
+        """The name of the snapshot's file; names sort in the order of positions."""
+        return f"{self.records:012d}-{self.seq:012d}.snapshot"
+
 
 SNAPSHOT_VERSION: Final = 1
 MAGIC: Final = b"placet snapshot\n"

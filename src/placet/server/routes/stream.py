@@ -9,6 +9,7 @@ disconnected.
 import asyncio
 from collections.abc import Awaitable, Coroutine, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Query, WebSocket
@@ -19,13 +20,58 @@ from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json, to_json
 from placet.schemas.errors import AgentError, ClosedError, StoreError
 from placet.schemas.event import Event
-from placet.schemas.latency import Latency
+from placet.schemas.latency import ByDistance, Constant, Latency, Uniform
 from placet.schemas.limits import SECOND_NS
 from placet.server.auth import SUBPROTOCOL, RequestContext, door_of
 from placet.server.credentials import Principal
 from placet.server.http.problems import Problem, deny
-from placet.server.routes.latency_params import Lateness, lateness_of
 from placet.server.visibility import Viewpoint
+
+_Seconds = Annotated[float | None, Query(ge=0, allow_inf_nan=False)]
+
+
+@dataclass(frozen=True, slots=True)
+class Lateness:
+    """The query parameters of a stream's latency, in simulated seconds.
+
+    Attributes:
+        latency: Latency of all observations; with another parameter, the least latency.
+        latency_most: Latency is drawn between `latency` and this.
+        latency_per_unit: Additional latency for each unit of distance.
+    """
+
+    latency: float | None
+    latency_most: float | None
+    latency_per_unit: float | None
+
+    def model(self) -> Latency | None:
+        """Return the latency model; None is no latency.
+
+        Raises:
+            Problem: There is no model with these parameters.
+        """
+        base = self.latency or 0.0
+        try:
+            if self.latency_most is not None and self.latency_per_unit is not None:
+                raise ValueError("latency_most or latency_per_unit, and not both")
+            if self.latency_most is not None:
+                return Uniform(base, self.latency_most)
+        except ValueError as error:
+            raise Problem("request_invalid", str(error)) from error
+        if self.latency_per_unit is not None:
+            return ByDistance(per_unit=self.latency_per_unit, base=base)
+        return None if self.latency is None else Constant(base)
+
+
+async def lateness_of(
+    latency: _Seconds = None, latency_most: _Seconds = None, latency_per_unit: _Seconds = None
+) -> Lateness:
+    """Return the latency model of a query.
+
+    Async, because the framework would call a plain function in a thread.
+    """
+    return Lateness(latency, latency_most, latency_per_unit)
+
 
 router = APIRouter(tags=["reading"])
 

@@ -20,7 +20,7 @@ from placet.runtime.stores.append_rules import (
     require_follows,
     require_writer,
 )
-from placet.runtime.stores.file_names import behind_link, quoted
+from placet.runtime.stores.files import behind_link, quoted
 from placet.runtime.stores.rows import Row, Tail, read_rows
 from placet.runtime.stores.sqlite import layout
 from placet.runtime.stores.sqlite.errors import sqlite_faults
