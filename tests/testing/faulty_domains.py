@@ -1,4 +1,4 @@
-"""Little domains that are wrong, each in one way: the controls of the laws."""
+"""Small domains with one fault each, one for every property."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -56,7 +56,7 @@ def reads_other(intent: Intent) -> Iterable[Ref]:
 
 
 class Purses(Domain):
-    """A lawful domain; each subclass breaks one law."""
+    """A correct domain; each subclass violates one property."""
 
     name, version = "odd", "1"
     rule: Rule = staticmethod(put_in)
@@ -435,4 +435,4 @@ CONTROLS: list[tuple[Callable[[], Domain], str, str]] = [
     (Overlooking, "interest_index_is_complete", r"sees odd.purses/(ann|bob|cyd) otherwise"),
     (Renamed, "settings_recreate_the_domain", r"Renamed\(\*\*\{'size': 3\}\), .* raised"),
 ]
-"""The domain, the law that is meant for it, and what that says."""
+"""(domain, name of the violated property, pattern of the finding)."""

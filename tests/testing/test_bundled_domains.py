@@ -1,4 +1,4 @@
-"""Our own domains are under the laws that we ask of others'."""
+"""The bundled domains pass the property tests."""
 
 from functools import partial
 

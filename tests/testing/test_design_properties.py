@@ -1,4 +1,4 @@
-"""The domain `design` under the laws: plans of actions on its paths, runs of phases, exports."""
+"""The domain `design` passes the property tests: plans of actions, runs of phases, exports."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""From JSON Schemas to payloads: what is drawn is what the model takes."""
+"""Payloads generated from JSON Schemas are valid for their models."""
 
 from typing import Annotated, Any, Literal, NotRequired
 

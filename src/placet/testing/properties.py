@@ -69,7 +69,7 @@ class Property(NamedTuple):
         raise broken from None
 
 
-def _raised(runner: TraceRunner, trace: Trace, _: Factory) -> str | None:
+def _check_never_raises(runner: TraceRunner, trace: Trace, _: Factory) -> str | None:
     for step in trace:
         runner.run(step)
         for where, error in runner.faults:
@@ -112,7 +112,7 @@ def _check_dry_run_matches(runner: TraceRunner, trace: Trace, _: Factory) -> str
     return None
 
 
-def _replayed_and_other(runner: TraceRunner, trace: Trace, _: Factory) -> str | None:
+def _check_replay(runner: TraceRunner, trace: Trace, _: Factory) -> str | None:
     tree = runner.run_all(trace).kernel.tree
     advice = "Write through the draft, and only there: other writes are not in the log."
     try:
@@ -127,7 +127,7 @@ def _replayed_and_other(runner: TraceRunner, trace: Trace, _: Factory) -> str | 
     return None
 
 
-def _decided_otherwise(runner: TraceRunner, trace: Trace, factory: Factory) -> str | None:
+def _check_re_execution(runner: TraceRunner, trace: Trace, factory: Factory) -> str | None:
     runner.run_all(trace)
     advice = (
         "A rule may know nothing but the state and the intent: no global, no clock, no memory of "
@@ -147,7 +147,7 @@ def _decided_otherwise(runner: TraceRunner, trace: Trace, factory: Factory) -> s
     return None
 
 
-def _intent_rewritten(runner: TraceRunner, trace: Trace, _: Factory) -> str | None:
+def _check_intent_unchanged(runner: TraceRunner, trace: Trace, _: Factory) -> str | None:
     kinds, seen = runner.kernel.registry.kinds, list[str]()
     for name, kind in kinds.items():
         kinds[name] = replace(kind, rule=_watched(kind, seen))
@@ -177,7 +177,7 @@ def _watched(kind: Kind, seen: list[str]) -> Rule:
     return rule
 
 
-def _normalized_otherwise(runner: TraceRunner, trace: Trace, _: Factory) -> str | None:
+def _check_normalization(runner: TraceRunner, trace: Trace, _: Factory) -> str | None:
     for step in one_by_one(trace):
         if isinstance(step, Propose):
             once = _normalized(runner.try_out(step))
@@ -195,7 +195,7 @@ def _normalized_otherwise(runner: TraceRunner, trace: Trace, _: Factory) -> str 
     return None
 
 
-def _invariant_violated(runner: TraceRunner, trace: Trace, _: Factory) -> str | None:
+def _check_invariants(runner: TraceRunner, trace: Trace, _: Factory) -> str | None:
     tree = runner.kernel.tree
     for step in trace:
         runner.run(step)
@@ -208,7 +208,7 @@ def _invariant_violated(runner: TraceRunner, trace: Trace, _: Factory) -> str | 
     return None
 
 
-def _seen_otherwise(runner: TraceRunner, trace: Trace, factory: Factory) -> str | None:
+def _check_visibility(runner: TraceRunner, trace: Trace, factory: Factory) -> str | None:
     tree = runner.run_all(trace).kernel.tree
     before, dumped = whole(tree), tree.dump()
     other, same = factory(), State.load(thaw(dumped))
@@ -229,7 +229,7 @@ def _seen_otherwise(runner: TraceRunner, trace: Trace, factory: Factory) -> str 
     return None if after == before else f"{difference(before, after)} by looking at it."
 
 
-def _made_otherwise(runner: TraceRunner, trace: Trace, _: Factory) -> str | None:
+def _check_settings(runner: TraceRunner, trace: Trace, _: Factory) -> str | None:
     domain = runner.domain
     settings = runner.kernel.registry.settings[domain.name]
     maker = type(domain)
@@ -292,11 +292,15 @@ def _has_own(hook: str) -> Callable[[Domain], bool]:
 
 
 PROPERTIES: Final = (
-    Property("rules_never_raise", "Rules and hooks return a refusal; they never raise.", _raised),
+    Property(
+        "rules_never_raise",
+        "Rules and hooks return a refusal; they never raise.",
+        _check_never_raises,
+    ),
     Property(
         "a_rule_changes_nothing_but_its_draft",
         "A rule does not change its intent.",
-        _intent_rewritten,
+        _check_intent_unchanged,
     ),
     Property(
         "a_refused_batch_changes_nothing",
@@ -311,22 +315,22 @@ PROPERTIES: Final = (
     Property(
         "a_replay_gives_the_same_state",
         "A replay of the log, which runs no rule, gives the same state and digest.",
-        _replayed_and_other,
+        _check_replay,
     ),
     Property(
         "re_execution_gives_the_same_log",
         "Re-execution of the same inputs gives the same log.",
-        _decided_otherwise,
+        _check_re_execution,
     ),
     Property(
         "normalization_is_idempotent",
         "A normalized payload, proposed again, is accepted and stays unchanged.",
-        _normalized_otherwise,
+        _check_normalization,
     ),
     Property(
         "invariants_hold_after_every_step",
         "All invariants hold for the whole state after every step.",
-        _invariant_violated,
+        _check_invariants,
         _has_own("invariants"),
     ),
     Property(
@@ -338,7 +342,7 @@ PROPERTIES: Final = (
     Property(
         "visibility_is_pure",
         "Visibility is a function of the state, and asking for it changes nothing.",
-        _seen_otherwise,
+        _check_visibility,
         _has_own("may_see"),
     ),
     Property(
@@ -350,7 +354,7 @@ PROPERTIES: Final = (
     Property(
         "settings_recreate_the_domain",
         "A domain recreated from its settings is the same domain.",
-        _made_otherwise,
+        _check_settings,
         lambda domain: domain.settings() is not None,
     ),
 )

@@ -1,4 +1,4 @@
-"""An explanation tells what each stage saw, at the state as it was when it was asked."""
+"""An explanation reports what each stage compared, at the state of the decision."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Laws of the log: what was lived can be read back, gone on with, and lived again elsewhere."""
+"""A log can be replayed, continued, and reproduced by another kernel."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Laws of snapshots: a world that goes on from one is the world that went on."""
+"""A world resumed from a snapshot continues identically."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Laws of deciding a log again: it comes out the same, and where it does not, the rule is named."""
+"""Verification reproduces a log, and names the rule of the first difference."""
 
 from collections.abc import Callable, Sequence
 from enum import Enum

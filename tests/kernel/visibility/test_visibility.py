@@ -1,4 +1,4 @@
-"""Policies of sight: each on a table, composed, and their indexes against asking every agent."""
+"""Visibility policies: a table of each, compositions, and their indexes."""
 
 from random import Random
 from typing import Any
