@@ -154,10 +154,10 @@ class Orchestrator:
         return epoch, kernel, recovery
 
     def _warn(self, error: StoreError) -> None:
-        from placet.runtime.telemetry.world_logger import Reports  # noqa: PLC0415  # 209 ms
+        from placet.runtime.telemetry.world_logger import WorldLogger  # noqa: PLC0415  # 209 ms
 
         config = self.config
-        Reports(config.log_format, config.log_level, config.world).warning(str(error))
+        WorldLogger(config.log_format, config.log_level, config.world).warning(str(error))
 
     @property
     def _open(self) -> WorldRuntime:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from placet.runtime.telemetry.prometheus import MetricsServer
-    from placet.runtime.telemetry.world_logger import Reports
+    from placet.runtime.telemetry.world_logger import WorldLogger
 
 T = TypeVar("T")
 
@@ -291,10 +291,10 @@ class WorldRuntime:
     # faults
 
     @cached_property
-    def _reports(self) -> "Reports":
-        from placet.runtime.telemetry.world_logger import Reports  # noqa: PLC0415  # 209 ms
+    def _reports(self) -> "WorldLogger":
+        from placet.runtime.telemetry.world_logger import WorldLogger  # noqa: PLC0415  # 209 ms
 
-        return Reports(self.config.log_format, self.config.log_level, self.config.world)
+        return WorldLogger(self.config.log_format, self.config.log_level, self.config.world)
 
     def _on_group(self, verdicts: Sequence[Verdict]) -> None:
         self._reports.group(verdicts)

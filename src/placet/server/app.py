@@ -17,7 +17,7 @@ from placet.runtime.entry_points import ROUTES, Plugin, PluginBroken, guests
 from placet.runtime.orchestrator import Orchestrator
 from placet.runtime.plugins import default_domain, find_domain
 from placet.runtime.registry_json import registry_json
-from placet.runtime.telemetry.world_logger import Reports
+from placet.runtime.telemetry.world_logger import WorldLogger
 from placet.schemas.codec import Json
 from placet.schemas.errors import PlacetError
 from placet.schemas.identity import OPERATOR
@@ -91,7 +91,7 @@ def _add_guest(app: FastAPI, guest: Plugin) -> None:
             raise PluginBroken(f"{guest} is no function of an application, got {routes!r:.80}")
     except PluginBroken as error:
         config = app.state.door.worlds.first.config
-        Reports(config.log_format, config.log_level, config.world).warning(str(error))
+        WorldLogger(config.log_format, config.log_level, config.world).warning(str(error))
         return
     router = routes(app)
     if router is not None:

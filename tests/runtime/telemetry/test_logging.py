@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 from placet.runtime.telemetry.logging import LOG_LEVELS, PRIVATE_KEYS, configure_logging
-from placet.runtime.telemetry.world_logger import Reports
+from placet.runtime.telemetry.world_logger import WorldLogger
 from placet.schemas.errors import StoreError
 
 
@@ -83,7 +83,7 @@ def test_fault_is_written_with_its_traceback(log_format):
 
 @pytest.mark.parametrize("log_format", ["json", "console"])
 def test_store_error_is_one_line_without_a_traceback(log_format, capsys):
-    reports = Reports(log_format, "error", "town")
+    reports = WorldLogger(log_format, "error", "town")
     try:
         raise StoreError("this writer is fenced; stop this one")
     except StoreError as error:

@@ -28,7 +28,7 @@ from placet.schemas.refusal import Refusal, RefusalCode, Stage
 from placet.schemas.verdict import Verdict
 
 if TYPE_CHECKING:
-    from placet.runtime.telemetry.world_logger import Reports
+    from placet.runtime.telemetry.world_logger import WorldLogger
 
 DomainChoice: TypeAlias = Callable[[Replayer], Sequence[Domain]]
 REGISTER: Final = "register"
@@ -160,10 +160,10 @@ class GateSession:
         self._reports.fault(where, error)
 
     @cached_property
-    def _reports(self) -> "Reports":
-        from placet.runtime.telemetry.world_logger import Reports  # noqa: PLC0415  # 209 ms
+    def _reports(self) -> "WorldLogger":
+        from placet.runtime.telemetry.world_logger import WorldLogger  # noqa: PLC0415  # 209 ms
 
-        return Reports("console", "warning", self._kernel.config.world)
+        return WorldLogger("console", "warning", self._kernel.config.world)
 
 
 def _named(raw: Mapping[str, Json]) -> tuple[str, frozenset[str] | None]:

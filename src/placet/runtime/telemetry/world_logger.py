@@ -7,7 +7,7 @@ from placet.schemas.errors import StoreError
 from placet.schemas.verdict import Verdict
 
 
-class Reports:
+class WorldLogger:
     """Write the log lines of one world, without payloads."""
 
     def __init__(self, log_format: str, level: str, world: str) -> None:
