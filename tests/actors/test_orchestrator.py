@@ -1,4 +1,4 @@
-"""The orchestrator: one verdict for each batch, in order, in chunks, on time; no cycles when idle."""
+"""The orchestrator: one verdict per batch, in order, in chunks, on time; no cycles when idle."""
 
 import asyncio
 import random
@@ -120,7 +120,7 @@ async def test_verdict_of_returns_the_answer_later():
 
 @in_virtual_time
 async def test_a_cycle_that_fails_half_way_stops_the_world_and_answers_every_message(capsys):
-    """A bug in the kernel itself: every message is answered, and the log has nothing of the cycle."""
+    """A bug in the kernel itself: all messages are answered, the log has nothing of the cycle."""
 
     def break_down(batches: object, now_ns: int, **options: bool) -> Decision:
         world.kernel.tick(1.0)  # half of a turn

@@ -298,7 +298,7 @@ def _store_error(error: BaseException, store: str) -> StoreError:
     if isinstance(error, StoreError):
         return error
     return StoreError(
-        f"writing to {store} was interrupted by {error!r}, so it is unknown which groups are durable; "
-        "open the log again and ask `verdict_of`",
+        f"writing to {store} was interrupted by {error!r}, and it is unknown which groups are "
+        "durable; open the log again and ask `verdict_of`",
         store=store,
     )

@@ -158,7 +158,7 @@ class Mailbox(Generic[M, C]):
         return self._received
 
     def _post_aside(self, size: int) -> int:
-        """Count a message that a subclass keeps outside the lane; the caller has checked the bounds.
+        """Count a message that a subclass keeps outside the lane, within the bounds.
 
         Returns:
             Number of messages, with it.

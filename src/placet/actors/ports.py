@@ -129,7 +129,7 @@ class DilatingClock(Clock, Protocol):
     """A clock whose simulated time runs slower than real time under load."""
 
     def follow(self, wait_ns: int) -> bool:
-        """Adjust to the predicted wait of one more batch, nanoseconds; True while time is slowed."""
+        """Adjust to the predicted wait of a batch, nanoseconds; True while time is slowed."""
 
 
 AsyncEffectHandler: TypeAlias = Callable[[Effect], Awaitable[Json]]

@@ -158,7 +158,7 @@ POP = ("pop", "", 0)
 @example([*offers("a", 9, 4), *offers("b", 1, 4), *[POP] * 8])
 @example([*offers("b", 1, 2), POP, *[*offers("a", 9), POP] * 9])  # comes and goes
 def test_no_owner_is_served_much_more_than_another_with_queued_batches(operations):
-    """Law (start-time fair queuing): while two owners have batches, their shares differ by at most two batches."""
+    """Law (start-time fair queuing): shares of two backlogged owners differ by two batches."""
     turns = FairQueue()
     lanes: dict[str, deque[QueuedBatch]] = {owner: deque() for owner in "abcde"}
     since: dict[str, Counter[str]] = {}  # what everybody was given since an owner has waited

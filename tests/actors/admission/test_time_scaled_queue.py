@@ -82,7 +82,7 @@ async def watched(world: WorldRuntime, seconds: float) -> list[float]:
 
 @in_virtual_time
 async def test_five_times_the_capacity_is_all_admitted_in_five_times_the_time():
-    """Ten simulated seconds of 500 batches each take fifty real seconds at 100 decisions a second."""
+    """Ten simulated seconds of 500 batches each take fifty real seconds at 100 decisions/s."""
     loop = asyncio.get_running_loop()
     async with dilated_world(agents=AGENTS) as world:
         began_s, began_ns = loop.time(), world.clock.now_ns()

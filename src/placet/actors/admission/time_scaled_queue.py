@@ -87,7 +87,7 @@ class Dilation:
         return self.factor
 
     def take_change(self) -> bool:
-        """Return whether the factor halved, doubled or returned to 1 since this last returned True."""
+        """Return whether the factor halved, doubled or returned to 1 since the last True."""
         factor, announced = self.factor, self._announced
         is_over = factor == 1.0 and announced < 1.0
         is_change = is_over or not announced / _CHANGE_RATIO < factor < announced * _CHANGE_RATIO
@@ -202,7 +202,7 @@ class DilatingQueue(WaitingQueue):
         return self._dilating.now_ns() / SECOND_NS
 
     def _schedule_expiry(self, ends: float) -> None:
-        """Schedule the expiry in real time: it may run early, and is scheduled again, but never late."""
+        """Schedule the expiry in real time: if early, it is repeated; it is never late."""
         if self._deadline_timer is not None:
             self._deadline_timer.cancel()
         delay_s = max(ends - self._time(), _DELAY_S_MIN)

@@ -99,7 +99,7 @@ class RetryPolicy:
             )
         if self.on_in_doubt is not None and not self.is_once:
             raise ValueError(
-                f"on_in_doubt needs delivery='at_most_once': an effect delivered {self.delivery} is "
+                f"on_in_doubt needs delivery='at_most_once': an effect with {self.delivery} is "
                 "retried, never in doubt"
             )
 

@@ -153,7 +153,7 @@ class Counters:
         self._intents[outcome][str(kind) if is_known else UNKNOWN_KIND] += count
 
     def count_refusal(self, stage: Stage, code: str, count: int = 1) -> None:
-        """Count refusals. The first `DOMAIN_CODES_MAX` codes of domains are counted by themselves."""
+        """Count refusals; the first `DOMAIN_CODES_MAX` codes of domains each by themselves."""
         key = (stage.value, code)
         if key not in self._refusals:
             if self._domain_codes < DOMAIN_CODES_MAX:
