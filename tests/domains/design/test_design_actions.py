@@ -8,7 +8,7 @@ from placet.domains.design import Action, ActionType, RefinableField, Step
 from placet.domains.design.actions.plans import action_of, payload_of
 from placet.domains.design.actions.protocol import Adjustment
 from placet.domains.design.fields import REFINABLE_SCHEMA
-from tests.domains.design.desk import Desk, less, lock, more, put, unlock
+from tests.domains.design.designer import Designer, less, lock, more, put, unlock
 
 NAN, INF = float("nan"), float("inf")
 
@@ -53,9 +53,9 @@ BEGINNING = {"mission.range_nm": 3000.0, "mission.crew_berthed": 20}
 
 
 def restorable():
-    desk = Desk()
-    desk.execute(*[put(path, value) for path, value in BEGINNING.items()])
-    return desk, desk.manager.kernel.snapshot()
+    designer = Designer()
+    designer.execute(*[put(path, value) for path, value in BEGINNING.items()])
+    return designer, designer.manager.kernel.snapshot()
 
 
 @pytest.fixture(scope="module")
@@ -65,22 +65,22 @@ def worlds():
 
 
 @pytest.fixture
-def desks(worlds):
-    for desk, snapshot in worlds:
-        desk.manager.kernel.restore(snapshot)
-    return [desk for desk, _ in worlds]
+def designers(worlds):
+    for designer, snapshot in worlds:
+        designer.manager.kernel.restore(snapshot)
+    return [designer for designer, _ in worlds]
 
 
 @pytest.fixture
-def desk(desks):
-    return desks[0]
+def designer(designers):
+    return designers[0]
 
 
 @pytest.mark.parametrize(("action", "after", "adjustments"), PASSES, ids=str)
-def test_action_passes(desk, action, after, adjustments):
-    result = desk.execute(action)
+def test_action_passes(designer, action, after, adjustments):
+    result = designer.execute(action)
     assert result.success
-    value = desk.manager.get(action.path)
+    value = designer.manager.get(action.path)
     assert value == after
     field = REFINABLE_SCHEMA[action.path]
     assert type(value) is {"float": float, "int": int, "enum": str}[field.type]
@@ -93,28 +93,28 @@ def test_action_passes(desk, action, after, adjustments):
 
 
 @pytest.mark.parametrize(("action", "after", "adjustments"), PASSES, ids=str)
-def test_what_the_verdict_returns_can_be_proposed_again(desks, action, after, adjustments):
-    desk, again = desks
-    verdict = desk.execute(action).verdict
+def test_what_the_verdict_returns_can_be_proposed_again(designers, action, after, adjustments):
+    designer, again = designers
+    verdict = designer.execute(action).verdict
     normalized = verdict.results[1].normalized
     proposed = action_of(f"design.{action.action_type}", normalized)
     result = again.execute(proposed)
-    assert again.manager.digest() == desk.manager.digest()
+    assert again.manager.digest() == designer.manager.digest()
     assert "unit_converted" not in [warning.code for warning in result.notices]
     assert result.verdict.results[1].normalized == normalized
 
 
-def test_a_clamp_tells_what_was_asked_and_what_was_used(desk):
-    [warning] = desk.execute(put("hull.loa", 600)).notices
+def test_a_clamp_tells_what_was_asked_and_what_was_used(designer):
+    [warning] = designer.execute(put("hull.loa", 600)).notices
     assert warning == Adjustment(
         "clamped", "hull.loa clamped from 600 to 500 m; it ranges from 5 to 500 m",
         "hull.loa", 600.0, 500.0,
     )  # fmt: skip
 
 
-def test_rounding_at_a_bound_is_no_clamp(desk):
-    result = desk.execute(put("hull.loa", 500 / 0.3048, "ft"))
-    assert desk.manager.get("hull.loa") == 500.0
+def test_rounding_at_a_bound_is_no_clamp(designer):
+    result = designer.execute(put("hull.loa", 500 / 0.3048, "ft"))
+    assert designer.manager.get("hull.loa") == 500.0
     assert [warning.code for warning in result.notices] == ["unit_converted"]
 
 
@@ -175,9 +175,9 @@ REJECTIONS = [
 
 
 @pytest.mark.parametrize(("action", "code"), REJECTIONS, ids=str)
-def test_action_is_rejected(desk, action, code):
-    digest, version = desk.manager.kernel.digest(), desk.manager.design_version
-    result = desk.execute(put("hull.beam", 9), action)
+def test_action_is_rejected(designer, action, code):
+    digest, version = designer.manager.kernel.digest(), designer.manager.design_version
+    result = designer.execute(put("hull.beam", 9), action)
     assert not result.success
     [rejection] = result.rejections
     assert (rejection.code, rejection.index) == (code, 1)
@@ -188,55 +188,55 @@ def test_action_is_rejected(desk, action, code):
     assert result.is_malformed == (
         code in {"payload_invalid", "non_finite"} or result.verdict.codes[0] == "payload_invalid"
     )
-    assert desk.manager.kernel.digest() == digest
-    assert desk.validate(put("hull.beam", 9), action).approved == [put("hull.beam", 9.0)]
+    assert designer.manager.kernel.digest() == digest
+    assert designer.validate(put("hull.beam", 9), action).approved == [put("hull.beam", 9.0)]
 
 
-def test_an_unknown_type_is_rejected(desk):
-    result = desk.execute(Action("teleport", path="hull.loa"))  # type: ignore[arg-type]
+def test_an_unknown_type_is_rejected(designer):
+    result = designer.execute(Action("teleport", path="hull.loa"))  # type: ignore[arg-type]
     assert [rejection.code for rejection in result.rejections] == ["kind_unknown"]
 
 
-def test_nearest_paths_are_suggested(desk):
-    verdict = desk.execute(put("hull.bem", 9)).verdict
+def test_nearest_paths_are_suggested(designer):
+    verdict = designer.execute(put("hull.bem", 9)).verdict
     assert verdict.refusals[0].suggestions[0] == "hull.beam"
     assert "did you mean hull.beam" in verdict.refusals[0].message
 
 
-def test_allowed_units_are_listed(desk):
-    verdict = desk.execute(put("hull.loa", 1, "km")).verdict
+def test_allowed_units_are_listed(designer):
+    verdict = designer.execute(put("hull.loa", 1, "km")).verdict
     assert verdict.refusals[0].suggestions == ("m", "ft")
     assert verdict.refusals[0].message.endswith("allowed are m, ft")
 
 
-def test_actions_see_what_those_before_them_did(desk):
-    result = desk.execute(
+def test_actions_see_what_those_before_them_did(designer):
+    result = designer.execute(
         put("hull.loa", 50), more("hull.loa", 5), more("hull.loa", 5), less("hull.loa", 1)
     )
-    assert desk.manager.get("hull.loa") == 59.0
+    assert designer.manager.get("hull.loa") == 59.0
     assert [(r.before, r.after) for r in result.action_results] == [
         (None, 50.0), (50.0, 55.0), (55.0, 60.0), (60.0, 59.0),
     ]  # fmt: skip
     assert result.design_version_after == result.design_version_before + 1
 
 
-def test_a_plan_is_all_or_nothing(desk):
-    before = desk.manager.to_json()
-    codes = desk.codes(put("hull.loa", 50), put("hull.lao", 50), put("hull.loa", "x"))
+def test_a_plan_is_all_or_nothing(designer):
+    before = designer.manager.to_json()
+    codes = designer.codes(put("hull.loa", 50), put("hull.lao", 50), put("hull.loa", "x"))
     assert codes == ["not_refinable", "not_a_number"]
-    assert desk.manager.to_json() == before
+    assert designer.manager.to_json() == before
 
 
 @pytest.mark.parametrize("action", [act("noop"), act("request_clarification", message="Which?")])
-def test_an_action_that_changes_nothing_passes_and_advances_nothing(desk, action):
-    result = desk.execute(action)
+def test_an_action_that_changes_nothing_passes_and_advances_nothing(designer, action):
+    result = designer.execute(action)
     assert result.success
     assert result.actions_executed == 1
     assert result.design_version_after == result.design_version_before == 1
 
 
-def test_what_is_changed_and_changed_back_is_no_commit(desk):
-    result = desk.execute(put("mission.range_nm", 1), put("mission.range_nm", 3000))
+def test_what_is_changed_and_changed_back_is_no_commit(designer):
+    result = designer.execute(put("mission.range_nm", 1), put("mission.range_nm", 3000))
     assert result.design_version_after == result.design_version_before
 
 
@@ -256,15 +256,15 @@ def test_what_is_changed_and_changed_back_is_no_commit(desk):
     ],
     ids=lambda value: value[0] if isinstance(value[0], str) else "",
 )
-def test_an_unsound_design_is_refused(desk, actions, paths):
-    result = desk.execute(act("noop"), *actions)
+def test_an_unsound_design_is_refused(designer, actions, paths):
+    result = designer.execute(act("noop"), *actions)
     [refusal] = result.verdict.refusals
     assert (refusal.code, refusal.details["paths"]) == ("invariant_violated", paths)
     assert [rejection.code for rejection in result.rejections] == ["invariant_violated"]
     assert result.rejections[0].path == paths[0]
     assert result.as_dict()["rejected_count"] == len(actions)
-    assert desk.manager.get(paths[0]) is None
-    assert desk.validate(act("noop"), *actions).approved == [act("noop")]
+    assert designer.manager.get(paths[0]) is None
+    assert designer.validate(act("noop"), *actions).approved == [act("noop")]
 
 
 @pytest.mark.parametrize(
@@ -278,16 +278,16 @@ def test_an_unsound_design_is_refused(desk, actions, paths):
     ],
     ids=str,
 )
-def test_a_design_that_is_just_sound_passes(desk, actions):
-    assert desk.execute(*actions).success
+def test_a_design_that_is_just_sound_passes(designer, actions):
+    assert designer.execute(*actions).success
 
 
 def test_bounds_reject_where_the_world_says_so():
-    desk = Desk(policy="reject")
-    assert desk.codes(put("hull.loa", 600)) == ["out_of_bounds"]
-    assert desk.codes(put("hull.loa", 4.9)) == ["out_of_bounds"]
-    assert desk.execute(put("hull.loa", 500)).success
-    assert desk.codes(more("hull.loa", 1)) == ["out_of_bounds"]
+    designer = Designer(policy="reject")
+    assert designer.codes(put("hull.loa", 600)) == ["out_of_bounds"]
+    assert designer.codes(put("hull.loa", 4.9)) == ["out_of_bounds"]
+    assert designer.execute(put("hull.loa", 500)).success
+    assert designer.codes(more("hull.loa", 1)) == ["out_of_bounds"]
 
 
 OWN = {
@@ -314,16 +314,16 @@ OWN = {
     ids=str,
 )
 def test_fields_of_ones_own(action, codes):
-    desk = Desk(fields=OWN)
-    assert desk.codes(action) == codes
-    assert desk.manager.get("deck.count", 0) == 0  # clamped where it was set
+    designer = Designer(fields=OWN)
+    assert designer.codes(action) == codes
+    assert designer.manager.get("deck.count", 0) == 0  # clamped where it was set
 
 
 def test_a_delta_beyond_all_numbers_is_rejected():
-    desk = Desk(fields=OWN)
-    desk.execute(put("deck.area", 1e308))
-    assert desk.codes(more("deck.area", 1e308)) == ["non_finite"]
-    assert desk.codes(more("deck.area")) == ["amount_missing"]
+    designer = Designer(fields=OWN)
+    designer.execute(put("deck.area", 1e308))
+    assert designer.codes(more("deck.area", 1e308)) == ["non_finite"]
+    assert designer.codes(more("deck.area")) == ["amount_missing"]
 
 
 @pytest.mark.parametrize("action_type", list(ActionType), ids=str)

@@ -23,37 +23,37 @@ from placet.domains.design import (
 from placet.domains.design.api import event_dispatcher as dispatching
 from placet.schemas.errors import ValidationError
 from placet.schemas.event import Event
-from tests.domains.design.desk import VESSEL, Desk, lock, more, put, unlock
+from tests.domains.design.designer import VESSEL, Designer, lock, more, put, unlock
 
 GROUPS = {"action", "validation", "state", "phase", "pipeline", "transaction", "export"}
 
 
 @pytest.fixture
-def desk():
-    return Desk()
+def designer():
+    return Designer()
 
 
 @pytest.fixture
-def dispatcher(desk):
-    return EventDispatcher(desk.manager)
+def dispatcher(designer):
+    return EventDispatcher(designer.manager)
 
 
 def types(events):
     return [event.event_type.value for event in events]
 
 
-def live_a_life(desk):
+def live_a_life(designer):
     """Bring about every type of event."""
-    manager = desk.manager
+    manager = designer.manager
     intent = Intent("intent", "design", "60 m", IntentType.REFINE, 0.9, "2026-11-22")
     manager.propose([("design.create", {"design_id": "design"})])
-    desk.executor.execute(desk.plan(put("hull.loa", 600, "ft")), intent=intent)
-    desk.execute(lock("hull.loa", "as built"), put("hull.beam", 900))
-    desk.execute(unlock("hull.loa"), Action(ActionType.REQUEST_CLARIFICATION, message="Which?"))
-    desk.codes(put("hull.lao", 60))
-    desk.codes(put("hull.lwl", 400))
+    designer.executor.execute(designer.plan(put("hull.loa", 600, "ft")), intent=intent)
+    designer.execute(lock("hull.loa", "as built"), put("hull.beam", 900))
+    designer.execute(unlock("hull.loa"), Action(ActionType.REQUEST_CLARIFICATION, message="Which?"))
+    designer.codes(put("hull.lao", 60))
+    designer.codes(put("hull.lwl", 400))
     with pytest.raises(Exception, match="stale"):
-        desk.execute(put("hull.loa", 60), version=99)
+        designer.execute(put("hull.loa", 60), version=99)
     manager.undo()
     manager.redo()
     Conductor(manager).run_phases(["hull"])
@@ -61,11 +61,11 @@ def live_a_life(desk):
     manager.commit()
     Conductor(manager).run_default_pipeline()
     PhaseMachine(manager).transition("hull", PhaseState.APPROVED, "me")
-    desk.execute(Action(ActionType.EXPORT, format="csv"))
+    designer.execute(Action(ActionType.EXPORT, format="csv"))
 
 
-def test_every_type_is_projected_from_some_record(desk, dispatcher):
-    live_a_life(desk)
+def test_every_type_is_projected_from_some_record(designer, dispatcher):
+    live_a_life(designer)
     events = dispatcher.events()
     assert {event.event_type for event in events} == set(KernelEventType)
     assert {event.group for event in events} == GROUPS
@@ -76,28 +76,28 @@ def test_every_type_is_projected_from_some_record(desk, dispatcher):
     assert all(event.as_dict()["type"] == event.event_type.value for event in events)
 
 
-def test_what_was_told_live_is_what_the_log_tells(desk, dispatcher):
-    start = desk.manager.kernel.seq
+def test_what_was_told_live_is_what_the_log_tells(designer, dispatcher):
+    start = designer.manager.kernel.seq
     heard: list[Any] = []
     dispatcher.subscribe(None, heard.append)
-    live_a_life(desk)
+    live_a_life(designer)
     assert heard == dispatcher.events(start)
 
 
-def test_a_subscriber_goes_on_where_it_was(desk, dispatcher):
-    desk.execute(put("hull.loa", 60))
-    seq = desk.manager.kernel.seq
-    desk.execute(put("hull.loa", 61))
+def test_a_subscriber_goes_on_where_it_was(designer, dispatcher):
+    designer.execute(put("hull.loa", 60))
+    seq = designer.manager.kernel.seq
+    designer.execute(put("hull.loa", 61))
     heard: list[Any] = []
     dispatcher.subscribe(StateMutatedEvent, heard.append, since=seq)
-    desk.execute(put("hull.loa", 62))
+    designer.execute(put("hull.loa", 62))
     assert [(event.old_value, event.new_value) for event in heard] == [(60.0, 61.0), (61.0, 62.0)]
 
 
-def test_events_say_what_happened(desk, dispatcher):
+def test_events_say_what_happened(designer, dispatcher):
     heard: list[Any] = []
     dispatcher.subscribe(None, heard.append)
-    desk.execute(put("hull.loa", 100, "ft"), plan_id="p1")
+    designer.execute(put("hull.loa", 100, "ft"), plan_id="p1")
     assert types(heard) == [
         "action.plan_executed", "action.executed", "validation.action_adjusted", "state.mutated",
         "phase.invalidated", "transaction.committed",
@@ -109,15 +109,15 @@ def test_events_say_what_happened(desk, dispatcher):
     assert heard[-1].design_version == 1
 
 
-def test_a_dry_run_tells_nothing(desk, dispatcher):
+def test_a_dry_run_tells_nothing(designer, dispatcher):
     heard: list[Any] = []
     dispatcher.subscribe(None, heard.append)
-    desk.dry_run(put("hull.loa", 60))
-    desk.validate(put("hull.loa", 60))
+    designer.dry_run(put("hull.loa", 60))
+    designer.validate(put("hull.loa", 60))
     assert heard == []
 
 
-def test_a_failing_subscriber_is_noted_and_the_others_are_told(desk, dispatcher):
+def test_a_failing_subscriber_is_noted_and_the_others_are_told(designer, dispatcher):
     heard: list[Any] = []
 
     def broken(event):
@@ -125,14 +125,14 @@ def test_a_failing_subscriber_is_noted_and_the_others_are_told(desk, dispatcher)
 
     subscription = dispatcher.subscribe(KernelEventType.STATE_MUTATED, broken)
     dispatcher.subscribe(KernelEventType.STATE_MUTATED, heard.append)
-    assert desk.execute(put("hull.loa", 60)).success
+    assert designer.execute(put("hull.loa", 60)).success
     [failure] = dispatcher.failures
     assert failure.subscription is subscription
     assert failure.event == heard[0]
     assert str(failure.error) == "no ears"
 
 
-def test_unsubscribing_inside_a_handler_is_safe(desk, dispatcher):
+def test_unsubscribing_inside_a_handler_is_safe(designer, dispatcher):
     heard: list[Any] = []
 
     def once(event):
@@ -144,33 +144,33 @@ def test_unsubscribing_inside_a_handler_is_safe(desk, dispatcher):
     first = dispatcher.subscribe(StateMutatedEvent, once)
     second = dispatcher.subscribe(StateMutatedEvent, lambda event: heard.append("second"))
     dispatcher.subscribe(StateMutatedEvent, lambda event: heard.append("third"))
-    desk.execute(put("hull.loa", 60))
-    desk.execute(put("hull.loa", 61))
+    designer.execute(put("hull.loa", 60))
+    designer.execute(put("hull.loa", 61))
     assert heard == ["first", "third", "third"]
 
 
-def test_what_a_handler_brings_about_is_told_after_it(desk, dispatcher):
+def test_what_a_handler_brings_about_is_told_after_it(designer, dispatcher):
     heard: list[Any] = []
 
     def answer(event):
         if event.path == "hull.loa":
-            desk.execute(put("hull.beam", 9))
+            designer.execute(put("hull.beam", 9))
 
     dispatcher.subscribe(StateMutatedEvent, answer)
     dispatcher.subscribe(StateMutatedEvent, lambda event: heard.append(event.path))
-    desk.execute(put("hull.loa", 60))
+    designer.execute(put("hull.loa", 60))
     assert heard == ["hull.loa", "hull.beam"]
 
 
-async def test_async_subscribers_are_awaited_by_the_host_in_order(desk, dispatcher):
+async def test_async_subscribers_are_awaited_by_the_host_in_order(designer, dispatcher):
     heard: list[Any] = []
 
     async def listen(event):
         heard.append(event.new_value)
 
     dispatcher.subscribe(StateMutatedEvent, listen)
-    desk.execute(put("hull.loa", 60))
-    desk.execute(put("hull.loa", 61))
+    designer.execute(put("hull.loa", 60))
+    designer.execute(put("hull.loa", 61))
     assert heard == []
     for waiting in dispatcher.take_pending():
         await waiting
@@ -178,7 +178,7 @@ async def test_async_subscribers_are_awaited_by_the_host_in_order(desk, dispatch
     assert dispatcher.take_pending() == []
 
 
-def test_async_subscribers_that_nobody_awaits_are_bounded(desk, dispatcher, monkeypatch):
+def test_async_subscribers_that_nobody_awaits_are_bounded(designer, dispatcher, monkeypatch):
     monkeypatch.setattr(dispatching, "PENDING_MAX", 1)
 
     async def listen(event):
@@ -186,19 +186,19 @@ def test_async_subscribers_that_nobody_awaits_are_bounded(desk, dispatcher, monk
 
     dispatcher.subscribe(StateMutatedEvent, listen)
     for value in (60, 61):
-        desk.execute(put("hull.loa", value))
+        designer.execute(put("hull.loa", value))
     [failure] = dispatcher.failures
     assert "take and await" in str(failure.error)
     for waiting in dispatcher.take_pending():
         waiting.close()
 
 
-def test_a_dispatcher_without_a_manager_tells_what_it_is_told(desk):
+def test_a_dispatcher_without_a_manager_tells_what_it_is_told(designer):
     heard: list[Any] = []
     dispatcher = EventDispatcher()
     dispatcher.subscribe(None, heard.append)
-    desk.execute(put("hull.loa", 60))
-    for record in desk.manager.events():
+    designer.execute(put("hull.loa", 60))
+    for record in designer.manager.events():
         for event in project(record):
             dispatcher.dispatch(event)
     assert "state.mutated" in types(heard)
@@ -209,17 +209,17 @@ def test_a_dispatcher_without_a_manager_tells_what_it_is_told(desk):
 # the audit
 
 
-def test_the_audit_joins_intent_plan_actions_and_seqs(desk):
+def test_the_audit_joins_intent_plan_actions_and_seqs(designer):
     intent = Intent("intent", "design", "100 ft long", IntentType.REFINE, 0.9, "2026-11-22")
-    plan = desk.plan(put("hull.loa", 100, "ft"), more("hull.loa", 1), plan_id="p1")
-    desk.executor.execute(plan, intent=intent)
-    [entry] = audit(desk.manager.events())
+    plan = designer.plan(put("hull.loa", 100, "ft"), more("hull.loa", 1), plan_id="p1")
+    designer.executor.execute(plan, intent=intent)
+    [entry] = audit(designer.manager.events())
     assert (entry.plan_id, entry.intent_id, entry.actor) == ("p1", "intent", "planner")
     assert entry.intent is not None
     assert entry.intent["raw_text"] == "100 ft long"
     assert entry.proposed_at == "2026-11-22T02:00:00Z"
     assert (entry.admitted, entry.design_version_before, entry.design_version_after) == (True, 0, 1)
-    seq = desk.manager.kernel.seq
+    seq = designer.manager.kernel.seq
     assert [action.seq for action in entry.actions] == [seq - 1, seq]
     first = entry.actions[0]
     assert first.raw == {"path": "hull.loa", "value": 100, "unit": "ft"}
@@ -228,17 +228,17 @@ def test_the_audit_joins_intent_plan_actions_and_seqs(desk):
     assert entry.as_dict()["actions"][0]["action_type"] == "set"
 
 
-def test_refused_plans_are_in_the_audit_raw_and_normalized(desk):
+def test_refused_plans_are_in_the_audit_raw_and_normalized(designer):
     clock = [12.0]
-    desk = Desk(StateManager(now=lambda: clock[0]))
-    desk.codes(
+    designer = Designer(StateManager(now=lambda: clock[0]))
+    designer.codes(
         put("propulsion.total_installed_power_kw", 2, "MW"),
         put("hull.lao", 60),
         more("mission.range_nm", 1, "km"),
         lock("hull.beam"),
         put("hull.loa", "x"),
     )
-    [entry] = audit(desk.manager.events())
+    [entry] = audit(designer.manager.events())
     assert (entry.admitted, entry.actor, entry.sim_time) == (False, "planner", 12.0)
     assert entry.design_version_after == entry.design_version_before == 0
     assert [action.seq for action in entry.actions] == [None] * 5
@@ -254,9 +254,9 @@ def test_refused_plans_are_in_the_audit_raw_and_normalized(desk):
     ]  # fmt: skip
 
 
-def test_what_is_no_plan_is_in_the_audit_too(desk):
-    manager = desk.manager
-    desk.execute(put("hull.loa", 60))
+def test_what_is_no_plan_is_in_the_audit_too(designer):
+    manager = designer.manager
+    designer.execute(put("hull.loa", 60))
     manager.undo()
     manager.redo()
     with pytest.raises(ValidationError):
@@ -284,12 +284,12 @@ def test_what_is_no_plan_is_in_the_audit_too(desk):
     assert (ran.design_version_before, ran.design_version_after) == (None, None)
 
 
-def test_stale_and_unsound_plans_are_in_the_audit(desk):
-    desk.execute(put("hull.loa", 60))
-    desk.codes(put("hull.lwl", 70))
+def test_stale_and_unsound_plans_are_in_the_audit(designer):
+    designer.execute(put("hull.loa", 60))
+    designer.codes(put("hull.lwl", 70))
     with pytest.raises(Exception, match="stale"):
-        desk.execute(put("hull.loa", 61), version=0)
-    entries = list(audit(desk.manager.events()))
+        designer.execute(put("hull.loa", 61), version=0)
+    entries = list(audit(designer.manager.events()))
     assert [entry.admitted for entry in entries] == [True, False, False]
     assert entries[1].rejections[0]["code"] == "invariant_violated"
     assert entries[2].rejections[0]["code"] == "stale_plan"

@@ -5,139 +5,139 @@ import pytest
 from placet.domains.design import Design, StateManager
 from placet.errors import StoreError, ValidationError
 from placet.kernel.log.replay import Replayer
-from tests.domains.design.desk import VESSEL, Desk, lock, more, put, unlock
+from tests.domains.design.designer import VESSEL, Designer, lock, more, put, unlock
 
 LOA = "hull.loa"
 
 
-def set_to(desk, *values):
+def set_to(designer, *values):
     for value in values:
-        assert desk.execute(put(LOA, value)).success
+        assert designer.execute(put(LOA, value)).success
 
 
 def test_every_commit_that_changes_something_raises_the_version_by_one():
-    desk = Desk()
-    set_to(desk, 10, 20, 20, 30)
-    assert desk.manager.design_version == 3
+    designer = Designer()
+    set_to(designer, 10, 20, 20, 30)
+    assert designer.manager.design_version == 3
 
 
 def test_undo_restores_the_content_and_raises_the_version():
-    desk = Desk()
-    set_to(desk, 10)
-    before = desk.manager.digest()
-    desk.execute(put(LOA, 20), put("hull.beam", 5), lock("hull.draft"))
-    after = desk.manager.digest()
-    assert desk.manager.undo() == 3
-    assert (desk.manager.digest(), desk.manager.get("hull.beam")) == (before, None)
-    assert not desk.manager.is_locked("hull.draft")
-    assert desk.manager.redo() == 4
-    assert desk.manager.digest() == after
+    designer = Designer()
+    set_to(designer, 10)
+    before = designer.manager.digest()
+    designer.execute(put(LOA, 20), put("hull.beam", 5), lock("hull.draft"))
+    after = designer.manager.digest()
+    assert designer.manager.undo() == 3
+    assert (designer.manager.digest(), designer.manager.get("hull.beam")) == (before, None)
+    assert not designer.manager.is_locked("hull.draft")
+    assert designer.manager.redo() == 4
+    assert designer.manager.digest() == after
 
 
 def test_undo_and_redo_walk_the_whole_way_and_stop_at_its_ends():
-    desk = Desk()
-    digests = [desk.manager.digest()]
+    designer = Designer()
+    digests = [designer.manager.digest()]
     for value in (10, 20, 30, 40):
-        set_to(desk, value)
-        digests.append(desk.manager.digest())
+        set_to(designer, value)
+        digests.append(designer.manager.digest())
     for digest in reversed(digests[:-1]):
-        desk.manager.undo()
-        assert desk.manager.digest() == digest
+        designer.manager.undo()
+        assert designer.manager.digest() == digest
     with pytest.raises(ValidationError, match="no commit is left"):
-        desk.manager.undo()
+        designer.manager.undo()
     for digest in digests[1:]:
-        desk.manager.redo()
-        assert desk.manager.digest() == digest
+        designer.manager.redo()
+        assert designer.manager.digest() == digest
     with pytest.raises(ValidationError, match="no undone commit"):
-        desk.manager.redo()
-    assert desk.manager.design_version == 12
+        designer.manager.redo()
+    assert designer.manager.design_version == 12
 
 
 def test_a_new_commit_ends_what_could_be_redone():
-    desk = Desk()
-    set_to(desk, 10, 20, 30)
-    desk.manager.undo()
-    desk.manager.undo()
-    set_to(desk, 40)
+    designer = Designer()
+    set_to(designer, 10, 20, 30)
+    designer.manager.undo()
+    designer.manager.undo()
+    set_to(designer, 40)
     with pytest.raises(ValidationError):
-        desk.manager.redo()
-    desk.manager.undo()
-    assert desk.manager.get(LOA) == 10.0
+        designer.manager.redo()
+    designer.manager.undo()
+    assert designer.manager.get(LOA) == 10.0
 
 
 def test_no_more_commits_are_undone_than_are_kept_even_after_going_back():
-    desk = Desk(undo_max=3)
-    set_to(desk, 10, 20, 30, 40, 50)
-    desk.manager.undo()
-    desk.manager.undo()
-    assert desk.manager.get(LOA) == 30.0
-    set_to(desk, 60)
+    designer = Designer(undo_max=3)
+    set_to(designer, 10, 20, 30, 40, 50)
+    designer.manager.undo()
+    designer.manager.undo()
+    assert designer.manager.get(LOA) == 30.0
+    set_to(designer, 60)
     for value in (30.0, 20.0):
-        desk.manager.undo()
-        assert desk.manager.get(LOA) == value
+        designer.manager.undo()
+        assert designer.manager.get(LOA) == value
     with pytest.raises(ValidationError, match="3 are kept"):
-        desk.manager.undo()
+        designer.manager.undo()
 
 
 def test_undo_of_an_unlock_with_a_change_locks_again():
-    desk = Desk()
-    desk.execute(put(LOA, 10), lock(LOA))
-    desk.execute(unlock(LOA), put(LOA, 20))
-    desk.manager.undo()
-    assert (desk.manager.get(LOA), desk.manager.is_locked(LOA)) == (10.0, True)
-    desk.manager.redo()
-    assert (desk.manager.get(LOA), desk.manager.is_locked(LOA)) == (20.0, False)
+    designer = Designer()
+    designer.execute(put(LOA, 10), lock(LOA))
+    designer.execute(unlock(LOA), put(LOA, 20))
+    designer.manager.undo()
+    assert (designer.manager.get(LOA), designer.manager.is_locked(LOA)) == (10.0, True)
+    designer.manager.redo()
+    assert (designer.manager.get(LOA), designer.manager.is_locked(LOA)) == (20.0, False)
 
 
 def test_undo_is_judged_like_any_batch():
-    desk = Desk()
-    desk.execute(put("hull.draft", 2), put("hull.depth", 3))
-    desk.execute(put("hull.depth", 6))
-    desk.execute(put("hull.draft", 5))
-    desk.manager.undo()
-    desk.manager.undo()
-    assert desk.manager.get("hull.depth") == 3.0
+    designer = Designer()
+    designer.execute(put("hull.draft", 2), put("hull.depth", 3))
+    designer.execute(put("hull.depth", 6))
+    designer.execute(put("hull.draft", 5))
+    designer.manager.undo()
+    designer.manager.undo()
+    assert designer.manager.get("hull.depth") == 3.0
 
 
 def test_resume_goes_on_from_the_log_alone():
-    desk = Desk()
-    desk.execute(*[put(path, value) for path, value in VESSEL.items()])
-    set_to(desk, 61, 62)
-    desk.manager.undo()
-    again = StateManager.resume(desk.manager.records)
-    assert again.kernel.digest() == desk.manager.kernel.digest()
-    assert again.kernel.seq == desk.manager.kernel.seq
-    assert again.redo() == desk.manager.redo()
-    assert again.undo() == desk.manager.undo()
-    assert again.undo() == desk.manager.undo()
-    assert again.digest() == desk.manager.digest()
-    assert again.to_json() == desk.manager.to_json()
+    designer = Designer()
+    designer.execute(*[put(path, value) for path, value in VESSEL.items()])
+    set_to(designer, 61, 62)
+    designer.manager.undo()
+    again = StateManager.resume(designer.manager.records)
+    assert again.kernel.digest() == designer.manager.kernel.digest()
+    assert again.kernel.seq == designer.manager.kernel.seq
+    assert again.redo() == designer.manager.redo()
+    assert again.undo() == designer.manager.undo()
+    assert again.undo() == designer.manager.undo()
+    assert again.digest() == designer.manager.digest()
+    assert again.to_json() == designer.manager.to_json()
 
 
 def test_resume_sets_the_design_up_as_the_log_says():
-    desk = Desk(design_id="design", policy="reject", undo_max=5)
-    again = StateManager.resume(desk.manager.records)
-    assert again.design.version == desk.manager.design.version
+    designer = Designer(design_id="design", policy="reject", undo_max=5)
+    again = StateManager.resume(designer.manager.records)
+    assert again.design.version == designer.manager.design.version
     assert again.state.design_id == "design"
     with pytest.raises(StoreError, match="no log of a design"):
         StateManager.resume([])
 
 
 def test_a_fold_of_the_log_gives_the_same_books():
-    desk = Desk()
-    set_to(desk, 10, 20)
-    desk.manager.undo()
-    desk.codes(put("invalid.path", 1))
+    designer = Designer()
+    set_to(designer, 10, 20)
+    designer.manager.undo()
+    designer.codes(put("invalid.path", 1))
     replayed = Replayer()
-    for record in desk.manager.records:
+    for record in designer.manager.records:
         replayed.apply(record)
-    assert replayed.state.digest().hex() == desk.manager.kernel.digest()
+    assert replayed.state.digest().hex() == designer.manager.kernel.digest()
 
 
 def test_a_snapshot_keeps_undo():
-    desk = Desk()
-    set_to(desk, 10, 20)
-    snapshot = desk.manager.kernel.snapshot()
+    designer = Designer()
+    set_to(designer, 10, 20)
+    snapshot = designer.manager.kernel.snapshot()
     other = StateManager(design=Design())
     other.kernel.restore(snapshot)
     assert other.undo() == 3
@@ -145,9 +145,9 @@ def test_a_snapshot_keeps_undo():
 
 
 def test_deltas_are_undone_to_the_bit():
-    desk = Desk()
-    set_to(desk, 10.1)
-    before = desk.manager.digest()
-    desk.execute(more(LOA, 0.2), more(LOA, 0.3))
-    desk.manager.undo()
-    assert desk.manager.digest() == before
+    designer = Designer()
+    set_to(designer, 10.1)
+    before = designer.manager.digest()
+    designer.execute(more(LOA, 0.2), more(LOA, 0.3))
+    designer.manager.undo()
+    assert designer.manager.digest() == before

@@ -14,7 +14,7 @@ from placet.domains.design import (
 )
 from placet.domains.design.events.projection import project
 from placet.domains.design.payloads import RUN_EFFECT
-from tests.domains.design.desk import VESSEL, put
+from tests.domains.design.designer import VESSEL, put
 
 
 def plan(n, version, *actions):

@@ -18,7 +18,7 @@ from placet.domains.design.payloads import RUN_EFFECT
 from placet.domains.design.phases.states import FINISHED
 from placet.errors import ValidationError
 from placet.schemas.effect import Settlement
-from tests.domains.design.desk import VESSEL, Desk, put
+from tests.domains.design.designer import VESSEL, Designer, put
 
 ALL = ["mission", "hull", "propulsion", "weight", "stability", "compliance"]
 
@@ -113,8 +113,8 @@ def test_a_phase_without_what_it_needs_fails_and_names_it(manager, machine):
 
 
 def test_run_phases_is_an_action(manager):
-    desk = Desk(manager)
-    result = desk.execute(put("hull.beam", 12.5), Action(ActionType.RUN_PHASES))
+    designer = Designer(manager)
+    result = designer.execute(put("hull.beam", 12.5), Action(ActionType.RUN_PHASES))
     assert result.success
     machine = PhaseMachine(manager)
     assert set(machine.get_states().values()) == {PhaseState.COMPLETED}
@@ -124,7 +124,7 @@ def test_run_phases_is_an_action(manager):
 
 
 def test_a_change_after_the_run_in_the_same_plan_makes_its_result_stale(manager, machine):
-    Desk(manager).execute(Action(ActionType.RUN_PHASES), put("hull.beam", 12.5))
+    Designer(manager).execute(Action(ActionType.RUN_PHASES), put("hull.beam", 12.5))
     assert "hull" in stale(machine)
     assert "mission" not in stale(machine)
 
@@ -289,7 +289,7 @@ def test_an_unknown_phase_is_named(manager, machine):
 def test_an_export_is_kept_and_read(manager, format_, holds):
     Conductor(manager).run_default_pipeline()
     manager.lock_parameter("hull.loa")
-    assert Desk(manager).execute(Action(ActionType.EXPORT, format=format_)).success
+    assert Designer(manager).execute(Action(ActionType.EXPORT, format=format_)).success
     kept = manager.tree.entity("design.exports", format_)
     assert kept is not None
     assert kept["version"] == 1
@@ -299,14 +299,14 @@ def test_an_export_is_kept_and_read(manager, format_, holds):
     if format_ == "markdown":
         assert "## hull: completed" in kept["content"]
         assert "not_assessable" in kept["content"]
-    assert Desk(manager).execute(Action(ActionType.EXPORT, format=format_)).success
+    assert Designer(manager).execute(Action(ActionType.EXPORT, format=format_)).success
 
 
 def test_an_export_for_people_is_in_the_order_of_the_whitelist_and_of_dependence(manager):
     """What an effect holds has its keys sorted, so that a restart writes the same."""
     Conductor(manager).run_default_pipeline()
     for format_ in ("csv", "markdown"):
-        assert Desk(manager).execute(Action(ActionType.EXPORT, format=format_)).success
+        assert Designer(manager).execute(Action(ActionType.EXPORT, format=format_)).success
     csv, markdown = (
         manager.tree.get("design.exports", format_, "content") for format_ in ("csv", "markdown")
     )

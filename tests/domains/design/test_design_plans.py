@@ -19,7 +19,7 @@ from placet.domains.design import (
 )
 from placet.domains.design.actions.plans import PLAN_BODY, action_as_dict, plan_body
 from placet.errors import DuplicateRequestError, PlacetError
-from tests.domains.design.desk import Desk, lock, more, put
+from tests.domains.design.designer import Designer, lock, more, put
 
 BODY = {
     "plan_id": "p1",
@@ -31,79 +31,81 @@ BODY = {
 
 @pytest.mark.parametrize("version", [0, 1, 3, 99])
 def test_any_other_version_is_stale_older_or_newer(version):
-    desk = Desk()
-    desk.execute(put("hull.loa", 50))
-    desk.execute(put("hull.loa", 51))
+    designer = Designer()
+    designer.execute(put("hull.loa", 50))
+    designer.execute(put("hull.loa", 51))
     with pytest.raises(StalePlanError) as raised:
-        desk.execute(put("hull.loa", 60), version=version)
+        designer.execute(put("hull.loa", 60), version=version)
     assert raised.value.current_design_version == 2
     with pytest.raises(StalePlanError):
-        desk.validator.validate(desk.plan(put("hull.loa", 60), version=version), desk.manager)
-    assert desk.manager.get("hull.loa") == 51.0
+        designer.validator.validate(
+            designer.plan(put("hull.loa", 60), version=version), designer.manager
+        )
+    assert designer.manager.get("hull.loa") == 51.0
 
 
 def test_a_stale_plan_is_stale_whatever_else_is_wrong_with_it():
-    desk = Desk()
+    designer = Designer()
     with pytest.raises(StalePlanError):
-        desk.execute(put("invalid.path", 1), put("hull.loa", "x"), version=7)
+        designer.execute(put("invalid.path", 1), put("hull.loa", "x"), version=7)
 
 
 def test_the_same_plan_again_gets_the_same_answer_and_nothing_happens_twice():
-    desk = Desk()
-    plan = desk.plan(put("hull.loa", 2, "ft"), put("hull.draft", 1.5))
-    first, again = desk.executor.execute(plan), desk.executor.execute(plan)
+    designer = Designer()
+    plan = designer.plan(put("hull.loa", 2, "ft"), put("hull.draft", 1.5))
+    first, again = designer.executor.execute(plan), designer.executor.execute(plan)
     assert again.verdict.replayed
     assert again.as_dict() == first.as_dict()
     assert again.warnings
-    assert desk.manager.design_version == 1
+    assert designer.manager.design_version == 1
     assert [result.executed for result in again.action_results] == [True, True]
     assert again.notices == []
 
 
 def test_the_same_plan_after_a_crash_gets_the_same_answer():
-    desk = Desk()
-    plan = desk.plan(put("hull.loa", 2000))
-    first = desk.executor.execute(plan)
-    desk.execute(put("hull.loa", 100))
-    recovered = Desk(StateManager.resume(desk.manager.records))
+    designer = Designer()
+    plan = designer.plan(put("hull.loa", 2000))
+    first = designer.executor.execute(plan)
+    designer.execute(put("hull.loa", 100))
+    recovered = Designer(StateManager.resume(designer.manager.records))
     assert recovered.executor.execute(plan).as_dict() == first.as_dict()
     assert recovered.manager.get("hull.loa") == 100.0
 
 
 def test_the_same_rejected_plan_is_rejected_for_the_same_codes():
-    desk = Desk()
-    plan = desk.plan(put("invalid.path", 1), put("hull.loa", 60))
-    first, again = desk.executor.execute(plan), desk.executor.execute(plan)
+    designer = Designer()
+    plan = designer.plan(put("invalid.path", 1), put("hull.loa", 60))
+    first, again = designer.executor.execute(plan), designer.executor.execute(plan)
     assert again.verdict.replayed
     assert [r.code for r in again.rejections] == [r.code for r in first.rejections]
     assert [r.path for r in again.rejections] == ["invalid.path"]
 
 
 def test_another_plan_of_the_same_id_is_told_so():
-    desk = Desk()
-    desk.execute(put("hull.loa", 60), plan_id="p1")
+    designer = Designer()
+    designer.execute(put("hull.loa", 60), plan_id="p1")
     with pytest.raises(DuplicateRequestError) as raised:
-        desk.execute(put("hull.loa", 61), plan_id="p1")
+        designer.execute(put("hull.loa", 61), plan_id="p1")
     assert raised.value.code == "req_id_reused"
 
 
 def test_an_answer_that_is_no_longer_kept_is_told_as_far_as_it_is_known():
-    desk = Desk()
-    plan = desk.plan(put("hull.loa", 60))
-    desk.executor.execute(plan)
-    slots = desk.manager.tree.collection("design.plans").entities
+    designer = Designer()
+    plan = designer.plan(put("hull.loa", 60))
+    designer.executor.execute(plan)
+    slots = designer.manager.tree.collection("design.plans").entities
     slots.clear()  # as after many plans of other agents
-    assert desk.executor.execute(plan).success
+    assert designer.executor.execute(plan).success
 
 
 def test_a_dry_run_says_what_the_real_run_does_and_changes_nothing():
-    desk = Desk()
-    desk.execute(put("hull.loa", 100))
-    plan = desk.plan(more("hull.loa", 1000, "ft"), put("hull.beam", 12), lock("hull.beam"))
-    before = desk.manager.kernel.world_digest()
-    dry = desk.executor.execute(plan, dry_run=True)
-    assert desk.manager.kernel.world_digest() == before
-    real = desk.executor.execute(plan)
+    designer = Designer()
+    designer.execute(put("hull.loa", 100))
+    plan = designer.plan(more("hull.loa", 1000, "ft"), put("hull.beam", 12), lock("hull.beam"))
+    before = designer.manager.kernel.world_digest()
+    dry = designer.executor.execute(plan, dry_run=True)
+    assert designer.manager.kernel.world_digest() == before
+    real = designer.executor.execute(plan)
     assert dry.as_dict() == real.as_dict()
     assert dry.action_results == real.action_results
     assert dry.diff() == real.diff() == [
@@ -113,52 +115,52 @@ def test_a_dry_run_says_what_the_real_run_does_and_changes_nothing():
 
 
 def test_a_rejected_plan_has_no_diff():
-    assert Desk().dry_run(put("invalid.path", 1)).diff() == []
+    assert Designer().dry_run(put("invalid.path", 1)).diff() == []
 
 
 def test_a_single_action_is_a_plan_of_one_on_the_present_version():
-    desk = Desk()
-    results = [desk.executor.execute(put("hull.loa", value)) for value in (50, 60, 60)]
+    designer = Designer()
+    results = [designer.executor.execute(put("hull.loa", value)) for value in (50, 60, 60)]
     assert [result.design_version_after for result in results] == [1, 2, 2]
     assert len({result.plan_id for result in results}) == 3
 
 
 def test_the_intent_is_logged_with_its_plan():
-    desk = Desk()
+    designer = Designer()
     intent = Intent("intent", "design", "make it 60 m", IntentType.REFINE, 0.9, "2026-11-22")
-    result = desk.executor.execute(desk.plan(put("hull.loa", 60)), intent=intent)
+    result = designer.executor.execute(designer.plan(put("hull.loa", 60)), intent=intent)
     assert result.success
     assert [done.after for done in result.action_results] == [60.0]
-    rejected = desk.executor.execute(desk.plan(put("hull.lao", 60)), intent=intent)
+    rejected = designer.executor.execute(designer.plan(put("hull.lao", 60)), intent=intent)
     assert [(r.path, r.index) for r in rejected.rejections] == [("hull.lao", 0)]
 
 
 def test_a_plan_for_another_design_is_refused_by_name():
-    desk = Desk(design_id="patrol_boat")
-    result = desk.execute(put("hull.loa", 60))
+    designer = Designer(design_id="patrol_boat")
+    result = designer.execute(put("hull.loa", 60))
     assert [rejection.code for rejection in result.rejections] == ["design_unknown"]
     assert result.verdict.refusals[0].suggestions == ("patrol_boat",)
 
 
 def test_an_unnamed_design_is_named_once():
-    desk = Desk()
-    desk.manager.propose([("design.create", {"design_id": "design", "name": "The first"})])
-    assert desk.manager.state.design_id == "design"
-    assert desk.execute(put("hull.loa", 60)).success
+    designer = Designer()
+    designer.manager.propose([("design.create", {"design_id": "design", "name": "The first"})])
+    assert designer.manager.state.design_id == "design"
+    assert designer.execute(put("hull.loa", 60)).success
     with pytest.raises(PlacetError, match="another world"):
-        desk.manager.propose([("design.create", {"design_id": "other"})])
+        designer.manager.propose([("design.create", {"design_id": "other"})])
 
 
 def test_an_agent_without_permission_is_turned_away():
-    desk = Desk()
-    desk.manager.kernel.set_agent_permissions("planner", {"design.noop"})
+    designer = Designer()
+    designer.manager.kernel.set_agent_permissions("planner", {"design.noop"})
     with pytest.raises(PlacetError) as raised:
-        desk.execute(put("hull.loa", 60))
+        designer.execute(put("hull.loa", 60))
     assert raised.value.code == "permission_denied"
 
 
 def test_a_plan_without_actions_is_executed_and_changes_nothing():
-    result = Desk().execute()
+    result = Designer().execute()
     assert (result.success, result.actions_executed, result.design_version_after) == (True, 0, 0)
 
 

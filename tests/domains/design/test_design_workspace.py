@@ -9,7 +9,7 @@ from placet.domains.design.phase_results import ASSUMPTIONS
 from placet.errors import StoreError, ValidationError
 from placet.kernel import Kernel, KernelConfig
 from placet.schemas.limits import Limits
-from tests.domains.design.desk import VESSEL, Desk, lock, put
+from tests.domains.design.designer import VESSEL, Designer, lock, put
 
 
 @pytest.fixture
@@ -44,10 +44,10 @@ def test_a_transaction_is_begun_once(manager):
 
 
 def test_a_transaction_is_stale_if_another_committed_since(manager):
-    desk = Desk(manager)
+    designer = Designer(manager)
     manager.begin()
     manager.set("hull.loa", 60)
-    desk.execute(put("hull.beam", 9))
+    designer.execute(put("hull.beam", 9))
     with pytest.raises(StalePlanError) as raised:
         manager.commit()
     assert raised.value.current_design_version == 1
@@ -203,11 +203,11 @@ def test_a_full_log_is_an_error_before_anything_happens(manager, monkeypatch):
 
 def test_what_begins_with_locks_is_an_operators():
     state = DesignState(4, {"hull.loa"}, None, {"hull.loa": 60.0})
-    desk = Desk(StateManager(state))
-    assert desk.codes(put("hull.loa", 61)) == ["locked"]
-    assert desk.codes(lock("hull.loa")) == ["not_owner"]
-    desk.manager.unlock_parameter("hull.loa")
-    assert desk.execute(put("hull.loa", 61)).design_version_after == 5
+    designer = Designer(StateManager(state))
+    assert designer.codes(put("hull.loa", 61)) == ["locked"]
+    assert designer.codes(lock("hull.loa")) == ["not_owner"]
+    designer.manager.unlock_parameter("hull.loa")
+    assert designer.execute(put("hull.loa", 61)).design_version_after == 5
 
 
 def test_the_domain_needs_no_state_manager():

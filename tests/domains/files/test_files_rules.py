@@ -10,10 +10,10 @@ from placet.domains.files.rules import risk_of_creating
 from placet.kernel import Kernel
 from placet.schemas.effect import EffectKey, Settlement
 from tests.domains.files.test_paths import BAD_PATHS
-from tests.domains.stage import Stage
+from tests.domains.world_driver import WorldDriver
 
 
-class FilesStage(Stage):
+class FilesStage(WorldDriver):
     """A world of files with executors that do nothing: outcomes are told by the test."""
 
     def __init__(self, **settings):
@@ -175,7 +175,7 @@ def test_an_outcome_of_a_write_that_the_operator_took_away_changes_nothing(stage
 
 
 def test_without_an_executor_nothing_is_admitted():
-    stage = Stage(Files())
+    stage = WorldDriver(Files())
     for kind, payload in (
         (CREATE, {"filename": "a", "content": "x"}),
         (ANALYZE, {"path": "a"}),

@@ -8,14 +8,14 @@ from placet.kernel import Kernel
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import to_json
 from placet.schemas.identity import Ref
-from tests.domains.stage import Stage
+from tests.domains.world_driver import WorldDriver
 
 FACT = "memory.remember"
 
 
 @pytest.fixture
 def stage():
-    return Stage(Memory())
+    return WorldDriver(Memory())
 
 
 def remembered(stage, entity):
@@ -71,7 +71,7 @@ def test_an_agents_own_facts_are_seen_by_it_alone_also_once_they_are_gone(stage)
 
 def test_an_agent_whose_name_looks_like_anothers_scope_sees_nothing_of_it():
     names = ("ann", "ann/x", "project")
-    stage = Stage(Memory(), agents=names)
+    stage = WorldDriver(Memory(), agents=names)
     for name in names:
         assert stage.propose(name, FACT, key="plan", value=name, scope="principal").admitted
     assert stage.propose("ann", FACT, key="plan", value="ours").admitted
@@ -91,7 +91,7 @@ def test_a_removed_agents_own_facts_are_not_left_to_the_next_of_its_name(stage):
 
 
 def test_a_scope_holds_so_many_facts_and_no_other_scope_suffers():
-    stage = Stage(Memory(facts_max=2))
+    stage = WorldDriver(Memory(facts_max=2))
     for key in ("a", "b"):
         assert stage.propose("ann", FACT, key=key, value=1).admitted
     full = stage.propose("bob", FACT, key="c", value=1)

@@ -1,7 +1,7 @@
 """Programs as a planner would write them, and a desk to propose them at."""
 
 from placet.domains.program import Program
-from tests.domains.stage import Stage
+from tests.domains.world_driver import WorldDriver
 
 
 def node(op, *inputs, **more):
@@ -91,7 +91,7 @@ def chain(name, length, op):
     return [made[i : i + 128] for i in range(0, len(made), 128)]
 
 
-class Desk(Stage):
+class Desk(WorldDriver):
     """A kernel with a program, and short ways to propose."""
 
     def __init__(self, program=None, **more):

@@ -33,7 +33,7 @@ from placet.runtime.executors.domain_executors import ExecutorNotFound
 from placet.runtime.stores.url import open_event_log
 from tests.domains.files.archives import archive, link
 from tests.extensions.files.file_folders import Folders, open_descriptors
-from tests.extensions.files.files_life import NEW, OLD, PATH, POINTS, config_of
+from tests.extensions.files.interrupted_write import NEW, OLD, PATH, POINTS, config_of
 from tests.server.process import running
 
 QUIET = OrchestratorConfig(log_level="critical")
@@ -268,7 +268,7 @@ async def test_verify_decides_the_log_again_without_a_root(folders, store, tmp_p
 
 def kill(store: str, folders: Folders, point: str, overwrites: bool) -> None:
     """Let a process write a file, and die at a point of it."""
-    command = [sys.executable, "-m", "tests.extensions.files.files_life"]
+    command = [sys.executable, "-m", "tests.extensions.files.interrupted_write"]
     ended = subprocess.run(
         [*command, store, str(folders.root), point, str(overwrites)],
         capture_output=True,

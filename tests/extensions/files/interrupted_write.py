@@ -1,6 +1,6 @@
-"""A life that writes one file and is killed in the midst of it: run as a program by the tests.
+"""Write one file and be killed in the middle of it: run as a program by the tests.
 
-python -m tests.extensions.files.files_life STORE ROOT POINT OVERWRITES
+python -m tests.extensions.files.interrupted_write STORE ROOT POINT OVERWRITES
 """
 
 import asyncio

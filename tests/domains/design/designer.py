@@ -1,4 +1,4 @@
-"""A design on a desk: short ways to propose, and the vessel of check B."""
+"""A state manager with short methods that submit plans, and the vessel of check B."""
 
 from itertools import count
 
@@ -31,7 +31,7 @@ VESSEL = {
 }
 
 
-class Desk:
+class Designer:
     """A state manager with an executor and a validator of one agent's."""
 
     def __init__(self, manager=None, *, agent_id="planner", **design):
@@ -41,7 +41,7 @@ class Desk:
         self._numbers = count(self.manager.kernel.record_count)
 
     def plan(self, *actions, version=None, plan_id=None):
-        """Make a plan on the present version."""
+        """Make a plan based on the current version."""
         return ActionPlan(
             plan_id or f"plan-{next(self._numbers)}",
             "intent",
@@ -56,7 +56,7 @@ class Desk:
         return self.executor.execute(self.plan(*actions, **options))
 
     def dry_run(self, *actions):
-        """Ask what would become of actions."""
+        """Dry-run actions as one plan."""
         return self.executor.execute(self.plan(*actions), dry_run=True)
 
     def validate(self, *actions):
@@ -64,12 +64,12 @@ class Desk:
         return self.validator.validate(self.plan(*actions), self.manager)
 
     def codes(self, *actions):
-        """Give the codes of the rejections of a plan."""
+        """Return the codes of the rejections of a plan."""
         return [rejection.code for rejection in self.execute(*actions).rejections]
 
     def other(self, agent_id):
-        """Sit another agent at the same design."""
-        return Desk(self.manager, agent_id=agent_id)
+        """Return a designer of the same design for another agent."""
+        return Designer(self.manager, agent_id=agent_id)
 
 
 def put(path, value, unit=None):

@@ -6,20 +6,20 @@ from hypothesis import strategies as st
 
 from placet.domains.world import SPEECH, World
 from placet.schemas.identity import Ref
-from tests.domains.stage import Stage
+from tests.domains.world_driver import WorldDriver
 
 FLAT = World(bounds=[[0, 0], [10, 10]])
 coordinates = st.floats(-1e6, 1e6)
 
 
 def test_an_agent_moves_as_far_as_it_likes_where_nothing_is_set():
-    stage = Stage()
+    stage = WorldDriver()
     assert stage.propose("ann", "Move", to=[1e9, -5]).admitted
     assert stage.agent("ann")["position"] == (1e9, -5.0, 0.0)
 
 
 def test_each_move_of_a_batch_is_measured_from_the_one_before():
-    stage = Stage(World(max_step=1))
+    stage = WorldDriver(World(max_step=1))
     steps = [stage.intent("ann", "Move", to=[x, 0]) for x in (1, 2, 3)]
     assert stage.kernel.decide(steps).admitted
     leap = [stage.intent("ann", "Move", to=[x, 0]) for x in (4, 6)]
@@ -45,7 +45,7 @@ def test_each_move_of_a_batch_is_measured_from_the_one_before():
     ],
 )
 def test_a_move_keeps_to_bounds_and_step(world, to, code):
-    stage = Stage(world)
+    stage = WorldDriver(world)
     verdict = stage.propose("ann", "Move", to=to)
     assert verdict.codes == (() if code is None else (code,))
     if code is not None:
@@ -54,14 +54,14 @@ def test_a_move_keeps_to_bounds_and_step(world, to, code):
 
 
 def test_a_step_that_is_too_long_by_its_last_bit_is_taken():
-    stage = Stage(World(max_step=0.1), ann={"position": [0.2, 0]})
+    stage = WorldDriver(World(max_step=0.1), ann={"position": [0.2, 0]})
     assert 0.30000000000000004 - 0.2 > 0.1
     assert stage.propose("ann", "Move", to=[0.30000000000000004, 0]).admitted
 
 
 @given(st.tuples(coordinates, coordinates, coordinates))
 def test_the_nearest_point_that_a_refusal_offers_is_accepted(to):
-    stage = Stage(World(bounds=[[-5, -5, 0], [5, 5, 2]]))
+    stage = WorldDriver(World(bounds=[[-5, -5, 0], [5, 5, 2]]))
     verdict = stage.propose("ann", "Move", to=list(to))
     if not verdict.admitted:
         nearest = verdict.refusals[0].details["nearest"]
@@ -72,7 +72,7 @@ def test_the_nearest_point_that_a_refusal_offers_is_accepted(to):
 
 
 def test_a_cooldown_ends_exactly_when_it_says():
-    stage = Stage(World(cooldowns={"Move": 0.3}))
+    stage = WorldDriver(World(cooldowns={"Move": 0.3}))
     assert stage.propose("ann", "Move", to=[1, 0], now=1.0).admitted
     early = stage.propose("ann", "Move", to=[2, 0], now=1.0 + 0.299999999)
     assert early.codes == ("world.cooldown",)
@@ -82,7 +82,7 @@ def test_a_cooldown_ends_exactly_when_it_says():
 
 @given(wait_ns=st.integers(1, 10**12), begun_ns=st.integers(0, 10**15), passed=st.floats(0, 1))
 def test_waiting_for_retry_after_suffices_and_a_nanosecond_less_does_not(wait_ns, begun_ns, passed):
-    stage = Stage(World(cooldowns={"Speak": wait_ns / 1e9}))
+    stage = WorldDriver(World(cooldowns={"Speak": wait_ns / 1e9}))
     kernel = stage.kernel
     kernel.step(begun_ns / 1e9)
     assert stage.propose("ann", "Speak", text="a").admitted
@@ -99,14 +99,14 @@ def test_waiting_for_retry_after_suffices_and_a_nanosecond_less_does_not(wait_ns
 
 @given(begun=st.floats(1e6, 4.6e9))
 def test_a_float_of_now_and_retry_after_is_never_too_early(begun):
-    stage = Stage(World(cooldowns={"Speak": 10 / 3}))
+    stage = WorldDriver(World(cooldowns={"Speak": 10 / 3}))
     assert stage.propose("ann", "Speak", text="a", now=begun).admitted
     wait = stage.propose("ann", "Speak", text="b", now=begun).refusals[0].retry_after
     assert stage.propose("ann", "Speak", text="c", now=begun + wait).admitted
 
 
 def test_a_cooldown_binds_one_agent_and_one_kind():
-    stage = Stage(World(cooldowns={"Speak": 5, "Move": 0}))
+    stage = WorldDriver(World(cooldowns={"Speak": 5, "Move": 0}))
     assert stage.propose("ann", "Speak", text="one").admitted
     assert stage.propose("ann", "Speak", text="two").codes == ("world.cooldown",)
     assert stage.propose("ann", "Move", to=[1, 1]).admitted
@@ -115,7 +115,7 @@ def test_a_cooldown_binds_one_agent_and_one_kind():
 
 
 def test_a_refused_intent_starts_no_cooldown():
-    stage = Stage(World(cooldowns={"Move": 5}, bounds=[[0, 0], [9, 9]]))
+    stage = WorldDriver(World(cooldowns={"Move": 5}, bounds=[[0, 0], [9, 9]]))
     assert stage.propose("ann", "Move", to=[99, 0]).codes == ("world.out_of_bounds",)
     assert stage.propose("ann", "Move", to=[9, 0]).admitted
 
@@ -125,7 +125,7 @@ def test_a_refused_intent_starts_no_cooldown():
     [("Interact", {"target_id": "bob"}), ("Custom", {"action": "wave"})],
 )
 def test_every_kind_can_have_a_cooldown(kind, payload):
-    stage = Stage(World(cooldowns={kind: 1}))
+    stage = WorldDriver(World(cooldowns={kind: 1}))
     assert stage.propose("ann", kind, **payload).admitted
     assert stage.propose("ann", kind, **payload).codes == ("world.cooldown",)
 
@@ -138,7 +138,7 @@ def said(stage, agent_id):
 
 
 def test_only_the_latest_words_of_a_speaker_are_state():
-    stage = Stage()
+    stage = WorldDriver()
     for text in ("one", "two"):
         assert stage.propose("ann", "Speak", text=text).admitted
     assert said(stage, "ann") == {"text": "two", "channel": "public"}
@@ -147,13 +147,13 @@ def test_only_the_latest_words_of_a_speaker_are_state():
 
 @pytest.mark.parametrize("channel", ["public", "private"])
 def test_nobody_speaks_to_someone_who_is_not_there(channel):
-    verdict = Stage().propose("ann", "Speak", text="hi", channel=channel, target_id="zoe")
+    verdict = WorldDriver().propose("ann", "Speak", text="hi", channel=channel, target_id="zoe")
     assert verdict.codes == ("world.target_unknown",)
     assert verdict.refusals[0].at == "/intents/0/payload/target_id"
 
 
 def test_speaking_to_a_team_without_one_passes_with_a_warning():
-    verdict = Stage().propose("ann", "Speak", text="hi", channel="team")
+    verdict = WorldDriver().propose("ann", "Speak", text="hi", channel="team")
     assert verdict.admitted
     assert [notice.code for notice in verdict.results[0].warnings] == ["team_missing"]
 
@@ -169,7 +169,7 @@ def test_speaking_to_a_team_without_one_passes_with_a_warning():
 )
 def test_words_are_seen_by_those_they_are_for(words, hearers):
     world = World(teams=["red", "blue"])
-    stage = Stage(world, ann={"team": "red"}, bob={"team": "red"}, eve={"team": "blue"})
+    stage = WorldDriver(world, ann={"team": "red"}, bob={"team": "red"}, eve={"team": "blue"})
     assert stage.propose("ann", "Speak", text="psst", **words).admitted
     ref = Ref(SPEECH, "ann")
     see = [a for a in ("ann", "bob", "eve") if world.may_see(stage.kernel.tree, a, ref)]
@@ -178,7 +178,7 @@ def test_words_are_seen_by_those_they_are_for(words, hearers):
 
 def test_team_words_without_a_team_are_seen_by_the_speaker_alone():
     world = World()
-    stage = Stage(world)
+    stage = WorldDriver(world)
     stage.propose("ann", "Speak", text="psst", channel="team")
     ref = Ref(SPEECH, "ann")
     assert not world.may_see(stage.kernel.tree, "bob", ref)
@@ -187,7 +187,7 @@ def test_team_words_without_a_team_are_seen_by_the_speaker_alone():
 
 def test_everything_but_speech_is_seen_by_all():
     world = World()
-    stage = Stage(world)
+    stage = WorldDriver(world)
     refs = [Ref("world.agents", "bob"), Ref("world.objects"), Ref(SPEECH), Ref(SPEECH, "bob")]
     assert all(world.may_see(stage.kernel.tree, "ann", ref) for ref in refs)
 
@@ -196,7 +196,7 @@ def test_everything_but_speech_is_seen_by_all():
 
 
 def test_a_custom_intent_passes_and_changes_nothing():
-    stage = Stage()
+    stage = WorldDriver()
     before = stage.kernel.digest()
     verdict = stage.propose("ann", "Custom", action="attack", damage=10)
     assert verdict.admitted
@@ -204,7 +204,7 @@ def test_a_custom_intent_passes_and_changes_nothing():
 
 
 def test_a_change_of_the_agent_by_another_makes_its_move_stale():
-    stage = Stage(World(), ann={"inventory": ["lamp"]})
+    stage = WorldDriver(World(), ann={"inventory": ["lamp"]})
     seen = stage.kernel.seq
     assert stage.interact("ann", "give", "bob", object_id="lamp").admitted
     verdict = stage.propose("bob", "Move", to=[1, 1], context_seq=seen)

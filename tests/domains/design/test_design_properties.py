@@ -20,7 +20,7 @@ from placet.domains.design.actions.normalize import Fault, normalize_set
 from placet.domains.design.actions.plans import action_of
 from placet.domains.design.actions.protocol import ActionPlan
 from placet.errors import PlacetError
-from tests.domains.design.desk import Desk, less, lock, more, put, unlock
+from tests.domains.design.designer import Designer, less, lock, more, put, unlock
 
 PATHS = list(REFINABLE_SCHEMA)
 UNITS = [None, "", "m", "ft", "mm", "kW", "MW", "hp", "kts", "km/h", "nm", "km", "deg", "rad"]
@@ -55,20 +55,20 @@ relaxed = settings(
 
 @pytest.fixture(scope="module")
 def world():
-    desk = Desk()
-    desk.execute(put("hull.loa", 60), put("mission.passengers", 12))
-    return desk, desk.manager.kernel.snapshot()
+    designer = Designer()
+    designer.execute(put("hull.loa", 60), put("mission.passengers", 12))
+    return designer, designer.manager.kernel.snapshot()
 
 
 @pytest.fixture
-def desk(world):
+def designer(world):
     return world[0]
 
 
 def begin_again(world):
-    desk, snapshot = world
-    desk.manager.kernel.restore(snapshot)
-    return desk
+    designer, snapshot = world
+    designer.manager.kernel.restore(snapshot)
+    return designer
 
 
 @relaxed
@@ -90,12 +90,12 @@ def test_normalization_is_idempotent(field, value, unit):
 @given(proposed=plans)
 def test_a_dry_run_is_the_real_run(world, proposed):
     """Law: a dry run answers as the real run does, and changes nothing."""
-    desk = begin_again(world)
-    plan = desk.plan(*proposed)
-    digest = desk.manager.kernel.world_digest()
-    dry = desk.executor.execute(plan, dry_run=True)
-    assert desk.manager.kernel.world_digest() == digest
-    real = desk.executor.execute(plan)
+    designer = begin_again(world)
+    plan = designer.plan(*proposed)
+    digest = designer.manager.kernel.world_digest()
+    dry = designer.executor.execute(plan, dry_run=True)
+    assert designer.manager.kernel.world_digest() == digest
+    real = designer.executor.execute(plan)
     assert dry.as_dict() == real.as_dict()
     assert dry.action_results == real.action_results
 
@@ -104,10 +104,10 @@ def test_a_dry_run_is_the_real_run(world, proposed):
 @given(proposed=plans)
 def test_what_is_approved_passes_and_means_the_same(world, proposed):
     """Law: the approved actions are a plan that passes, and comes to what was told."""
-    desk = begin_again(world)
-    result = desk.validate(*proposed)
+    designer = begin_again(world)
+    result = designer.validate(*proposed)
     assert len(result.approved) + len(result.rejected) == len(proposed)
-    real = desk.execute(*result.approved)
+    real = designer.execute(*result.approved)
     assert real.success
     told = [done.action for done in real.action_results]
     assert told == result.approved
@@ -117,12 +117,12 @@ def test_what_is_approved_passes_and_means_the_same(world, proposed):
 @given(histories=st.lists(st.lists(sound, min_size=1, max_size=3), min_size=1, max_size=4))
 def test_undo_restores_the_content_and_raises_the_version(world, histories):
     """Law: undo after undo gives the contents of before, in reverse, and versions only rise."""
-    desk = begin_again(world)
-    manager = desk.manager
+    designer = begin_again(world)
+    manager = designer.manager
     digests = []
     for proposed in histories:
         before, version = manager.digest(), manager.design_version
-        if desk.execute(*proposed).design_version_after > version:
+        if designer.execute(*proposed).design_version_after > version:
             digests.append(before)
     for digest in reversed(digests):
         version = manager.design_version
@@ -134,10 +134,10 @@ def test_undo_restores_the_content_and_raises_the_version(world, histories):
 @given(proposed=plans)
 def test_a_rejected_plan_changes_nothing_and_an_executed_one_keeps_every_bound(world, proposed):
     """Law: refused is unchanged; admitted is within all bounds, and one version further at most."""
-    desk = begin_again(world)
-    manager = desk.manager
+    designer = begin_again(world)
+    manager = designer.manager
     digest, version = manager.kernel.digest(), manager.design_version
-    result = desk.execute(*proposed)
+    result = designer.execute(*proposed)
     if not result.success:
         assert manager.kernel.digest() == digest
         assert result.rejections
@@ -231,9 +231,9 @@ def test_no_payload_of_100_000_brings_an_exception_out_of_the_validator():
 @relaxed
 @given(proposed=plans)
 def test_the_executor_raises_nothing_but_placets_own(world, proposed):
-    desk = begin_again(world)
+    designer = begin_again(world)
     try:
-        body = json.loads(json.dumps(desk.execute(*proposed).as_dict()))
+        body = json.loads(json.dumps(designer.execute(*proposed).as_dict()))
     except PlacetError:
         return
     assert body["success"] in {True, False}

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from placet.domains.world import World
 from placet.kernel import refuse
-from tests.domains.stage import Stage
+from tests.domains.world_driver import WorldDriver
 
 OBJECTS: dict[str, dict[str, object]] = {
     "lamp": {"position": [1, 0], "price": 12},
@@ -16,7 +16,7 @@ OBJECTS: dict[str, dict[str, object]] = {
 
 
 def stage_of(**settings):
-    return Stage(World(objects=OBJECTS, **settings))
+    return WorldDriver(World(objects=OBJECTS, **settings))
 
 
 def test_a_picked_up_object_goes_where_its_holder_goes():
@@ -69,7 +69,7 @@ def test_a_picked_up_object_goes_where_its_holder_goes():
 )
 def test_what_an_interaction_answers(interaction_type, target_id, data, code):
     world = World(objects=OBJECTS, interaction_range=5)
-    stage = Stage(world, ann={"inventory": ["coin"]}, bob={"inventory": ["ring"]})
+    stage = WorldDriver(world, ann={"inventory": ["coin"]}, bob={"inventory": ["ring"]})
     before = stage.kernel.digest()
     verdict = stage.interact("ann", interaction_type, target_id, **data)
     assert verdict.codes == (() if code is None else (code,))
@@ -100,13 +100,13 @@ def test_use_counts_and_knows_the_last_user():
 
 @pytest.mark.parametrize("uses", ["cutting", None, [1], 2**64 - 1])
 def test_what_has_uses_of_another_meaning_is_not_counted_on(uses):
-    stage = Stage(World(objects={"axe": {"position": [0, 0], "uses": uses}}))
+    stage = WorldDriver(World(objects={"axe": {"position": [0, 0], "uses": uses}}))
     assert stage.interact("ann", "use", "axe").codes == ("world.target_unsuitable",)
 
 
 def test_a_full_inventory_takes_and_is_given_no_more():
     objects = {name: {"position": [0, 0]} for name in ("a", "b")}
-    stage = Stage(World(objects=objects, inventory_max=1))
+    stage = WorldDriver(World(objects=objects, inventory_max=1))
     assert stage.interact("ann", "pickup", "a").admitted
     assert stage.interact("ann", "pickup", "b").codes == ("world.inventory_full",)
     assert stage.interact("bob", "pickup", "b").admitted
@@ -128,7 +128,7 @@ def grab(stage, agent_id, object_id="lamp", **options):
 
 def test_of_many_who_want_one_thing_one_has_it_and_the_others_are_told_who():
     agents = [f"a{number}" for number in range(20)]
-    stage = Stage(World(objects=OBJECTS), agents=agents)
+    stage = WorldDriver(World(objects=OBJECTS), agents=agents)
     verdicts = stage.kernel.decide_group([grab(stage, agent) for agent in agents])
     winners = [agent for agent, verdict in zip(agents, verdicts, strict=True) if verdict.admitted]
     assert [stage.thing("lamp")["holder"]] == winners
@@ -181,7 +181,7 @@ moves = st.tuples(
 @given(st.lists(st.lists(moves, min_size=1, max_size=3), max_size=8))
 def test_holder_and_inventory_agree_whatever_is_proposed(batches):
     objects = {name: {"position": [0, 0]} for name in "xyz"}
-    stage = Stage(World(objects=objects, inventory_max=2))
+    stage = WorldDriver(World(objects=objects, inventory_max=2))
     for batch in batches:
         intents = []
         for agent_id, interaction, object_id, receiver in batch:
@@ -215,7 +215,7 @@ def test_a_world_can_have_its_own_interactions():
         "far bell": {"position": [9, 0]},
     }
     world = World(objects=objects, interactions={"ring": ring}, interaction_range=1)
-    stage = Stage(world)
+    stage = WorldDriver(world)
     assert stage.interact("ann", "ring", "bell").admitted
     assert stage.thing("bell")["rung_by"] == "ann"
     assert stage.interact("ann", "ring", "old bell").codes == ("world.bell_broken",)
@@ -225,7 +225,7 @@ def test_a_world_can_have_its_own_interactions():
 
 def test_a_world_can_replace_an_interaction():
     world = World(objects=OBJECTS, interactions={"use": lambda draft, intent: refuse("no", "no")})
-    assert Stage(world).interact("ann", "use", "well").codes == ("world.no",)
+    assert WorldDriver(world).interact("ann", "use", "well").codes == ("world.no",)
 
 
 def test_an_examined_thing_that_changed_meanwhile_is_stale():

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from placet.domains.world import AGENTS, OBJECTS, World
 from placet.schemas.errors import ValidationError
-from tests.domains.stage import Stage
+from tests.domains.world_driver import WorldDriver
 
 BOX = {"position": [1, 1]}
 
 
 def stage():
     world = World(bounds=[[-10, -10], [10, 10]], objects={"box": BOX, "cup": BOX})
-    staged = Stage(world, agents=("ann", "bob"))
+    staged = WorldDriver(world, agents=("ann", "bob"))
     assert staged.interact("ann", "pickup", "cup").admitted
     return staged
 

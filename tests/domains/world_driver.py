@@ -1,4 +1,4 @@
-"""A kernel with a world on it, and short ways to propose."""
+"""A kernel with a world, and short methods that submit intents."""
 
 from itertools import count
 
@@ -6,7 +6,7 @@ from placet.domains.world import AGENTS, OBJECTS, World
 from placet.kernel import Kernel, KernelConfig
 
 
-class Stage:
+class WorldDriver:
     """One world with agents, where every intent is based on the latest seq unless it says not."""
 
     def __init__(
@@ -30,12 +30,12 @@ class Stage:
         }
 
     def propose(self, agent_id, kind, *, now=None, context_seq=None, **payload):
-        """Decide one intent by itself."""
+        """Decide a batch of one intent."""
         intent = self.intent(agent_id, kind, context_seq=context_seq, **payload)
         return self.kernel.decide([intent], now)
 
     def interact(self, agent_id, interaction_type, target_id, *, now=None, **data):
-        """Decide one Interact by itself."""
+        """Decide a batch of one Interact."""
         more = {"data": data} if data else {}
         return self.propose(
             agent_id,
@@ -47,11 +47,11 @@ class Stage:
         )
 
     def agent(self, agent_id):
-        """Give the fields of an agent."""
+        """Return the fields of an agent."""
         return self.kernel.state[AGENTS][agent_id]
 
     def thing(self, object_id):
-        """Give the fields of an object."""
+        """Return the fields of an object."""
         return self.kernel.state[OBJECTS][object_id]
 
     def assert_custody_agrees(self):

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from placet.domains.world import World
 from placet.domains.world.payloads import Custom, Interact, Move, Speak, to_position
 from placet.kernel import Kernel
-from tests.domains.stage import Stage
+from tests.domains.world_driver import WorldDriver
 
 Pair = namedtuple("Pair", "x y")
 NAN, INF = float("nan"), float("inf")
@@ -144,7 +144,7 @@ def test_an_unsound_payload_is_refused_where_it_is_unsound(payload_type, payload
 @pytest.mark.parametrize("bad", [INF, NAN, -INF, {1}, object(), 2**64, "\ud800"])
 @pytest.mark.parametrize("kind", ["Custom", "Interact"])
 def test_open_payloads_hold_nothing_that_json_has_not(kind, bad):
-    stage = Stage(World(objects={"box": {"position": [0, 0]}}))
+    stage = WorldDriver(World(objects={"box": {"position": [0, 0]}}))
     payload = {"action": "a"} if kind == "Custom" else {"target_id": "box"}
     verdict = stage.propose("ann", kind, **payload, data={"deep": [bad]})
     assert verdict.codes == ("payload_invalid",)
@@ -152,7 +152,7 @@ def test_open_payloads_hold_nothing_that_json_has_not(kind, bad):
 
 
 def test_the_verdict_shows_the_canonical_payload():
-    verdict = Stage().propose("ann", "Move", position=(1, 2))
+    verdict = WorldDriver().propose("ann", "Move", position=(1, 2))
     assert verdict.as_dict()["results"][0]["normalized"] == {"to": [1.0, 2.0, 0.0]}
 
 

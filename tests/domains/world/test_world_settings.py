@@ -8,7 +8,7 @@ from placet.domains.world import SPEECH, World
 from placet.kernel import Kernel
 from placet.schemas.codec import canonical, from_canonical
 from placet.schemas.errors import ValidationError
-from tests.domains.stage import Stage
+from tests.domains.world_driver import WorldDriver
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_settings_that_are_off_leave_the_version_alone():
 
 def test_objects_begin_with_their_own_fields():
     fields = {"position": (1, 2), "price": 3, "tags": ["a", {"b": None}]}
-    stage = Stage(World(objects={"box": fields}))
+    stage = WorldDriver(World(objects={"box": fields}))
     assert stage.thing("box") == {
         "position": (1.0, 2.0, 0.0),
         "price": 3,
@@ -98,12 +98,14 @@ def test_objects_begin_with_their_own_fields():
     ],
 )
 def test_an_agent_without_a_place_begins_nearest_to_the_origin(bounds, origin):
-    assert Stage(World(bounds=bounds)).agent("ann")["position"] == origin
+    assert WorldDriver(World(bounds=bounds)).agent("ann")["position"] == origin
 
 
 def test_an_agent_is_placed_with_team_and_inventory():
     world = World(objects={"box": {"position": [9, 9]}}, teams=["red"])
-    stage = Stage(world, ann={"position": [1, 2], "team": "red", "inventory": ["box", "coin"]})
+    stage = WorldDriver(
+        world, ann={"position": [1, 2], "team": "red", "inventory": ["box", "coin"]}
+    )
     assert stage.agent("ann") == {
         "position": (1.0, 2.0, 0.0),
         "team": "red",
@@ -114,7 +116,7 @@ def test_an_agent_is_placed_with_team_and_inventory():
 
 def test_nulls_place_nothing():
     nulls = {"position": None, "team": None, "inventory": None}
-    assert Stage(ann=nulls).agent("ann") == Stage().agent("ann")
+    assert WorldDriver(ann=nulls).agent("ann") == WorldDriver().agent("ann")
 
 
 @pytest.mark.parametrize(
@@ -144,7 +146,7 @@ def test_bad_attributes_are_refused_and_leaves_no_trace(attributes, message):
         teams=["red", "blue"],
         inventory_max=2,
     )
-    stage = Stage(world, bob={"inventory": ["ring"]})
+    stage = WorldDriver(world, bob={"inventory": ["ring"]})
     before = stage.kernel.digest()
     with pytest.raises(ValidationError, match=message):
         stage.kernel.register_agent("zoe", **attributes)
@@ -159,7 +161,7 @@ def test_an_agent_cannot_have_the_name_of_an_object():
 
 
 def test_an_agent_that_leaves_puts_down_what_it_carries():
-    stage = Stage(ann={"position": [3, 4], "inventory": ["coin", "ring"]})
+    stage = WorldDriver(ann={"position": [3, 4], "inventory": ["coin", "ring"]})
     stage.propose("ann", "Speak", text="farewell")
     stage.kernel.change_agent("ann", "removed")
     assert stage.thing("coin")["position"] == (3.0, 4.0, 0.0)
@@ -171,7 +173,7 @@ def test_an_agent_that_leaves_puts_down_what_it_carries():
 
 
 def test_an_agent_that_leaves_without_a_word_leaves_too():
-    stage = Stage()
+    stage = WorldDriver()
     stage.kernel.change_agent("ann", "removed")
     assert list(stage.kernel.state["world.agents"]) == ["bob", "eve"]
 
