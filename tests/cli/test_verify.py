@@ -10,7 +10,7 @@ import pytest
 from placet.domains.world import World
 from placet.kernel import Domain, Kernel, KernelConfig
 from placet.runtime.history.bisect import bisect
-from placet.runtime.history.verify import redecide
+from placet.runtime.history.verify_log import redecide
 from placet.runtime.stores.memory import MemoryEventLog
 from placet.runtime.stores.url import open_event_log
 from placet.schemas.log.record import (

@@ -10,7 +10,7 @@ from placet.kernel.log.replay import Replayer, folded
 from placet.kernel.log.snapshot import world_digest
 from placet.kernel.log.verify import Verifier
 from placet.kernel.rules_version import Rules
-from placet.runtime.history.verify import redecide
+from placet.runtime.history.verify_log import redecide
 from placet.runtime.plugins import remake
 from placet.runtime.stores.url import open_event_log
 from placet.schemas.log.record import (

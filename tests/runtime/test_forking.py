@@ -22,7 +22,7 @@ from placet.runtime.history.bisect import bisect
 from placet.runtime.history.diff import diff
 from placet.runtime.history.fork import ForkOptions, fork
 from placet.runtime.history.reader import fold
-from placet.runtime.history.verify import redecide
+from placet.runtime.history.verify_log import redecide
 from placet.runtime.snapshots.files import snapshots_of
 from placet.runtime.stores.sqlite import layout as log_layout_sqlite
 from placet.runtime.stores.sqlite.log import SqliteEventLog

@@ -9,7 +9,7 @@ from placet import Orchestrator, OrchestratorConfig
 from placet.domains.world import World
 from placet.runtime.executors import DoNotRetry, LiveHandler, SimulatedHandler
 from placet.runtime.history.fork import ForkOptions
-from placet.runtime.history.verify import redecide
+from placet.runtime.history.verify_log import redecide
 from placet.runtime.stores.url import open_event_log
 from placet.schemas.effect import Effect
 from placet.schemas.errors import StoreError, ValidationError

@@ -6,7 +6,7 @@ from typing import Any
 from placet.kernel import Kernel, Kind
 from placet.runtime.history.counterfactual_report import WhatIf
 from placet.runtime.history.fork import ForkOptions, fork
-from placet.runtime.history.verify import redecide
+from placet.runtime.history.verify_log import redecide
 from placet.runtime.stores.url import open_event_log
 from placet.schemas.config import KernelConfig
 from placet.schemas.effect import EffectKey, Settlement

@@ -28,7 +28,7 @@ from placet.runtime.stores.url import is_lasting, open_event_log
 from placet.schemas.codec import Json, to_json
 
 if TYPE_CHECKING:
-    from placet.runtime.history.verify import Redecision
+    from placet.runtime.history.verify_log import Redecision
 
 _VALUE_CHARS_MAX: Final = 400
 _SHOWN: Final = ("what", "recorded", "decided", "rule")
@@ -57,7 +57,7 @@ def verify(
         verification = verify_log(log_to_read(store))
         report, decided = verification.as_dict(), None
     else:
-        from placet.runtime.history.verify import redecide  # noqa: PLC0415  # and pydantic with it
+        from placet.runtime.history.verify_log import redecide  # noqa: PLC0415  # and pydantic with it
 
         decided = redecide(log_to_read(store), partial(remake, given=domain or ()))
         verification, report = decided.verification, decided.as_dict()

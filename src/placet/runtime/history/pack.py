@@ -17,7 +17,7 @@ from placet.kernel.log import snapshot as snapshots
 from placet.kernel.log.replay import Replayer, seqs_of
 from placet.kernel.log.verify import Maker
 from placet.runtime.history.fork import replay_to
-from placet.runtime.history.verify import Redecision, redecide
+from placet.runtime.history.verify_log import Redecision, redecide
 from placet.runtime.plugins import remake
 from placet.runtime.snapshots.files import snapshots_of
 from placet.runtime.snapshots.recovery import decode, no_beginning, recover, trusted_snapshots
