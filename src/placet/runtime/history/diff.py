@@ -79,8 +79,8 @@ class Difference(NamedTuple):
         path: `collection/entity/field`, or shorter where all of it is on one side.
         one: The value in the first, plain JSON; None if `is_in_one` is false.
         other: The value in the second.
-        is_in_one: It is there at all in the first.
-        is_in_other: It is there at all in the second.
+        is_in_one: The path exists in the first world.
+        is_in_other: The path exists in the second world.
     """
 
     path: str
@@ -90,7 +90,7 @@ class Difference(NamedTuple):
     is_in_other: bool
 
     def as_dict(self) -> dict[str, Json]:
-        """Return it as plain JSON; a side where nothing is is left out."""
+        """Return the difference as plain JSON, without the side on which the path is absent."""
         sides = {"one": self.one} if self.is_in_one else {}
         return {"path": self.path, **sides, **({"other": self.other} if self.is_in_other else {})}
 
@@ -104,7 +104,7 @@ class OtherAnswer(NamedTuple):
     other: Decision | None
 
     def as_dict(self) -> dict[str, Json]:
-        """Return it as plain JSON."""
+        """Return plain JSON."""
         return {
             "agent_id": self.agent_id,
             "req_ids": list(self.req_ids),
@@ -118,9 +118,9 @@ class WorldDiff:
     """How two worlds differ.
 
     Attributes:
-        seqs: Where each was looked at.
-        digests: Its state digest there, hexadecimal.
-        shared_records: With how many records both logs begin.
+        seqs: Sequence number at which each world was read.
+        digests: State digest of each world at that number, hexadecimal.
+        shared_records: Number of equal records at the start of both logs.
         state: What differs in the state, in order of path.
         books: What differs in the books: agents, effects that are open, the schedule, executors.
         decisions: Differing decisions, in the order of the first log, then of the second.
@@ -139,7 +139,7 @@ class WorldDiff:
         return not (self.state or self.books or self.decisions)
 
     def as_dict(self) -> dict[str, Json]:
-        """Return it as plain JSON."""
+        """Return plain JSON."""
         return {
             "seqs": list(self.seqs),
             "digests": list(self.digests),
@@ -160,8 +160,8 @@ def diff(one: EventLog, other: EventLog, *, at: int | None = None, path: str = "
         path: Only this part of the state, and then nothing but the state.
 
     Raises:
-        StoreError: One cannot be read, or does not reach `at`.
-        ValidationError: There is nothing at the path in either.
+        StoreError: A log cannot be read, or ends before `at`.
+        ValidationError: The path exists in neither world.
     """
     logs = one, other
     pasts = fold(one, at), fold(other, at)

@@ -1,4 +1,4 @@
-"""Where effects stand, from the log alone."""
+"""Lists open and dead effects from a log, without opening the world."""
 
 from placet.actors.effects.executor import CUT_OFF
 from placet.actors.ports import EventLog
@@ -13,7 +13,7 @@ def open_effects(log: EventLog, *, is_running: bool) -> list[EffectStatus]:
     """List the effects that are not settled, oldest first. O(state + the log's tail).
 
     Args:
-        log: Which; it is only read.
+        log: The log; it is only read.
         is_running: A process is writing the log: an effect marked as started may be in progress.
             Otherwise it was cut off, and is in doubt.
 
@@ -44,7 +44,7 @@ def dead_letters(log: EventLog, world: str) -> list[EffectStatus]:
     Of a compacted log, those whose settlement is left; what declared them may be gone.
 
     Args:
-        log: Which; it is only read.
+        log: The log; it is only read.
         world: Its name.
 
     Raises:

@@ -1,13 +1,13 @@
-"""One writer at a time: an advisory lock for the living, and a lease that the dead do not renew.
+"""The fence: one writer of a world's log at a time, by an advisory lock and a lease.
 
-The lock belongs to the writer's session: it ends with it, and a session ends when the process does.
-A process that was stopped, or cut off by its network, keeps its session, as far as the server can
-see: so the session promises never to be idle for longer than its lease (`idle_session_timeout`),
-and says something at least three times in that time. A silent one is ended by the server, and takes
-the lock with it. No clock is compared, and no row is written to stay alive.
+The lock belongs to the writer's session, and the session ends with the process. The server cannot
+see that a process was stopped or cut off by its network, so the session sets its lease as
+`idle_session_timeout` and runs a statement at least three times in that time; the server ends a
+session that is idle for longer, which releases the lock. No clocks are compared, and no row is
+written to stay alive.
 
-The epoch in the log backs both (`postgres/layout.py`): if a pooler or an operator releases the
-lock, an append of the old writer is refused all the same.
+The epoch in the log backs the lock (`postgres/layout.py`): if a pooler or an operator releases the
+lock, an append of the old writer is still refused.
 """
 
 from contextlib import suppress
@@ -25,15 +25,15 @@ from placet.runtime.stores.postgres.errors import ConnectionRefused, postgres_fa
 from placet.schemas.errors import StoreError
 
 SERVER_VERSION_MIN: Final = 14
-"""The first with `idle_session_timeout`."""
+"""The first version of PostgreSQL with `idle_session_timeout`."""
 
 CONNECT_SECONDS_MAX: Final = 10
 _NAME_BYTES_MAX: Final = 63
-"""Of any name that the server takes."""
+"""Length of the longest name that the server stores, bytes."""
 
 _LOOK_SECONDS: Final = 0.05
 _GRACE_SECONDS: Final = 1.0
-"""How much longer than a lease to wait for the lock: by then only a living writer has it."""
+"""Wait for the lock a lease and this, seconds: a writer that holds it after that is alive."""
 
 _SIGNS_PER_LEASE: Final = 3
 _LOCK_ROW: Final = """\
@@ -70,7 +70,7 @@ class Fence:
     """The right to write one world's log.
 
     Args:
-        address: Of the log.
+        address: Address of the log.
 
     Attributes:
         connection: The writer's session, while the fence is held.
@@ -87,10 +87,10 @@ class Fence:
         self.is_followed = False
 
     def take(self) -> Connection[TupleRow]:
-        """Take the fence, waiting as long as a dead writer may hold it, and give the session.
+        """Take the fence, waiting as long as a dead writer may hold it, and return the session.
 
         Raises:
-            StoreError: A living writer holds it; the server cannot be written.
+            StoreError: A writer that is alive holds it, or the server is read-only.
         """
         until = monotonic() + self._address.lease_s + _GRACE_SECONDS
         while not self.try_take():
