@@ -33,12 +33,12 @@ class Served:
         self.client = client
 
     @property
-    def door(self) -> Any:
-        return self.app.state.door
+    def context(self) -> Any:
+        return self.app.state.context
 
     @property
     def world(self) -> Orchestrator:
-        return self.door.worlds.first  # type: ignore[no-any-return]
+        return self.context.worlds.first  # type: ignore[no-any-return]
 
     async def ask(
         self,

@@ -243,7 +243,7 @@ async def test_the_metrics_are_made_once_for_all_who_ask_at_a_time():
         await served.submit(add("r"))
         again = await served.get("/metrics")
         assert first.text == again.text
-        served.door.metrics._monotonic = lambda: float("inf")
+        served.context.metrics._monotonic = lambda: float("inf")
         later = await served.get("/metrics")
         assert 'placet_intents_total{kind="Add",outcome="admitted"} 1.0' in later.text
         assert (await served.get("/metrics?world=no")).status_code == 404
@@ -252,10 +252,10 @@ async def test_the_metrics_are_made_once_for_all_who_ask_at_a_time():
 async def test_who_drains_says_that_it_is_not_ready():
     async with serving() as served:
         assert (await served.get("/readyz")).status_code == 200
-        served.door.is_draining = True
+        served.context.is_draining = True
         answer = await served.get("/readyz")
         assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
         assert (await served.submit(add("r"))).status_code == 200
-        await served.door.worlds.close()
-        served.door.is_draining = False
+        await served.context.worlds.close()
+        served.context.is_draining = False
         assert (await served.get("/readyz")).status_code == 503

@@ -296,7 +296,7 @@ async def test_a_client_that_takes_nothing_is_let_go():
             assert socket.task is not None
             await asyncio.sleep(10)
             assert socket.task.done()
-            assert served.door.streams == 0
+            assert served.context.streams == 0
         assert served.world.statistics()["observers"] == 0
 
 
@@ -308,8 +308,8 @@ async def test_a_client_that_goes_leaves_nothing_behind():
                 await socket.message()
                 socket.say("this means nothing")
                 await turns()
-                assert served.door.streams == 1
-        assert served.door.streams == 0
+                assert served.context.streams == 1
+        assert served.context.streams == 0
         assert served.world.statistics()["observers"] == 0
         assert asyncio.all_tasks() == before
 

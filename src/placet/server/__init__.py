@@ -1,4 +1,4 @@
-"""The HTTP door: any world over HTTP and WebSocket, in the gate's own words (extra `serve`).
+"""The HTTP server: any world over HTTP and WebSocket, with the gate's codes (extra `serve`).
 
 A request is authenticated, its body decoded once by the strict codec, and submitted to the world as
 a batch; the verdict's JSON is that of `placet gate`, and its status comes from one table
@@ -51,6 +51,6 @@ def create_app(
         from placet.server.app import build_app  # noqa: PLC0415  # the extra
     except ModuleNotFoundError as error:
         raise ExtraMissing(
-            f"the HTTP door needs {error.name}, which is not installed: pip install 'placet[serve]'"
+            f"the HTTP server needs {error.name}, which is not installed: pip install 'placet[serve]'"
         ) from error
     return build_app(domain, config or OrchestratorConfig(), credentials, serve)

@@ -22,8 +22,8 @@ from placet.schemas.codec import Json
 from placet.schemas.errors import PlacetError
 from placet.schemas.identity import OPERATOR
 from placet.server import dashboard
-from placet.server.auth import RequestContext
 from placet.server.config import ServeConfig
+from placet.server.context import RequestContext
 from placet.server.credentials import Credentials, KnownToken, hash_of, new_token
 from placet.server.http import problems
 from placet.server.http.head_requests import HeadRequests
@@ -53,7 +53,9 @@ def build_app(
     if credentials is None:
         operator_token = new_token()
         credentials = Credentials([KnownToken(OPERATOR, hash_of(operator_token))])
-    door = RequestContext(Worlds(Orchestrator(domains, config), serve.limits), serve, credentials)
+    context = RequestContext(
+        Worlds(Orchestrator(domains, config), serve.limits), serve, credentials
+    )
     app = FastAPI(
         title="placet",
         version=_version(),
@@ -62,7 +64,7 @@ def build_app(
         docs_url=None,  # its page would load scripts from elsewhere
         redoc_url=None,
     )
-    app.state.door = door
+    app.state.context = context
     app.state.operator_token = operator_token
     app.state.schemas = {}
     app.state.kinds = cache(
@@ -74,8 +76,8 @@ def build_app(
     _wrap(app, serve)
     for part in (*lean, batches.router, agents.router, reading.router, stream.router):
         app.include_router(part, prefix=_PREFIX)
-    for guest in guests(ROUTES).values():
-        _add_guest(app, guest)
+    for plugin in guests(ROUTES).values():
+        _add_plugin(app, plugin)
     app.include_router(health.router)
     if serve.dashboard:
         app.include_router(dashboard.router)
@@ -83,14 +85,14 @@ def build_app(
     return app
 
 
-def _add_guest(app: FastAPI, guest: Plugin) -> None:
+def _add_plugin(app: FastAPI, plugin: Plugin) -> None:
     """Add a plug-in's routes; a broken one is reported, and the others are served."""
     try:
-        routes = guest.load()
+        routes = plugin.load()
         if not callable(routes):
-            raise PluginBroken(f"{guest} is no function of an application, got {routes!r:.80}")
+            raise PluginBroken(f"{plugin} is no function of an application, got {routes!r:.80}")
     except PluginBroken as error:
-        config = app.state.door.worlds.first.config
+        config = app.state.context.worlds.first.config
         WorldLogger(config.log_format, config.log_level, config.world).warning(str(error))
         return
     router = routes(app)
@@ -100,13 +102,13 @@ def _add_guest(app: FastAPI, guest: Plugin) -> None:
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    door: RequestContext = app.state.door
-    await door.worlds.open()
+    context: RequestContext = app.state.context
+    await context.worlds.open()
     try:
         yield
     finally:
-        door.is_draining = True
-        await door.worlds.close()
+        context.is_draining = True
+        await context.worlds.close()
 
 
 def _wrap(app: FastAPI, serve: ServeConfig) -> None:

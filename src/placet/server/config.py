@@ -28,7 +28,7 @@ class ServeConfig:
         dashboard: Serve the page for people at `/`; it holds no data.
         sessions: Keep conversations with agents in the log beside the domain, and serve them.
         drain_seconds: After SIGTERM, how long to keep serving while `/readyz` returns 503.
-        limits: All bounds of the HTTP door.
+        limits: All bounds of the HTTP server.
     """
 
     host: str = "127.0.0.1"

@@ -25,7 +25,7 @@ from placet.server.http.problems import Problem
 from placet.server.http.request_id import HEADER, KEY
 
 if TYPE_CHECKING:
-    from placet.server.auth import RequestContext
+    from placet.server.context import RequestContext
 
 _KEEP_ALIVE_SECONDS = 75
 _BACKLOG = 2_048
@@ -177,11 +177,11 @@ async def run_server(
     Raises:
         StoreError: The world cannot be opened.
     """
-    door: RequestContext = app.state.door
-    world = door.worlds.first
+    context: RequestContext = app.state.context
+    world = context.worlds.first
 
     def drain() -> None:
-        door.is_draining = True
+        context.is_draining = True
 
     # Around the server and not in its lifespan: a store that does not open is our error to tell.
     async with app.router.lifespan_context(app):

@@ -208,8 +208,8 @@ async def test_what_was_said_is_logged_with_the_plan_of_a_preview():
         (entry,) = (await served.get(f"{url}/audit")).json()["entries"]
         assert entry["intent"]["raw_text"] == "60 m ferry"
         assert [action["seq"] for action in entry["actions"]] == [
-            served.door.worlds.find("ferry").seq - 1,
-            served.door.worlds.find("ferry").seq,
+            served.context.worlds.find("ferry").seq - 1,
+            served.context.worlds.find("ferry").seq,
         ]
         bad = {**seen["plan"], "plan_id": "p2", "design_version_before": 1}
         bad["actions"] = [LOA, set_to("no.path", 1)]
@@ -312,7 +312,7 @@ async def test_a_dry_run_of_one_who_was_never_there_leaves_no_trace():
     async with designing() as served:
         url = await make(served)
         await served.post(f"{url}/actions", plan(LOA))
-        world = served.door.worlds.find("ferry")
+        world = served.context.worlds.find("ferry")
         records = world.records
         unlock = {"action_type": "unlock", "path": "hull.loa"}
         seen = []
@@ -437,7 +437,7 @@ async def test_designs_are_made_by_the_operator_and_apart():
 async def test_nobody_but_the_operator_is_the_host_of_a_design():
     known = Credentials([KnownToken(n, hash_of(t)) for n, t in {**TOKENS, "host": "h"}.items()])
     async with designing() as served:
-        served.door._credentials = known
+        served.context._credentials = known
         url = await make(served)
         lock = {"action_type": "lock", "path": "hull.loa"}
         assert (await served.post(f"{url}/actions", plan(lock), token="alice")).json()["success"]

@@ -34,8 +34,9 @@ from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json, to_json
 from placet.schemas.event import Event
 from placet.schemas.verdict import Verdict
-from placet.server.auth import PageLimit, RequestContext, door_of, identity
+from placet.server.context import PageLimit, RequestContext, context_of
 from placet.server.credentials import Principal
+from placet.server.http.bodies import identity
 from placet.server.http.lean_route import LeanRoute
 from placet.server.http.problems import Problem
 from placet.server.openapi import answers, body_of
@@ -60,7 +61,7 @@ def routes(app: FastAPI) -> APIRouter | None:
 
     With them, designs can be created, each a separate world with the settings of the first.
     """
-    worlds: Worlds = app.state.door.worlds
+    worlds: Worlds = app.state.context.worlds
     domains = list(worlds.first.domains)
     if [one.name for one in domains] not in ([_WORLD_NOUN], [_WORLD_NOUN, _SESSION]):
         return None
@@ -87,11 +88,11 @@ def routes(app: FastAPI) -> APIRouter | None:
 @router.get("/designs", summary="List designs", responses=answers(200, "Designs", 401, 503))
 async def designs(request: Request) -> Response:
     """List designs with their versions."""
-    door = door_of(request)
-    door.principal(request)
+    context = context_of(request)
+    context.principal(request)
     listed = [
         {"design_id": name, "design_version": await world.query(_version)}
-        for name, world in door.worlds.all()
+        for name, world in context.worlds.all()
     ]
     return _json({"designs": listed})
 
@@ -105,24 +106,24 @@ async def designs(request: Request) -> Response:
 )
 async def create(request: Request) -> Response:
     """Create a design; operators only."""
-    door = door_of(request)
-    door.operator(request)
-    body = await door.document(request, fields=frozenset({"design_id"}))
+    context = context_of(request)
+    context.operator(request)
+    body = await context.document(request, fields=frozenset({"design_id"}))
     name = identity(body.get("design_id"), "design_id")
     if "/" in name or name in {".", ".."}:
         raise Problem(
             "request_invalid",
             "a design_id is a part of a path: it has no '/', and is no '.' or '..'",
         )
-    return _json(await (await door.worlds.create(name)).query(_shown), 201)
+    return _json(await (await context.worlds.create(name)).query(_shown), 201)
 
 
 @router.get(
-    "/designs/{design_id}", summary="Read a design", responses=answers(200, "Design", 401, 404, 503)
+    "/designs/{design_id}", summary="Get a design", responses=answers(200, "Design", 401, 404, 503)
 )
 async def design(design_id: str, request: Request) -> Response:
     """Return a design: its version, its parameters in kernel units, its locks and phases."""
-    return _json(await door_of(request).world_for(request, design_id, _WORLD_NOUN).query(_shown))
+    return _json(await context_of(request).world_for(request, design_id, _WORLD_NOUN).query(_shown))
 
 
 @direct.post(
@@ -137,9 +138,9 @@ async def actions(
     dry_run: Annotated[bool, Query(description="Answer, and change nothing.")] = False,
 ) -> Response:
     """Execute a plan as a whole. The same plan again gets the same answer."""
-    door = door_of(request)
-    who, world = door.principal(request), door.world(design_id, _WORLD_NOUN)
-    body = await door.document(request, fields=frozenset())
+    context = context_of(request)
+    who, world = context.principal(request), context.world(design_id, _WORLD_NOUN)
+    body = await context.document(request, fields=frozenset())
     try:
         plan, intent = parse_proposed(design_id, body)
     except PlanInvalidError as error:
@@ -151,15 +152,15 @@ async def actions(
 
 @router.post(
     "/designs/{design_id}/intent/preview",
-    summary="Read a sentence",
+    summary="Parse a sentence",
     responses=answers(200, "Preview", 401, 404, 408, 413, 415, 422, 503),
     openapi_extra=body_of("Sentence", examples=EXAMPLES["Sentence"]),
 )
 async def preview(design_id: str, request: Request) -> Response:
     """Parse a sentence into a plan that can be submitted as it is, or into a question."""
-    door = door_of(request)
-    world = door.world_for(request, design_id, _WORLD_NOUN)
-    body = await door.document(request, fields=frozenset({"text", "intent_id"}))
+    context = context_of(request)
+    world = context.world_for(request, design_id, _WORLD_NOUN)
+    body = await context.document(request, fields=frozenset({"text", "intent_id"}))
     text, intent_id = body.get("text"), body.get("intent_id")
     if type(text) is not str:
         raise Problem("request_invalid", "text must be a string: what should be done")
@@ -170,15 +171,15 @@ async def preview(design_id: str, request: Request) -> Response:
 
 @router.post(
     "/designs/{design_id}/undo",
-    summary="Take the latest commit back",
+    summary="Undo the latest commit",
     responses=plan_answers("StepAnswer"),
     openapi_extra=body_of("Undo", is_optional=True),
 )
 async def undo(design_id: str, request: Request) -> Response:
     """Revert the latest commit by a new commit. Safe to repeat with one `req_id`."""
-    door = door_of(request)
-    world = door.world_for(request, design_id, _WORLD_NOUN)
-    step = await _step(door, request, world, "design.undo", {})
+    context = context_of(request)
+    world = context.world_for(request, design_id, _WORLD_NOUN)
+    step = await _step(context, request, world, "design.undo", {})
     if step.told is None:
         return verdict_answer(step.verdict)
     return _json({**step.told, "design_version": await world.query(_version)})
@@ -186,12 +187,12 @@ async def undo(design_id: str, request: Request) -> Response:
 
 @router.get(
     "/designs/{design_id}/phases",
-    summary="Look at the phases",
+    summary="List phases",
     responses=answers(200, "Phases", 401, 404, 503),
 )
 async def phases(design_id: str, request: Request) -> Response:
     """Return every phase with its state and its results."""
-    return _json(await door_of(request).world_for(request, design_id, _WORLD_NOUN).query(_phases))
+    return _json(await context_of(request).world_for(request, design_id, _WORLD_NOUN).query(_phases))
 
 
 @router.post(
@@ -206,12 +207,12 @@ async def run_phase(design_id: str, phase: str, request: Request) -> Response:
     Success means a completed phase. A failed one names its missing inputs, under `rejections` and
     with the phase; an input may be the result of another phase, which must then run first.
     """
-    door = door_of(request)
-    world = door.world_for(request, design_id, _WORLD_NOUN)
+    context = context_of(request)
+    world = context.world_for(request, design_id, _WORLD_NOUN)
     if phase not in PHASES:
         known = ", ".join(PHASES)
         raise Problem("not_found", f"there is no phase {phase!r:.80}; there are {known}")
-    step = await _step(door, request, world, "design.run_phases", {"phases": [phase]})
+    step = await _step(context, request, world, "design.run_phases", {"phases": [phase]})
     told = step.told
     if told is None:
         return verdict_answer(step.verdict)
@@ -225,7 +226,7 @@ async def run_phase(design_id: str, phase: str, request: Request) -> Response:
 
 @router.get(
     "/designs/{design_id}/events",
-    summary="Read what happened",
+    summary="List events",
     responses=answers(200, "Events", 401, 404, 410, 422, 503),
 )
 async def events(
@@ -243,7 +244,7 @@ async def events(
 
 @router.get(
     "/designs/{design_id}/audit",
-    summary="Read who asked for what",
+    summary="List provenance",
     responses=answers(200, "Audit", 401, 404, 410, 422, 503),
 )
 async def audited(
@@ -255,10 +256,10 @@ async def audited(
     """
     if from_record is None:
         from_record = (
-            await door_of(request).world_for(request, design_id, _WORLD_NOUN).log_start()
+            await context_of(request).world_for(request, design_id, _WORLD_NOUN).log_start()
         ).record
     found, page = await _records(design_id, request, 0, from_record, limit)
-    setup = setup_of(door_of(request).worlds.first)
+    setup = setup_of(context_of(request).worlds.first)
     entries = [entry.as_dict() for entry in audit(found, setup)]
     return _json({"entries": entries, **page})
 
@@ -266,12 +267,12 @@ async def audited(
 async def _records(
     design_id: str, request: Request, since: int, from_record: int | None, limit: int
 ) -> tuple[list[Event], dict[str, Json]]:
-    door = door_of(request)
-    world = door.world_for(request, design_id, _WORLD_NOUN)
+    context = context_of(request)
+    world = context.world_for(request, design_id, _WORLD_NOUN)
     end = world.records
     if from_record is None and since >= world.seq:
         return [], {"next_record": end, "is_end": True}
-    count_max = min(limit, door.limits.page_items_max)
+    count_max = min(limit, context.limits.page_items_max)
     found, place = await durable_events(world, since, from_record, end, count_max)
     return found, {"next_record": place, "is_end": place >= end}
 
@@ -300,15 +301,15 @@ class _Step(NamedTuple):
 
 
 async def _step(
-    door: RequestContext,
+    context: RequestContext,
     request: Request,
     world: Orchestrator,
     kind: str,
     payload: Mapping[str, Json],
 ) -> _Step:
     """Submit a single intent."""
-    body = await door.document(request, fields=frozenset({"req_id"}), is_optional=True)
-    handler = _plan_handler(door.principal(request), world)
+    body = await context.document(request, fields=frozenset({"req_id"}), is_optional=True)
+    handler = _plan_handler(context.principal(request), world)
     await handler.enter()
     req_id = body.get("req_id")
     key = handler.fresh_id() if req_id is None else identity(req_id, "req_id")

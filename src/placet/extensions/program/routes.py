@@ -17,7 +17,8 @@ from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json
 from placet.schemas.intent import SCHEMA_VERSION
 from placet.schemas.json_value import format_value
-from placet.server.auth import RequestContext, door_of, identity
+from placet.server.context import RequestContext, context_of
+from placet.server.http.bodies import identity
 from placet.server.http.problems import Problem
 from placet.server.openapi import VERDICT_ANSWERS
 from placet.server.routes.batches import verdict_answer
@@ -84,8 +85,8 @@ _ROUTES: Final = (
 
 def routes(app: FastAPI) -> APIRouter | None:
     """Return the routes if the application's worlds are programs; else None."""
-    door: RequestContext = app.state.door
-    served = any(one.name == _PROGRAM for one in door.worlds.first.domains)
+    context: RequestContext = app.state.context
+    served = any(one.name == _PROGRAM for one in context.worlds.first.domains)
     return router if served else None
 
 
@@ -93,9 +94,9 @@ def _add(route: _Route) -> None:
     """Add a route whose body is the payload of its kind."""
 
     async def submit(program: str, request: Request) -> Response:
-        door = door_of(request)
-        door.world_for(request, program, _PROGRAM)  # a stranger's body is not read
-        given = await door.document(request, fields=frozenset())
+        context = context_of(request)
+        context.world_for(request, program, _PROGRAM)  # a stranger's body is not read
+        given = await context.document(request, fields=frozenset())
         envelope = {field: given.pop(field) for field in _ENVELOPE & given.keys()}
         return await _propose(program, route.kind, given, request, **envelope)
 
@@ -122,7 +123,7 @@ for _route in _ROUTES:
     _add(_route)
 
 
-@router.get("/programs/{program}/history", summary="Read what changed", responses=VERDICT_ANSWERS)
+@router.get("/programs/{program}/history", summary="List changes", responses=VERDICT_ANSWERS)
 async def history(
     program: str,
     request: Request,
@@ -147,9 +148,9 @@ async def _propose(
     context_seq: Json = None,
 ) -> Response:
     """Submit one intent on behalf of the caller."""
-    door = door_of(request)
-    world = door.world_for(request, program, _PROGRAM)
-    who = door.principal(request)
+    context = context_of(request)
+    world = context.world_for(request, program, _PROGRAM)
+    who = context.principal(request)
     if context_seq is not None and type(context_seq) is not int:
         raise Problem(
             "request_invalid", f"context_seq must be a number, got {format_value(context_seq)}"

@@ -7,7 +7,7 @@ from placet.domains.session.payloads import ROLE_CHARS_MAX
 from placet.frontends.adapters import proposer
 from placet.schemas.codec import Json
 from placet.schemas.json_value import format_value
-from placet.server.auth import identity
+from placet.server.http.bodies import identity
 from placet.server.http.problems import Problem
 
 

@@ -32,8 +32,10 @@ from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json, from_json, to_json
 from placet.schemas.errors import AgentError, ClosedError
 from placet.schemas.identity import OPERATOR
-from placet.server.auth import RequestContext, door_of, identity, speaks_for
+from placet.server.auth import speaks_for
+from placet.server.context import RequestContext, context_of
 from placet.server.credentials import Principal
+from placet.server.http.bodies import identity
 from placet.server.http.problems import Problem
 from placet.server.http.verdict_status import retry_after
 from placet.server.openapi import answers
@@ -67,8 +69,8 @@ Key = tuple[str, str]
 
 def routes(app: FastAPI) -> APIRouter | None:
     """Return the routes, where the application's worlds keep conversations."""
-    door: RequestContext = app.state.door
-    if not any(isinstance(one, Sessions) for one in door.worlds.first.domains):
+    context: RequestContext = app.state.context
+    if not any(isinstance(one, Sessions) for one in context.worlds.first.domains):
         return None
     app.state.sessions = {}
     app.state.schemas = {**app.state.schemas, **SCHEMAS}
@@ -98,11 +100,11 @@ async def open_session(world: str, request: Request) -> Response:
     Its turns and approvals are in the log, and so is each turn's mode, which is the default on
     reopening. Proposer and people are not in the log: pass them each time.
     """
-    door = door_of(request)
-    door.operator(request)
-    asked = door.world(world)
+    context = context_of(request)
+    context.operator(request)
+    asked = context.world(world)
     fields = frozenset({"session", "agent", "mode", "proposer", "people"})
-    given = await door.document(request, fields=fields, is_optional=True)
+    given = await context.document(request, fields=fields, is_optional=True)
     name = name_of(given.get("session", "main"))
     mode = mode_of(given["mode"]) if given.get("mode") is not None else None
     agent = await _agent_of(asked, name, given.get("agent"))
@@ -135,7 +137,7 @@ async def open_session(world: str, request: Request) -> Response:
 
 @router.get(
     "/worlds/{world}/sessions/{session}",
-    summary="Look at a session",
+    summary="Get a session",
     responses=answers(200, "Session", 401, 403, 404, 503),
 )
 async def look(world: str, session: str, request: Request) -> Response:
@@ -155,9 +157,9 @@ async def close_session(world: str, session: str, request: Request) -> Response:
 
     A turn that waits for its proposer is stopped. Turns and approval requests stay in the log.
     """
-    door = door_of(request)
-    door.operator(request)
-    door.world(world)
+    context = context_of(request)
+    context.operator(request)
+    context.world(world)
     sessions: dict[Key, _Opened] = request.app.state.sessions
     opened = sessions.pop((world, session), None)
     if opened is not None:
@@ -167,16 +169,16 @@ async def close_session(world: str, session: str, request: Request) -> Response:
 
 @router.put(
     "/worlds/{world}/sessions/{session}/mode",
-    summary="Say how much the agent may do by itself",
+    summary="Set session mode",
     responses=answers(200, "Session", 401, 403, 404, 408, 413, 415, 422, 503),
     openapi_extra=example("SessionMode"),
 )
 async def set_mode(world: str, session: str, request: Request) -> Response:
     """Set the mode of a session; the operator's."""
-    door = door_of(request)
-    door.operator(request)
+    context = context_of(request)
+    context.operator(request)
     opened, _ = await _entered(world, session, request)
-    given = await door.document(request, fields=frozenset({"mode"}))
+    given = await context.document(request, fields=frozenset({"mode"}))
     if "mode" not in given:
         raise Problem("request_invalid", "the body must have 'mode'")
     opened.session.mode = mode_of(given["mode"])
@@ -185,14 +187,14 @@ async def set_mode(world: str, session: str, request: Request) -> Response:
 
 @router.post(
     "/worlds/{world}/sessions/{session}/messages",
-    summary="Say something",
+    summary="Send a message",
     responses=_turn_answers(),
     openapi_extra=example("SessionMessage"),
 )
 async def say(world: str, session: str, request: Request) -> Response:
     """Send a message, and return the completed turn. Not safe to retry blindly."""
     opened, who = await _entered(world, session, request)
-    given = await door_of(request).document(request, fields=frozenset({"message"}))
+    given = await context_of(request).document(request, fields=frozenset({"message"}))
     message = given.get("message")
     if type(message) is not str or not message.strip():
         raise Problem("request_invalid", "message must be a string that says something")
@@ -201,7 +203,7 @@ async def say(world: str, session: str, request: Request) -> Response:
 
 @router.get(
     "/worlds/{world}/sessions/{session}/approvals",
-    summary="List what waits for a person",
+    summary="List pending approvals",
     responses=answers(200, "Approvals", 401, 403, 404, 503),
 )
 async def approvals(world: str, session: str, request: Request) -> Response:
@@ -213,7 +215,7 @@ async def approvals(world: str, session: str, request: Request) -> Response:
 
 @router.post(
     "/worlds/{world}/sessions/{session}/approvals/{approval_id}",
-    summary="Decide about what waits",
+    summary="Decide pending approvals",
     responses=_turn_answers(),
     openapi_extra=example("ApprovalDecision"),
 )
@@ -224,7 +226,7 @@ async def decide(world: str, session: str, approval_id: str, request: Request) -
     """
     opened, who = await _entered(world, session, request)
     person, role = await _person(opened, who)
-    given = await door_of(request).document(request, fields=frozenset({"decision", "actions"}))
+    given = await context_of(request).document(request, fields=frozenset({"decision", "actions"}))
     decision = given.get("decision")
     if decision not in _DECISIONS:
         known = ", ".join(_DECISIONS)
@@ -251,8 +253,8 @@ async def _entered(world: str, session: str, request: Request) -> tuple[_Opened,
     Raises:
         Problem: It is a stranger, or there is no such session; others are not told which.
     """
-    door = door_of(request)
-    who, asked = door.principal(request), door.world(world)
+    context = context_of(request)
+    who, asked = context.principal(request), context.world(world)
     sessions: dict[Key, _Opened] = request.app.state.sessions
     opened = sessions.get((world, session))
     is_known = opened is not None and (

@@ -108,7 +108,7 @@ async function findWorlds() {
   write("who", submitter === "operator" ? "as the operator" : `as ${tame(submitter)}`);
   document.title = `${tame(name)} · placet`;
   for (const id of ["which", "leave"]) show(id, true);
-  show("door", false);
+  show("sign-in", false);
 }
 
 async function look() {
@@ -313,8 +313,8 @@ function turnAway(why = "The server does not know this token. Was it started aga
   stand("waiting", "no token");
   write("who", "");
   for (const id of ["world", "which", "leave"]) show(id, false);
-  show("door", true);
-  write("door-error", why);
+  show("sign-in", true);
+  write("sign-in-error", why);
   byId("token").focus();
   return null;
 }
@@ -322,11 +322,11 @@ function turnAway(why = "The server does not know this token. Was it started aga
 function start() {
   startFeed();
   startMap();
-  byId("door").addEventListener("submit", (event) => {
+  byId("sign-in").addEventListener("submit", (event) => {
     event.preventDefault();
     setToken(byId("token").value.trim());
     byId("token").value = "";
-    write("door-error", "");
+    write("sign-in-error", "");
     wake();
   });
   byId("leave").addEventListener("click", () => { turnAway(""); });

@@ -1,4 +1,4 @@
-"""Agents: who they are, and the operator's hand on them. No agent's token changes any of it."""
+"""Routes of agents: list, register, permissions, suspension. Changes need the operator's token."""
 
 from collections.abc import Mapping
 from typing import Annotated, Final
@@ -11,7 +11,9 @@ from placet.kernel.ledger.ledger import Agent
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json, to_json
 from placet.schemas.json_value import format_value
-from placet.server.auth import PageLimit, RequestContext, door_of, identity, speaks_for
+from placet.server.auth import speaks_for
+from placet.server.context import PageLimit, RequestContext, context_of
+from placet.server.http.bodies import identity
 from placet.server.http.problems import Problem
 from placet.server.openapi import answers, body_of
 
@@ -33,10 +35,10 @@ async def list_agents(
     limit: PageLimit = 100,
 ) -> Response:
     """List agents by name, those after a name; an agent's token sees its own."""
-    door = door_of(request)
-    who, asked = door.principal(request), door.world(world)
+    context = context_of(request)
+    who, asked = context.principal(request), context.world(world)
 
-    count_max = min(limit, door.limits.page_items_max)
+    count_max = min(limit, context.limits.page_items_max)
 
     def look(kernel: Kernel) -> dict[str, Json]:
         names = sorted(
@@ -44,9 +46,9 @@ async def list_agents(
             for name in kernel.ledger.agents
             if name > after and speaks_for(kernel, who.submitter, name)
         )
-        format_value = [_described(kernel.ledger.agents[name]) for name in names[:count_max]]
-        more = format_value[-1]["agent_id"] if len(names) > count_max else None
-        return {"seq": kernel.seq, "agents": format_value, "next": more}
+        agents = [_described(kernel.ledger.agents[name]) for name in names[:count_max]]
+        more = agents[-1]["agent_id"] if len(names) > count_max else None
+        return {"seq": kernel.seq, "agents": agents, "next": more}
 
     return _json(await asked.query(look))
 
@@ -61,13 +63,13 @@ async def list_agents(
 async def register(world: str, request: Request) -> Response:
     """Register an agent; the domain places it by `attributes`.
 
-    A name that is registered has its permissions changed where they are given, and nothing else;
-    an owner that is given must be the one it has.
+    For an agent that is registered already, only `permissions` are changed, if the body has them;
+    an `owner` in the body must equal the registered one.
     """
-    door = door_of(request)
-    door.operator(request)
-    asked = door.world(world)
-    given = _Registration(await door.document(request, fields=frozenset(_REGISTRATION)))
+    context = context_of(request)
+    context.operator(request)
+    asked = context.world(world)
+    given = _Registration(await context.document(request, fields=frozenset(_REGISTRATION)))
     is_new = not await asked.query(lambda kernel: given.agent_id in kernel.ledger.agents)
     try:
         await asked.register_agent(
@@ -85,27 +87,27 @@ async def register(world: str, request: Request) -> Response:
 
 @router.get(
     "/worlds/{world}/agents/{agent_id:path}",
-    summary="Look at an agent",
+    summary="Get an agent",
     responses=answers(200, "Agent", 401, 403, 404, 503),
 )
 async def agent(world: str, agent_id: str, request: Request) -> Response:
-    """Return an agent's standing."""
-    door = door_of(request)
-    who, asked = door.principal(request), door.world(world)
-    await door.check_speaks_for(asked, who, agent_id)
+    """Return an agent: owner, permissions, priority bound, suspension."""
+    context = context_of(request)
+    who, asked = context.principal(request), context.world(world)
+    await context.check_speaks_for(asked, who, agent_id)
     return await _agent(asked, agent_id)
 
 
 @router.put(
     "/worlds/{world}/agents/{agent_id:path}/permissions",
-    summary="Say what an agent may propose",
+    summary="Set an agent's permissions",
     responses=answers(200, "Agent", 401, 403, 404, 408, 413, 415, 422, 503),
     openapi_extra=body_of("Permissions"),
 )
 async def set_permissions(world: str, agent_id: str, request: Request) -> Response:
-    """Return which kinds an agent may propose: null is all, an empty array nothing."""
-    door, asked = await _as_operator(world, agent_id, request)
-    given = await door.document(request, fields=frozenset({"permissions"}))
+    """Set the kinds that an agent may propose: null is all, an empty array is none."""
+    context, asked = await _as_operator(world, agent_id, request)
+    given = await context.document(request, fields=frozenset({"permissions"}))
     if "permissions" not in given:
         raise Problem("request_invalid", "the body must have 'permissions'")
     await asked.set_agent_permissions(agent_id, _kinds(given["permissions"]))
@@ -130,7 +132,7 @@ async def suspend(world: str, agent_id: str, request: Request) -> Response:
     responses=answers(200, "Agent", 401, 403, 404, 422, 503),
 )
 async def resume(world: str, agent_id: str, request: Request) -> Response:
-    """Take back a suspension."""
+    """Resume a suspended agent."""
     _, asked = await _as_operator(world, agent_id, request)
     await asked.resume_agent(agent_id)
     return await _agent(asked, agent_id)
@@ -152,12 +154,12 @@ async def remove(world: str, agent_id: str, request: Request) -> Response:
 async def _as_operator(
     world: str, agent_id: str, request: Request
 ) -> tuple[RequestContext, Orchestrator]:
-    door = door_of(request)
-    door.operator(request)
-    asked = door.world(world)
+    context = context_of(request)
+    context.operator(request)
+    asked = context.world(world)
     if not await asked.query(lambda kernel: agent_id in kernel.ledger.agents):
         raise Problem("not_found", f"there is no agent {agent_id!r}; register it first")
-    return door, asked
+    return context, asked
 
 
 async def _agent(world: Orchestrator, agent_id: str, status: int = 200) -> Response:
@@ -183,10 +185,10 @@ def _described(found: Agent) -> dict[str, Json]:
 
 
 class _Registration:
-    """A registration, read.
+    """The parsed body of a registration.
 
     Raises:
-        Problem: A field is not as it must be.
+        Problem: A field has a value that is not permitted.
     """
 
     def __init__(self, given: Mapping[str, Json]) -> None:

@@ -14,7 +14,7 @@ from placet.runtime.verdict_json import verdict_line
 from placet.schemas.codec import from_json
 from placet.schemas.refusal import Refusal, RefusalCode, Stage
 from placet.schemas.verdict import Verdict
-from placet.server.auth import door_of
+from placet.server.context import context_of
 from placet.server.http.lean_route import LeanRoute
 from placet.server.http.problems import Problem
 from placet.server.http.verdict_status import retry_after, status_of
@@ -40,7 +40,7 @@ async def submit(world: str, request: Request) -> Response:
 
 @direct.post(
     "/worlds/{world}/dry-run",
-    summary="Try a batch",
+    summary="Dry-run a batch",
     responses=VERDICT_ANSWERS,
     openapi_extra=BATCH_BODY,
 )
@@ -51,7 +51,7 @@ async def dry_run(world: str, request: Request) -> Response:
 
 @router.get(
     "/worlds/{world}/verdicts",
-    summary="Ask for an answer",
+    summary="Get a verdict",
     responses=answers(200, "Verdict", 401, 403, 404, 503),
 )
 async def verdict_of(
@@ -61,9 +61,9 @@ async def verdict_of(
     req_id: Annotated[str, Query(min_length=1, max_length=128)],
 ) -> Response:
     """Return the answer to a request again, whatever became of who asked first."""
-    door = door_of(request)
-    who, asked = door.principal(request), door.world(world)
-    await door.check_speaks_for(asked, who, agent_id)
+    context = context_of(request)
+    who, asked = context.principal(request), context.world(world)
+    await context.check_speaks_for(asked, who, agent_id)
     verdict = await asked.verdict_of(agent_id, req_id)
     if verdict is None:
         raise Problem(
@@ -75,9 +75,9 @@ async def verdict_of(
 
 
 async def _decide(world: str, request: Request, *, dry_run: bool) -> Response:
-    door = door_of(request)
-    who, asked = door.principal(request), door.world(world)
-    body = await door.body(request)
+    context = context_of(request)
+    who, asked = context.principal(request), context.world(world)
+    body = await context.body(request)
     try:
         raw = from_json(body)
     except ValueError as error:

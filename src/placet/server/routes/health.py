@@ -8,7 +8,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from placet.kernel.kernel import Kernel
 from placet.schemas.codec import to_json
-from placet.server.auth import door_of
+from placet.server.context import context_of
 from placet.server.http.problems import Problem
 from placet.server.openapi import answers
 
@@ -18,23 +18,23 @@ _ANSWER_SECONDS_MAX: Final = 2.0
 _METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
-@router.get("/healthz", summary="Is it alive?", responses=answers(200, "Health"))
+@router.get("/healthz", summary="Liveness", responses=answers(200, "Health"))
 async def healthz(_request: Request) -> Response:
     """Report liveness. Restart the server if this does not answer."""
     return Response(b'{"status":"ok"}', media_type="application/json")
 
 
-@router.get("/readyz", summary="Does it take work?", responses=answers(200, "Health", 503))
+@router.get("/readyz", summary="Readiness", responses=answers(200, "Health", 503))
 async def readyz(request: Request) -> Response:
     """Return whether to send it work: not as it opens or drains, nor once a store has failed."""
-    door = door_of(request)
-    if door.is_draining:
+    context = context_of(request)
+    if context.is_draining:
         raise Problem("unavailable", "the server is shutting down", headers={"retry-after": "1"})
-    if not door.worlds.is_open:
+    if not context.worlds.is_open:
         raise Problem("unavailable", "no world is open yet", headers={"retry-after": "1"})
     try:
         async with asyncio.timeout(_ANSWER_SECONDS_MAX):
-            for _, world in door.worlds.all():
+            for _, world in context.worlds.all():
                 await world.query(_nothing)
     except TimeoutError:
         raise Problem("unavailable", "a world does not answer in time") from None
@@ -51,11 +51,11 @@ async def metrics(
     request: Request, world: Annotated[str | None, Query(max_length=128)] = None
 ) -> Response:
     """Return the metrics of a world, at most a second old; the operator's, unless opened."""
-    door = door_of(request)
-    if not door.config.metrics_open:
-        door.operator(request)
-    asked = door.world(world) if world else door.worlds.first
-    return Response(await door.metrics.text(asked), media_type=_METRICS_TYPE)
+    context = context_of(request)
+    if not context.config.metrics_open:
+        context.operator(request)
+    asked = context.world(world) if world else context.worlds.first
+    return Response(await context.metrics.text(asked), media_type=_METRICS_TYPE)
 
 
 def _nothing(_kernel: Kernel) -> None:

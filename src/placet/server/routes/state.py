@@ -11,7 +11,7 @@ from placet.schemas.codec import Json, to_json
 from placet.schemas.event import Event
 from placet.schemas.json_value import format_value
 from placet.schemas.limits import SECOND_NS
-from placet.server.auth import PageLimit, RequestContext, door_of
+from placet.server.context import PageLimit, RequestContext, context_of
 from placet.server.http.problems import Problem
 from placet.server.openapi import answers, body_of
 from placet.server.visibility import Viewpoint
@@ -24,34 +24,34 @@ AgentEyes = Annotated[
 ]
 
 
-@router.get("/kinds", summary="What may be proposed", responses=answers(200, "Kinds", 401))
+@router.get("/kinds", summary="List kinds", responses=answers(200, "Kinds", 401))
 async def kinds(request: Request) -> Response:
     """Return every kind with the JSON Schema of its payload, and the limits."""
-    door = door_of(request)
-    door.principal(request)
+    context = context_of(request)
+    context.principal(request)
     return _json(request.app.state.kinds())
 
 
 @router.get("/worlds", summary="List worlds", responses=answers(200, "Worlds", 401))
 async def worlds(request: Request) -> Response:
     """List the worlds of this server, and say for whom the token speaks."""
-    door = door_of(request)
-    who = door.principal(request)
-    described = [_described(name, world) for name, world in door.worlds.all()]
+    context = context_of(request)
+    who = context.principal(request)
+    described = [_described(name, world) for name, world in context.worlds.all()]
     return _json({"worlds": described, "submitter": who.submitter})
 
 
-@router.get("/worlds/{world}", summary="Look at a world", responses=answers(200, "World", 401, 404))
+@router.get("/worlds/{world}", summary="Get a world", responses=answers(200, "World", 401, 404))
 async def world(world: str, request: Request) -> Response:
     """Return a world's seq and time, its domains and how its store keeps it."""
-    door = door_of(request)
-    door.principal(request)
-    return _json(_described(world, door.world(world)))
+    context = context_of(request)
+    context.principal(request)
+    return _json(_described(world, context.world(world)))
 
 
 @router.get(
     "/worlds/{world}/state",
-    summary="Read the state",
+    summary="Get the state",
     responses=answers(200, "State", 401, 403, 404, 422, 503),
 )
 async def state(world: str, request: Request, path: str = "", agent: AgentEyes = None) -> Response:
@@ -59,9 +59,9 @@ async def state(world: str, request: Request, path: str = "", agent: AgentEyes =
 
     An agent's token is shown what its agent may see.
     """
-    door = door_of(request)
-    asked = door.world_for(request, world)
-    eyes = await sight_of(door, request, asked, agent)
+    context = context_of(request)
+    asked = context.world_for(request, world)
+    eyes = await sight_of(context, request, asked, agent)
 
     def look(kernel: Kernel) -> dict[str, Json]:
         value = eyes.state(kernel, path)
@@ -76,7 +76,7 @@ async def state(world: str, request: Request, path: str = "", agent: AgentEyes =
 
 @router.get(
     "/worlds/{world}/events",
-    summary="Read events",
+    summary="List events",
     responses=answers(200, "Events", 401, 403, 404, 410, 422, 503),
 )
 async def events(
@@ -93,14 +93,14 @@ async def events(
 
     A refusal has the seq of the last change before it, so continue by `from_record` to miss none.
     """
-    door = door_of(request)
-    asked = door.world_for(request, world)
-    eyes = await sight_of(door, request, asked, agent)
+    context = context_of(request)
+    asked = context.world_for(request, world)
+    eyes = await sight_of(context, request, asked, agent)
     end = asked.records
     if from_record is None and since >= asked.seq:
         found, place = list[Event](), end
     else:
-        count_max = min(limit, door.limits.page_items_max)
+        count_max = min(limit, context.limits.page_items_max)
         found, place = await durable_events(asked, since, from_record, end, count_max)
     told = await asked.query(lambda kernel: eyes.events(kernel, found))
     return _json({"events": told, "next_record": place, "is_end": place >= end})
@@ -108,16 +108,16 @@ async def events(
 
 @router.post(
     "/worlds/{world}/step",
-    summary="Step a stepped world",
+    summary="Advance a stepped world",
     responses=answers(200, "World", 401, 403, 404, 408, 409, 413, 415, 422, 503),
     openapi_extra=body_of("Step"),
 )
 async def step(world: str, request: Request) -> Response:
     """Advance simulated time, and decide all that is due; the operator's."""
-    door = door_of(request)
-    door.operator(request)
-    asked = door.world(world)
-    dt = (await door.document(request, fields=frozenset({"dt"}))).get("dt")
+    context = context_of(request)
+    context.operator(request)
+    asked = context.world(world)
+    dt = (await context.document(request, fields=frozenset({"dt"}))).get("dt")
     if isinstance(dt, bool) or not isinstance(dt, int | float):
         raise Problem("request_invalid", f"dt must be a number of seconds, got {format_value(dt)}")
     if asked.config.clock != "stepped":
@@ -130,16 +130,16 @@ async def step(world: str, request: Request) -> Response:
 
 
 async def sight_of(
-    door: RequestContext, request: Request, world: Orchestrator, agent: str | None
+    context: RequestContext, request: Request, world: Orchestrator, agent: str | None
 ) -> Viewpoint:
     """Return the viewpoint of a request.
 
     Raises:
         Problem: It would look with another's.
     """
-    who = door.principal(request)
+    who = context.principal(request)
     if agent is not None:
-        await door.check_speaks_for(world, who, agent)
+        await context.check_speaks_for(world, who, agent)
         return Viewpoint(who.submitter, agent)
     return Viewpoint(who.submitter, None if who.is_operator else who.submitter)
 

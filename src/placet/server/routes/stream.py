@@ -22,7 +22,8 @@ from placet.schemas.errors import AgentError, ClosedError, StoreError
 from placet.schemas.event import Event
 from placet.schemas.latency import ByDistance, Constant, Latency, Uniform
 from placet.schemas.limits import SECOND_NS
-from placet.server.auth import SUBPROTOCOL, RequestContext, door_of
+from placet.server.auth import SUBPROTOCOL
+from placet.server.context import RequestContext, context_of
 from placet.server.credentials import Principal
 from placet.server.http.problems import Problem, deny
 from placet.server.visibility import Viewpoint
@@ -101,11 +102,11 @@ async def stream(
     With `observe`, it is an agent's observation: a snapshot and then deltas, as it sees the world,
     or with a latency, as it saw it so long ago.
     """
-    door = door_of(socket)
+    context = context_of(socket)
     try:
-        who, asked = door.principal(socket), door.world(world)
+        who, asked = context.principal(socket), context.world(world)
         if agent is not None:
-            await door.check_speaks_for(asked, who, agent)
+            await context.check_speaks_for(asked, who, agent)
         sight, latency = _sight(who, agent), late.model()
         await asked.query(sight.check)
         if latency is not None and not observe:
@@ -113,20 +114,20 @@ async def stream(
         if observe and sight.agent_id is None:
             raise Problem("request_invalid", "observations are an agent's; name it with `agent`")
         if observe and sight.agent_id is not None:
-            await door.check_speaks_for(asked, who, sight.agent_id)
-        if door.is_draining or door.streams >= door.limits.streams_max:
+            await context.check_speaks_for(asked, who, sight.agent_id)
+        if context.is_draining or context.streams >= context.limits.streams_max:
             raise Problem("unavailable", "the server takes no more streams; come back later")
     except Problem as problem:
         await deny(socket, problem)
         return
     offered = socket.scope.get("subprotocols", [])
     await socket.accept(subprotocol=SUBPROTOCOL if SUBPROTOCOL in offered else None)
-    door.streams += 1
+    context.streams += 1
     try:
-        one = _Stream(door, asked, socket, sight)
+        one = _Stream(context, asked, socket, sight)
         await one.run(one.observe(latency) if observe else one.follow(since, from_record))
     finally:
-        door.streams -= 1
+        context.streams -= 1
 
 
 def _sight(who: Principal, agent: str | None) -> Viewpoint:
@@ -137,9 +138,9 @@ class _Stream:
     """One client's stream."""
 
     def __init__(
-        self, door: RequestContext, world: Orchestrator, socket: WebSocket, sight: Viewpoint
+        self, context: RequestContext, world: Orchestrator, socket: WebSocket, sight: Viewpoint
     ) -> None:
-        self._limits = door.limits
+        self._limits = context.limits
         self._world = world
         self._socket = socket
         self._sight = sight

@@ -1,0 +1,141 @@
+"""The objects that the routes of one application share: worlds, limits, credentials, metrics.
+
+A route asks its `RequestContext` for the caller, the world and the body of a request, in this
+order, so that a caller without a token learns no names.
+"""
+
+from typing import Annotated
+
+from fastapi import Query, Request
+from starlette.requests import HTTPConnection
+
+from placet.kernel.kernel import Kernel
+from placet.runtime.orchestrator import Orchestrator
+from placet.schemas.codec import Json
+from placet.server.auth import authenticate, speaks_for
+from placet.server.config import ServeConfig
+from placet.server.credentials import Credentials, Principal
+from placet.server.http.bodies import read_body, read_document
+from placet.server.http.metrics_text import MetricsText
+from placet.server.http.problems import Problem
+from placet.server.worlds import Worlds
+
+PageLimit = Annotated[
+    int,
+    Query(
+        ge=1, le=1_000_000, description="Number of items; the server has an upper bound of its own."
+    ),
+]
+
+
+class RequestContext:
+    """The shared objects of the routes of one application.
+
+    Attributes:
+        worlds: The worlds that the server serves.
+        config: Configuration of the server.
+        limits: Bounds of the server.
+        is_draining: The server is shutting down: `/readyz` answers 503, and new streams are refused.
+        streams: Number of open WebSockets.
+        metrics: Text of the Prometheus metrics, cached.
+    """
+
+    def __init__(self, worlds: Worlds, config: ServeConfig, credentials: Credentials) -> None:
+        self.worlds = worlds
+        self.config = config
+        self.limits = config.limits
+        self.is_draining = False
+        self.streams = 0
+        self.metrics = MetricsText(config.limits.metrics_age_ms_max)
+        self._credentials = credentials
+
+    def principal(self, connection: HTTPConnection) -> Principal:
+        """Return the principal of the bearer token.
+
+        A browser's WebSocket passes it as a subprotocol.
+
+        Raises:
+            Problem: There is no token, or it is unknown.
+        """
+        return authenticate(self._credentials, connection)
+
+    def operator(self, connection: HTTPConnection) -> None:
+        """Require the operator.
+
+        Raises:
+            Problem: There is no valid token, or it is an agent's.
+        """
+        if not self.principal(connection).is_operator:
+            raise Problem(
+                "forbidden", "this needs the operator's token; an agent's token may not do it"
+            )
+
+    def world(self, name: str, what: str = "world") -> Orchestrator:
+        """Return a world by its name; `what` names the kind of object in the message.
+
+        Raises:
+            Problem: There is no such world.
+        """
+        world = self.worlds.find(name)
+        if world is None:
+            raise Problem("not_found", f"there is no {what} {name!r} here")
+        return world
+
+    def world_for(self, connection: HTTPConnection, name: str, what: str = "world") -> Orchestrator:
+        """Return a world by its name, to the holder of a valid token.
+
+        Without one, no names are revealed.
+
+        Raises:
+            Problem: There is no valid token, or no such world.
+        """
+        self.principal(connection)
+        return self.world(name, what)
+
+    async def check_speaks_for(self, world: Orchestrator, who: Principal, agent_id: str) -> None:
+        """Require a principal that may act for an agent.
+
+        The operator, the agent itself, or its owner.
+
+        Raises:
+            Problem: The agent belongs to another principal, or does not exist; the two are not
+                distinguished.
+        """
+
+        def look(kernel: Kernel) -> tuple[bool, bool]:
+            return speaks_for(kernel, who.submitter, agent_id), agent_id in kernel.ledger.agents
+
+        is_spoken_for, is_there = await world.query(look)
+        if not is_spoken_for:
+            raise Problem("forbidden", f"this token does not speak for agent {agent_id!r}")
+        if not is_there:
+            raise Problem("not_found", f"there is no agent {agent_id!r}; register it first")
+
+    async def body(self, request: Request) -> bytes:
+        """Return the bytes of a JSON body, bounded by the server's limits.
+
+        Raises:
+            Problem: The body has another media type, is too large, or does not arrive in time.
+        """
+        return await read_body(request, self.limits)
+
+    async def document(
+        self, request: Request, *, fields: frozenset[str], is_optional: bool = False
+    ) -> dict[str, Json]:
+        """Return a JSON body, which must be one object with no other fields than `fields`.
+
+        Args:
+            request: The request whose body is read.
+            fields: Names of the permitted fields; empty permits every field.
+            is_optional: A missing body is read as an empty object.
+
+        Raises:
+            Problem: The body is not a JSON object, or has unknown fields.
+        """
+        return await read_document(request, self.limits, fields=fields, is_optional=is_optional)
+
+
+def context_of(connection: HTTPConnection) -> RequestContext:
+    """Return the context of the application that received a request."""
+    context: RequestContext = connection.app.state.context
+    return context
