@@ -192,7 +192,9 @@ async def undo(design_id: str, request: Request) -> Response:
 )
 async def phases(design_id: str, request: Request) -> Response:
     """Return every phase with its state and its results."""
-    return _json(await context_of(request).world_for(request, design_id, _WORLD_NOUN).query(_phases))
+    return _json(
+        await context_of(request).world_for(request, design_id, _WORLD_NOUN).query(_phases)
+    )
 
 
 @router.post(
