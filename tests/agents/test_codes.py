@@ -184,7 +184,7 @@ async def test_every_code_is_produced(code: Code) -> None:
 
 
 @pytest.mark.parametrize("code", list(TABLE))
-def test_every_code_says_what_follows_from_it(code: Code) -> None:
+def test_every_code_has_its_facts(code: Code) -> None:
     facts = facts_of(code)
     assert facts == TABLE[code]
     assert 200 <= facts.http < 600
@@ -227,7 +227,7 @@ def test_a_turn_has_the_status_of_the_verdict_that_ended_it(code: str, status: i
         ("never_heard_of", "turn", False, 500),
     ],
 )
-def test_what_follows_from_a_code_of_others(
+def test_codes_of_other_layers_have_facts(
     code: str, stage: str, is_repairable: bool, http: int
 ) -> None:
     facts = facts_of(code)

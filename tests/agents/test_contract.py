@@ -1,4 +1,4 @@
-"""Laws of the planner contract: strict, total, and telling all of a layer at once."""
+"""The planner contract: strict, total, and all issues of a layer at once."""
 
 import json
 from typing import Any
@@ -71,9 +71,7 @@ def test_a_sound_plan_is_read_as_text_and_as_object() -> None:
         ),
     ],
 )
-def test_what_is_wrong_has_a_code_and_a_place(
-    value: object, expected: list[tuple[str, str]]
-) -> None:
+def test_an_issue_has_a_code_and_a_pointer(value: object, expected: list[tuple[str, str]]) -> None:
     assert codes(value) == expected
 
 
@@ -103,7 +101,7 @@ def test_a_kind_that_is_not_granted_does_not_exist() -> None:
     assert issue.message.endswith("Choose from: nothing; no kind is permitted")
 
 
-def test_what_needs_a_tool_that_nobody_has_is_said_before_the_gate() -> None:
+def test_a_kind_without_an_executor_is_refused_before_the_gate() -> None:
     class Mail(Domain):
         name = "mail"
         version = "1"
@@ -175,7 +173,7 @@ def test_calls_in_order_are_a_plan() -> None:
         ),
     ],
 )
-def test_what_is_wrong_with_calls_points_at_the_call(
+def test_an_issue_of_a_call_points_at_the_call(
     calls: list[Call], expected: list[tuple[str, str]]
 ) -> None:
     read, issues = parse_calls(calls, goal="go", base_seq=0, domain=WORLD)

@@ -1,4 +1,4 @@
-"""A conversation end to end: what is said, proposed, held, resolved - and what the log keeps."""
+"""A session from message to log: turns, proposals, approval requests, and the records."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.anyio
 Steps = Sequence[Any]
 
 
-async def test_a_plan_is_applied_and_tells_what_it_did() -> None:
+async def test_a_plan_is_applied_and_its_turn_has_results_and_diff() -> None:
     async with talk([put(5), LOOK]) as session:
         turn = await session.send("put five in")
         assert (turn.outcome, turn.stop, turn.route) == ("applied", "completed", "agent")
@@ -50,7 +50,7 @@ async def test_a_plan_is_all_or_nothing_and_the_next_try_starts_clean() -> None:
         assert await total(session) == 7
 
 
-async def test_what_the_proposer_did_wrong_is_told_to_it() -> None:
+async def test_the_proposer_receives_the_issues_of_its_answer() -> None:
     seen: list[PlannerInput] = []
 
     async def adapter(context: PlannerInput) -> Any:
@@ -136,7 +136,7 @@ async def test_money_is_checked_before_each_request() -> None:
         )
 
 
-async def test_what_has_no_price_is_not_asked_where_money_is_bounded() -> None:
+async def test_an_unpriced_proposer_is_not_asked_under_a_cost_limit() -> None:
     unpriced = Priced([[put(1)]], None, is_priced=False)
     async with talk(adapter=unpriced) as session:
         assert (await session.send("go")).stop == "cost_unknown"
@@ -145,7 +145,7 @@ async def test_what_has_no_price_is_not_asked_where_money_is_bounded() -> None:
         assert (await session.send("go")).outcome == "applied"
 
 
-async def test_a_proposer_that_hangs_is_left_at_the_deadline() -> None:
+async def test_a_hanging_proposer_is_abandoned_at_the_deadline() -> None:
     async def hang(_context: PlannerInput) -> Any:
         await anyio.sleep_forever()
 
@@ -172,7 +172,7 @@ async def held(session: Session) -> Turn:
     return turn
 
 
-async def test_a_hold_applies_exactly_what_was_shown_once() -> None:
+async def test_an_approved_plan_is_applied_once_as_it_was_shown() -> None:
     async with talk([put(9)], [EMPTY], mode="autonomous") as session:
         await session.send("put")
         turn = await held(session)
@@ -195,7 +195,9 @@ async def test_a_hold_applies_exactly_what_was_shown_once() -> None:
         ("ann", "deny", "deny by ann"),
     ],
 )
-async def test_who_may_resolve_a_hold(by: str, decision: Any, says: str) -> None:
+async def test_the_proposer_may_not_resolve_its_approval_request(
+    by: str, decision: Any, says: str
+) -> None:
     async with talk([EMPTY]) as session:
         turn = await held(session)
         ended = await session.resolve(turn.approval_id, decision, by)
@@ -204,7 +206,7 @@ async def test_who_may_resolve_a_hold(by: str, decision: Any, says: str) -> None
         assert (await session.resolve("nothing", "approve", "ann")).stop == "denied"
 
 
-async def test_a_hold_expires() -> None:
+async def test_an_approval_request_expires() -> None:
     async with talk([EMPTY], limits=AgentLimits(confirm_seconds_max=0.05)) as session:
         turn = await held(session)
         await anyio.sleep(0.06)
@@ -213,7 +215,7 @@ async def test_a_hold_expires() -> None:
         assert "expired" in ended.message
 
 
-async def test_a_hold_whose_plan_would_now_do_something_else_is_held_anew() -> None:
+async def test_a_plan_with_changed_effects_gets_a_new_approval_request() -> None:
     async with talk([EMPTY], mode="autonomous") as session:
         await session.send("/till.put amount=5")
         turn = await held(session)
@@ -226,7 +228,7 @@ async def test_a_hold_whose_plan_would_now_do_something_else_is_held_anew() -> N
         assert (await session.resolve(moved.approval_id, "approve", "ann")).outcome == "applied"
 
 
-async def test_a_person_may_do_something_else_instead() -> None:
+async def test_a_person_may_edit_a_held_plan() -> None:
     async with talk([put(500)]) as session:
         turn = await session.send("put 500")
         edited = await session.edit(turn.approval_id, [put(50)], "ann")
@@ -261,7 +263,7 @@ async def test_a_policy_asks_for_a_role_denies_or_fails_closed() -> None:
         assert await total(session) == 5
 
 
-async def test_grants_let_pass_so_many_of_a_kind() -> None:
+async def test_a_grant_permits_a_number_of_actions_of_a_kind() -> None:
     async with talk([EMPTY], [EMPTY, EMPTY], [EMPTY], [put(100)], mode="autonomous") as session:
         await session.grant("till.empty", by="ann", uses=2)
         assert (await session.send("1")).outcome == "applied"
@@ -282,7 +284,7 @@ async def test_a_grant_may_bind_values() -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
-async def test_the_sessions_own_kinds_are_nobodys_to_propose(kind: str) -> None:
+async def test_no_agent_may_propose_the_kinds_of_the_session_domain(kind: str) -> None:
     async with talk([(kind, {})], [(kind, {"by": "ann"})], [put(1)]) as session:
         turn = await session.send("go")
         assert [one.issues[0].code for one in turn.attempts[:2]] == ["kind_unknown"] * 2
@@ -309,7 +311,7 @@ async def test_no_field_of_a_proposal_confirms_it() -> None:
 # the log
 
 
-async def test_a_session_goes_on_by_its_name(tmp_path: Path) -> None:
+async def test_a_session_is_reopened_by_its_name(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path / 'till.db'}"
     async with talk([put(5)], [EMPTY], store=store, session="desk") as session:
         await session.send("put five")
@@ -334,7 +336,7 @@ async def test_a_session_goes_on_by_its_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("turns", "results"), [(3, 1), (1, 3), (0, 2), (9, 9)])
-async def test_so_many_turns_and_results_are_told_as_the_limits_say(
+async def test_the_context_has_the_turns_and_results_that_the_limits_allow(
     turns: int, results: int
 ) -> None:
     seen: list[PlannerInput] = []
@@ -355,7 +357,7 @@ async def test_so_many_turns_and_results_are_told_as_the_limits_say(
     assert text.report["results"].kept == results
 
 
-async def test_a_session_again_from_its_recording_is_the_same_with_no_call() -> None:
+async def test_a_replayed_session_is_equal_and_makes_no_model_call() -> None:
     said = ["one", "two", "three"]
     asked = 0
 
@@ -425,7 +427,7 @@ async def test_a_person_may_be_the_proposer() -> None:
     assert turns[0].outcome == "applied"
 
 
-async def test_a_question_waits_on_where_what_came_was_no_answer() -> None:
+async def test_a_question_stays_open_after_an_invalid_answer() -> None:
     human, no_pair = HumanAdapter(), cast("Any", [("till.put",)])
     async with talk(adapter=human) as session:
         async with anyio.create_task_group() as group:

@@ -1,4 +1,4 @@
-"""Kinds as a provider's tools, a tool call as seed 002's intent, and the strict parser of it."""
+"""Kinds as a provider's tools, a tool call as an intent, and the strict parser of it."""
 
 import json
 from typing import Any
@@ -37,7 +37,9 @@ def test_a_tool_selection_is_wrapped_into_an_intent() -> None:
         ("Speak", "{", "expected one JSON object"),
     ],
 )
-def test_what_was_not_offered_is_an_error_prompt(name: str, arguments: str, says: str) -> None:
+def test_a_tool_that_was_not_offered_is_an_error_prompt(
+    name: str, arguments: str, says: str
+) -> None:
     with pytest.raises(ValueError, match=r".") as raised:
         to_intent(name, arguments, domain=World())
     assert says in str(raised.value)
@@ -69,7 +71,7 @@ def test_a_structured_intent_is_read_strictly(text: Any, says: str) -> None:
     assert says in answer
 
 
-def test_the_seeds_two_examples_are_read() -> None:
+def test_the_two_documented_examples_are_parsed() -> None:
     call = parse_intent(
         '{"type": "action_call", "action_id": "Move", "inputs": {"to": [4, 2]}, "confirmed": true}',
         domain=World(),

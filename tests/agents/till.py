@@ -1,4 +1,4 @@
-"""A small world to talk about: money in a till, sums that are large, and ways to fail."""
+"""A small domain for tests: money in a till, large sums, and ways to fail."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""Fixtures of the tests of the doors."""
+"""Fixtures of the tests of the front ends."""
 
 import io
 

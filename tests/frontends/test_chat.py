@@ -1,4 +1,4 @@
-"""`placet chat` through a pipe: every line is answered, what needs a word is held, all is kept."""
+"""`placet chat` through a pipe: every line is answered, plans that need approval are held."""
 
 import json
 
@@ -103,7 +103,7 @@ def test_a_domain_without_sentences_says_so(placet):
     assert (turn["outcome"], turn["stop"]) == ("refused", "unsupported_goal")
 
 
-def test_what_is_held_waits_and_is_approved_as_it_was_shown(placet):
+def test_a_held_plan_waits_and_is_approved_as_it_was_shown(placet):
     outcome = placet.told("set beam to 9 m", "/approvals", "/approve", to=INTERACTIVE)
     held, approvals, applied = turns(outcome)
     assert held["outcome"] == "held"
@@ -114,7 +114,7 @@ def test_what_is_held_waits_and_is_approved_as_it_was_shown(placet):
     assert outcome.code == 0
 
 
-def test_what_is_left_held_is_not_done(placet):
+def test_an_undecided_plan_is_not_applied(placet):
     assert placet.told("set beam to 9 m", to=INTERACTIVE).code == 1
 
 
@@ -218,7 +218,7 @@ def test_kinds_of_the_session_are_not_offered(placet):
     assert not [kind for kind in told["kinds"] if kind.startswith("session.")]
 
 
-def test_what_was_held_is_told_from_what_waits(placet):
+def test_decided_and_open_approval_requests_are_shown_differently(placet):
     lines = ("set beam to 9 m", "/approve", "set beam to 8 m", "/approvals")
     shown = placet.told(*lines, to=("chat", "--domain", "design", "--mode", "interactive")).out
     was, waits = [
@@ -247,7 +247,7 @@ def test_for_a_person_lines_are_shown_with_what_came_of_them(placet):
     assert "  - set the beam to 1 m" in shown
 
 
-def test_a_hold_is_shown_as_the_command_that_it_is(placet):
+def test_an_approval_request_is_shown_as_commands(placet):
     words = ("chat", "--domain", "world", "--mode", "interactive")
     outcome = placet.told('/Speak text="hi all"', "/approvals", to=words)
     assert "    /Speak text='hi all' channel=public" in outcome.out or (
@@ -255,7 +255,7 @@ def test_a_hold_is_shown_as_the_command_that_it_is(placet):
     )
 
 
-def test_what_strangers_wrote_moves_no_cursor(placet):
+def test_control_characters_in_texts_are_escaped(placet):
     human = ("chat", "--domain", "world", "--agent", "human")
     outcome = placet.told("hi\x1b[1J", "hello\x1b[2J", to=human)
     assert "\x1b" not in outcome.out
@@ -300,7 +300,7 @@ def test_a_person_who_proposes_is_told_what_was_wrong_and_asked_again(placet):
         (("--domain", "design", "--agent", "robot"), 1, "'robot'"),
     ],
 )
-def test_what_cannot_be_begun_is_said_in_one_line(placet, options, code, why):
+def test_an_invalid_option_is_reported_in_one_line(placet, options, code, why):
     outcome = placet.told("hi", to=("chat", *options))
     assert (outcome.code, outcome.out) == (code, "")
     assert why in outcome.err

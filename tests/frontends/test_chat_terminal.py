@@ -1,4 +1,4 @@
-"""`placet chat` at a terminal: what needs a word is shown and asked about; Ctrl-C stops a turn."""
+"""`placet chat` at a terminal: held plans are shown and confirmed; Ctrl-C stops a turn."""
 
 import os
 import pty
@@ -93,7 +93,7 @@ def chat(tmp_path):
         yield terminal
 
 
-def test_a_hold_is_shown_and_applied_on_a_yes(chat, tmp_path):
+def test_a_held_plan_is_shown_and_applied_on_yes(chat, tmp_path):
     chat.say("set beam to 9 m")
     shown = chat.until(HELD)
     assert "~ design.parameters/hull.beam/value  null -> 9.0" in shown
@@ -109,7 +109,7 @@ def test_a_hold_is_shown_and_applied_on_a_yes(chat, tmp_path):
     assert "9.0" in state.out
 
 
-def test_a_hold_is_refused_on_a_no_and_left_on_a_later(chat):
+def test_a_held_plan_is_denied_on_no_and_left_on_later(chat):
     chat.say("set beam to 9 m")
     chat.say("n", HELD)
     chat.until("refused (denied): deny by ann")
@@ -122,7 +122,7 @@ def test_a_hold_is_refused_on_a_no_and_left_on_a_later(chat):
     assert "(open)" in shown
 
 
-def test_a_hold_is_replaced_by_what_the_person_types(chat):
+def test_a_held_plan_is_replaced_by_typed_actions(chat):
     chat.say("set beam to 9 m")
     chat.say("e", HELD)
     chat.say("/design.set path=hull.beam value=10", "  / ")

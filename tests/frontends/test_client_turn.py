@@ -1,4 +1,4 @@
-"""Of what a plan would change, its agent is told what it may see."""
+"""A client that acts for an agent gets only the changes that the agent may see."""
 
 import pytest
 
@@ -35,5 +35,5 @@ class Notes(Domain):
         (FieldChange(NOTES, "bob", None, "add", None, None), True),
     ],
 )
-def test_an_agent_is_told_of_what_it_may_see(change, is_seen):
+def test_a_diff_is_reduced_to_visible_changes(change, is_seen):
     assert _may_see(Kernel(Notes()), "ann", Change.of(change)) == is_seen

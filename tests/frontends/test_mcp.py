@@ -152,7 +152,7 @@ async def test_a_plan_is_done_as_a_whole_or_not_at_all():
         {"goal": "x", "actions": [{"kind": "till__put", "confirmed": True}]},
     ],
 )
-async def test_a_plan_that_is_none_is_refused(arguments):
+async def test_an_invalid_plan_is_refused(arguments):
     async with connected() as (client, _, _):
         result = await client.call_tool("propose_plan", arguments)
         assert result.is_error
@@ -160,7 +160,7 @@ async def test_a_plan_that_is_none_is_refused(arguments):
 
 
 @pytest.mark.parametrize("protocol", MODES)
-async def test_what_is_held_is_asked_and_applied_on_a_yes(protocol):
+async def test_a_held_plan_is_elicited_and_applied_on_yes(protocol):
     async with connected(YES, protocol=protocol) as (client, session, asked):
         result = await client.call_tool("till__put", {"amount": 500})
         assert result.structured_content["outcome"] == "applied"
@@ -176,7 +176,7 @@ async def test_what_is_held_is_asked_and_applied_on_a_yes(protocol):
 @pytest.mark.parametrize(
     ("answer", "state"), [(NO, "denied"), (DECLINED, "denied"), (CANCELLED, "open")]
 )
-async def test_what_is_held_stays_undone_on_anything_else(protocol, answer, state):
+async def test_a_held_plan_is_not_applied_on_any_other_answer(protocol, answer, state):
     async with connected(answer, protocol=protocol) as (client, session, _):
         await client.call_tool("till__put", {"amount": 500})
         assert await sum_in(session) == 0
@@ -184,7 +184,7 @@ async def test_what_is_held_stays_undone_on_anything_else(protocol, answer, stat
 
 
 @pytest.mark.parametrize("protocol", MODES)
-async def test_nobody_is_asked_where_nobody_may_confirm(protocol):
+async def test_no_elicitation_without_a_person(protocol):
     async with connected(YES, person=None, protocol=protocol) as (client, session, asked):
         result = await client.call_tool("till__put", {"amount": 500})
         assert not result.is_error
@@ -193,7 +193,7 @@ async def test_nobody_is_asked_where_nobody_may_confirm(protocol):
         assert (asked, await sum_in(session)) == ([], 0)
 
 
-async def test_a_client_that_cannot_ask_gets_the_hold():
+async def test_a_client_without_elicitation_gets_the_held_turn():
     async with connected() as (client, _, _):
         result = await client.call_tool("till__put", {"amount": 500})
         assert result.structured_content["outcome"] == "held"
@@ -274,7 +274,7 @@ async def read(client, uri):
     return json.loads(content.text)
 
 
-async def test_what_an_agent_may_not_see_is_in_no_resource():
+async def test_hidden_values_are_in_no_resource():
     async with Session.open(domain=World(observation={"distance": 10}), agent="mcp") as session:
         world: Any = session.world
         far = await world.register_agent("far", position=[900, 900])
@@ -385,7 +385,7 @@ def test_over_http_a_head_is_bounded_before_a_token_is_shown(tmp_path):
         (("--agent", "session.recorder"), 2, "'session.recorder' records what is said"),
     ],
 )
-def test_what_cannot_be_served_is_said(placet, options, code, why):
+def test_a_usage_error_is_reported(placet, options, code, why):
     outcome = placet("mcp", "--domain", "design", *options)
     assert outcome.code == code
     assert why in outcome.err

@@ -1,4 +1,4 @@
-"""Commands of guests: found by entry points, loaded when called; a broken one breaks no other."""
+"""Commands of plug-ins: found by entry points, loaded when called; a broken one breaks no other."""
 
 import subprocess
 import sys
@@ -59,24 +59,24 @@ def test_an_application_and_a_function_are_commands(installed, placet):
         ("number", "'number' of guest (empty:number) is no command: expected a typer.Typer"),
     ],
 )
-def test_a_broken_guest_is_told_of_in_one_line(installed, placet, name, why):
+def test_a_broken_plugin_is_reported_in_one_line(installed, placet, name, why):
     outcome = placet(name)
     assert outcome.code == 1
     assert why in outcome.err
     assert outcome.err.count("\n") == 1
 
 
-def test_a_broken_guest_breaks_no_other(installed, placet):
+def test_a_broken_plugin_breaks_no_other(installed, placet):
     assert placet("wave").out == "wave 1\n"
     assert placet("kinds", "--domain", "world", "--json").code == 0
 
 
-def test_a_guest_does_not_replace_a_command_of_placet(installed, placet):
+def test_a_plugin_does_not_replace_a_command_of_placet(installed, placet):
     outcome = placet("run", "--help")
     assert "SCENARIO" in outcome.out
 
 
-def test_help_lists_guests_without_loading_them(installed, placet):
+def test_help_lists_plugins_without_loading_them(installed, placet):
     outcome = placet("--help")
     assert "greet, " in outcome.out
     assert "fault" in outcome.out
@@ -95,7 +95,7 @@ def test_help_of_placet_loads_nothing_of_the_agents():
     assert done.stdout.splitlines()[-1] == ""
 
 
-def test_of_two_guests_of_one_name_the_owner_decides(installed, monkeypatch):
+def test_of_two_plugins_of_one_name_the_installer_chooses(installed, monkeypatch):
     other = installed / "other"
     other.mkdir()
     install(other, "[placet.commands]\ngreet = plain:wave\n", "another")
@@ -103,7 +103,7 @@ def test_of_two_guests_of_one_name_the_owner_decides(installed, monkeypatch):
     assert str(guests("placet.commands")["greet"]) == "'greet' of another (plain:wave)"
 
 
-def test_a_module_that_raises_is_a_broken_guest(installed):
+def test_a_module_that_raises_is_a_broken_plugin(installed):
     (installed / "broken.py").write_text("raise RuntimeError('at import')\n")
     with pytest.raises(PluginBroken, match="at import"):
         guests("placet.commands")["fault"].load()

@@ -1,4 +1,4 @@
-"""Sessions over HTTP: who may talk, who may decide, and what comes back."""
+"""Sessions over HTTP: authorization of messages and decisions, and the answers."""
 
 import asyncio
 import json
@@ -113,7 +113,7 @@ async def test_without_a_proposer_only_commands_are_taken():
         assert (await talk.say("/till.put amount=1")).status_code == 200
 
 
-async def test_what_is_held_is_approved_by_the_token_that_asks():
+async def test_a_held_plan_is_approved_by_the_token_of_a_person():
     async with talking() as talk:
         hold = await talk.held()
         listed = (await talk.served.get(f"{MAIN}/approvals", token="bob")).json()["approvals"]
@@ -127,7 +127,7 @@ async def test_what_is_held_is_approved_by_the_token_that_asks():
         assert (again.status_code, again.json()["outcome"]) == (403, "refused")
 
 
-async def test_who_decides_is_no_field_of_the_body():
+async def test_the_deciding_person_is_no_field_of_the_body():
     async with talking() as talk:
         hold = await talk.held()
         for more in ({"by": "bob"}, {"role": "operator"}, {"confirmed": True}):
@@ -137,7 +137,7 @@ async def test_who_decides_is_no_field_of_the_body():
 
 
 @pytest.mark.parametrize("token", ["alice", "carol"])
-async def test_neither_the_proposer_nor_anybody_else_decides(token):
+async def test_neither_the_proposer_nor_a_stranger_decides(token):
     async with talking() as talk:
         hold = await talk.held()
         assert (await talk.decide(hold, {"decision": "approve"}, token)).status_code == 403
@@ -155,7 +155,7 @@ async def test_the_owner_of_the_proposer_does_not_decide():
         assert (await talk.decide(hold, {"decision": "approve"}, "operator")).status_code == 200
 
 
-async def test_an_owner_whose_agent_goes_as_it_decides_is_nobody(monkeypatch):
+async def test_an_owner_whose_agent_is_removed_meanwhile_may_not_decide(monkeypatch):
     speaks_for, asked = http_sessions._speaks_for, []
 
     async def goes(world, who, agent_id):
@@ -173,7 +173,7 @@ async def test_an_owner_whose_agent_goes_as_it_decides_is_nobody(monkeypatch):
         assert (answer.status_code, len(asked)) == (403, 2)
 
 
-async def test_the_next_of_a_removed_agent_s_name_and_its_owner_are_told_nothing():
+async def test_a_later_agent_of_the_name_and_its_owner_are_let_into_no_session():
     async with talking() as talk:
         await talk.say("/till.put amount=1")
         await talk.served.world.remove_agent("alice")
@@ -190,7 +190,7 @@ async def test_the_next_of_a_removed_agent_s_name_and_its_owner_are_told_nothing
         assert (await talk.served.get(MAIN, token="carol")).status_code == 200
 
 
-async def test_the_next_of_a_removed_agent_s_name_reads_nothing_of_its_sessions():
+async def test_a_later_agent_of_the_name_reads_nothing_of_its_sessions():
     async with talking() as talk:
         await talk.decide(await talk.held(), {"decision": "deny"})
         await talk.held()
@@ -210,7 +210,7 @@ async def test_the_next_of_a_removed_agent_s_name_reads_nothing_of_its_sessions(
         assert [one["message"] for one in shown.values()] == ["/till.put amount=1"]
 
 
-async def test_a_hold_is_denied_or_replaced():
+async def test_an_approval_request_is_denied_or_edited():
     async with talking() as talk:
         denied = await talk.decide(await talk.held(), {"decision": "deny"})
         assert (denied.status_code, denied.json()["message"]) == (403, "deny by bob")
@@ -238,7 +238,7 @@ async def test_a_decision_that_is_none_is_a_problem(body):
         assert (answer.status_code, answer.json()["code"]) == (422, "request_invalid")
 
 
-async def test_only_who_is_of_a_session_is_let_in():
+async def test_only_members_of_a_session_are_let_in():
     async with talking() as talk:
         for path, status in ((MAIN, 403), ("sessions/other", 403), (f"{MAIN}/approvals", 403)):
             assert (await talk.served.get(path, token="carol")).status_code == status
@@ -361,7 +361,7 @@ async def test_designs_are_served_beside_their_conversations():
         assert (await served.post("/api/v1/designs/ferry/actions", plan)).json()["success"]
 
 
-def test_a_broken_guest_is_told_of_and_the_rest_is_served(tmp_path, monkeypatch, capsys):
+def test_a_broken_plugin_is_reported_and_the_rest_is_served(tmp_path, monkeypatch, capsys):
     install(tmp_path, "[placet.routes]\nfault = broken:routes\nnumber = empty:number\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     app = create_app([Till(), Sessions()])
@@ -386,7 +386,7 @@ def test_placet_serve_keeps_conversations_and_goes_on_with_them(tmp_path):
 
 
 @pytest.mark.slow
-def test_what_is_held_outlives_the_server_and_who_decides_is_named_again(tmp_path):
+def test_approval_requests_outlive_the_server_and_people_are_named_again(tmp_path):
     known = f'[[tokens]]\nagent = "bob"\nsha256 = "{hash_of("bob")}"\n'
     known += f'[[tokens]]\noperator = true\nsha256 = "{hash_of("op")}"\n'
     (tmp_path / "tokens.toml").write_text(known)

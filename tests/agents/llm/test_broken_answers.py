@@ -1,4 +1,4 @@
-"""What a model says that is no whole answer: nothing of it is done, and the turn says why."""
+"""Incomplete answers of a model: no part of them is applied, and the turn reports the reason."""
 
 from time import monotonic
 from typing import Any
@@ -90,7 +90,7 @@ async def test_nothing_said_is_asked_again_and_no_answer(parts: list[Any]) -> No
             assert turn.attempts[0].issues[0].code == "actions_missing"
 
 
-async def test_whoever_says_nothing_is_asked_again() -> None:
+async def test_an_empty_answer_is_asked_again() -> None:
     async with talk(PlannerOutput(), [put(1)]) as session:
         assert (await session.send("go")).outcome == "applied"
         assert await total(session) == 1

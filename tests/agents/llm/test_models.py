@@ -98,7 +98,7 @@ async def test_a_session_with_the_test_model_needs_no_network() -> None:
         assert turn.usage.cost_usd == 0
 
 
-async def test_what_a_provider_did_by_itself_is_dropped() -> None:
+async def test_calls_executed_by_a_provider_are_dropped() -> None:
     model = answering(
         ThinkingPart("hm", signature="s", provider_name="p"),
         NativeToolCallPart("web_search", {"query": "x"}, "n1", provider_name="p"),
@@ -184,7 +184,7 @@ async def test_pictures_go_with_the_message() -> None:
     assert told.content[-1] == "do it"
 
 
-async def test_what_is_asked_for_reaches_the_model_and_it_makes_no_tries_of_its_own() -> None:
+async def test_settings_reach_the_model_and_its_retries_are_off() -> None:
     seen: dict[str, Any] = {}
 
     def model(_messages: list[Any], info: AgentInfo) -> ModelResponse:
@@ -201,7 +201,9 @@ async def test_what_is_asked_for_reaches_the_model_and_it_makes_no_tries_of_its_
 @pytest.mark.parametrize(
     ("raised", "name"), [(ValueError("sk-1"), "ValueError"), (OSError("sk-1"), "OSError")]
 )
-async def test_whatever_a_model_raises_is_told_by_its_name(raised: Exception, name: str) -> None:
+async def test_an_exception_of_a_model_is_reported_by_its_class(
+    raised: Exception, name: str
+) -> None:
     def model(_messages: list[Any], _info: AgentInfo) -> ModelResponse:
         raise raised
 

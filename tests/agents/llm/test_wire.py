@@ -79,7 +79,7 @@ async def test_the_fixed_part_is_the_system_prompt_and_the_message_is_last(wire:
     assert told.tools == ["Custom", "Interact", "Move", "Speak", "ask_clarification", "stop"]
 
 
-async def test_what_stands_in_the_view_cannot_leave_its_tag(wire: Wire) -> None:
+async def test_data_of_the_view_cannot_close_its_tag(wire: Wire) -> None:
     _, provider = await ask(wire, [wire.says(text="ok")])
     told = wire.read(provider.asked[0])
     assert "Obey me" not in told.system
@@ -127,7 +127,7 @@ async def test_every_call_of_a_refused_answer_gets_its_result(wire: Wire) -> Non
     assert issue["available"] == ["Custom", "Interact", "Move", "Speak"]
 
 
-async def test_what_the_gate_refused_is_told_to_the_call_that_it_concerns(wire: Wire) -> None:
+async def test_a_refusal_is_returned_to_its_call(wire: Wire) -> None:
     raw, _ = await ask(wire, [wire.says(SPEAK, ("Move", {"to": [9, 9]}))])
     assert isinstance(raw, PlannerOutput)
     far = Issue(code="world.too_far", message="too far", at="/actions/1/payload/to")
@@ -160,7 +160,7 @@ async def test_a_content_filter_is_a_refusal(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("status", [429, 500, 503, 529])
-async def test_what_passes_is_tried_once_more(wire: Wire, status: int) -> None:
+async def test_a_transient_failure_is_retried_once(wire: Wire, status: int) -> None:
     steps = [wire.fails(status, "wait", ("retry-after-ms", "10")), wire.says(SPEAK)]
     raw, provider = await ask(wire, steps)
     assert isinstance(raw, PlannerOutput)

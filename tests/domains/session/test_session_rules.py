@@ -88,13 +88,13 @@ def test_turns_are_numbered_one_after_the_other(room: Room) -> None:
 
 
 @pytest.mark.parametrize("number", [1, 2, 9])
-def test_a_session_is_one_agents_whatever_turn_it_is(room: Room, number: int) -> None:
+def test_a_session_belongs_to_one_agent_at_every_turn(room: Room, number: int) -> None:
     assert room.turn(number, agent="bob") == "agent_other"
     assert room.rows("sessions")["s"]["agent"] == "ann"
     assert room.turn(2) == ""
 
 
-def test_the_state_keeps_so_many_turns() -> None:
+def test_the_state_keeps_a_bounded_number_of_turns() -> None:
     room = Room(turns_kept=3)
     assert {room.turn(number) for number in range(1, 8)} == {""}
     assert sorted(room.rows("turns")) == ["s/000005", "s/000006", "s/000007"]
@@ -124,7 +124,9 @@ def test_a_turn_that_is_not_running_neither_asks_nor_ends(room: Room) -> None:
         ({"actions": []}, "payload_invalid"),
     ],
 )
-def test_what_a_resolution_must_be(room: Room, changed: dict[str, Any], code: str) -> None:
+def test_a_resolution_is_checked_against_its_approval_request(
+    room: Room, changed: dict[str, Any], code: str
+) -> None:
     assert room.request_approval("h") == ""
     assert room.resolve("h", **changed) == code
     state = room.rows("approvals")["h"]["state"]
@@ -142,12 +144,12 @@ def test_a_role_is_needed_to_apply_and_to_edit_but_not_to_deny(room: Room) -> No
     assert room.resolve("zzz") == "approval_unknown"
 
 
-def test_a_hold_is_of_a_session_and_has_a_name_of_its_own(room: Room) -> None:
+def test_an_approval_request_has_a_session_and_a_unique_id(room: Room) -> None:
     assert [room.request_approval("h"), room.request_approval("h")] == ["", "approval_exists"]
     assert Room().request_approval("h") == "session_unknown"
 
 
-def test_holds_that_wait_are_never_forgotten_for_others() -> None:
+def test_open_approval_requests_are_never_dropped_for_new_ones() -> None:
     room = Room(approvals_kept=2)
     room.turn(1)
     assert [room.request_approval(name) for name in "abc"] == ["", "", "approvals_full"]
@@ -167,13 +169,13 @@ def test_holds_that_wait_are_never_forgotten_for_others() -> None:
         ({"now": 10.001}, "grant_over"),
     ],
 )
-def test_what_a_grant_lets_pass(room: Room, changed: dict[str, Any], code: str) -> None:
+def test_the_uses_and_expiry_of_a_grant(room: Room, changed: dict[str, Any], code: str) -> None:
     assert room.grant("g") == ""
     assert room.use("g", **changed) == code
     assert room.rows("grants")["g"]["uses"] == (2 if code else 2 - changed.get("uses", 1))
 
 
-def test_a_grant_for_all_is_for_everyone_and_nobody_grants_to_themselves(room: Room) -> None:
+def test_a_wildcard_grant_is_for_every_agent_and_no_agent_grants_to_itself(room: Room) -> None:
     assert room.grant("g", proposer="*") == ""
     assert room.use("g", by="bob") == ""
     assert room.use("zzz") == "grant_unknown"
@@ -181,7 +183,7 @@ def test_a_grant_for_all_is_for_everyone_and_nobody_grants_to_themselves(room: R
     assert room.grant("own", by="ann") == "grant_own"
 
 
-def test_grants_that_are_over_make_room() -> None:
+def test_used_up_and_expired_grants_make_room() -> None:
     room = Room(grants_kept=2)
     assert [room.grant(name, uses=1) for name in "abc"] == ["", "", "grants_full"]
     assert room.use("a") == ""
@@ -191,7 +193,7 @@ def test_grants_that_are_over_make_room() -> None:
     assert sorted(room.rows("grants")) == ["e"]
 
 
-def test_what_waits_or_is_permitted_for_an_agent_ends_with_it(room: Room) -> None:
+def test_approval_requests_and_grants_of_an_agent_end_with_it(room: Room) -> None:
     room.kernel.register_agent("ann")
     assert [
         room.request_approval("open"),
@@ -206,7 +208,7 @@ def test_what_waits_or_is_permitted_for_an_agent_ends_with_it(room: Room) -> Non
     ]  # fmt: skip
 
 
-def test_the_next_agent_of_a_name_sees_nothing_of_the_former(room: Room) -> None:
+def test_a_later_agent_of_the_same_name_sees_nothing_of_the_former(room: Room) -> None:
     room.kernel.register_agent("ann")
     assert [
         room.request_approval("open"),
@@ -234,7 +236,7 @@ def test_another_agents_session_is_left_alone_by_a_removal(room: Room) -> None:
     assert room.resolve("open") == ""
 
 
-def test_what_goes_with_an_agent_is_decided_again_alike(room: Room) -> None:
+def test_the_removal_of_an_agent_replays_to_the_same_state(room: Room) -> None:
     room.kernel.register_agent("ann")
     assert [room.request_approval("h"), room.grant("g"), room.turn(2)] == [""] * 3
     room.kernel.change_agent("ann", "removed")
@@ -257,6 +259,6 @@ def test_a_guard_lets_pass_at_one_seq_only(room: Room) -> None:
     assert room.says("guard", seq=room.kernel.seq) == "seq_changed"
 
 
-def test_settings_make_it_again() -> None:
+def test_settings_recreate_the_domain() -> None:
     made = Sessions(turns_kept=1, approvals_kept=2, grants_kept=3)
     assert Sessions(**made.settings()).settings() == made.settings()

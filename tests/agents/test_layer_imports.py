@@ -1,4 +1,4 @@
-"""The layer of agents is a guest: who does not use it does not load it."""
+"""The agent layer is optional: a program that does not use it does not load it."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ import pytest
         ("placet.agents.proposal.contract", {"placet.frontends", "pydantic_ai", "mcp"}),
     ],
 )
-def test_what_is_imported_does_not_bring(module: str, without: set[str]) -> None:
+def test_imports_do_not_load_other_layers(module: str, without: set[str]) -> None:
     script = f"import sys, {module}; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True

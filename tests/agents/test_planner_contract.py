@@ -1,4 +1,4 @@
-"""Seed 001, the planner contract: its requirements, its rules, its five kinds of tests."""
+"""The planner contract `plan_v1`: its requirements, its rules, its five kinds of tests."""
 
 import json
 from typing import Any
@@ -72,14 +72,14 @@ def test_an_envelope_is_read(version: str) -> None:
         ({"stop_reason": 7}, ("envelope_invalid", "/stop")),
     ],
 )  # fmt: skip
-def test_what_is_wrong_has_a_reason_code(
+def test_an_invalid_plan_has_a_reason_code(
     changed: dict[str, Any], expected: tuple[str, str]
 ) -> None:
     assert expected in codes(**changed)
 
 
 @pytest.mark.parametrize("text", ["{", "create it for me", "[]", b"\xff", "x" * 300_000, None, 7])
-def test_what_is_no_envelope_is_a_failure_and_not_a_fallback(text: Any) -> None:
+def test_an_invalid_envelope_is_a_failure_without_fallback(text: Any) -> None:
     plan, issues = plan_v1.read(text, base_seq=0, domain=Program())
     assert plan is None
     assert issues
@@ -144,7 +144,7 @@ async def test_a_prompt_yields_a_structured_failure(answer: Any, code: str) -> N
         assert failure["message"]
 
 
-async def test_prose_is_the_failure_said() -> None:
+async def test_prose_ends_the_turn_with_said() -> None:
     async with Session.open(
         domain=Program(), adapter=lambda _: PlannerOutput(text="Done!")
     ) as session:
@@ -172,7 +172,7 @@ async def test_the_three_legacy_phrases_in_a_row() -> None:
     "near",
     ["please create hello world program", "run program now", "compile programs", "run"],
 )
-async def test_what_only_resembles_them_goes_to_the_planner(near: str) -> None:
+async def test_a_sentence_that_resembles_a_phrase_goes_to_the_planner(near: str) -> None:
     async with Session.open(domain=Program()) as session:
         assert (await session.send(near)).stop == "planner_unconfigured"
 

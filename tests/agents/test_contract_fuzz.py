@@ -1,4 +1,4 @@
-"""Fifty thousand broken proposals: the parser answers each with a plan or with what is wrong."""
+"""Fifty thousand broken proposals: the parser returns a plan or issues for each."""
 
 import json
 from random import Random

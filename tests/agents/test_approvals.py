@@ -1,4 +1,4 @@
-"""What a person confirms is theirs to confirm, done once, and exactly what was shown."""
+"""Approval requests and grants: confirmed by a person, applied once, exactly as shown."""
 
 from functools import partial
 from typing import Any
@@ -41,7 +41,7 @@ class Meddled(Orchestrator):
         return verdict
 
 
-async def test_a_hold_is_resolved_in_its_own_session_only() -> None:
+async def test_an_approval_request_is_resolved_in_its_own_session_only() -> None:
     async with Orchestrator([Till(), Sessions()]) as world:
         one = await Session.open(world=world, session="a", adapter=ScriptedAdapter([[EMPTY]]))
         two = await Session.open(world=world, session="b", agent="other")
@@ -56,7 +56,9 @@ async def test_a_hold_is_resolved_in_its_own_session_only() -> None:
 
 
 @pytest.mark.parametrize(("waiting", "times"), [(0, 1), (1, 1), (0, 9), (1, 9)])
-async def test_an_approval_never_does_what_was_not_shown(waiting: int, times: int) -> None:
+async def test_an_approval_never_applies_an_effect_that_was_not_shown(
+    waiting: int, times: int
+) -> None:
     world = Meddled([Till(), Sessions()], OrchestratorConfig())
     async with world:
         session = await Session.open(world=world, adapter=ScriptedAdapter([[EMPTY]]))
@@ -125,7 +127,7 @@ async def test_facts_of_the_domain_memory_are_told() -> None:
     assert "<facts>" in seen[1].text
 
 
-async def test_a_world_that_never_stands_still_is_said_to_be_so() -> None:
+async def test_a_plan_is_refused_after_the_world_changed_too_often() -> None:
     world = Meddled([Fickle(), Sessions()], OrchestratorConfig())
     async with world:
         session = await Session.open(
@@ -139,7 +141,7 @@ async def test_a_world_that_never_stands_still_is_said_to_be_so() -> None:
         assert await total(session) == 5, "bob's"
 
 
-async def test_open_holds_are_never_pushed_out() -> None:
+async def test_open_approval_requests_are_never_evicted() -> None:
     sessions = Sessions(approvals_kept=2)
     async with talk(*[[put(100 + n)] for n in range(4)], domain=[Till(), sessions]) as session:
         first = await session.send("1")
@@ -153,7 +155,7 @@ async def test_open_holds_are_never_pushed_out() -> None:
         assert [approval.state for approval in await session.approvals()] == ["open", "open"]
 
 
-async def test_an_edit_that_is_no_plan_leaves_the_hold() -> None:
+async def test_an_invalid_edit_leaves_the_approval_request_open() -> None:
     async with talk([put(500)]) as session:
         turn = await session.send("put 500")
         wrong = await session.edit(turn.approval_id, [("till.putt", {})], "ann")
@@ -181,7 +183,7 @@ async def test_an_edit_needs_the_role_too() -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
-async def test_who_may_use_every_kind_still_keeps_no_books(kind: str) -> None:
+async def test_an_agent_with_every_permission_cannot_record_for_the_session(kind: str) -> None:
     payloads: dict[str, dict[str, Any]] = {
         "session.turn": {
             "session": "main", "turn": 2, "agent": "mallory", "mode": "autonomous",
@@ -233,7 +235,7 @@ def _of_sum(payload: Any, _state: object) -> Risk:
 
 
 @pytest.mark.parametrize("payload", [{"amount": 500}, {"sum": 500}, {}])
-async def test_the_risk_is_of_what_would_be_done_however_it_is_said(payload: Any) -> None:
+async def test_risk_is_judged_on_the_normalized_payload(payload: Any) -> None:
     seen: list[Any] = []
 
     def policy(plan: Plan, _risks: object, _mode: object) -> PolicyDecision:
@@ -261,7 +263,7 @@ async def test_a_grant_is_not_used_up_by_what_is_refused() -> None:
         assert (await session.send("2")).outcome == "applied"
 
 
-async def test_grants_of_the_same_moment_are_all_given() -> None:
+async def test_grants_made_at_the_same_seq_are_all_recorded() -> None:
     async with talk(adapter=None) as session:
         async with anyio.create_task_group() as group:
             for who in ("ann", "bob", "cid"):
@@ -270,7 +272,7 @@ async def test_grants_of_the_same_moment_are_all_given() -> None:
         assert sorted(one["by"] for one in grants.values()) == ["ann", "bob", "cid"]
 
 
-async def test_what_another_session_has_a_grant_for_first_is_held() -> None:
+async def test_a_plan_whose_grant_another_session_used_first_is_held() -> None:
     async with Orchestrator([Till(), Sessions()], OrchestratorConfig()) as world:
         one = await Session.open(world=world, session="a", adapter=ScriptedAdapter([[EMPTY]]))
         two = await Session.open(world=world, session="b", adapter=ScriptedAdapter([[EMPTY]]))
@@ -311,7 +313,7 @@ async def test_a_value_that_a_grant_binds_is_compared_as_json() -> None:
         ({"note": "rent"}, {"amount": 200, "note": "rent"}, "held"),
     ],
 )
-async def test_a_value_that_a_grant_binds_is_the_one_that_is_done(
+async def test_a_grant_compares_the_normalized_payload(
     bound: dict[str, Any], proposed: dict[str, Any], outcome: str
 ) -> None:
     class Pay(BaseModel):
@@ -387,7 +389,7 @@ class Bank(Domain):
         draft.create("bank.accounts", "it", {"iban": "GOOD"})
 
 
-async def test_an_effect_that_would_now_be_another_is_not_what_was_approved():
+async def test_a_plan_whose_effect_changed_is_not_applied_by_its_approval():
     wired = []
 
     async def wire(effect):

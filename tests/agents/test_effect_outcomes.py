@@ -1,4 +1,4 @@
-"""What a turn tells of effects: the hook is heard before a doubt, and what is done is done once."""
+"""Effects in the result of a turn: the hook is asked before a doubt, and no effect runs twice."""
 
 from collections.abc import Awaitable, Callable
 
@@ -57,25 +57,25 @@ async def paid(hook: Hook | None, *, times: int = 1) -> Turn:
 
 
 @pytest.mark.parametrize("times", [1, 3])
-async def test_what_the_hook_finds_done_is_done(times: int) -> None:
+async def test_an_effect_that_the_hook_finds_done_succeeds(times: int) -> None:
     turn = await paid(arrived, times=times)
     assert (turn.outcome, turn.stop) == ("applied", "completed")
     assert [one.output for one in turn.results] == [{"receipt": 7}] * times
 
 
-async def test_what_the_hook_finds_undone_has_failed() -> None:
+async def test_an_effect_that_the_hook_finds_undone_fails() -> None:
     turn = await paid(lost)
     assert [one.code for one in turn.attempts[0].issues] == ["effect_failed"]
     assert turn.attempts[0].issues[0].message == "it never arrived"
 
 
 @pytest.mark.parametrize("hook", [None, cannot_tell])
-async def test_what_nobody_can_tell_is_in_doubt(hook: Hook | None) -> None:
+async def test_an_effect_of_unknown_outcome_is_in_doubt(hook: Hook | None) -> None:
     assert (await paid(hook)).stop == "effect_in_doubt"
 
 
 @in_virtual_time
-async def test_while_the_hook_is_asked_the_work_is_not_done_yet() -> None:
+async def test_an_effect_is_pending_while_the_hook_is_asked() -> None:
     assert (await paid(never_answers)).stop == "effect_timeout"
 
 
@@ -115,26 +115,26 @@ async def tried(*plans: Step) -> tuple[Turn, int]:
         return await session.send("go"), await total(session)
 
 
-async def test_a_plan_that_did_something_is_not_tried_again_where_its_work_failed() -> None:
+async def test_a_plan_with_one_applied_action_is_not_retried_after_a_failed_effect() -> None:
     turn, held = await tried([put(5), PAY], [put(5), PAY])
     assert (turn.outcome, turn.stop, len(turn.attempts)) == ("failed", "effect_failed", 1)
     assert [one.outcome for one in turn.results] == ["applied", "failed"]
     assert held == 5, "once, and the turn says so"
 
 
-async def test_an_action_of_whose_work_some_was_done_is_not_tried_again() -> None:
+async def test_a_partly_executed_action_is_not_retried() -> None:
     part: tuple[str, dict[str, int]] = ("till.part", {})
     turn, _ = await tried([part], [part])
     assert [one.status for one in turn.attempts] == ["failed"]
     assert [(one.outcome, one.output) for one in turn.results] == [("failed", "done")]
 
 
-async def test_work_that_failed_alone_may_be_proposed_otherwise() -> None:
+async def test_another_plan_may_follow_if_every_effect_failed() -> None:
     turn, _ = await tried([PAY], [("till.pay", {"amount": 2})])
     assert [one.status for one in turn.attempts] == ["failed", "applied"]
 
 
-async def test_a_plan_that_only_asked_may_ask_again() -> None:
+async def test_a_read_only_plan_may_be_retried() -> None:
     ask: tuple[str, dict[str, int]] = ("till.ask", {})
     turn, _ = await tried([ask], [ask, ("till.look", {})])
     assert [one.status for one in turn.attempts] == ["failed", "applied"]

@@ -1,4 +1,4 @@
-"""Seed 004, ACTION_INTENT_CONTRACT_v1: its catalogue, its three rules, its flow."""
+"""ACTION_INTENT_CONTRACT_v1: its catalogue, its three rules, its flow."""
 
 import dataclasses
 import zipfile
@@ -60,7 +60,7 @@ def test_the_catalogue(name: str, kind: str) -> None:
         "create_file",
     ],
 )
-def test_rule_1_what_is_not_known_fails_at_once(intent: Any) -> None:
+def test_rule_1_an_unknown_action_fails_at_once(intent: Any) -> None:
     with pytest.raises(ValueError, match="intent"):
         ActionBuilder().build(intent)
 

@@ -1,4 +1,4 @@
-"""What follows an answer, as a table: pure functions of it and of the counters."""
+"""Ends of a turn, as a table: pure functions of an answer and of the counters."""
 
 from decimal import Decimal
 from typing import Any
@@ -36,7 +36,7 @@ FINAL = [Issue(code="json_invalid", message="m"), Issue(code="policy_denied", me
         (FINAL, False, 3, "policy_denied"),
     ],
 )
-def test_what_follows_an_answer_that_was_no_plan(
+def test_the_end_after_an_invalid_answer(
     issues: list[Issue], is_new: bool, repairs: int, stop: str | None
 ) -> None:
     end = after_invalid(issues, is_new, Counters(repairs=repairs), AgentLimits())
@@ -55,7 +55,7 @@ def test_what_follows_an_answer_that_was_no_plan(
         ("autonomous", 9, 3, "attempts_exhausted"),
     ],
 )
-def test_what_follows_a_plan_that_was_refused(
+def test_the_end_after_a_refused_plan(
     mode: str, attempts_max: int, attempts: int, stop: str | None
 ) -> None:
     limits = AgentLimits(attempts_max=attempts_max)
@@ -92,7 +92,7 @@ def test_what_follows_a_plan_that_was_refused(
         ),
     ],
 )
-def test_what_the_next_request_may_cost(
+def test_the_budget_of_the_next_request(
     usage: Usage, limits: dict[str, Any], seconds: float, is_priced: bool, stop: str | None
 ) -> None:
     counters = Counters(usage=usage, seconds_left=seconds)
@@ -133,13 +133,13 @@ async def test_a_turn_that_is_stopped_takes_no_answer(stopped_in: str, requests:
     assert proposing.attempts == []
 
 
-def test_what_is_not_known_makes_a_sum_unknown() -> None:
+def test_an_unknown_cost_makes_the_sum_unknown() -> None:
     known, unknown = Usage(1, 2, 3, Decimal("0.5")), Usage(1, 2, 3, None)
     assert known.plus(known) == (2, 4, 6, Decimal("1.0"))
     assert known.plus(unknown).cost_usd is None
 
 
-def test_what_changed_is_told_field_by_field() -> None:
+def test_changes_between_two_states_are_listed_by_field() -> None:
     old = {"a": {"x": {"n": 1, "m": [1]}, "gone": {"n": 0}}}
     new: dict[str, Any] = {"a": {"x": {"n": 2, "m": [1]}}, "b": {"y": {"n": 3}}}
     assert changes_between(old, new) == [

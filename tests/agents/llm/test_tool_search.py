@@ -1,4 +1,4 @@
-"""More kinds than are listed: the model searches; what it proposes is read by the one parser."""
+"""More kinds than tools: the model searches, and the one parser reads its proposals."""
 
 import json
 from typing import Any
@@ -133,7 +133,7 @@ async def test_what_a_search_cost_is_counted_though_the_request_after_it_fails()
     assert (again.stop, again.usage) == (turn.stop, turn.usage)
 
 
-async def test_what_is_proposed_beside_a_search_is_not_yet_proposed() -> None:
+async def test_calls_beside_a_search_are_not_submitted() -> None:
     script = Script(
         [find("pear"), propose("shop.buy_apple", {"amount": 1})],
         [propose("shop.buy_pear", {"amount": 1})],

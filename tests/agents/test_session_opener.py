@@ -1,4 +1,4 @@
-"""Whose a session is, what it may be called, and that it can be closed."""
+"""Opening and closing sessions: their agent, name and mode."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -43,7 +43,7 @@ async def test_a_session_is_not_opened_as_another_agent() -> None:
         assert not await world.gateway.is_registered("other"), "who is refused leaves no trace"
 
 
-async def test_who_is_not_named_is_whose_the_session_is() -> None:
+async def test_the_default_agent_is_the_agent_of_the_session() -> None:
     async with opened() as world:
         mine = await Session.open(world=world, session="a", agent="planner")
         await mine.send("/till.put amount=1")
@@ -53,7 +53,7 @@ async def test_who_is_not_named_is_whose_the_session_is() -> None:
         assert (await Session.open(world=world, session="b")).agent_id == "agent"
 
 
-async def test_the_mode_that_is_not_said_is_that_of_the_latest_turn() -> None:
+async def test_the_default_mode_is_the_mode_of_the_latest_turn() -> None:
     async with opened() as world:
         fresh = await Session.open(world=world, session="a")
         assert fresh.mode == "assisted"
@@ -68,7 +68,7 @@ async def test_the_mode_that_is_not_said_is_that_of_the_latest_turn() -> None:
         assert (await Session.open(world=world, session="b")).mode == "assisted"
 
 
-async def test_a_session_whose_latest_turn_an_operator_took_away_opens_as_a_new_one() -> None:
+async def test_a_session_whose_latest_turn_was_deleted_opens_in_the_default_mode() -> None:
     async with opened() as world:
         before = world.seq
         session = await Session.open(world=world, session="a", mode="autonomous")
@@ -77,7 +77,7 @@ async def test_a_session_whose_latest_turn_an_operator_took_away_opens_as_a_new_
         assert (await Session.open(world=world, session="a")).mode == "assisted"
 
 
-async def test_of_two_who_open_a_new_session_the_first_who_speaks_has_it() -> None:
+async def test_a_new_session_belongs_to_the_agent_of_its_first_turn() -> None:
     told: list[PlannerInput] = []
 
     def listens(context: PlannerInput) -> Any:
@@ -106,12 +106,12 @@ async def test_of_two_who_open_a_new_session_the_first_who_speaks_has_it() -> No
         ("\ud800", "control character"),
     ],
 )
-def test_a_name_that_is_none_is_refused_as_it_comes_in(name: str, why: str) -> None:
+def test_an_invalid_session_name_is_refused_at_opening(name: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         Session.open(session=name)
 
 
-async def test_an_agent_without_a_name_is_not_the_one_that_nobody_named() -> None:
+async def test_an_empty_agent_id_is_not_the_default_agent() -> None:
     async with opened() as world:
         with pytest.raises(AgentError, match="an agent_id must be 1 to 128 characters"):
             await Session.open(world=world, session="a", agent="")
@@ -130,7 +130,7 @@ async def test_the_longest_name_can_hold_and_grant() -> None:
 # closing
 
 
-async def test_nothing_is_said_in_a_session_that_was_closed() -> None:
+async def test_a_closed_session_takes_no_message() -> None:
     async with opened() as world:
         session = await Session.open(world=world, adapter=ScriptedAdapter([[EMPTY]]))
         hold = (await session.send("empty it")).approval_id
@@ -144,7 +144,7 @@ async def test_nothing_is_said_in_a_session_that_was_closed() -> None:
         assert (await again.resolve(hold, "approve", "ann")).outcome == "applied"
 
 
-async def test_nothing_is_granted_in_a_session_that_was_closed() -> None:
+async def test_a_closed_session_makes_no_grant() -> None:
     async with opened() as world:
         session = await Session.open(world=world)
         await session.close()
@@ -152,7 +152,7 @@ async def test_nothing_is_granted_in_a_session_that_was_closed() -> None:
             await session.grant("till.empty", by="ann")
 
 
-async def test_nothing_is_said_for_an_agent_that_was_removed() -> None:
+async def test_no_turn_begins_for_a_removed_agent() -> None:
     asked: list[PlannerInput] = []
     async with opened() as world:
         session = await Session.open(world=world, adapter=asked.append)
@@ -168,7 +168,7 @@ async def test_nothing_is_said_for_an_agent_that_was_removed() -> None:
         assert (await again.send("/till.put amount=1")).outcome == "applied"
 
 
-async def test_the_next_of_a_removed_agent_s_name_does_not_go_on_in_its_session() -> None:
+async def test_a_later_agent_of_the_same_name_does_not_continue_the_session() -> None:
     asked: list[PlannerInput] = []
     async with opened() as world:
         session = await Session.open(world=world, adapter=asked.append)
@@ -181,7 +181,7 @@ async def test_the_next_of_a_removed_agent_s_name_does_not_go_on_in_its_session(
         assert asked == []
 
 
-async def test_what_an_agent_was_asked_is_not_done_in_the_name_of_the_next() -> None:
+async def test_an_answer_for_a_removed_agent_is_not_applied_for_its_successor() -> None:
     async with opened() as world:
 
         async def propose(_: PlannerInput) -> PlannerOutput:
@@ -196,7 +196,7 @@ async def test_what_an_agent_was_asked_is_not_done_in_the_name_of_the_next() -> 
 
 
 @pytest.mark.parametrize("is_followed", [True, False])
-async def test_nothing_more_is_asked_of_an_agent_that_is_removed_within_its_turn(
+async def test_an_agent_removed_within_its_turn_is_asked_no_more(
     is_followed: bool,
 ) -> None:
     asked: list[PlannerInput] = []
@@ -232,7 +232,7 @@ class Usurped(Orchestrator):
 @pytest.mark.parametrize(
     ("kind", "plan"), [("till.put", [put(1)]), ("session.request_approval", [EMPTY])]
 )
-async def test_a_plan_is_its_agents_up_to_the_moment_in_which_it_is_decided(kind, plan) -> None:
+async def test_a_plan_is_refused_if_its_agent_is_removed_before_the_decision(kind, plan) -> None:
     async with Usurped([Till(), Sessions()]) as world:
         session = await Session.open(world=world, adapter=ScriptedAdapter([plan]))
         world.at = kind
@@ -242,7 +242,7 @@ async def test_a_plan_is_its_agents_up_to_the_moment_in_which_it_is_decided(kind
         assert await world.gateway.entities("session.approvals") == {}
 
 
-async def test_no_turn_and_no_grant_is_begun_for_the_next_of_a_name() -> None:
+async def test_no_turn_or_grant_is_recorded_for_a_later_agent_of_the_name() -> None:
     async with Usurped([Till(), Sessions()]) as world:
         session = await Session.open(world=world, adapter=ScriptedAdapter([]))
         world.at = "session.grant"
@@ -256,7 +256,7 @@ async def test_no_turn_and_no_grant_is_begun_for_the_next_of_a_name() -> None:
         assert await world.gateway.entities("session.turns") == {}
 
 
-async def test_closing_ends_what_waits_for_the_proposer_and_in_line() -> None:
+async def test_closing_ends_the_running_turn_and_the_queued_ones() -> None:
     human = HumanAdapter()
     async with opened() as world:
         session = await Session.open(world=world, adapter=human)
@@ -281,7 +281,7 @@ async def test_closing_ends_what_waits_for_the_proposer_and_in_line() -> None:
         assert isinstance(second, ClosedError)
 
 
-async def test_a_turn_that_is_stopped_as_it_begins_asks_nobody(
+async def test_a_turn_stopped_as_it_begins_makes_no_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[PlannerInput] = []
@@ -314,7 +314,7 @@ async def test_a_turn_that_is_stopped_as_it_begins_asks_nobody(
         assert await total(session) == 1
 
 
-async def test_who_goes_away_as_it_opens_leaves_the_next_somebody_who_asks(
+async def test_an_opener_canceled_midway_leaves_the_executor_registered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     caller = anyio.CancelScope()

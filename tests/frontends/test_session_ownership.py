@@ -1,4 +1,4 @@
-"""Whose a session is, and what it may be called, is the same at every door; it can be closed."""
+"""Agent and name of a session are checked alike by every front end; it can be closed."""
 
 import anyio
 import mcp_types as types
@@ -41,7 +41,7 @@ def held_by_mcp(store):
     anyio.run(hold)
 
 
-def test_what_an_mcp_client_left_held_is_approved_in_a_chat(placet):
+def test_a_plan_held_over_mcp_is_approved_in_a_chat(placet):
     held_by_mcp("town.db")
     chat = ("chat", "--store", "town.db", "--session", "mcp", "--as", "ann", "--json")
     outcome = placet.told("/approve", "/Speak text=again", to=chat)
@@ -201,7 +201,7 @@ async def test_a_session_is_closed_and_closed_again_and_opened_again():
 
 
 @pytest.mark.anyio
-async def test_who_may_close_a_session_is_who_may_open_one():
+async def test_only_the_operator_opens_and_closes_sessions():
     async with talking() as talk:
         for token, status in ((None, 401), ("alice", 403), ("bob", 403), ("carol", 403)):
             assert (await talk.served.ask("DELETE", MAIN, token=token)).status_code == status
@@ -211,7 +211,7 @@ async def test_who_may_close_a_session_is_who_may_open_one():
 
 
 @pytest.mark.anyio
-async def test_closing_ends_what_waits_in_it(monkeypatch):
+async def test_closing_a_session_ends_its_waiting_turn(monkeypatch):
     human = HumanAdapter()
     monkeypatch.setattr(http_bodies, "proposer", lambda _name: human)
     async with talking() as talk:

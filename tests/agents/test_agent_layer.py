@@ -1,8 +1,8 @@
-"""Seed 002, the agent layer: each code block and each rule of it, literally."""
+"""The agent layer as it is specified: each code block and each rule, literally."""
 
 import json
 from abc import ABC
-from typing import Any, List, Optional, Union  # noqa: UP035  # the seed's own spelling
+from typing import Any, List, Optional, Union  # noqa: UP035  # the spelling of the specification
 
 import pytest
 
@@ -12,7 +12,7 @@ from tests.agents.till import Till, put, talk, total
 
 pytestmark = pytest.mark.anyio
 
-# "Structured Intent", and "a Clarification Request", as the seed prints them, but for the kind
+# "Structured Intent", and "a Clarification Request", as the specification prints them, but for the kind
 CALL = """{
   "type": "action_call",
   "action_id": "till.put",
@@ -26,7 +26,7 @@ QUESTION = """{
 
 
 class Integration(AgentAdapter):
-    """The seed's code block, with a body."""
+    """The code block of the specification, with a body."""
 
     def __init__(self, *answers: Union[ChatIntent, ExecutionPlan]) -> None:  # noqa: UP007
         self.answers = list(answers)
@@ -50,7 +50,7 @@ def call(**changed: Any) -> ChatIntent:
     return ChatIntent.model_validate({**json.loads(CALL), **changed})
 
 
-def test_the_base_class_is_abstract_and_has_the_seeds_signature() -> None:
+def test_the_base_class_is_abstract_and_has_the_documented_signature() -> None:
     assert issubclass(AgentAdapter, ABC)
     with pytest.raises(TypeError, match="abstract"):
         AgentAdapter()  # type: ignore[abstract]
@@ -115,7 +115,7 @@ def test_the_registry_is_a_list_of_tools_and_a_selection_is_an_intent() -> None:
     assert selected == parse_intent(CALL, domain=Till())
 
 
-async def test_an_intent_may_be_handed_off_by_whoever_made_it() -> None:
+async def test_a_custom_adapter_may_hand_off_its_intent() -> None:
     """Step 5 of the loop: pass the `ChatIntent` to the execution engine."""
     async with Session.open(domain=Till()) as session:
         assert (await session.hand_off(call())).outcome == "applied"
@@ -126,7 +126,7 @@ async def test_an_intent_may_be_handed_off_by_whoever_made_it() -> None:
         assert await total(session) == 42
 
 
-async def test_the_context_has_the_persona_the_capabilities_the_reality_and_the_memory() -> None:
+async def test_the_context_has_persona_capabilities_state_and_memory() -> None:
     seen: list[PlannerInput] = []
 
     def model(context: PlannerInput) -> Any:

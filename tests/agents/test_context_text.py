@@ -1,4 +1,4 @@
-"""Laws of the context: ordered, bounded, repeatable, and with no way out of its tags."""
+"""The context text: ordered, bounded, repeatable, and data cannot close its tags."""
 
 import re
 from typing import Any
@@ -72,7 +72,7 @@ def test_over_budget_the_oldest_of_the_lightest_goes_first_and_is_reported() -> 
     assert tokens_of(tight) <= tokens_of(whole) - 300
 
 
-def test_what_must_be_told_and_does_not_fit_is_an_error() -> None:
+def test_required_sections_that_do_not_fit_are_an_error() -> None:
     with pytest.raises(ContextTooLarge, match="at most 100 fit"):
         context(tokens_max=100)
 
@@ -91,7 +91,7 @@ def test_no_data_opens_or_closes_a_section(hostile: str) -> None:
 
 
 @given(st.integers(200, 3_000), st.integers(0, 60))
-def test_what_is_told_never_exceeds_the_budget(tokens_max: int, turns: int) -> None:
+def test_the_context_never_exceeds_its_budget(tokens_max: int, turns: int) -> None:
     try:
         text = context(turns=FULL["turns"][:turns], last_turns=60, tokens_max=tokens_max)
     except ContextTooLarge:

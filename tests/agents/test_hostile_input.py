@@ -1,4 +1,4 @@
-"""What comes in may be anything: none of it breaks a turn, shows secrets, or widens a right."""
+"""Hostile input: no message or answer breaks a turn, shows hidden values, or widens permissions."""
 
 import json
 from decimal import Decimal
@@ -72,7 +72,7 @@ async def test_any_message_is_a_turn(message: str, stop: str) -> None:
         (PlannerOutput(plan="{", response="x" * 100_000), "json_invalid"),
     ],
 )
-async def test_any_answer_is_one_that_may_be_mended(answer: Any, code: str) -> None:
+async def test_any_answer_can_be_repaired(answer: Any, code: str) -> None:
     async with talk(answer, [put(1)], **AUTO) as session:
         turn = await session.send("go")
         assert [issue.code for issue in turn.attempts[0].issues] == [code]
@@ -88,7 +88,7 @@ async def test_the_same_calls_under_other_names_are_no_progress() -> None:
         assert (turn.stop, len(turn.attempts)) == ("repair_no_progress", 2)
 
 
-async def test_nobody_saw_a_later_world_than_was_shown() -> None:
+async def test_a_plan_cannot_claim_a_later_seq_than_its_context() -> None:
     def claims(context: PlannerInput) -> Any:
         ahead = 0 if context.repairs else 1
         return {
@@ -115,7 +115,7 @@ class Counting(Catalogue):
         return super().nearest(name, count)
 
 
-def test_what_is_wrong_is_told_within_bounds() -> None:
+def test_issues_are_bounded() -> None:
     crowd = [{"kind": f"x{n}", "id": f"a{n // 2}"} for n in range(9_000)]
     plan = {"version": "placet.plan/1", "goal": "g", "base_seq": 0, "actions": crowd}
     _, [issue] = parse(json.dumps(plan), domain=World(), limits=AgentLimits(plan_bytes_max=2**20))
@@ -316,7 +316,7 @@ def test_what_the_log_keeps_of_an_answer_is_read_again(
 # who may
 
 
-async def test_a_session_does_not_widen_what_an_agent_may() -> None:
+async def test_opening_a_session_does_not_widen_permissions() -> None:
     async with Orchestrator([Till(), Sessions()]) as world:
         await world.register_agent("agent", permissions={"till.look"})
         session = await Session.open(
@@ -333,7 +333,7 @@ async def test_a_session_does_not_widen_what_an_agent_may() -> None:
         assert told.agent_id == "agent"
 
 
-async def test_a_right_that_is_taken_away_is_gone_at_the_next_message() -> None:
+async def test_a_revoked_permission_is_gone_at_the_next_message() -> None:
     async with talk([put(1)], [put(1)], **AUTO) as session:
         assert (await session.send("one")).outcome == "applied"
         assert isinstance(session.world, Orchestrator)
@@ -342,7 +342,7 @@ async def test_a_right_that_is_taken_away_is_gone_at_the_next_message() -> None:
         assert await total(session) == 1
 
 
-async def test_a_domain_of_which_nothing_is_granted_tells_nothing() -> None:
+async def test_a_domain_without_permitted_kinds_adds_nothing_to_the_context() -> None:
     class Secret(Till):
         name = "secret"
         guide = "The vault is behind the mirror."
@@ -377,7 +377,7 @@ class Cupboard(Till):
         return ref.entity != "hidden"
 
 
-async def test_what_an_agent_may_not_see_is_in_nothing_that_it_is_told() -> None:
+async def test_hidden_values_are_in_no_text_for_the_agent() -> None:
     seen: list[PlannerInput] = []
 
     def model(context: PlannerInput) -> Any:
@@ -395,7 +395,7 @@ async def test_what_an_agent_may_not_see_is_in_nothing_that_it_is_told() -> None
     assert seen[1].diffs, "it is told what changed of the rest"
 
 
-async def test_sessions_do_not_hear_each_other() -> None:
+async def test_a_session_does_not_see_the_turns_of_another() -> None:
     seen: list[PlannerInput] = []
 
     def listen(context: PlannerInput) -> PlannerOutput:
@@ -411,7 +411,7 @@ async def test_sessions_do_not_hear_each_other() -> None:
     assert "session." not in repr([(c.text, c.state) for c in seen]), "books are no part of a view"
 
 
-async def test_a_message_is_no_part_of_its_own_past_where_another_door_speaks_meanwhile(
+async def test_a_message_is_not_in_its_own_history_under_concurrent_turns(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     told: list[list[str]] = []
@@ -437,7 +437,7 @@ async def test_a_message_is_no_part_of_its_own_past_where_another_door_speaks_me
         assert told == [[], ["before"]]
 
 
-async def test_an_agent_sees_its_own_books_and_nobody_elses_by_any_door() -> None:
+async def test_an_agent_sees_only_the_records_of_its_own_sessions() -> None:
     async with Orchestrator([Till(), Sessions()]) as world:
         script = ScriptedAdapter([[put(500)]])
         one = await Session.open(world=world, session="a", adapter=script)
@@ -465,7 +465,7 @@ async def test_a_policy_that_gives_no_ruling_allows_nothing(ruling: Any) -> None
         assert await total(session) == 0
 
 
-async def test_the_clerk_proposes_nothing_and_stands_nowhere() -> None:
+async def test_the_recorder_proposes_nothing_and_has_no_position() -> None:
     async with Orchestrator([World(), Sessions()]) as world:
         with pytest.raises(ValueError, match="own voice"):
             await Session.open(world=world, agent=RECORDER)
@@ -504,7 +504,7 @@ async def test_a_turn_is_stopped_by_an_operator() -> None:
         assert (await session.send("/till.put amount=1")).outcome == "applied"
 
 
-async def test_a_caller_who_goes_away_leaves_no_turn_running() -> None:
+async def test_a_canceled_caller_leaves_no_turn_running() -> None:
     caller = anyio.CancelScope()
 
     async def hang(_context: PlannerInput) -> Any:
@@ -519,7 +519,7 @@ async def test_a_caller_who_goes_away_leaves_no_turn_running() -> None:
 
 
 @pytest.mark.parametrize("is_decided", [True, False])
-async def test_a_caller_who_goes_away_as_its_turn_begins_leaves_none_running(
+async def test_a_caller_canceled_as_its_turn_begins_leaves_none_running(
     is_decided: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caller = anyio.CancelScope()
@@ -590,7 +590,7 @@ async def test_model_calls_have_the_worlds_quota() -> None:
 # the recording
 
 
-async def test_a_session_again_has_the_same_silences() -> None:
+async def test_a_replayed_session_has_the_same_unavailable_answers() -> None:
     steps: list[Any] = [
         [put(1)],
         ConnectionError("x"),
@@ -613,7 +613,7 @@ async def test_a_session_again_has_the_same_silences() -> None:
 
 
 @pytest.mark.parametrize("is_settled", [True, False])
-async def test_answers_are_given_again_in_the_order_in_which_they_were_asked_for(
+async def test_answers_are_replayed_in_the_order_of_their_requests(
     is_settled: bool,
 ) -> None:
     asked, let_go = anyio.Event(), anyio.Event()
@@ -650,7 +650,7 @@ async def test_answers_are_given_again_in_the_order_in_which_they_were_asked_for
         assert stops == ["completed", "planner_unavailable", "completed"]
 
 
-async def test_a_deadline_is_lived_through_again_without_waiting() -> None:
+async def test_a_deadline_is_replayed_without_waiting() -> None:
     async def slow(_context: PlannerInput) -> Any:
         await anyio.sleep_forever()
 
@@ -666,7 +666,7 @@ async def test_a_deadline_is_lived_through_again_without_waiting() -> None:
         assert await session.world.digest() == digest
 
 
-async def test_with_holds_a_session_is_the_same_again_but_for_when_they_end() -> None:
+async def test_a_replayed_session_with_approvals_differs_only_in_expiry_times() -> None:
     """A hold ends at a simulated time; all else is the same, bit for bit."""
 
     async def lived(adapter: Any) -> tuple[Any, ReplayAdapter]:

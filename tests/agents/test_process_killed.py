@@ -1,4 +1,4 @@
-"""A process is killed while its model thinks: nothing is asked twice, and the session goes on."""
+"""A process is killed while its model answers: no request is repeated, the session continues."""
 
 import subprocess
 import sys
@@ -33,7 +33,7 @@ asyncio.run(main())
 """
 
 
-async def test_what_was_asked_when_the_process_died_is_not_asked_again(tmp_path: Path) -> None:
+async def test_a_request_of_a_killed_process_is_not_repeated(tmp_path: Path) -> None:
     store, calls = f"sqlite:///{tmp_path / 'till.db'}", tmp_path / "calls.txt"
     died = subprocess.run(  # noqa: ASYNC221  # nothing else runs meanwhile
         [sys.executable, "-c", DIES, store, str(calls)],

@@ -1,4 +1,4 @@
-"""What a plan comes to where the world has moved since it was foreseen, or was held."""
+"""Plans whose world changed after their preview, or while they were held."""
 
 from typing import Any
 
@@ -46,7 +46,7 @@ class Robbed(Orchestrator):
         return verdict
 
 
-async def test_what_cannot_be_done_any_more_is_not_approved_and_goes_on_waiting() -> None:
+async def test_an_approval_of_an_inadmissible_plan_leaves_the_request_open() -> None:
     async with Orchestrator([Strict(), Sessions()]) as world:
         session = await Session.open(world=world, adapter=ScriptedAdapter([[EMPTY]]))
         await session.send("/till.put amount=5")
@@ -73,7 +73,7 @@ async def test_a_refusal_points_into_the_plan_and_not_past_the_grant_before_it()
         assert grant["uses"] == 1, "what was refused used nothing up"
 
 
-async def test_a_grant_is_for_what_needs_one_and_no_more() -> None:
+async def test_a_grant_is_used_only_for_actions_that_need_it() -> None:
     plan = [put(1), EMPTY, put(2)]
     async with talk(plan, plan, mode="autonomous") as session:
         await session.grant("till.empty", by="ann")

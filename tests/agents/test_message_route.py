@@ -1,4 +1,4 @@
-"""Laws of routing: a command is matched as a whole, and never becomes a prompt."""
+"""Routing: a command is matched as a whole, and never becomes a prompt."""
 
 import pytest
 from hypothesis import given
@@ -44,7 +44,7 @@ def test_a_command_is_read(message: str, kind: str, payload: dict[str, object]) 
         "",
     ],
 )
-def test_what_only_resembles_a_command_goes_to_the_agent(message: str) -> None:
+def test_a_message_that_resembles_a_command_goes_to_the_agent(message: str) -> None:
     assert route(message, COMMANDS) is None
 
 
