@@ -93,10 +93,10 @@ class TextRenderer:
                 for one in turn.attempts
             )
             self._line(f"  tried {len(turn.attempts)} times: {tried}", "dim")
-        self._list(line for one in turn.results for line in _told(one))
-        told = {issue.message for one in turn.results for issue in one.issues}
+        self._list(line for one in turn.results for line in _decision_lines(one))
+        shown = {issue.message for one in turn.results for issue in one.issues}
         last = turn.attempts[-1].issues if turn.attempts else ()
-        self._list(line for one in last if one.message not in told for line in _issue_lines(one))
+        self._list(line for one in last if one.message not in shown for line in _issue_lines(one))
         self._changes(turn.diff, "would change" if turn.outcome == "held" else "changed")
 
     def approval(self, approval: ApprovalRequest) -> None:
@@ -180,7 +180,7 @@ def _typed(value: Json) -> str:
     return to_json(value).decode()
 
 
-def _told(decision: Decision) -> Iterator[str]:
+def _decision_lines(decision: Decision) -> Iterator[str]:
     """Return the outcome of one action as text."""
     seq = "" if decision.seq is None else f" at seq {decision.seq}"
     output = "" if decision.output is None else f": {_short(decision.output)}"

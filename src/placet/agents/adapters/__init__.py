@@ -13,19 +13,19 @@ from placet.agents.proposal.legacy import AgentAdapter
 __all__ = ["FunctionAdapter", "HumanAdapter", "ReplayAdapter", "ScriptedAdapter", "as_adapter"]
 
 
-def as_adapter(given: object) -> Adapter:
+def as_adapter(adapter: object) -> Adapter:
     """Take anything that proposes: an adapter, seed 002's `AgentAdapter`, or a function.
 
     Raises:
         TypeError: It is none of these.
     """
-    if isinstance(given, AgentAdapter):
-        return Subclassed(given)
-    if iscoroutinefunction(getattr(given, "propose", None)) and isinstance(given, Adapter):
-        return given
-    if callable(given):
-        return FunctionAdapter(given)
+    if isinstance(adapter, AgentAdapter):
+        return Subclassed(adapter)
+    if iscoroutinefunction(getattr(adapter, "propose", None)) and isinstance(adapter, Adapter):
+        return adapter
+    if callable(adapter):
+        return FunctionAdapter(adapter)
     raise TypeError(
         "an adapter has `async def propose(context)`, subclasses AgentAdapter, or is a function of "
-        f"a context; got {type(given).__name__}"
+        f"a context; got {type(adapter).__name__}"
     )

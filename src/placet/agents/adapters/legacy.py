@@ -66,10 +66,10 @@ def registry_of(context: PlannerInput) -> dict[str, Any]:
 def plan_of_answer(answer: object, context: PlannerInput) -> Json:
     """Make a plan of the seed's two answers. `confirmed` is read, and decides nothing."""
     if isinstance(answer, ExecutionPlan):
-        asked = [one for one in answer.actions if one.type != "action_call"]
-        actions = [_action(one) for one in answer.actions if one.type == "action_call"]
+        questions = [intent for intent in answer.actions if intent.type != "action_call"]
+        actions = [_action(intent) for intent in answer.actions if intent.type == "action_call"]
         plan = {**plan_of(context, actions, goal=answer.goal), "notes": answer.notes}
-        return {**plan, **_stop(asked[0])} if asked else plan
+        return {**plan, **_stop(questions[0])} if questions else plan
     if isinstance(answer, ChatIntent):
         if answer.type == "clarification_request":
             return {**plan_of(context, []), **_stop(answer)}

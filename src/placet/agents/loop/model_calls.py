@@ -253,8 +253,8 @@ def _usage_json(usage: Usage) -> Json:
     return [*counts, None if cost is None else str(cost)]
 
 
-def _usage_of(kept: Json) -> Usage:
-    requests, tokens_in, tokens_out, cost = kept
+def _usage_of(recorded: Json) -> Usage:
+    requests, tokens_in, tokens_out, cost = recorded
     return Usage(requests, tokens_in, tokens_out, None if cost is None else Decimal(cost))
 
 

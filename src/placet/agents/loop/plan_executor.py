@@ -68,19 +68,23 @@ class PlanExecutor:
             if broken is not None:
                 return _refused(plan, [broken])
             if not foreseen.admitted:
-                return _refused(plan, [Issue.of_refusal(one) for one in foreseen.refusals])
+                return _refused(plan, [Issue.of_refusal(refusal) for refusal in foreseen.refusals])
             grants = await self._grants_for(plan, applied, risks, mode)
             if ruling.decision == "hold" or None in grants:
                 foreseen, digest = await preview_plan(self._world, self._recorder, intents)
                 if not foreseen.admitted:
-                    return _refused(plan, [Issue.of_refusal(one) for one in foreseen.refusals])
+                    return _refused(
+                        plan, [Issue.of_refusal(refusal) for refusal in foreseen.refusals]
+                    )
                 return await self._request_approval(plan, ruling, foreseen, digest)
             ahead = [*self._guard(plan, foreseen, "risk"), *self._uses([g for g in grants if g])]
             verdict = await self._world.submit([*ahead, *intents], identity=self._agent)
             if RefusalCode.UNAUTHORIZED in verdict.codes:
                 return self._agent_removed(plan)
             if CONFLICT_CODES.isdisjoint(verdict.codes):
-                return await self._decided(plan, risks, verdict, foreseen, len(ahead), seconds_left)
+                return await self._result_of(
+                    plan, risks, verdict, foreseen, len(ahead), seconds_left
+                )
         return self._retries_exhausted(plan)
 
     # approval requests
@@ -125,7 +129,9 @@ class PlanExecutor:
             ahead = [*self._guard(plan, foreseen, "footprint"), resolution]
             verdict = await self._world.submit([*ahead, *intents])
             if not {SEQ_CHANGED, RefusalCode.STALE_CONTEXT} & set(verdict.codes):
-                return await self._decided(plan, risks, verdict, foreseen, len(ahead), seconds_left)
+                return await self._result_of(
+                    plan, risks, verdict, foreseen, len(ahead), seconds_left
+                )
         return self._retries_exhausted(plan)
 
     async def may_resolve(
@@ -134,7 +140,7 @@ class PlanExecutor:
         """Ask the gate whether a person may decide about an approval request."""
         resolution = self._resolution(approval_id, decision, by, role, approval["digest"])
         verdict = await self._world.submit([resolution], dry_run=True)
-        return [Issue.of_refusal(one) for one in verdict.refusals]
+        return [Issue.of_refusal(refusal) for refusal in verdict.refusals]
 
     async def close_approval(
         self, approval: Mapping[str, Json], approval_id: str, decision: str, by: str, role: str
@@ -142,7 +148,7 @@ class PlanExecutor:
         """Record that a person denied an approval request, or will propose something else instead."""
         resolution = self._resolution(approval_id, decision, by, role, approval["digest"])
         verdict = await self._world.submit([resolution])
-        return [Issue.of_refusal(one) for one in verdict.refusals]
+        return [Issue.of_refusal(refusal) for refusal in verdict.refusals]
 
     async def _request_approval(
         self,
@@ -177,7 +183,7 @@ class PlanExecutor:
             return self._agent_removed(plan)
         if not verdict.admitted:  # these intents are the recorder's
             ahead = len(first) + 1
-            issues = [_moved(Issue.of_refusal(one), ahead) for one in verdict.refusals]
+            issues = [_shift_pointer(Issue.of_refusal(one), ahead) for one in verdict.refusals]
             return _refused(plan, issues)
         code = Code.APPROVAL_REQUIRED if ruling.role else Code.CONFIRMATION_REQUIRED
         who = f"the approval of {ruling.role!r}" if ruling.role else "a person's confirmation"
@@ -204,7 +210,9 @@ class PlanExecutor:
     # what needs whom
 
     async def _risks(self, plan: Plan) -> list[Risk]:
-        return await self._world.gateway.risks([(one.kind, one.payload) for one in plan.actions])
+        return await self._world.gateway.risks(
+            [(action.kind, action.payload) for action in plan.actions]
+        )
 
     def _rule(
         self, plan: Plan, risks: Sequence[Risk], mode: Mode
@@ -235,10 +243,10 @@ class PlanExecutor:
             if grant["proposer"] in {self._agent.agent_id, "*"}
             and grant["expires"] >= self._world.sim_time
         }
-        found: list[str | None] = []
+        names: list[str | None] = []
         for action, done, risk in zip(plan.actions, applied.actions, risks, strict=True):
             if risk in mode.applies:
-                found.append("")
+                names.append("")
                 continue
             grant = next(
                 (
@@ -250,8 +258,8 @@ class PlanExecutor:
             )
             if grant is not None:
                 left[grant] -= 1
-            found.append(grant)
-        return found
+            names.append(grant)
+        return names
 
     def _uses(self, grants: Sequence[str]) -> list[Intent]:
         return [
@@ -296,7 +304,7 @@ class PlanExecutor:
 
     # what came of it
 
-    async def _decided(
+    async def _result_of(
         self,
         plan: Plan,
         risks: Sequence[Risk],
@@ -308,23 +316,23 @@ class PlanExecutor:
         """Sum up; `ahead` intents of the recorder stand before the plan's in the batch."""
         if not verdict.admitted:
             return _refused(
-                plan, [_moved(Issue.of_refusal(one), ahead) for one in verdict.refusals]
+                plan, [_shift_pointer(Issue.of_refusal(one), ahead) for one in verdict.refusals]
             )
         results = verdict.results[ahead:]
         outcomes = await self._world.gateway.outcomes(verdict, seconds_max=max(0.0, seconds_left))
-        done = []
+        decisions = []
         has_acted = False
         for index, (action, result, risk) in enumerate(
             zip(plan.actions, results, risks, strict=True)
         ):
             own = [one for one in outcomes if one.seq == result.seq]
-            told = [one.output for one in own if one.succeeded]
-            output = told[-1] if told else thaw(result.output)
+            outputs = [one.output for one in own if one.succeeded]
+            output = outputs[-1] if outputs else thaw(result.output)
             issues = tuple(_effect_issue(one, index) for one in own if not one.succeeded)
-            has_acted = has_acted or (risk != "read" and (bool(told) or not issues))
+            has_acted = has_acted or (risk != "read" and (bool(outputs) or not issues))
             shown, is_truncated = self._cut(output)
             outcome = "failed" if issues else "read" if risk == "read" else "applied"
-            done.append(
+            decisions.append(
                 Decision(
                     id=_name(action, index),
                     kind=action.kind,
@@ -336,10 +344,10 @@ class PlanExecutor:
                 )
             )
         is_exact = verdict.current_seq == foreseen.current_seq + ahead  # nobody came between
-        failed = tuple(issue for one in done for issue in one.issues)
+        failed = tuple(issue for one in decisions for issue in one.issues)
         diff = _changes(foreseen) if is_exact else ()
         status: Status = "failed" if failed else "applied"
-        return PlanResult(status, failed, tuple(done), diff, has_acted=has_acted)
+        return PlanResult(status, failed, tuple(decisions), diff, has_acted=has_acted)
 
     def _cut(self, output: Json) -> tuple[Json, bool]:
         if output is None:
@@ -355,19 +363,19 @@ def _refused(plan: Plan, issues: Sequence[Issue]) -> PlanResult:
     at_fault = {issue.at.split("/")[2] for issue in issues if issue.at.startswith("/actions/")}
     results = tuple(
         Decision(
-            id=_name(one, index),
-            kind=one.kind,
+            id=_name(action, index),
+            kind=action.kind,
             outcome="rejected" if str(index) in at_fault or not at_fault else "skipped",
             issues=tuple(
                 issue for issue in issues if f"{issue.at}/".startswith(f"/actions/{index}/")
             ),
         )
-        for index, one in enumerate(plan.actions)
+        for index, action in enumerate(plan.actions)
     )
     return PlanResult("rejected", tuple(issues), results)
 
 
-def _moved(issue: Issue, ahead: int) -> Issue:
+def _shift_pointer(issue: Issue, ahead: int) -> Issue:
     """Point into the plan where the batch had other intents before it."""
     parts = issue.at.split("/")
     if len(parts) < 3 or parts[1] != "actions" or not parts[2].isdecimal():  # noqa: PLR2004
@@ -398,4 +406,4 @@ def _name(action: Action, index: int) -> str:
 
 
 def _changes(foreseen: Verdict) -> tuple[Change, ...]:
-    return tuple(Change.of(one) for one in foreseen.diff)
+    return tuple(Change.of(change) for change in foreseen.diff)

@@ -171,8 +171,8 @@ class PlanningLoop:
             self._note(raw, "invalid", issues=tuple(issues))
             self.counters.repairs += 1
             # Not a call's id: a provider gives the same call another one each time.
-            said = [[str(call.name), str(call.arguments)] for call in raw.calls]
-            is_new = self._is_new([said, str(raw.plan)], issues)
+            calls = [[str(call.name), str(call.arguments)] for call in raw.calls]
+            is_new = self._is_new([calls, str(raw.plan)], issues)
             return self._again_unless(
                 after_invalid(issues, is_new, self.counters, self._limits), raw, issues
             )
@@ -188,7 +188,7 @@ class PlanningLoop:
             return end_of(result)
         self.counters.attempts += 1
         # Not the seq that it was planned at: the same actions refused again are no progress.
-        is_new = self._is_new([one.model_dump() for one in plan.actions], result.issues)
+        is_new = self._is_new([action.model_dump() for action in plan.actions], result.issues)
         end = after_refused(result.issues, is_new, self.counters, self._limits, self._mode)
         if end is not None:
             end = end_of(result) if result.status == "failed" else end._replace(plan_result=result)
@@ -219,10 +219,10 @@ class PlanningLoop:
             self.counters.repairing.append(Repair(raw, tuple(issues)))
         return end
 
-    def _is_new(self, said: Json, issues: Sequence[Issue]) -> bool:
+    def _is_new(self, answer: Json, issues: Sequence[Issue]) -> bool:
         """Return whether this has not failed in the same way before, and remember it."""
         failed = [[issue.code, issue.at] for issue in issues]
-        digest = blake2b(canonical([said, failed]), digest_size=16).digest()
+        digest = blake2b(canonical([answer, failed]), digest_size=16).digest()
         if digest in self.counters.seen:
             return False
         self.counters.seen.add(digest)

@@ -108,8 +108,8 @@ class SessionRecorder:
         """End a turn whose caller was cancelled before it heard that the turn had begun."""
         # Where the world has ended, its next life ends the turn.
         with suppress(ClosedError, StoreError), anyio.move_on_after(GONE_SECONDS, shield=True):
-            asked = await self._world.submit([intent], dry_run=True)
-            if asked.replayed and asked.admitted:
+            verdict = await self._world.submit([intent], dry_run=True)
+            if verdict.replayed and verdict.admitted:
                 await self.end(intent["payload"]["turn"], GONE, (), "")
 
     async def end(
@@ -120,11 +120,11 @@ class SessionRecorder:
         Raises:
             SessionError: It cannot be recorded.
         """
-        kept = _kept(results)
-        verdict = await self._submit_end(turn, end, kept, approval_id)
+        rows = _result_rows(results)
+        verdict = await self._submit_end(turn, end, rows, approval_id)
         if any(STAGE_OF.get(code) is Stage.STRUCTURE for code in verdict.codes):
             # What was done matters more than what it told, which may be nested as deep as may be.
-            bare = [_without_output(one) for one in kept]
+            bare = [_without_output(row) for row in rows]
             verdict = await self._submit_end(turn, end, bare, approval_id)
         if not verdict.admitted and "session.turn_unknown" not in verdict.codes:
             message = (
@@ -197,14 +197,16 @@ class SessionRecorder:
 
         An expired one has the state `expired`.
         """
-        found = []
+        approvals = []
         names = (await self._row())["approvals"]
-        for name, held in (await self._world.gateway.entities("session.approvals", names)).items():
-            fields = {key: held[key] for key in ApprovalRequest.model_fields if key in held}
-            if held["state"] == "open" and self._world.sim_time > held["expires"]:
+        for name, approval in (
+            await self._world.gateway.entities("session.approvals", names)
+        ).items():
+            fields = {key: approval[key] for key in ApprovalRequest.model_fields if key in approval}
+            if approval["state"] == "open" and self._world.sim_time > approval["expires"]:
                 fields["state"] = "expired"
-            found.append(ApprovalRequest(id=name, **fields))
-        return found
+            approvals.append(ApprovalRequest(id=name, **fields))
+        return approvals
 
     async def turns(
         self, count: int | None = None, *, before: int | None = None
@@ -227,16 +229,16 @@ class SessionRecorder:
     ) -> dict[int, dict[str, Json]]:
         """Read turns by their numbers, the last first, until one is kept no more."""
         last = await self._count() if before is None else before - 1
-        found: dict[int, dict[str, Json]] = {}
-        while last > 0 and (count is None or len(found) < count):
+        turns: dict[int, dict[str, Json]] = {}
+        while last > 0 and (count is None or len(turns) < count):
             number = max(0, last - (_TURNS_READ if count is None else count))
             names = {turn_id(self._session, n): n for n in range(number + 1, last + 1)}
             rows = await self._world.gateway.entities("session.turns", list(names))
-            found.update({names[name]: row for name, row in rows.items()})
+            turns.update({names[name]: row for name, row in rows.items()})
             if len(rows) < len(names):
                 break
             last = number
-        return dict(sorted(found.items()))
+        return dict(sorted(turns.items()))
 
     async def _count(self) -> int:
         count: int = (await self._row())["turns"]
@@ -283,22 +285,22 @@ class SessionError(PlacetError):
         return self._code or super().code
 
 
-def _kept(results: Sequence[Decision]) -> list[dict[str, Json]]:
+def _result_rows(results: Sequence[Decision]) -> list[dict[str, Json]]:
     """Return the results as the log keeps them: all of them, with as much of their outputs as fits.
 
     Measured as the gate measures a payload: a number may be longer there than it is as JSON.
     """
-    left, kept = _RESULTS_BYTES_MAX, []
-    for one in results[:_RESULTS_MAX]:
-        told = one.told()
-        size = len(canonical(told))
+    left, rows = _RESULTS_BYTES_MAX, []
+    for result in results[:_RESULTS_MAX]:
+        row = result.to_row()
+        size = len(canonical(row))
         if size > left:
-            told = _without_output(told)
-            size = len(canonical(told))
+            row = _without_output(row)
+            size = len(canonical(row))
         left -= size
-        kept.append(told)
-    return kept
+        rows.append(row)
+    return rows
 
 
-def _without_output(told: dict[str, Json]) -> dict[str, Json]:
-    return {**told, "output": None, "is_truncated": True} if "output" in told else told
+def _without_output(row: dict[str, Json]) -> dict[str, Json]:
+    return {**row, "output": None, "is_truncated": True} if "output" in row else row

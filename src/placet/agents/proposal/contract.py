@@ -165,11 +165,11 @@ def _arguments(call: Call, at: str, limits: AgentLimits) -> tuple[Json, list[Iss
     if not isinstance(name, str):
         message = f"the name of a tool is text, got {format_value(name)}"
         return None, [Issue(code=Code.ENVELOPE_INVALID, message=message, at=f"{at}/kind")]
-    value, found = _decode(call.arguments or "{}", limits)
-    if not found and not isinstance(value, dict):
+    value, issues = _decode(call.arguments or "{}", limits)
+    if not issues and not isinstance(value, dict):
         message = f"the arguments of a call are one JSON object, got {format_value(value)}"
-        found = [Issue(code=Code.ENVELOPE_INVALID, message=message)]
-    return value, [one.model_copy(update={"at": f"{at}/payload{one.at}"}) for one in found]
+        issues = [Issue(code=Code.ENVELOPE_INVALID, message=message)]
+    return value, [issue.model_copy(update={"at": f"{at}/payload{issue.at}"}) for issue in issues]
 
 
 def _decode(text: object, limits: AgentLimits) -> tuple[Json, list[Issue]]:

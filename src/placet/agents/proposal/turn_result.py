@@ -58,18 +58,18 @@ class Decision(_Value):
     is_truncated: bool = False
     issues: tuple[Issue, ...] = ()
 
-    def told(self) -> dict[str, Json]:
+    def to_row(self) -> dict[str, Json]:
         """Return the part that an agent is shown and the log keeps."""
-        told: dict[str, Json] = {"id": self.id, "kind": self.kind, "outcome": self.outcome}
+        fields: dict[str, Json] = {"id": self.id, "kind": self.kind, "outcome": self.outcome}
         if self.seq is not None:
-            told["seq"] = self.seq
+            fields["seq"] = self.seq
         if self.output is not None:
-            told["output"] = self.output
+            fields["output"] = self.output
         if self.is_truncated:
-            told["is_truncated"] = True
+            fields["is_truncated"] = True
         if self.issues:
-            told["codes"] = [issue.code for issue in self.issues]
-        return told
+            fields["codes"] = [issue.code for issue in self.issues]
+        return fields
 
 
 class PlanResult(NamedTuple):

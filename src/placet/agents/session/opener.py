@@ -200,8 +200,8 @@ def _made(wanted: WorldSpec) -> Orchestrator:
         DomainNotFound: There is no domain of this name.
     """
     domain = wanted.domain
-    given = find_domain(domain or "world")() if isinstance(domain, str | None) else domain
-    domains = list(given) if isinstance(given, Sequence) else [given]
-    if not any(isinstance(one, Sessions) for one in domains):
+    chosen = find_domain(domain or "world")() if isinstance(domain, str | None) else domain
+    domains = list(chosen) if isinstance(chosen, Sequence) else [chosen]
+    if not any(isinstance(part, Sessions) for part in domains):
         domains.append(Sessions())
     return Orchestrator(domains, OrchestratorConfig(store=wanted.store))

@@ -85,8 +85,8 @@ class Sessions(Domain):
         A session keeps its count: a late answer to a turn must not find another of its name.
         """
         for collection, field in ((TURNS, "agent"), (APPROVALS, "proposer"), (GRANTS, "proposer")):
-            for one in _owned(draft, collection, field, agent_id):
-                draft.delete(collection, one)
+            for entity in _owned(draft, collection, field, agent_id):
+                draft.delete(collection, entity)
         for session in _owned(draft, SESSIONS, "agent", agent_id):
             draft.put(SESSIONS, session, "approvals", ())
 
@@ -129,11 +129,11 @@ class Sessions(Domain):
         if owner != payload["agent"]:
             message = other_agent(session, owner, payload["agent"])
             return refuse("agent_other", message, at="/agent")
-        begun = draft.get(SESSIONS, session, "turns")
-        if number != begun + 1:
+        turns = draft.get(SESSIONS, session, "turns")
+        if number != turns + 1:
             return refuse(
                 "turn_out_of_order",
-                f"session {session!r} has {begun} turns, expected {begun + 1}, got {number}; open "
+                f"session {session!r} has {turns} turns, expected {turns + 1}, got {number}; open "
                 "the session again to go on",
                 at="/turn",
             )
@@ -160,7 +160,7 @@ class Sessions(Domain):
     def _request_approval(self, draft: Draft, intent: Intent) -> RuleRefusal | None:
         payload: Mapping[str, Json] = intent["payload"]
         approval_id, session = payload["approval_id"], payload["session"]
-        kept = self._approvals_kept
+        approvals_max = self._approvals_kept
         if draft.exists(APPROVALS, approval_id):
             message = f"there is an approval request {approval_id!r} already"
             return refuse("approval_exists", message, at="/approval_id")
@@ -176,9 +176,11 @@ class Sessions(Domain):
         )
         approvals = (*draft.get(SESSIONS, session, "approvals"), approval_id)
         resolved = [name for name in approvals if _is_resolved(draft, name)]
-        oldest = resolved[: max(0, len(approvals) - kept)]
-        if len(approvals) - len(oldest) > kept:
-            return refuse("approvals_full", f"{kept} plans wait for a person; resolve some first")
+        oldest = resolved[: max(0, len(approvals) - approvals_max)]
+        if len(approvals) - len(oldest) > approvals_max:
+            return refuse(
+                "approvals_full", f"{approvals_max} plans wait for a person; resolve some first"
+            )
         for name in oldest:
             _forget(draft, APPROVALS, name)
         draft.put(
@@ -193,15 +195,15 @@ class Sessions(Domain):
             return refuse("grant_exists", f"there is a grant {grant!r} already", at="/grant")
         if payload["by"] == payload["proposer"]:
             return refuse("grant_own", "nobody permits anything to themselves", at="/by")
-        live = list(draft.ids(GRANTS))
-        if len(live) >= self._grants_kept:
-            over = [one for one in live if _is_over(draft, one)]
-            if not over:
+        grants = list(draft.ids(GRANTS))
+        if len(grants) >= self._grants_kept:
+            ended = [name for name in grants if _is_over(draft, name)]
+            if not ended:
                 return refuse(
                     "grants_full", f"at most {self._grants_kept} grants may be open; let some end"
                 )
-            for one in over:
-                draft.delete(GRANTS, one)
+            for name in ended:
+                draft.delete(GRANTS, name)
         fields = {name: payload[name] for name in payload if name not in {"grant", "seconds"}}
         draft.create(GRANTS, grant, {**fields, "expires": draft.sim_time + payload["seconds"]})
         return None
@@ -317,7 +319,11 @@ def _not_running(turn: str, at: str) -> RuleRefusal:
 
 def _owned(draft: Draft, collection: str, field: str, agent_id: str) -> list[str]:
     """List an agent's entities in a collection."""
-    return [one for one in draft.ids(collection) if draft.get(collection, one, field) == agent_id]
+    return [
+        entity
+        for entity in draft.ids(collection)
+        if draft.get(collection, entity, field) == agent_id
+    ]
 
 
 def _forget(draft: Draft, collection: str, entity: str) -> None:

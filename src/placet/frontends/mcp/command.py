@@ -28,7 +28,7 @@ _SHUTDOWN_SECONDS_MAX: Final = 2
 """Over HTTP, for what is in flight: a stream that a client left open never ends by itself."""
 
 
-class _Asked(NamedTuple):
+class _Options(NamedTuple):
     """The options of the command line."""
 
     domains: list[Domain]
@@ -89,27 +89,27 @@ def mcp(  # noqa: PLR0917  # the command line has no positions
         raise CommandError(
             f"`placet mcp` needs {error.name}, which is not installed: pip install 'placet[mcp]'"
         ) from error
-    asked = _Asked(domains_for(domain, store), store, session, agent, mode, person)
+    options = _Options(domains_for(domain, store), store, session, agent, mode, person)
     if http is None:
-        return anyio.run(_over_stdio, asked)
-    number = anyio.run(_over_http, asked, _address(http, tokens))
+        return anyio.run(_over_stdio, options)
+    number = anyio.run(_over_http, options, _address(http, tokens))
     return 0 if number is None else 128 + number
 
 
 @asynccontextmanager
-async def _opened(asked: _Asked) -> AsyncIterator[Session]:
-    async with Orchestrator(asked.domains, OrchestratorConfig(store=asked.store)) as world:
+async def _opened(options: _Options) -> AsyncIterator[Session]:
+    async with Orchestrator(options.domains, OrchestratorConfig(store=options.store)) as world:
         opening = Session.open(
             world=world,
-            session=asked.session,
-            agent=asked.agent,
-            mode=asked.mode,  # type: ignore[arg-type]  # checked above
+            session=options.session,
+            agent=options.agent,
+            mode=options.mode,  # type: ignore[arg-type]  # checked above
         )
         async with opening as session:
             yield session
 
 
-async def _over_stdio(asked: _Asked) -> int:
+async def _over_stdio(options: _Options) -> int:
     """Serve until the client closes its end, or a signal comes; gives the exit code."""
     from mcp.server.stdio import stdio_server  # noqa: PLC0415  # the extra
 
@@ -120,17 +120,17 @@ async def _over_stdio(asked: _Asked) -> int:
     # A signal ends what is asked of the session, and not the session: that is closed in order.
     asking, loop = anyio.CancelScope(), asyncio.get_running_loop()
     with StopSignals(lambda: loop.call_soon_threadsafe(asking.cancel)) as stop:
-        async with _opened(asked) as session:
+        async with _opened(options) as session:
             with asking, claimed as lines:
                 # Of what it is given as stdin it asks lines, and nothing else.
                 stdio = stdio_server(lines)  # type: ignore[arg-type]
                 async with stdio as (reading, writing):
-                    server = McpServer(session, asked.person).server()
+                    server = McpServer(session, options.person).server()
                     await server.run(reading, writing, server.create_initialization_options())
     return stop.exit_code
 
 
-async def _over_http(asked: _Asked, serve: ServeConfig) -> int | None:
+async def _over_http(options: _Options, serve: ServeConfig) -> int | None:
     """Serve until a signal comes, and give its number."""
     from placet.frontends.mcp.server import McpServer  # noqa: PLC0415  # the extra
     from placet.frontends.mcp.tokens import WithTokens  # noqa: PLC0415  # the extra
@@ -138,11 +138,11 @@ async def _over_http(asked: _Asked, serve: ServeConfig) -> int | None:
 
     known, token = _credentials(serve)
     with listen(serve) as listening:
-        async with _opened(asked) as session:
-            app = McpServer(session, asked.person).server().streamable_http_app(host=serve.host)
+        async with _opened(options) as session:
+            app = McpServer(session, options.person).server().streamable_http_app(host=serve.host)
             async with app.router.lifespan_context(app):
                 return await serve_until_signal(
-                    WithTokens(app, known, asked.agent),
+                    WithTokens(app, known, options.agent),
                     serve,
                     listening,
                     shutdown_seconds_max=_SHUTDOWN_SECONDS_MAX,

@@ -84,7 +84,7 @@ class McpServer:
             return result_of(failed_turn(self._session, error))
 
     async def _called(
-        self, asked: Asked, params: types.CallToolRequestParams
+        self, request: Asked, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
         actions, goal = _actions_of(params)
         if actions is None:
@@ -92,25 +92,25 @@ class McpServer:
         if params.request_state is not None:
             return await self._answered(params, actions)
         turn = await self._session.hand_off(_plan_of(actions, goal))
-        if turn.outcome != "held" or not self._may_ask(asked):
+        if turn.outcome != "held" or not self._may_ask(request):
             return result_of(await self._shown(turn))
         approval = await self._approval(turn.approval_id)
         if approval is None or approval.needs != "confirm":
             return result_of(await self._shown(turn))
         form = confirmation(approval, turn.diff, _CONFIRM)
-        if asked.protocol_version >= _MODERN:
+        if request.protocol_version >= _MODERN:
             return types.InputRequiredResult(
                 request_state=approval.id,
                 input_requests={_CONFIRM: types.ElicitRequest(params=form)},
             )
-        answer = await asked.session.elicit_form(
-            form.message, form.requested_schema, asked.request_id
+        answer = await request.session.elicit_form(
+            form.message, form.requested_schema, request.request_id
         )
         return await self._resolved(approval, turn, answer)
 
-    def _may_ask(self, asked: Asked) -> bool:
+    def _may_ask(self, request: Asked) -> bool:
         """Return whether the client can ask its user, and its user may confirm."""
-        capabilities = asked.session.client_capabilities
+        capabilities = request.session.client_capabilities
         asks = None if capabilities is None else capabilities.elicitation
         if self._person is None or asks is None:
             return False
@@ -176,17 +176,17 @@ def _actions_of(params: types.CallToolRequestParams) -> tuple[Actions | None, st
     if params.name != PLAN_TOOL:
         kind = kind_name(params.name)
         return [(kind, arguments)], f"call {params.name}"[:_GOAL_CHARS_MAX]
-    goal, given = arguments.get("goal"), arguments.get("actions")
-    if not isinstance(goal, str) or not isinstance(given, list):
+    goal, items = arguments.get("goal"), arguments.get("actions")
+    if not isinstance(goal, str) or not isinstance(items, list):
         return None, ""
     actions = []
-    for one in given:
-        if not isinstance(one, dict) or not isinstance(one.get("kind"), str):
+    for item in items:
+        if not isinstance(item, dict) or not isinstance(item.get("kind"), str):
             return None, ""
-        payload = one.get("payload", {})
-        if not isinstance(payload, dict) or one.keys() - {"kind", "payload"}:
+        payload = item.get("payload", {})
+        if not isinstance(payload, dict) or item.keys() - {"kind", "payload"}:
             return None, ""
-        actions.append((kind_name(one["kind"]), payload))
+        actions.append((kind_name(item["kind"]), payload))
     return actions, goal[:_GOAL_CHARS_MAX]
 
 

@@ -102,14 +102,14 @@ async def open_session(world: str, request: Request) -> Response:
     """
     context = context_of(request)
     context.operator(request)
-    asked = context.world(world)
+    orchestrator = context.world(world)
     fields = frozenset({"session", "agent", "mode", "proposer", "people"})
-    given = await context.document(request, fields=fields, is_optional=True)
-    name = name_of(given.get("session", "main"))
-    mode = mode_of(given["mode"]) if given.get("mode") is not None else None
-    agent = await _agent_of(asked, name, given.get("agent"))
-    people = people_of(given.get("people", {}), agent)
-    who = given.get("proposer", "scripted")
+    body = await context.document(request, fields=fields, is_optional=True)
+    name = name_of(body.get("session", "main"))
+    mode = mode_of(body["mode"]) if body.get("mode") is not None else None
+    agent = await _agent_of(orchestrator, name, body.get("agent"))
+    people = people_of(body.get("people", {}), agent)
+    who = body.get("proposer", "scripted")
     adapter = adapter_of(who)
     opened: dict[Key, _Opened] = request.app.state.sessions
     if (world, name) in opened:
@@ -118,7 +118,7 @@ async def open_session(world: str, request: Request) -> Response:
         raise Problem("unavailable", f"{_SESSIONS_MAX} sessions are open, which is all")
     try:
         session = await Session.open(
-            world=asked,
+            world=orchestrator,
             session=name,
             agent=agent,
             mode=mode,  # type: ignore[arg-type]  # checked
@@ -128,11 +128,11 @@ async def open_session(world: str, request: Request) -> Response:
         raise Problem("request_invalid", str(error)) from error
     except SessionError as error:  # another was faster
         raise Problem("conflict", str(error), refusal=error.code) from error
-    fresh = _Opened(session, who, people)
-    if opened.setdefault((world, name), fresh) is not fresh:  # another was opened meanwhile
+    opening = _Opened(session, who, people)
+    if opened.setdefault((world, name), opening) is not opening:  # another was opened meanwhile
         await session.close()
         raise Problem("conflict", f"the session {name!r} is open already")
-    return _json(await _described(fresh), 201)
+    return _json(await _described(opening), 201)
 
 
 @router.get(
@@ -178,10 +178,10 @@ async def set_mode(world: str, session: str, request: Request) -> Response:
     context = context_of(request)
     context.operator(request)
     opened, _ = await _entered(world, session, request)
-    given = await context.document(request, fields=frozenset({"mode"}))
-    if "mode" not in given:
+    body = await context.document(request, fields=frozenset({"mode"}))
+    if "mode" not in body:
         raise Problem("request_invalid", "the body must have 'mode'")
-    opened.session.mode = mode_of(given["mode"])
+    opened.session.mode = mode_of(body["mode"])
     return _json(await _described(opened))
 
 
@@ -194,8 +194,8 @@ async def set_mode(world: str, session: str, request: Request) -> Response:
 async def say(world: str, session: str, request: Request) -> Response:
     """Send a message, and return the completed turn. Not safe to retry blindly."""
     opened, who = await _entered(world, session, request)
-    given = await context_of(request).document(request, fields=frozenset({"message"}))
-    message = given.get("message")
+    body = await context_of(request).document(request, fields=frozenset({"message"}))
+    message = body.get("message")
     if type(message) is not str or not message.strip():
         raise Problem("request_invalid", "message must be a string that says something")
     return await _answered(opened.session.send(message), opened, who)
@@ -226,19 +226,19 @@ async def decide(world: str, session: str, approval_id: str, request: Request) -
     """
     opened, who = await _entered(world, session, request)
     person, role = await _person(opened, who)
-    given = await context_of(request).document(request, fields=frozenset({"decision", "actions"}))
-    decision = given.get("decision")
+    body = await context_of(request).document(request, fields=frozenset({"decision", "actions"}))
+    decision = body.get("decision")
     if decision not in _DECISIONS:
         known = ", ".join(_DECISIONS)
         raise Problem("request_invalid", f"decision must be one of {known}, got {decision!r:.80}")
-    if (decision == "edit") != ("actions" in given):
+    if (decision == "edit") != ("actions" in body):
         raise Problem("request_invalid", "actions are for an edit, and an edit needs them")
     if approval_id not in [one.id for one in await opened.session.approvals()]:
         raise Problem(
             "not_found", f"there is no approval request {approval_id!r:.200} in this session"
         )
     if decision == "edit":
-        edit = opened.session.edit(approval_id, actions_of(given["actions"]), person, role=role)
+        edit = opened.session.edit(approval_id, actions_of(body["actions"]), person, role=role)
         return await _answered(edit, opened, who)
     resolution = opened.session.resolve(approval_id, decision, person, role=role)
     return await _answered(resolution, opened, who)
@@ -254,13 +254,13 @@ async def _entered(world: str, session: str, request: Request) -> tuple[_Opened,
         Problem: It is a stranger, or there is no such session; others are not told which.
     """
     context = context_of(request)
-    who, asked = context.principal(request), context.world(world)
+    who, orchestrator = context.principal(request), context.world(world)
     sessions: dict[Key, _Opened] = request.app.state.sessions
     opened = sessions.get((world, session))
     is_known = opened is not None and (
         who.submitter in opened.people
         or (
-            await _speaks_for(asked, who, opened.session.agent_id)
+            await _speaks_for(orchestrator, who, opened.session.agent_id)
             and await opened.session.has_agent()
         )
     )
@@ -301,23 +301,23 @@ async def _agent_of(world: Orchestrator, session: str, value: Json) -> str:
     Raises:
         Problem: The name is none, or the session is another's.
     """
-    asked = None if value is None else identity(value, "agent")
+    agent_id = None if value is None else identity(value, "agent")
     try:
-        return await agent_of(world, session, asked)
+        return await agent_of(world, session, agent_id)
     except ValueError as error:
         raise Problem("request_invalid", str(error)) from error
     except SessionError as error:
         raise Problem("conflict", str(error), refusal=error.code) from error
 
 
-async def _answered(begun: Awaitable[Turn], opened: _Opened, who: Principal) -> Response:
+async def _answered(pending_turn: Awaitable[Turn], opened: _Opened, who: Principal) -> Response:
     """Answer with a turn, by the status of what ended it; also with one that could not begin.
 
     Raises:
         Problem: The session was closed while it waited.
     """
     try:
-        turn = await begun
+        turn = await pending_turn
     except SessionError as error:
         seconds = None if error.verdict is None else retry_after(error.verdict)
         headers = {} if seconds is None else {"retry-after": seconds}

@@ -85,13 +85,13 @@ class Llm:
         self._model = _model_of(model)
         self._prices = prices or prices_of(self._model)
         self.is_priced = self._prices is not None or is_priced(self._model)
-        asked = ModelSettings(cache=CacheConfig(messages=False))
-        asked.update(settings or {})
-        asked["max_retries"] = 0  # `Requests` has the only say
+        model_settings = ModelSettings(cache=CacheConfig(messages=False))
+        model_settings.update(settings or {})
+        model_settings["max_retries"] = 0  # `Requests` has the only say
         if temperature is not None:
-            asked["temperature"] = temperature
+            model_settings["temperature"] = temperature
         self._requests = Requests(
-            self._model, asked, attempt_seconds_max=attempt_seconds_max, on_text=on_text
+            self._model, model_settings, attempt_seconds_max=attempt_seconds_max, on_text=on_text
         )
 
     async def __aenter__(self) -> Self:
@@ -173,14 +173,14 @@ class Llm:
         return Usage(requests, used.input_tokens, used.output_tokens, cost)
 
 
-def _model_of(given: str | Model | Function) -> Model:
-    if isinstance(given, Model):
-        return given
-    if not isinstance(given, str):
-        return FunctionModel(given)
-    if given == "function":
+def _model_of(model: str | Model | Function) -> Model:
+    if isinstance(model, Model):
+        return model
+    if not isinstance(model, str):
+        return FunctionModel(model)
+    if model == "function":
         raise ValueError("give the function itself: Llm(function), or Llm(FunctionModel(...))")
-    name = given
+    name = model
     for old, new in _RENAMED.items():
         name = new + name.removeprefix(old) if name.startswith(old) else name
     try:
