@@ -2,7 +2,7 @@
 
     ./dev python benchmarks/bench_effects.py [--seconds S] [--json]
 
-One process, in memory, a small domain of one kind. Three contenders take turns: batches of 10
+One process, in memory, a small domain of one kind. Three subjects take turns: batches of 10
 intents with one effect each, whose executor does nothing; the same where each effect is done at
 most once, so that it is marked in the log before it begins; and the same batches without effects.
 Figures are effects (or intents) per second of CPU time, settled, and the median of the ratios to
@@ -92,7 +92,7 @@ async def contender(kind: str, delivery: Delivery) -> AsyncIterator[Callable[[],
 
 
 async def measure(seconds: float) -> dict[str, dict[str, float]]:
-    """Let the contenders take turns."""
+    """Let the subjects take turns."""
     async with (
         contender("Note", "keyed") as without,
         contender("Order", "keyed") as keyed,

@@ -156,7 +156,7 @@ def test_3_the_gate_asks_its_stages_in_order():
 
 
 def test_4_what_passes_is_applied():
-    """`kernel/apply`: the draft becomes state, each intent has a seq, the books are written."""
+    """`kernel/apply`: the draft becomes state, each intent has a seq, the ledger are written."""
     kernel, _, verdict, effects = decided()
     assert verdict.admitted
     assert kernel.seq == verdict.seq == 5
@@ -199,7 +199,7 @@ async def test_6_it_becomes_durable_and_only_then_is_anybody_told():
 
 
 def test_7_the_log_alone_gives_the_same_world():
-    """`kernel/replay`: no rule runs, no effect runs; state, books and chain are the same."""
+    """`kernel/replay`: no rule runs, no effect runs; state, ledger and chain are the same."""
     kernel, records, _, effects = decided()
     past = Replayer()
     for data in records:

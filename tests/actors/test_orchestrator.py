@@ -25,7 +25,7 @@ from tests.actors.virtual_time import HandClock, in_virtual_time, iterations, tu
 from tests.kernel.domains import MAIL, Lab, Panic
 
 if TYPE_CHECKING:
-    from placet.actors.supervisor import Fault
+    from placet.actors.supervisor import TaskFailure
     from placet.schemas.verdict import Verdict
 
 AGENTS = tuple(f"agent-{number}" for number in range(10))
@@ -128,7 +128,7 @@ async def test_a_cycle_that_fails_half_way_stops_the_world_and_answers_every_mes
 
     async with open_world(limits={"group_batches_max": 2}) as world:
         records = world.log.count()
-        faults: list[Fault] = []
+        faults: list[TaskFailure] = []
         world.supervisor._on_fault = faults.append
         world.kernel.decide_checked = break_down  # type: ignore[method-assign]  # the planted bug
         answers = [post(world, add(f"r{number}")) for number in range(5)]

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from placet.actors.supervisor import Fault, Supervisor
+from placet.actors.supervisor import Supervisor, TaskFailure
 from placet.schemas.limits import Limits
 from tests.actors.virtual_time import LoopClock, in_virtual_time, turns
 
@@ -18,7 +18,7 @@ class Watch:
     """A running supervisor, and the faults that it reported."""
 
     def __init__(self) -> None:
-        self.faults: list[Fault] = []
+        self.faults: list[TaskFailure] = []
         self.given_up: list[tuple[str, BaseException]] = []
         self.supervisor = Supervisor(LIMITS, LoopClock(), self.faults.append)
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from placet.agents.loop.planning_loop import (
-    Counters,
     PlanningLoop,
+    TurnUsage,
     after_invalid,
     after_refused,
     over_budget,
@@ -39,7 +39,7 @@ FINAL = [Issue(code="json_invalid", message="m"), Issue(code="policy_denied", me
 def test_the_end_after_an_invalid_answer(
     issues: list[Issue], is_new: bool, repairs: int, stop: str | None
 ) -> None:
-    end = after_invalid(issues, is_new, Counters(repairs=repairs), AgentLimits())
+    end = after_invalid(issues, is_new, TurnUsage(repairs=repairs), AgentLimits())
     assert (end and end.stop) == stop
 
 
@@ -59,7 +59,7 @@ def test_the_end_after_a_refused_plan(
     mode: str, attempts_max: int, attempts: int, stop: str | None
 ) -> None:
     limits = AgentLimits(attempts_max=attempts_max)
-    end = after_refused(MENDABLE, True, Counters(attempts=attempts), limits, MODES[mode])
+    end = after_refused(MENDABLE, True, TurnUsage(attempts=attempts), limits, MODES[mode])
     assert (end and end.stop) == stop
 
 
@@ -95,7 +95,7 @@ def test_the_end_after_a_refused_plan(
 def test_the_budget_of_the_next_request(
     usage: Usage, limits: dict[str, Any], seconds: float, is_priced: bool, stop: str | None
 ) -> None:
-    counters = Counters(usage=usage, seconds_left=seconds)
+    counters = TurnUsage(usage=usage, seconds_left=seconds)
     end = over_budget(counters, AgentLimits(**limits), 10, is_priced)
     assert (end and end.stop) == stop
 
@@ -105,7 +105,7 @@ async def test_a_turn_that_is_stopped_takes_no_answer(stopped_in: str, requests:
     """Wherever it is when the word comes; what the answer cost is counted all the same."""
     said: list[int] = []
 
-    async def look(_counters: Counters) -> PlannerInput:
+    async def look(_counters: TurnUsage) -> PlannerInput:
         if stopped_in == "look":
             proposing.stop()
         return PlannerInput("go", "", 0, Catalogue(Till()))

@@ -421,7 +421,7 @@ async def test_a_person_may_be_the_proposer() -> None:
             turns.append(await session.send("what now?"))
 
         group.start_soon(say)
-        question = await human.asked()
+        question = await human.wait_question()
         assert question.context.message == "what now?"
         human.answer(question.number, [put(3)])
     assert turns[0].outcome == "applied"
@@ -432,7 +432,7 @@ async def test_a_question_stays_open_after_an_invalid_answer() -> None:
     async with talk(adapter=human) as session:
         async with anyio.create_task_group() as group:
             group.start_soon(session.send, "what now?")
-            question = await human.asked()
+            question = await human.wait_question()
             with pytest.raises(ValueError, match="not enough values"):
                 human.answer(question.number, no_pair)
             assert human.questions == [question]

@@ -271,7 +271,7 @@ async def test_closing_ends_the_running_turn_and_the_queued_ones() -> None:
         with anyio.fail_after(10):
             async with anyio.create_task_group() as group:
                 group.start_soon(say)
-                await human.asked()
+                await human.wait_question()
                 group.start_soon(say)
                 await anyio.wait_all_tasks_blocked()
                 await session.close()

@@ -12,7 +12,7 @@ from pettingzoo.test.seed_test import parallel_seed_test
 
 from placet.domains.world import World
 from placet.envs.grid import STEPS, grid_env
-from placet.envs.parallel_env import Adapter, WorldEnv
+from placet.envs.parallel_env import EnvAdapter, WorldEnv
 from placet.errors import ValidationError
 from placet.kernel import KernelConfig
 from tests.kernel.domains import Lab
@@ -145,7 +145,7 @@ def test_environments_need_at_least_one_step():
 # an adapter of one's own
 
 
-class Posting(Adapter):
+class Posting(EnvAdapter):
     """Each agent may ask for an effect, and observes its own counter."""
 
     def observation_space(self, agent):

@@ -223,7 +223,7 @@ async def test_closing_a_session_ends_its_waiting_turn(monkeypatch):
         with anyio.fail_after(10):
             async with anyio.create_task_group() as group:
                 group.start_soon(say)
-                await human.asked()
+                await human.wait_question()
                 group.start_soon(say)
                 await anyio.wait_all_tasks_blocked()
                 await talk.served.ask("DELETE", MAIN)

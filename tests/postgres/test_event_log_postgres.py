@@ -9,7 +9,7 @@ from psycopg import sql
 
 from placet.runtime.stores.append_rules import NoWorldError
 from placet.runtime.stores.postgres.address import address_of
-from placet.runtime.stores.postgres.fence import Fence
+from placet.runtime.stores.postgres.fence import PostgresFence
 from placet.runtime.stores.postgres.log import PostgresEventLog
 from placet.runtime.stores.url import open_event_log
 from placet.schemas.errors import StoreError
@@ -75,7 +75,7 @@ def test_a_writer_that_gives_no_sign_is_let_go_of(postgres, url, monkeypatch):
 @pytest.mark.parametrize(("is_over", "signs"), [(False, 2), (True, 1)])
 def test_a_sign_that_is_canceled_is_not_the_last_one(is_over, signs):
     """An operator cancels a statement, or a statement_timeout does: the session is still there."""
-    fence = Fence(address_of("postgresql://h/db?lease_s=0.1"))
+    fence = PostgresFence(address_of("postgresql://h/db?lease_s=0.1"))
 
     class Session:
         closed = is_over

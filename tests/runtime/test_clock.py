@@ -74,7 +74,7 @@ def test_dilated_time_equals_machine_time_without_load():
 def test_dilation_is_reported_with_the_wait_that_caused_it():
     machine, told = [0], []
     clock = DilatedClock(
-        0, monotonic_ns=lambda: machine[0], on_news=lambda d, wait: told.append((d.factor, wait))
+        0, monotonic_ns=lambda: machine[0], on_change=lambda d, wait: told.append((d.factor, wait))
     )
     for wait_ms in (50, 1000, 1000, 1000, 0, 0):
         machine[0] += 2 * 10**9

@@ -2,7 +2,7 @@
 
 Waiting batches are drained together (smart batching) and decided in chunks, so that a cycle of the
 event loop stays short. It never awaits between reading and writing state. Its messages are
-`QueuedBatch`, and the control messages `ControlMessage` and `Step`, which are never shed.
+`QueuedBatch`, and the control messages `ControlMessage` and `StepMessage`, which are never shed.
 
 Between two cycles no work is half done, so the first operator command that arrives then is executed
 at once, in a cycle of its own: it does not wait for a loaded event loop (decision 0024).
@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from placet.actors.admission.ingress import Ingress
 from placet.actors.admission.overload import timed_out, unauthorized
-from placet.actors.admission.queue import Backpressure, BatchQueue, ControlMessage, Step
+from placet.actors.admission.queue import Backpressure, BatchQueue, ControlMessage, StepMessage
 from placet.actors.admission.shed_queue import SheddingQueue
 from placet.actors.admission.time_scaled_queue import DilatingQueue
 from placet.actors.admission.wait_queue import WaitingQueue
@@ -141,7 +141,7 @@ class OrchestratorActor:
         self._ingress.check_open()
         reply: asyncio.Future[list[Verdict]] = asyncio.get_running_loop().create_future()
         self._is_free = False  # no operator command may overtake the step
-        self._mailbox.post_control(Step(dt_ns, reply, is_tick))
+        self._mailbox.post_control(StepMessage(dt_ns, reply, is_tick))
         return await reply
 
     def change_agent(self, kernel: Kernel, agent_id: str, what: str) -> None:
@@ -269,7 +269,7 @@ class OrchestratorActor:
         intents_max = self._limits.group_ms_max * _MS_NS // self._group_metrics.ns_per_intent
         return self._mailbox.take(self._limits.group_batches_max, intents_max)
 
-    def _execute_command(self, message: ControlMessage | Step, commit: Commit) -> None:
+    def _execute_command(self, message: ControlMessage | StepMessage, commit: Commit) -> None:
         """Execute a control message if its sender still waits.
 
         An exception of the command is raised to it.
@@ -278,12 +278,12 @@ class OrchestratorActor:
             return
         commit.owed.append(message.reply)
         result: object
-        if isinstance(message, Step) and self._mailbox.is_paused:
+        if isinstance(message, StepMessage) and self._mailbox.is_paused:
             result = ValueError("the world is paused, and time with it; resume it before a step")
-        elif isinstance(message, Step) and self._passes_the_end(message):
+        elif isinstance(message, StepMessage) and self._passes_the_end(message):
             end_s, dt_s = SIM_TIME_NS_MAX / SECOND_NS, message.dt_ns / SECOND_NS
             result = ValueError(f"simulated time ends at {end_s:g} s, a step of {dt_s!r} passes it")
-        elif isinstance(message, Step):
+        elif isinstance(message, StepMessage):
             result = self._step(message, commit)
         else:
             try:
@@ -294,10 +294,10 @@ class OrchestratorActor:
                 result = error
         commit.replies.append((message.reply, result))
 
-    def _passes_the_end(self, step: Step) -> bool:
+    def _passes_the_end(self, step: StepMessage) -> bool:
         return self._clock.now_ns() + step.dt_ns >= SIM_TIME_NS_MAX
 
-    def _step(self, step: Step, commit: Commit) -> list[Verdict]:
+    def _step(self, step: StepMessage, commit: Commit) -> list[Verdict]:
         assert self._advance is not None, "only a stepped world is stepped"
         while len(self._mailbox):  # submitted before the step, so decided before it
             self._decide(self._mailbox.take(len(self._mailbox)), self._clock.now_ns(), commit)

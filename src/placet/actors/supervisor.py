@@ -20,7 +20,7 @@ _BACKOFF_FIRST_S = 0.01
 _BACKOFF_MAX_S = 5.0
 
 
-class Fault(NamedTuple):
+class TaskFailure(NamedTuple):
     """A failed task: its name, its exception, and whether it is restarted."""
 
     name: str
@@ -37,7 +37,9 @@ class Supervisor:
         on_fault: Called with every failure.
     """
 
-    def __init__(self, limits: Limits, clock: Clock, on_fault: Callable[[Fault], None]) -> None:
+    def __init__(
+        self, limits: Limits, clock: Clock, on_fault: Callable[[TaskFailure], None]
+    ) -> None:
         self._limits = limits
         self._clock = clock
         self._on_fault = on_fault
@@ -104,10 +106,10 @@ class Supervisor:
                         await run()
                     except Exception as error:  # noqa: BLE001  # the supervisor: it is reported, and restarted or escalated
                         if not restarts or not self._may_restart(failures):
-                            self._on_fault(Fault(name, error, is_restarted=False))
+                            self._on_fault(TaskFailure(name, error, is_restarted=False))
                             give_up(name, error)
                             return
-                        self._on_fault(Fault(name, error, is_restarted=True))
+                        self._on_fault(TaskFailure(name, error, is_restarted=True))
                     else:
                         return
                     self.restarts += 1

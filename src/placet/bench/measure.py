@@ -1,4 +1,4 @@
-"""How it is measured: contenders take turns, so that a slow minute of the machine hits them all.
+"""How it is measured: subjects take turns, so that a slow minute of the machine hits them all.
 
 The garbage collector is set as placet's own processes set it (`runtime/gc_tuning.py`), for
 the reference too, in preparation and in timed work alike; it is asked to collect before a turn. A
@@ -56,17 +56,17 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 async def interleave(
-    contenders: Sequence[Contender], seconds: float
+    subjects: Sequence[Contender], seconds: float
 ) -> dict[Contender, list[Sample]]:
-    """Run the contenders alternately, the first of them once more at the end.
+    """Run the subjects alternately, the first of them once more at the end.
 
     Args:
-        contenders: In order; the first is the one that the others are compared with.
+        subjects: In order; the first is the one that the others are compared with.
         seconds: Timed work of each, together.
     """
     count = max(TURNS_MIN, min(TURNS_MAX, round(seconds / TURN_SECONDS)))
-    turns: dict[Contender, list[Sample]] = {contender: [] for contender in contenders}
-    for contender in [*list(contenders) * count, contenders[0]]:
+    turns: dict[Contender, list[Sample]] = {contender: [] for contender in subjects}
+    for contender in [*list(subjects) * count, subjects[0]]:
         turns[contender].append(await _turn(contender, seconds / count))
     return turns
 

@@ -162,9 +162,9 @@ class Trial:
         rss_growth: Resident bytes more than before: the log in memory, and whatever else stays.
     """
 
-    def __init__(self, stand: Harness) -> None:
-        self._stand = stand
-        self._clients = [_Client() for _ in range(stand.agents)]
+    def __init__(self, harness: Harness) -> None:
+        self._stand = harness
+        self._clients = [_Client() for _ in range(harness.agents)]
         self._outstanding = 0
         self._generator_ns = 0
         self._is_over = False
@@ -231,7 +231,7 @@ class Trial:
         return (time.process_time_ns() - started_ns - self._generator_ns) / 1e9
 
     def _offer(self, count: int) -> None:
-        """Make a burst, post it, keep books of it and drop it: all but the posting is our own."""
+        """Make a burst, post it, record it and drop it: all but the submission is the benchmark's."""
         clock = time.thread_time_ns  # else what another thread of the world does were ours
         for left in range(count, 0, -_BURST):
             making_ns = clock()
@@ -311,22 +311,22 @@ async def overload(scale: Scale, seconds: float) -> dict[str, Json]:
 async def _policy(
     shape: Shape, policy: Backpressure, places: int, seconds: float
 ) -> list[dict[str, Json]]:
-    stand, chance = Harness(shape, policy, places), Random(SEED)
+    harness, chance = Harness(shape, policy, places), Random(SEED)
     rounds = max(1, round(seconds / _COUNTED_SECONDS))
     trial_s = seconds / rounds / (1 - _WARM_SHARE)
-    async with stand.orchestrator:
-        await stand.register()
-        idle = await stand.trial((), trial_s)
-        while stand.orchestrator.statistics()["batches"] < shape.filling_rounds * shape.agents:
-            await stand.trial(None, trial_s)
-        closed = [await stand.trial(None, trial_s)]
+    async with harness.orchestrator:
+        await harness.register()
+        idle = await harness.trial((), trial_s)
+        while harness.orchestrator.statistics()["batches"] < shape.filling_rounds * shape.agents:
+            await harness.trial(None, trial_s)
+        closed = [await harness.trial(None, trial_s)]
         trials: dict[float, list[Trial]] = {load: [] for load in LOADS}
         for _ in range(rounds):
             capacity = closed[-1].goodput or 1.0
             for load in LOADS:
                 arrivals = _arrivals(chance, load * capacity, trial_s)
-                trials[load].append(await stand.trial(arrivals, trial_s))
-            closed.append(await stand.trial(None, trial_s))
+                trials[load].append(await harness.trial(arrivals, trial_s))
+            closed.append(await harness.trial(None, trial_s))
     points = [_point("idle", [idle], shape), _point("closed loop", closed, shape)]
     return points + _open_points(trials, closed, shape)
 

@@ -94,7 +94,7 @@ class _Agent:
 
 
 class ReferenceWorld:
-    """The books and the state of one world, as plain as they can be.
+    """The ledger and the state of one world, as plain as they can be.
 
     Attributes:
         positions: The domain state.

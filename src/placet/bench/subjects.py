@@ -1,4 +1,4 @@
-"""The contenders: the reference loop, the kernel alone, a whole world, and a fold of its log.
+"""The subjects: the reference loop, the kernel alone, a whole world, and a fold of its log.
 
 Each makes its own chunks, untimed, and runs them, timed. None of them may refuse: a refusal in a
 workload is a mistake of the benchmark, and stops it.
@@ -19,7 +19,7 @@ from placet.bench.workloads import (
     SIDE,
     STALENESS_THRESHOLD,
     Chunk,
-    Lane,
+    ClientLane,
     Load,
     make_config,
     make_domain,
@@ -46,7 +46,7 @@ class UnexpectedRefusalError(AssertionError):
 
 
 class Contender:
-    """Performs prepared work. An async context manager, for contenders with a world to close.
+    """Performs prepared work. An async context manager, for subjects with a world to close.
 
     Attributes:
         latencies_ns: Time from submit to verdict of each batch, where there is one.
@@ -214,7 +214,7 @@ class WholeWorld(Contender):
         """Return the world's own counts."""
         return self.orchestrator.statistics()
 
-    async def _submit(self, lane: Lane) -> None:
+    async def _submit(self, lane: ClientLane) -> None:
         submit, clock = self._handles[lane.agent_id].submit, time.perf_counter_ns
         note = self.latencies_ns.append
         for batch in lane.batches:

@@ -1,4 +1,4 @@
-"""The workloads: contenders, durations, and the figures made from the samples.
+"""The workloads: subjects, durations, and the figures made from the samples.
 
 Every figure of a workload comes from the same run as the reference loop that it is compared with.
 """
@@ -39,13 +39,11 @@ _RECORDS_PER_SECOND: Final = 200_000
 """W5's log has as many records per second of the time given, up to `Scale.log_records`."""
 
 
-async def _compete(
-    contenders: Sequence[Contender], seconds: float
-) -> dict[Contender, list[Sample]]:
+async def _compete(subjects: Sequence[Contender], seconds: float) -> dict[Contender, list[Sample]]:
     async with AsyncExitStack() as stack:
-        for contender in contenders:
+        for contender in subjects:
             await stack.enter_async_context(contender)
-        return await interleave(contenders, seconds)
+        return await interleave(subjects, seconds)
 
 
 def _figures(turns: Sequence[Sample], reference: Sequence[Sample]) -> Figures:
@@ -93,12 +91,12 @@ async def w1s(scale: Scale, seconds: float) -> Figures:
 async def w2(scale: Scale, seconds: float) -> Figures:
     """Delivery: W1, and every move shown to about eight neighbors, all of whom observe."""
     shape = Shape(agents=scale.agents, window_ids=scale.window_ids)
-    reference, world, observed = contenders = (
+    reference, world, observed = subjects = (
         Reference(Load(shape, chunk_intents=scale.chunk_intents)),
         WholeWorld(Load(shape, chunk_intents=scale.chunk_intents)),
         ObservedWorld(Walking(shape, chunk_intents=scale.chunk_intents), reach_for(scale.agents)),
     )
-    turns = await _compete(contenders, seconds)
+    turns = await _compete(subjects, seconds)
     intents = sum(turn.intents for turn in turns[observed])
     to_w1 = spread(ratios(turns[observed], turns[world]))
     figures = _figures(turns[observed], turns[reference])
@@ -121,12 +119,12 @@ async def w3(scale: Scale, seconds: float) -> Figures:
     shape = Shape(agents=scale.agents, window_ids=scale.window_ids, lanes=_LANES_DURABLE)
     with tempfile.TemporaryDirectory(prefix="placet-bench-") as folder:
         store = f"sqlite:///{Path(folder) / 'w3.db'}?synchronous=full"
-        reference, memory, durable = contenders = (
+        reference, memory, durable = subjects = (
             Reference(Load(shape, chunk_intents=scale.chunk_intents)),
             WholeWorld(Load(shape, chunk_intents=scale.chunk_intents)),
             WholeWorld(Load(shape, chunk_intents=scale.chunk_intents), store),
         )
-        turns = await _compete(contenders, seconds)
+        turns = await _compete(subjects, seconds)
         commit_ms = durable.statistics()["commit_ms"]
     to_memory = spread(ratios(turns[durable], turns[memory]))
     figures = _figures(turns[durable], turns[reference])
@@ -160,12 +158,12 @@ async def w5(scale: Scale, seconds: float) -> Figures:
     references = [Reference(Load(shape, chunk_intents=prepared)) for shape in shapes]
     worlds = [WholeWorld(Load(shape, chunk_intents=prepared)) for shape in shapes]
     old = WholeWorld(Load(shapes[0], chunk_intents=prepared))
-    contenders = [references[0], *worlds, old, *references[1:]]
+    subjects = [references[0], *worlds, old, *references[1:]]
     async with AsyncExitStack() as stack:
-        for contender in contenders:
+        for contender in subjects:
             await stack.enter_async_context(contender)
         await old.grow(log_records)
-        turns = await interleave(contenders, seconds)
+        turns = await interleave(subjects, seconds)
         records = [world.statistics()["records"] for world in [*worlds, old]]
     costs = [median(turn.cpu_us for turn in turns[world]) for world in [*worlds, old]]
     own_costs = [median(turn.cpu_us for turn in turns[reference]) for reference in references]
@@ -207,12 +205,12 @@ async def recovery(scale: Scale, seconds: float) -> Figures:
     first, *longer = scale.recovery_intents
     with tempfile.TemporaryDirectory(prefix="placet-bench-") as folder:
         disk = DiskLog(Path(folder) / "log.db", Load(shape, chunk_intents=scale.chunk_intents))
-        reference, world, whole = contenders = (
+        reference, world, whole = subjects = (
             Reference(Load(shape, chunk_intents=scale.chunk_intents)),
             WholeWorld(Load(shape, chunk_intents=scale.chunk_intents)),
             Recovering(disk, first),
         )
-        turns = await _compete(contenders, seconds)
+        turns = await _compete(subjects, seconds)
         openings = [
             await opening(disk, intents + scale.recovery_tail_intents, scale.recovery_tail_intents)
             for intents in (first, *longer)

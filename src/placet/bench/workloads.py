@@ -88,7 +88,7 @@ class Scale:
     import_repeats: int = 9
 
 
-class Lane(NamedTuple):
+class ClientLane(NamedTuple):
     """Batches that one agent submits one after another."""
 
     agent_id: str
@@ -99,7 +99,7 @@ class Chunk(NamedTuple):
     """Prepared work that is timed as one piece."""
 
     intents: int
-    lanes: list[Lane]
+    lanes: list[ClientLane]
 
 
 class Load:
@@ -124,7 +124,7 @@ class Load:
         rounds = rounds or self._rounds
         shape = self.shape
         lanes = [
-            Lane(agent_id, [self.batch(place, context_seq) for _ in range(rounds)])
+            ClientLane(agent_id, [self.batch(place, context_seq) for _ in range(rounds)])
             for place, agent_id in enumerate(self.agent_ids * shape.lanes)
         ]
         return Chunk(rounds * shape.round_intents, lanes)

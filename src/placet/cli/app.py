@@ -25,8 +25,8 @@ _UsageError: Final[type[Exception]] = typer.BadParameter.__bases__[0]
 app = typer.Typer(name="placet", cls=WithPlugins, **APPLICATION)
 
 
-def _show_version(is_asked: bool) -> None:
-    if is_asked:
+def _show_version(is_requested: bool) -> None:
+    if is_requested:
         say(f"placet {installed_version()}")
         raise typer.Exit
 

@@ -1,4 +1,4 @@
-"""Commands that guests bring: found when they are called, listed without being loaded."""
+"""Commands of plug-ins: found when they are called, listed without being loaded."""
 
 from typing import Any
 
@@ -6,11 +6,11 @@ import typer
 
 from placet.cli.command_table import COMMANDS as OWN
 from placet.cli.command_table import Group, LateCommand, command_of
-from placet.runtime.entry_points import COMMANDS, Plugin, PluginBroken, guests
+from placet.runtime.entry_points import COMMANDS, Plugin, PluginBroken, plugins
 
 
 class WithPlugins(Group):
-    """The commands of placet, and those of its guests; one of placet's own name is placet's."""
+    """The commands of placet, and those of plug-ins. A name of placet takes precedence."""
 
     def __init__(self, **given: Any) -> None:  # noqa: ANN401  # see Group
         super().__init__(**given)
@@ -18,7 +18,7 @@ class WithPlugins(Group):
             self.add_command(LateCommand(name, help=summary))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401  # see Group
-        """Return a command; a guest's is loaded now.
+        """Return a command; a plugin's is loaded now.
 
         Raises:
             PluginBroken: It cannot be.
@@ -26,8 +26,8 @@ class WithPlugins(Group):
         own = super().get_command(ctx, cmd_name)
         if own is not None:
             return own
-        guest = guests(COMMANDS).get(cmd_name)
-        return None if guest is None else _command_of(guest)
+        plugin = plugins(COMMANDS).get(cmd_name)
+        return None if plugin is None else _command_of(plugin)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401  # see Group
         """List all commands; a plug-in's summary is in its own help.
@@ -35,19 +35,19 @@ class WithPlugins(Group):
         Because it would have to be loaded.
         """
         super().format_commands(ctx, formatter)
-        names = [name for name in guests(COMMANDS) if name not in self.commands]
+        names = [name for name in plugins(COMMANDS) if name not in self.commands]
         if names:
             with formatter.section("Plug-in commands (see their own --help)"):
                 formatter.write_text(", ".join(names))
 
 
-def _command_of(guest: Plugin) -> Any:  # noqa: ANN401  # see Group
+def _command_of(plugin: Plugin) -> Any:  # noqa: ANN401  # see Group
     """Return a command for a plug-in's object: a typer application, or a function."""
-    found = guest.load()
+    found = plugin.load()
     if not isinstance(found, typer.Typer) and not callable(found):
         raise PluginBroken(
-            f"{guest} is no command: expected a typer.Typer or a function, got {found!r:.80}"
+            f"{plugin} is no command: expected a typer.Typer or a function, got {found!r:.80}"
         )
     command = command_of(found)
-    command.name = guest.name
+    command.name = plugin.name
     return command

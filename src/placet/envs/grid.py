@@ -14,7 +14,7 @@ except ModuleNotFoundError as error:
         "placet.envs.grid needs the extra 'gym': pip install 'placet[gym]'"
     ) from error
 
-from placet.envs.parallel_env import Adapter, Array, Registrations, WorldEnv
+from placet.envs.parallel_env import Array, EnvAdapter, Registrations, WorldEnv
 from placet.kernel.prng import randint_below
 from placet.runtime.plugins import find_domain
 from placet.schemas.codec import Json
@@ -27,7 +27,7 @@ _UNSEEN: Final = -1.0
 _AGENTS: Final = "world.agents"
 
 
-class MoveOnGrid(Adapter):
+class MoveOnGrid(EnvAdapter):
     """Steps on a grid, rewarded by how much nearer to the goal they lead.
 
     An observation has 1 + agents rows of x and y: the goal, the agent's own position, and those of

@@ -36,7 +36,7 @@ MAX_STEPS: Final = 1_000
 _PRIORITY: Final = 10
 
 
-class Adapter(Protocol):
+class EnvAdapter(Protocol):
     """Maps a world to an environment: spaces, actions, observations and rewards.
 
     Subclass it; `is_done` has a default. Every method is a function of its arguments, and may use
@@ -86,7 +86,7 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
     def __init__(
         self,
         domain_factory: Callable[[], Domain],
-        adapter: Adapter,
+        adapter: EnvAdapter,
         agents: Registrations | Callable[[int], Registrations],
         *,
         max_steps: int = MAX_STEPS,

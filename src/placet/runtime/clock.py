@@ -51,7 +51,7 @@ class DilatedClock(RealtimeClock):
         start_ns: As of `RealtimeClock`.
         dilation: Chooses the factor.
         monotonic_ns: The machine's clock; a test hands in its own.
-        on_news: Told when the factor halved or doubled, once a second, and when it is 1 again.
+        on_change: Told when the factor halved or doubled, once a second, and when it is 1 again.
     """
 
     _PARTS = 1_000_000
@@ -62,11 +62,11 @@ class DilatedClock(RealtimeClock):
         dilation: Dilation | None = None,
         *,
         monotonic_ns: Callable[[], int] = time.monotonic_ns,
-        on_news: Callable[[Dilation, int], None] = lambda _dilation, _wait_ns: None,
+        on_change: Callable[[Dilation, int], None] = lambda _dilation, _wait_ns: None,
     ) -> None:
         super().__init__(start_ns, monotonic_ns=monotonic_ns)
         self.dilation = dilation or Dilation()
-        self._on_news = on_news
+        self._on_news = on_change
         self._told_ns = monotonic_ns() - _NEWS_NS
         self._set_ns = monotonic_ns()  # when the present factor was set, and the time it was then
         self._then_ns = start_ns

@@ -1,4 +1,4 @@
-"""The doors that guests bring: commands and routes, found by entry points and loaded when called.
+"""Plug-in commands and routes, found by entry points and loaded when called.
 
 A layer imports no plug-in, so packages above it, such as the agent layer, are named by their
 distribution (`[project.entry-points."placet.commands"]`), as domains are. A plug-in that cannot be
@@ -56,7 +56,7 @@ class Plugin(NamedTuple):
         return f"{self.name!r} of {owner} ({self.entry.value})"
 
 
-def guests(group: str) -> dict[str, Plugin]:
+def plugins(group: str) -> dict[str, Plugin]:
     """List the plug-ins of a group by name, without importing any of them.
 
     Of two with one name the first by its distribution's name and place counts: which of them it is

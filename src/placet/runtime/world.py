@@ -27,7 +27,7 @@ from placet.actors.policies.runner import PolicySupervisor
 from placet.actors.policies.subscriptions import SubscriptionTable
 from placet.actors.ports import Clock, EventLog
 from placet.actors.publisher import Publisher
-from placet.actors.supervisor import Fault, Supervisor
+from placet.actors.supervisor import Supervisor, TaskFailure
 from placet.kernel.kernel import Kernel
 from placet.kernel.log.replay import Replayer
 from placet.kernel.state.tree import State
@@ -121,7 +121,7 @@ class WorldRuntime:
         )
         self.metrics_server: MetricsServer | None = None
         self._recovery = recovery or Recovery(Replayer())
-        self._keeper = self._make_keeper()
+        self._keeper = self._make_scheduler()
         self._drained = anyio.Event()
         self._root: asyncio.Task[None] | None = None
         self._is_ending = False
@@ -244,7 +244,7 @@ class WorldRuntime:
         time = Time(self.clock.now_ns, sleepers.sleep_until, sleepers.idle, kernel.config.seed)
         return ObserverHub(kernel.registry, self._on_error, time)
 
-    def _make_keeper(self) -> SnapshotScheduler | None:
+    def _make_scheduler(self) -> SnapshotScheduler | None:
         """Make the keeper of snapshots, where the log is on a disk and snapshots are wanted."""
         config, log = self.config, self.log
         if config.snapshot_every_seqs is None or snapshots_of(log) is None:
@@ -326,7 +326,7 @@ class WorldRuntime:
     def _on_error(self, where: str, error: BaseException) -> None:
         self._reports.fault(where, error)
 
-    def _on_fault(self, fault: Fault) -> None:
+    def _on_fault(self, fault: TaskFailure) -> None:
         if self._is_ending and fault.error is self.committer.failure:
             return  # the committer repeats what stopped the world, which was reported
         self._reports.fault(fault.name, fault.error, is_restarted=fault.is_restarted)

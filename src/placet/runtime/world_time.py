@@ -106,5 +106,5 @@ def _clock_of(
     if config.clock != "realtime":
         return SteppedClock(start_ns)
     if config.backpressure == "dilate":
-        return DilatedClock(start_ns, config.dilation(), on_news=on_dilated)
+        return DilatedClock(start_ns, config.dilation(), on_change=on_dilated)
     return RealtimeClock(start_ns)

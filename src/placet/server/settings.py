@@ -46,7 +46,7 @@ class Given(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ServerSettings:
     """All that a server is configured by.
 
     Attributes:
@@ -130,7 +130,7 @@ def load_settings(
     *,
     environ: Mapping[str, str] | None = None,
     arguments: Mapping[str, Given] | None = None,
-) -> Settings:
+) -> ServerSettings:
     """Read the configuration.
 
     Args:
@@ -214,10 +214,10 @@ def _value(key: str, text: str) -> Json:
         return text  # what is wrong with it is told by who checks it
 
 
-def _checked(given: Mapping[str, Given]) -> Settings:
+def _checked(given: Mapping[str, Given]) -> ServerSettings:
     limits, http = (_make(given, section) for section in ("limits.", "serve.limits."))
     domain, settings = (_plain(given, key, of) for key, of in (("domain", str), ("settings", dict)))
-    return Settings(
+    return ServerSettings(
         domain="world" if domain is None else domain,
         settings=settings or {},
         world=_make(given, "", limits=limits),
@@ -271,7 +271,7 @@ def _plain(given: Mapping[str, Given], key: str, of: type) -> Any:  # noqa: ANN4
     return value
 
 
-def _part(settings: Settings, section: str) -> object:
+def _part(settings: ServerSettings, section: str) -> object:
     part: object = settings.serve if section.startswith("serve.") else settings.world
     if not section.endswith("limits."):
         return part

@@ -100,7 +100,7 @@ Step: TypeAlias = Join | Leave | Propose | Wait | Settle
 Trace: TypeAlias = Sequence[Step]
 
 
-class Fault(NamedTuple):
+class DomainFault(NamedTuple):
     """An exception of a domain, and the rule or hook that raised it."""
 
     where: str
@@ -125,11 +125,13 @@ class TraceRunner:
     def __init__(self, factory: Factory) -> None:
         self.domain = factory()
         self.log: list[bytes] = []
-        self.faults: list[Fault] = []
+        self.faults: list[DomainFault] = []
         self.story: list[str] = []
         self.now = 0.0
         self.kernel = Kernel(self.domain, _CONFIG, sink=self.log.append)
-        self.kernel.rules.on_fault = lambda where, error: self.faults.append(Fault(where, error))
+        self.kernel.rules.on_fault = lambda where, error: self.faults.append(
+            DomainFault(where, error)
+        )
         for effect in sorted({effect for kind in self.domain.kinds for effect in kind.effects}):
             self.kernel.change_executor(effect, _OUTBOX)
 
@@ -200,7 +202,7 @@ class TraceRunner:
             outcome = f": refused, {error}"
         except Exception as error:  # noqa: BLE001  # the rule boundary: a property reports it
             outcome = f": {type(error).__name__}"
-            self.faults.append(Fault("on_register", error))
+            self.faults.append(DomainFault("on_register", error))
         self.story.append(f"{step}{outcome}")
 
 

@@ -45,7 +45,7 @@ class ControlMessage(NamedTuple):
     reply: "asyncio.Future[Any]"
 
 
-class Step(NamedTuple):
+class StepMessage(NamedTuple):
     """Advance a stepped world by `dt_ns` nanoseconds, then tick unless `is_tick` is false."""
 
     dt_ns: int
@@ -72,7 +72,7 @@ class Admission(Protocol):
         """Answer a batch that was shed at a priority, for a load."""
 
 
-class BatchQueue(Mailbox[QueuedBatch, ControlMessage | Step]):
+class BatchQueue(Mailbox[QueuedBatch, ControlMessage | StepMessage]):
     """The queue of `backpressure="reject"`: under load a batch is refused before it is checked.
 
     The declared size of a message is the length of its batch's encoding.
@@ -276,4 +276,4 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | Step]):
         return taken
 
 
-__all__ = ["Backpressure", "BatchQueue", "ControlMessage", "QueuedBatch", "Step"]
+__all__ = ["Backpressure", "BatchQueue", "ControlMessage", "QueuedBatch", "StepMessage"]

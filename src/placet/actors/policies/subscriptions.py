@@ -38,7 +38,7 @@ class ExternalChange(NamedTuple):
         return collection if entity is None else f"{collection}/{entity}"
 
 
-class Subscription(Protocol):
+class ReadSubscription(Protocol):
     """A receiver of changes by other agents.
 
     Attributes:
@@ -82,15 +82,15 @@ class SubscriptionTable:
     def __init__(self, registry: Registry, state: Callable[[], State]) -> None:
         self._registry = registry
         self._state = state
-        self._open: dict[Subscription, None] = {}
-        self._counting: dict[Subscription, None] = {}
-        self._wide: dict[Subscription, None] = {}
-        self._by_ref: dict[Ref, dict[Subscription, None]] = {}
+        self._open: dict[ReadSubscription, None] = {}
+        self._counting: dict[ReadSubscription, None] = {}
+        self._wide: dict[ReadSubscription, None] = {}
+        self._by_ref: dict[Ref, dict[ReadSubscription, None]] = {}
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def add(self, subscription: Subscription) -> None:
+    def add(self, subscription: ReadSubscription) -> None:
         """Deliver changes after the subscription's context until `discard`."""
         self._open[subscription] = None
         if subscription.threshold is not None:
@@ -100,7 +100,7 @@ class SubscriptionTable:
         for ref in subscription.footprint or ():
             self._by_ref.setdefault(ref, {})[subscription] = None
 
-    def discard(self, subscription: Subscription) -> None:
+    def discard(self, subscription: ReadSubscription) -> None:
         """Remove a subscription; no effect if it is absent."""
         if subscription not in self._open:
             return
@@ -148,7 +148,7 @@ class SubscriptionTable:
                 self._deliver(subscription, ref, change)
 
     def _deliver(
-        self, subscription: Subscription, ref: Ref, change: EntityChange | CollectionChange
+        self, subscription: ReadSubscription, ref: Ref, change: EntityChange | CollectionChange
     ) -> None:
         is_own = change.by == subscription.agent_id
         seq = change.foreign_seq if is_own else change.seq

@@ -36,8 +36,8 @@ class HumanAdapter:
         """The open questions, oldest first."""
         return [Question(number, context) for number, (context, _) in self._open.items()]
 
-    async def asked(self) -> Question:
-        """Wait until something is asked, and give the oldest question."""
+    async def wait_question(self) -> Question:
+        """Wait until something is wait_question, and give the oldest question."""
         while not self._open:
             await self._news.wait()
         return self.questions[0]

@@ -23,7 +23,7 @@ class _Value(BaseModel):
     model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
 
 
-class Change(_Value):
+class StateChange(_Value):
     """One field that a plan changes, or would change."""
 
     path: str
@@ -32,12 +32,12 @@ class Change(_Value):
     new: Any = None
 
     @classmethod
-    def of(cls, change: FieldChange) -> "Change":
+    def of(cls, change: FieldChange) -> "StateChange":
         """Return a change as people read it."""
         return cls(path=change.path, op=change.op, old=change.old, new=change.new)
 
 
-class Decision(_Value):
+class ActionOutcome(_Value):
     """The outcome of one action.
 
     Attributes:
@@ -166,8 +166,8 @@ class Turn(_Value):
     message: str = ""
     choices: tuple[str, ...] = ()
     attempts: tuple[Attempt, ...] = ()
-    results: tuple[Decision, ...] = ()
-    diff: tuple[Change, ...] = ()
+    results: tuple[ActionOutcome, ...] = ()
+    diff: tuple[StateChange, ...] = ()
     approval_id: str = ""
     usage: Spent = Spent()
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from placet.agents.loop.planning_loop import Counters
+from placet.agents.loop.planning_loop import TurnUsage
 from placet.agents.ports import Handle
 from placet.agents.proposal.adapter import Media, PlannerInput
 from placet.agents.proposal.catalogue import Catalogue
@@ -31,13 +31,13 @@ class ContextBuilder:
         catalogue: Catalogue,
         past: Sequence[Mapping[str, Json]],
         media: Sequence[Media],
-    ) -> Callable[[Counters], Awaitable[PlannerInput]]:
+    ) -> Callable[[TurnUsage], Awaitable[PlannerInput]]:
         """Begin a turn: give what builds the context of each of its requests."""
         limits, before = self._limits, self._seen
         history = _history(past, limits)
         results = [result for turn in past for result in turn["results"]]
 
-        async def look(counters: Counters) -> PlannerInput:
+        async def look(counters: TurnUsage) -> PlannerInput:
             view = await self._agent.refresh_view()
             self._seen = state = plain_view(view)
             diffs, facts = changes_between(before, state), facts_in(state)

@@ -8,7 +8,7 @@ import typer
 
 from placet.cli.terminal import AsJson, say, say_json
 from placet.schemas.codec import Json, to_json
-from placet.server.settings import Given, Settings, load_settings, parse_assignment
+from placet.server.settings import Given, ServerSettings, load_settings, parse_assignment
 
 ConfigOption: TypeAlias = Annotated[
     Path | None,
@@ -46,7 +46,7 @@ def config(
 
 def read_settings(
     file: Path | None, assignments: Iterable[str] | None, **arguments: Json
-) -> Settings:
+) -> ServerSettings:
     """Read the configuration as a command has it.
 
     Args:
@@ -65,7 +65,7 @@ def read_settings(
     return load_settings(file, arguments=given)
 
 
-def _lines(settings: Settings) -> Iterable[str]:
+def _lines(settings: ServerSettings) -> Iterable[str]:
     section = ""
     for key, value in settings.values():
         head, _, name = key.rpartition(".")

@@ -11,7 +11,7 @@ from placet.schemas.codec import Json, to_json
 from placet.schemas.errors import ValidationError
 
 if TYPE_CHECKING:
-    from placet.runtime.history.diff import Difference, OtherAnswer, WorldDiff
+    from placet.runtime.history.diff import OtherAnswer, WorldDiff, WorldDifference
 
 _Found = TypeVar("_Found")
 _SHOWN: Final = 40
@@ -27,7 +27,7 @@ def diff(
     ] = None,
     path: Annotated[
         str,
-        typer.Option(metavar="P", help="Only the state at this path, and no books or decisions."),
+        typer.Option(metavar="P", help="Only the state at this path, and no ledger or decisions."),
     ] = "",
     *,
     as_json: AsJson = False,
@@ -64,7 +64,7 @@ def _lines(store: str, other: str, found: "WorldDiff") -> list[str]:
     return [
         *lines,
         *_section("State", found.state, _difference_lines),
-        *_section("Books", found.books, _difference_lines),
+        *_section("Ledger", found.ledger, _difference_lines),
         *_section("Decisions", found.decisions, _answer_lines),
     ]
 
@@ -81,7 +81,7 @@ def _section(
     return [*lines, f"  and {more} more; all of them with --json"] if more > 0 else lines
 
 
-def _difference_lines(one: "Difference") -> list[str]:
+def _difference_lines(one: "WorldDifference") -> list[str]:
     return [
         f"  {one.path}",
         *([f"  - {_shown(one.one)}"] if one.is_in_one else []),

@@ -16,7 +16,7 @@ from placet.cli.stores import log_to_read
 from placet.cli.terminal import AsJson, StoreArgument, printable, say
 from placet.runtime.history.reader import records_between
 from placet.runtime.snapshots.recovery import decode
-from placet.runtime.stores.url import ChangeFeed, news_of
+from placet.runtime.stores.url import ChangeFeed, change_feed_of
 from placet.schemas.codec import to_json
 from placet.schemas.event import Event
 from placet.schemas.limits import SECOND_NS
@@ -75,7 +75,7 @@ def log(
     source, first_seq = log_to_read(store), from_seq if since is None else since + 1
     if follow:
         return _follow(source, first_seq, as_json=as_json)
-    records = _begun(records_between(source, first_seq, to_seq))
+    records = _existing_log(records_between(source, first_seq, to_seq))
     if as_json:
         _print_json_array(records)
         return 0
@@ -95,9 +95,9 @@ def _follow(source: EventLog, first_seq: int, *, as_json: bool) -> int:
     second. It is read only when it has grown.
     """
     with StopSignals() as stop, closing(source), ExitStack() as stack:
-        news = news_of(source)
-        if news is not None:
-            stack.enter_context(closing(news))
+        feed = change_feed_of(source)
+        if feed is not None:
+            stack.enter_context(closing(feed))
         place = source.find_seq(first_seq)
         if not as_json:
             say(_HEAD)
@@ -111,21 +111,21 @@ def _follow(source: EventLog, first_seq: int, *, as_json: bool) -> int:
                 if stop.is_set():
                     break
             sys.stdout.flush()
-            if not stop.is_set() and _is_abandoned(news):
+            if not stop.is_set() and _is_abandoned(feed):
                 break
-            if news is not None and not news.drain():
-                news = None
+            if feed is not None and not feed.drain():
+                feed = None
     return stop.exit_code
 
 
-def _is_abandoned(news: ChangeFeed | None) -> bool:
+def _is_abandoned(feed: ChangeFeed | None) -> bool:
     """Wait briefly, or until a notification; return whether the reader of our output is gone."""
     poll = select.poll()
     stdout = sys.stdout.fileno()
     poll.register(stdout, 0)  # of nothing but its end
-    if news is not None:
-        poll.register(news, select.POLLIN)
-    ready = poll.poll(_LOOK_MS if news is None else news.look_ms)
+    if feed is not None:
+        poll.register(feed, select.POLLIN)
+    ready = poll.poll(_LOOK_MS if feed is None else feed.look_ms)
     return any(descriptor == stdout for descriptor, _ in ready)
 
 
@@ -144,7 +144,7 @@ def _as_json(ordinal: int, record: Record) -> str:
     return to_json(event.as_dict()).decode()
 
 
-def _begun(records: Iterator[tuple[int, Record]]) -> Iterator[tuple[int, Record]]:
+def _existing_log(records: Iterator[tuple[int, Record]]) -> Iterator[tuple[int, Record]]:
     """Read the first record, so that a log that cannot be read is an error before any output."""
     first = next(records, None)
     return iter(()) if first is None else chain((first,), records)

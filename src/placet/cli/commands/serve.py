@@ -15,7 +15,7 @@ from placet.runtime.stores.postgres.address import shown_url
 from placet.server import create_app
 from placet.server.config import ServeConfig
 from placet.server.credentials import Credentials
-from placet.server.settings import Settings
+from placet.server.settings import ServerSettings
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -71,7 +71,7 @@ def serve(  # noqa: PLR0917  # the command line has no positions
     return 0 if number is None else 128 + number
 
 
-def _app_of(settings: Settings) -> "FastAPI":
+def _app_of(settings: ServerSettings) -> "FastAPI":
     """Make the application from the configuration."""
     known = _credentials(settings.serve)
     domains = [settings.make_domain()]
@@ -80,7 +80,7 @@ def _app_of(settings: Settings) -> "FastAPI":
     return create_app(domains, settings.world, credentials=known, serve=settings.serve)
 
 
-def _run(app: "FastAPI", settings: Settings, *, as_json: bool) -> int | None:
+def _run(app: "FastAPI", settings: ServerSettings, *, as_json: bool) -> int | None:
     """Listen, say where, and serve until a signal, whose number it gives.
 
     Raises:
@@ -122,7 +122,7 @@ def _credentials(serve: ServeConfig) -> Credentials | None:
     )
 
 
-def _tell(settings: Settings, url: str, token: str | None, *, as_json: bool) -> None:
+def _tell(settings: ServerSettings, url: str, token: str | None, *, as_json: bool) -> None:
     world, store = settings.world.world, shown_url(settings.world.store)
     page = _page(url, token) if settings.serve.dashboard else None
     if as_json:

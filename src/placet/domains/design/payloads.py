@@ -86,7 +86,7 @@ _Scalar = _Finite | bool | int | Annotated[str, Field(max_length=256)]
 Scalar: TypeAlias = Annotated[_Scalar, _OneError()]
 
 
-class Plan(TypedDict):
+class PlanHead(TypedDict):
     """The head of a batch that is a plan: its base version and its origin."""
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
@@ -121,7 +121,7 @@ class Set(TypedDict):
     unit: NotRequired[_Unit | None]
 
 
-class Change(TypedDict):
+class ParameterChange(TypedDict):
     """Increase or decrease a parameter by a positive amount, or by a named step."""
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic

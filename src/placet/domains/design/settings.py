@@ -16,7 +16,7 @@ PLANS_MAX: Final = 1_024
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class DesignSettings:
     """The setup of a design world.
 
     Attributes:

@@ -34,7 +34,7 @@ _UTF8: Final = 0x0800
 STORED: Final = 0
 
 
-class Entry(NamedTuple):
+class ZipEntry(NamedTuple):
     """One entry of the directory.
 
     Attributes:
@@ -56,7 +56,7 @@ class Entry(NamedTuple):
     offset: int
 
 
-def read_directory(data: bytes) -> list[Entry]:
+def read_directory(data: bytes) -> list[ZipEntry]:
     """Return the entries, in the order of the directory. Nothing is unpacked.
 
     Raises:
@@ -101,7 +101,7 @@ def _end_record(data: bytes) -> int:
     return found[0]
 
 
-def _entries(data: bytes, count: int, at: int, end: int) -> Iterator[Entry]:
+def _entries(data: bytes, count: int, at: int, end: int) -> Iterator[ZipEntry]:
     for _ in range(count):
         if at + _ENTRY.size > end or not data.startswith(_ENTRY_MARK, at):
             raise FileRefused("not_a_zip", f"its directory has fewer than {count} entries")
@@ -114,12 +114,12 @@ def _entries(data: bytes, count: int, at: int, end: int) -> Iterator[Entry]:
         at += _ENTRY.size + name_bytes + extra_bytes + comment_bytes
         if at > end:
             raise FileRefused("not_a_zip", "an entry reaches beyond its directory")
-        yield Entry(_decoded(name, flags), flags, method, packed, size, attributes >> 16, offset)
+        yield ZipEntry(_decoded(name, flags), flags, method, packed, size, attributes >> 16, offset)
     if at != end:
         raise FileRefused("not_a_zip", f"its directory has more than the {count} entries it says")
 
 
-def _require_apart(data: bytes, entries: list[Entry], directory: int) -> None:
+def _require_apart(data: bytes, entries: list[ZipEntry], directory: int) -> None:
     """Check that entries do not overlap and end before the directory.
 
     Each must also have the same name in its local header and in the directory.

@@ -10,7 +10,7 @@ from typing import Final
 
 from placet.domains.files.paths import path_fault
 from placet.domains.files.payloads import FileRefused
-from placet.domains.files.zip_directory import ENCRYPTED, STORED, Entry, read_directory
+from placet.domains.files.zip_directory import ENCRYPTED, STORED, ZipEntry, read_directory
 from placet.schemas.codec import Json, to_json
 
 TOTAL_BYTES_MAX: Final = 256 * 1024 * 1024
@@ -55,7 +55,7 @@ def zip_listing(data: bytes) -> dict[str, Json]:
     }
 
 
-def _require_bounded(entries: Collection[Entry]) -> None:
+def _require_bounded(entries: Collection[ZipEntry]) -> None:
     total = sum(entry.size for entry in entries)
     if total > TOTAL_BYTES_MAX:
         message = f"it says that it unpacks to {total} bytes, {TOTAL_BYTES_MAX} are allowed"
@@ -69,7 +69,7 @@ def _require_bounded(entries: Collection[Entry]) -> None:
             raise FileRefused("not_a_zip", f"{shown} is not packed, and has two sizes")
 
 
-def _flags(entry: Entry, names: Counter[str]) -> list[str]:
+def _flags(entry: ZipEntry, names: Counter[str]) -> list[str]:
     kind = stat.S_IFMT(entry.mode)
     name = entry.name.removesuffix("/")
     found = {
@@ -83,7 +83,7 @@ def _flags(entry: Entry, names: Counter[str]) -> list[str]:
     return [flag for flag, is_so in found.items() if is_so]
 
 
-def _rows(flagged: Collection[tuple[Entry, list[str]]]) -> list[dict[str, Json]]:
+def _rows(flagged: Collection[tuple[ZipEntry, list[str]]]) -> list[dict[str, Json]]:
     """Return the first rows, up to the limit."""
     rows: list[dict[str, Json]] = []
     size = 0

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 
-class Overload(NamedTuple):
+class OperationSignature(NamedTuple):
     """One way to use an operation: types of its ports, type of its result."""
 
     ports: tuple[str, ...]
@@ -28,13 +28,13 @@ _ORDERED: Final = ("int", "float", "str")
 
 def _alike(
     ops: str, types: tuple[str, ...], ports: int, result: str = ""
-) -> dict[str, list[Overload]]:
+) -> dict[str, list[OperationSignature]]:
     """Make overloads whose ports all have one type; `result` is that type by default."""
-    overloads = [Overload((kind,) * ports, result or kind) for kind in types]
+    overloads = [OperationSignature((kind,) * ports, result or kind) for kind in types]
     return dict.fromkeys(ops.split(), overloads)
 
 
-OVERLOADS: Final[Mapping[str, list[Overload]]] = MappingProxyType(
+OVERLOADS: Final[Mapping[str, list[OperationSignature]]] = MappingProxyType(
     {
         **_alike("add sub mul div mod min max", _NUMBERS, 2),
         **_alike("neg abs", _NUMBERS, 1),
@@ -42,9 +42,9 @@ OVERLOADS: Final[Mapping[str, list[Overload]]] = MappingProxyType(
         **_alike("lt le gt ge", _ORDERED, 2, "bool"),
         **_alike("and or", ("bool",), 2),
         **_alike("not", ("bool",), 1),
-        "select": [Overload(("bool", kind, kind), kind) for kind in TYPES],
-        "to_int": [Overload(("float",), "int")],
-        "to_float": [Overload(("int",), "float")],
+        "select": [OperationSignature(("bool", kind, kind), kind) for kind in TYPES],
+        "to_int": [OperationSignature(("float",), "int")],
+        "to_float": [OperationSignature(("int",), "float")],
         **_alike("to_str", tuple(TYPES), 1, "str"),
         **_alike("concat", ("str",), 2),
         **_alike("len", ("str",), 1, "int"),

@@ -12,7 +12,7 @@ from typing import Final
 from placet.domains.world.inventory import holder_of, inventory_of, let_go, position_of, take
 from placet.domains.world.payloads import AGENTS, OBJECTS
 from placet.domains.world.rules import distance, is_within
-from placet.domains.world.settings import Settings
+from placet.domains.world.settings import WorldSettings
 from placet.kernel.domain import Rule, RuleRefusal, VisibilityPolicy, conflict, refuse
 from placet.kernel.state.draft import Draft
 from placet.schemas.codec import Json
@@ -54,12 +54,12 @@ def revalidated_refs(intent: Intent) -> tuple[Ref, ...]:
 
 
 def interact_rule(
-    settings: Settings, own: Mapping[str, Rule], sight: VisibilityPolicy | None = None
+    settings: WorldSettings, own: Mapping[str, Rule], sight: VisibilityPolicy | None = None
 ) -> Rule:
     """Make the rule of Interact.
 
     Args:
-        settings: Settings of the world.
+        settings: WorldSettings of the world.
         own: Interactions that the world adds, by name.
         sight: Visibility policy of the agent, which also limits its reach; None for everything.
     """
@@ -77,7 +77,7 @@ def interact_rule(
     return interact
 
 
-def _built_in(settings: Settings) -> dict[str, Rule]:
+def _built_in(settings: WorldSettings) -> dict[str, Rule]:
     hands = _InventoryRules(settings.inventory_max)
     return {**_FREE, "pickup": hands.pickup, "give": hands.give}
 

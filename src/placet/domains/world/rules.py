@@ -8,7 +8,7 @@ from math import sqrt
 from typing import Final
 
 from placet.domains.world.payloads import AGENTS, SPEECH, Position
-from placet.domains.world.settings import Bounds, Settings
+from placet.domains.world.settings import Bounds, WorldSettings
 from placet.kernel.domain import Rule, RuleRefusal, refuse
 from placet.kernel.state.draft import Draft
 from placet.schemas.intent import Intent
@@ -19,7 +19,7 @@ _SLACK: Final = 1 + 1e-9
 """A way computed in floats to be just as long as is allowed is not refused for its last bit."""
 
 
-def move_rule(settings: Settings) -> Rule:
+def move_rule(settings: WorldSettings) -> Rule:
     """Make the rule of Move."""
     checks: list[Rule] = []
     if settings.bounds is not None:
@@ -46,7 +46,7 @@ def _checked_move(checks: tuple[Rule, ...]) -> Rule:
     return checked_move
 
 
-def _within_bounds(settings: Settings, bounds: Bounds) -> Rule:
+def _within_bounds(settings: WorldSettings, bounds: Bounds) -> Rule:
     (x0, y0, z0), (x1, y1, z1) = bounds
 
     def within_bounds(_: Draft, intent: Intent) -> RuleRefusal | None:

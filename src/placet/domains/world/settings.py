@@ -27,7 +27,7 @@ _Read = TypeVar("_Read")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class WorldSettings:
     """The settings of one world, in the form in which its rules use them.
 
     Attributes:
@@ -82,7 +82,7 @@ class Settings:
         }
         return {name: thaw(value) for name, value in given.items() if value is not None}
 
-    def with_objects(self, objects: object) -> "Settings":
+    def with_objects(self, objects: object) -> "WorldSettings":
         """Return these settings with objects, which must lie within their bounds.
 
         Raises:
@@ -232,7 +232,7 @@ def read_teams(name: str, teams: object) -> tuple[str, ...]:
     return names
 
 
-def read_objects(objects: object, settings: Settings) -> dict[str, Mapping[str, Json]]:
+def read_objects(objects: object, settings: WorldSettings) -> dict[str, Mapping[str, Json]]:
     """Read objects into their initial fields.
 
     Raises:
@@ -246,7 +246,7 @@ def read_objects(objects: object, settings: Settings) -> dict[str, Mapping[str, 
     }
 
 
-def _read_object(object_id: object, fields: object, settings: Settings) -> Mapping[str, Json]:
+def _read_object(object_id: object, fields: object, settings: WorldSettings) -> Mapping[str, Json]:
     name = f"object {object_id!r}"
     if not is_identity(object_id):
         raise ValueError(f"{name}: an id must be 1 to 128 characters, none of them a control")

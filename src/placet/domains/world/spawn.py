@@ -10,17 +10,17 @@ from pydantic import ValidationError
 
 from placet.domains.world.inventory import inventory_of, let_go, take
 from placet.domains.world.payloads import AGENTS, OBJECTS, SPEECH, to_position
-from placet.domains.world.settings import Settings
+from placet.domains.world.settings import WorldSettings
 from placet.kernel.domain import RuleRefusal, refuse
 from placet.kernel.state.draft import Draft
 from placet.schemas.codec import Json
 from placet.schemas.identity import is_identity
 
-_Check = Callable[[Draft, str, Json, Settings], RuleRefusal | None]
+_Check = Callable[[Draft, str, Json, WorldSettings], RuleRefusal | None]
 
 
 def place(
-    draft: Draft, agent_id: str, attributes: Mapping[str, Json], settings: Settings
+    draft: Draft, agent_id: str, attributes: Mapping[str, Json], settings: WorldSettings
 ) -> RuleRefusal | None:
     """Create an agent from `position`, `team` and `inventory`, each optional."""
     if draft.exists(OBJECTS, agent_id):
@@ -61,7 +61,7 @@ def displace(draft: Draft, agent_id: str) -> None:
 
 
 def _check_position(
-    _draft: Draft, _agent_id: str, value: Json, settings: Settings
+    _draft: Draft, _agent_id: str, value: Json, settings: WorldSettings
 ) -> RuleRefusal | None:
     try:
         position = to_position(value)
@@ -71,7 +71,7 @@ def _check_position(
 
 
 def _check_team(
-    _draft: Draft, _agent_id: str, value: Json, settings: Settings
+    _draft: Draft, _agent_id: str, value: Json, settings: WorldSettings
 ) -> RuleRefusal | None:
     if not is_identity(value):
         return _invalid("team", "a name of 1 to 128 characters", value)
@@ -86,7 +86,7 @@ def _check_team(
 
 
 def _check_inventory(
-    draft: Draft, agent_id: str, value: Json, settings: Settings
+    draft: Draft, agent_id: str, value: Json, settings: WorldSettings
 ) -> RuleRefusal | None:
     if not are_distinct_ids(value):
         return _invalid("inventory", "a list of distinct object ids", value)

@@ -90,7 +90,7 @@ class _Audible(Visibility):
         if said is None:
             return True
         team = said.get("team")
-        return is_meant_for(state, agent_id, said["channel"], said.get("target_id"), team)
+        return is_addressed_to(state, agent_id, said["channel"], said.get("target_id"), team)
 
     def distance(self, state: State, agent_id: str, ref: Ref) -> float | None:
         """Return the distance between positions; a world has them whatever the visibility."""
@@ -110,7 +110,7 @@ class _Audible(Visibility):
             yield Ref(OBJECTS, object_id)
 
 
-def is_meant_for(state: State, agent_id: str, channel: str, target_id: Json, team: Json) -> bool:
+def is_addressed_to(state: State, agent_id: str, channel: str, target_id: Json, team: Json) -> bool:
     """Return whether a message is addressed to an agent."""
     if channel == "public":
         return True

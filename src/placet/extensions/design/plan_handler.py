@@ -23,7 +23,7 @@ from placet.domains.design.actions.plans import (
 from placet.domains.design.actions.protocol import ActionPlan, Intent, stale_message
 from placet.domains.design.domain import Design
 from placet.domains.design.payloads import PARAMETERS
-from placet.domains.design.settings import Settings
+from placet.domains.design.settings import DesignSettings
 from placet.domains.design.views import read_design, version_of
 from placet.extensions.design.text import Clarification, parse_text, rewordings
 from placet.kernel.kernel import Kernel
@@ -42,14 +42,14 @@ class DesignPlanHandler(NamedTuple):
 
     Attributes:
         world: World of the design.
-        setup: Settings of the design.
+        setup: DesignSettings of the design.
         agent_id: Agent that submits; registered on its first plan.
         role: Role of the agent.
         submitter: Caller that the token authenticates.
     """
 
     world: Orchestrator
-    setup: Settings
+    setup: DesignSettings
     agent_id: str
     role: str
     submitter: str
@@ -125,7 +125,7 @@ class _Now(NamedTuple):
     is_agent_new: bool
 
 
-def setup_of(world: Orchestrator) -> Settings:
+def setup_of(world: Orchestrator) -> DesignSettings:
     """Return the settings of a world's design."""
     design, *_ = world.domains
     assert isinstance(design, Design), "served where the domain is"
@@ -139,7 +139,7 @@ def plan_schemas() -> dict[str, Json]:
 
 
 def preview_of(
-    kernel: Kernel, setup: Settings, design_id: str, text: str, intent_id: str | None
+    kernel: Kernel, setup: DesignSettings, design_id: str, text: str, intent_id: str | None
 ) -> dict[str, Json]:
     """Return the interpretation of a text.
 

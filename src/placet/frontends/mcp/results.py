@@ -6,7 +6,7 @@ from typing import Final
 import mcp_types as types
 
 from placet.agents.proposal.catalogue import wire_name
-from placet.agents.proposal.turn_result import ApprovalRequest, Change, Turn
+from placet.agents.proposal.turn_result import ApprovalRequest, StateChange, Turn
 from placet.agents.session.session import Session
 from placet.frontends.client_turn import unrecorded_turn
 from placet.frontends.render import changed, command_of
@@ -81,7 +81,7 @@ def refused(session: Session, code: str, message: str) -> types.CallToolResult:
 
 
 def confirmation(
-    approval: ApprovalRequest, diff: Sequence[Change], name: str
+    approval: ApprovalRequest, diff: Sequence[StateChange], name: str
 ) -> types.ElicitRequestFormParams:
     """Return the form that asks a person about a held plan: its actions, and their changes."""
     lines = [f"{approval.proposer} proposes:"]

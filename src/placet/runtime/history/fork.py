@@ -131,7 +131,7 @@ def fork(
     first = _first_record(log, past, world, options, domains)
     past.apply(first)
     digest, open_effects = past.state.digest().hex(), len(past.ledger.outbox)
-    life = _second_life(past, options, domains, validator)
+    life = _counterfactual(past, options, domains, validator)
     with _Draft(path) as draft:
         draft.copy(log, record, chain)
         draft.append(seq, [first])
@@ -152,7 +152,7 @@ def fork(
     )
 
 
-def _second_life(
+def _counterfactual(
     past: Replayer,
     options: ForkOptions,
     domains: Sequence[Domain] | Maker,

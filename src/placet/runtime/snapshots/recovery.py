@@ -30,7 +30,7 @@ class Recovery:
     """A recovered world, and the cost of its recovery.
 
     Attributes:
-        past: The fold; it holds the state and the books.
+        past: The fold; it holds the state and the ledger.
         snapshot: The snapshot that it began from; None is the beginning of the log.
         folded: How many records were folded after it.
         start: Where the log began then.
@@ -60,7 +60,7 @@ def recover(
             snapshot that can be trusted, or beyond `to_seq`.
     """
     for _ in range(_LISTINGS_MAX):
-        recovery = _begun(log, to_seq, files or snapshots_of(log))
+        recovery = _started(log, to_seq, files or snapshots_of(log))
         past = recovery.past
         with suppress(OvertakenError):  # then there is a newer snapshot to begin from
             for _, data in read_on(log, past.journal.count):
@@ -197,7 +197,7 @@ def decode(data: bytes, ordinal: int) -> Record:
         raise Divergence(ordinal, 0, f"no record of a known format: {error}") from None
 
 
-def _begun(log: EventLog, to_seq: int | None, files: SnapshotStore | None) -> Recovery:
+def _started(log: EventLog, to_seq: int | None, files: SnapshotStore | None) -> Recovery:
     """Find where to begin."""
     for _ in range(_LISTINGS_MAX):
         skipped: list[str] = []

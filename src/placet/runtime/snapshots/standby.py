@@ -75,7 +75,7 @@ class Standby:
         past = None if self.recovery is None else self.recovery.past
         if past is None or self.log.start().record > past.journal.count:
             # It was cut beyond us while we were not looking: what came between is in a snapshot.
-            self.recovery = self._begun()
+            self.recovery = self._started()
             return self.recovery
         assert self.recovery is not None, "it has a past"
         for _, data in read_on(self.log, past.journal.count):
@@ -84,7 +84,7 @@ class Standby:
         self.recovery.start = self.log.start()
         return self.recovery
 
-    def _begun(self) -> Recovery:
+    def _started(self) -> Recovery:
         try:
             return recover(self.log)
         except NoWorldError:

@@ -183,7 +183,7 @@ def fence_of(log: EventLog) -> Fence | None:
     return log.fence if _is_postgres(log) else None
 
 
-def news_of(log: EventLog) -> ChangeFeed | None:
+def change_feed_of(log: EventLog) -> ChangeFeed | None:
     """Subscribe to notifications of a log; None if its readers must poll.
 
     Raises:
@@ -191,9 +191,9 @@ def news_of(log: EventLog) -> ChangeFeed | None:
     """
     if not _is_postgres(log):
         return None
-    from placet.runtime.stores.postgres.notify import PostgresNews  # noqa: PLC0415  # an extra
+    from placet.runtime.stores.postgres.notify import PostgresChangeFeed  # noqa: PLC0415  # an extra
 
-    return PostgresNews(log.address)
+    return PostgresChangeFeed(log.address)
 
 
 def _is_sqlite(log: EventLog) -> "TypeGuard[SqliteEventLog]":

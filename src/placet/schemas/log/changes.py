@@ -46,7 +46,7 @@ class Changes(msgspec.Struct, array_like=True, frozen=True, gc=False):
     collections: list[CollectionChange] = []
 
 
-class Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class RecordHead(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The common head of every record.
 
     Attributes:

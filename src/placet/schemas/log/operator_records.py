@@ -1,14 +1,14 @@
 """The records of operator actions: a fork adopted, values patched."""
 
 from placet.schemas.codec import Json
-from placet.schemas.log.changes import Changes, Entry
+from placet.schemas.log.changes import Changes, RecordHead
 
 Given = list[tuple[str, str, dict[str, Json] | None, bool]]
 """`(collection, entity, fields, is_whole)` of each patched entity. Fields None delete the entity.
 If `is_whole`, `fields` replace all fields, and the entity need not exist before."""
 
 
-class ForkAdopted(Entry, array_like=True, frozen=True, tag=21):
+class ForkAdopted(RecordHead, array_like=True, frozen=True, tag=21):
     """The first record of a fork after the copied records of its parent.
 
     `prev` is the hash of the parent's last copied record, and `seq` its seq. Like a header, the
@@ -32,7 +32,7 @@ class ForkAdopted(Entry, array_like=True, frozen=True, tag=21):
     changes: Changes
 
 
-class Patched(Entry, array_like=True, frozen=True, tag=22):
+class Patched(RecordHead, array_like=True, frozen=True, tag=22):
     """The operator patched values: no kind is involved, and all invariants hold.
 
     Attributes:

@@ -19,7 +19,7 @@ from placet.schemas.errors import StoreError
 from placet.schemas.log.changes import Changes as Changes  # noqa: PLC0414
 from placet.schemas.log.changes import CollectionChange as CollectionChange  # noqa: PLC0414
 from placet.schemas.log.changes import EntityChange as EntityChange  # noqa: PLC0414
-from placet.schemas.log.changes import Entry
+from placet.schemas.log.changes import RecordHead
 from placet.schemas.log.intents import checked_intents
 from placet.schemas.log.operator_records import ForkAdopted as ForkAdopted  # noqa: PLC0414
 from placet.schemas.log.operator_records import Patched as Patched  # noqa: PLC0414
@@ -30,7 +30,7 @@ GENESIS: Final = bytes(HASH_BYTES)
 """`prev` of the first record."""
 
 
-class _Record(Entry, msgspec.Struct, array_like=True, frozen=True):
+class _Record(RecordHead, msgspec.Struct, array_like=True, frozen=True):
     """Base of the records of this file; it lets a linter recognize a struct."""
 
 

@@ -195,8 +195,8 @@ def _variant(kind: ActionType, payload: _Shape) -> _Shape:
 
 _PAYLOADS: Final[Mapping[ActionType, _Shape]] = {
     ActionType.SET: payloads.Set,
-    ActionType.INCREASE: payloads.Change,
-    ActionType.DECREASE: payloads.Change,
+    ActionType.INCREASE: payloads.ParameterChange,
+    ActionType.DECREASE: payloads.ParameterChange,
     ActionType.LOCK: payloads.Lock,
     ActionType.UNLOCK: payloads.Unlock,
     ActionType.RUN_PHASES: payloads.RunPhases,

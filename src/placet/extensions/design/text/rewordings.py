@@ -21,7 +21,7 @@ _CANDIDATES_MAX: Final = 8
 
 
 def rewordings(
-    asked: Clarification,
+    unclear: Clarification,
     *,
     fields: Mapping[str, RefinableField] = REFINABLE_SCHEMA,
     current: Mapping[str, Json] = NOTHING_KNOWN,
@@ -29,22 +29,22 @@ def rewordings(
     """Return one text per candidate field; empty if the question is not about a missing field.
 
     Args:
-        asked: Result of `parse_text`.
+        unclear: Result of `parse_text`.
         fields: The `fields` passed to `parse_text`.
         current: The `current` passed to `parse_text`.
     """
     found: list[str] = []
-    for path in asked.candidates[:_CANDIDATES_MAX]:
+    for path in unclear.candidates[:_CANDIDATES_MAX]:
         if path in fields:
-            known = _worded(asked, fields[path])
-            is_clear = (text for text in known if _is_said(text, path, asked, fields, current))
+            known = _worded(unclear, fields[path])
+            is_clear = (text for text in known if _is_said(text, path, unclear, fields, current))
             found += islice(is_clear, 1)
     return tuple(found)
 
 
-def _worded(asked: Clarification, field: RefinableField) -> Iterator[str]:
+def _worded(unclear: Clarification, field: RefinableField) -> Iterator[str]:
     """Replace a word by the field's name, or insert the name before a number."""
-    text, said = asked.intent.raw_text, asked.said
+    text, said = unclear.intent.raw_text, unclear.said
     if not said:
         return
     is_number = number_of(said) is not None
@@ -57,14 +57,14 @@ def _worded(asked: Clarification, field: RefinableField) -> Iterator[str]:
 def _is_said(
     text: str,
     path: str,
-    asked: Clarification,
+    unclear: Clarification,
     fields: Mapping[str, RefinableField],
     current: Mapping[str, Json],
 ) -> bool:
     """Return whether a text keeps the understood part and then names this field."""
     read = parse_text(text, fields=fields, current=current)
     known = read.understood if isinstance(read, Clarification) else read.actions
-    count = len(asked.understood)
-    return known[:count] == asked.understood and [a.path for a in known[count : count + 1]] == [
+    count = len(unclear.understood)
+    return known[:count] == unclear.understood and [a.path for a in known[count : count + 1]] == [
         path
     ]

@@ -66,7 +66,7 @@ def connect(address: PostgresAddress, role: str, **options: int) -> Connection[T
             raise ConnectionRefused(str(error)) from error
 
 
-class Fence:
+class PostgresFence:
     """The right to write one world's log.
 
     Args:

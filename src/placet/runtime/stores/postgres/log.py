@@ -26,7 +26,7 @@ from placet.runtime.stores.append_rules import (
 )
 from placet.runtime.stores.postgres.address import PostgresAddress
 from placet.runtime.stores.postgres.errors import is_lost, postgres_faults
-from placet.runtime.stores.postgres.fence import Fence, connect
+from placet.runtime.stores.postgres.fence import PostgresFence, connect
 from placet.runtime.stores.postgres.layout import Layout
 from placet.runtime.stores.rows import Row, Tail, damaged, read_rows, row_of
 from placet.schemas.errors import StoreError
@@ -68,7 +68,7 @@ class PostgresEventLog:
         self.is_blocking = True
         self.url = address.url
         self.address = address
-        self.fence = Fence(address)
+        self.fence = PostgresFence(address)
         self._layout = Layout(address.schema, address.url)
         self._lock = Lock()
         self._epoch: int | None = None

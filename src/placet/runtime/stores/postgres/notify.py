@@ -19,7 +19,7 @@ LOOK_MS: Final = 1_000
 noticed it yet."""
 
 
-class PostgresNews:
+class PostgresChangeFeed:
     """Tells that a log went on. Something that can be polled.
 
     Args:
