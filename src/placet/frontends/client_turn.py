@@ -6,7 +6,7 @@ that acts for the agent gets a turn without the changes that the agent may not s
 
 from placet.agents.loop.recorder import SessionError
 from placet.agents.proposal.plan import Issue
-from placet.agents.proposal.turn_result import Attempt, Change, Turn
+from placet.agents.proposal.turn_result import Attempt, StateChange, Turn
 from placet.agents.session.session import Session
 from placet.kernel.kernel import Kernel
 from placet.runtime.orchestrator import Orchestrator
@@ -22,7 +22,7 @@ async def visible_turn(turn: Turn, session: Session) -> Turn:
         ClosedError, StoreError: The world is closed, or has failed.
     """
 
-    def visible_changes(kernel: Kernel) -> tuple[Change, ...]:
+    def visible_changes(kernel: Kernel) -> tuple[StateChange, ...]:
         return tuple(change for change in turn.diff if _may_see(kernel, turn.agent, change))
 
     world = session.world
@@ -32,7 +32,7 @@ async def visible_turn(turn: Turn, session: Session) -> Turn:
     )
 
 
-def _may_see(kernel: Kernel, agent_id: str, change: Change) -> bool:
+def _may_see(kernel: Kernel, agent_id: str, change: StateChange) -> bool:
     collection, _, rest = change.path.partition("/")  # the id of an entity may hold a slash
     entity, _, field = rest.rpartition("/")
     ref, tree, registry = Ref(collection, entity or rest), kernel.tree, kernel.registry

@@ -207,7 +207,7 @@ async def serve_until_signal(
     """Serve an application whose lifespan has begun, within the bounds of `serve.limits`.
 
     Args:
-        app: Any door over HTTP.
+        app: Any context over HTTP.
         serve: Its bounds, and how long it drains.
         listening: Where it is reached.
         shutdown_seconds_max: Time limit for answering the requests in flight.

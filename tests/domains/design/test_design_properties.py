@@ -16,7 +16,7 @@ from placet.domains.design import (
     StateManager,
     parse_plan,
 )
-from placet.domains.design.actions.normalize import Fault, normalize_set
+from placet.domains.design.actions.normalize import PayloadFault, normalize_set
 from placet.domains.design.actions.plans import action_of
 from placet.domains.design.actions.protocol import ActionPlan
 from placet.errors import PlacetError
@@ -77,10 +77,10 @@ def test_normalization_is_idempotent(field, value, unit):
     """Law: what a value comes to, comes to itself, without a warning."""
     refinable = REFINABLE_SCHEMA[field]
     once = normalize_set(refinable, {"path": field, "value": value, "unit": unit}, "clamp")
-    if isinstance(once, Fault):
+    if isinstance(once, PayloadFault):
         return
     again = normalize_set(refinable, once.payload, "clamp")
-    assert not isinstance(again, Fault)
+    assert not isinstance(again, PayloadFault)
     assert (again.value, again.payload, again.adjustments) == (once.value, once.payload, ())
     if refinable.is_number:
         assert refinable.min_value <= again.value <= refinable.max_value

@@ -35,14 +35,14 @@ from placet.schemas.codec import Json, canonical
 from placet.schemas.errors import PermissionDeniedError
 from placet.schemas.refusal import RefusalCode
 
-Look = Callable[["Counters"], Awaitable[PlannerInput]]
+Look = Callable[["TurnUsage"], Awaitable[PlannerInput]]
 """Builds the context of the next request."""
 Ask = Callable[[int, PlannerInput], Awaitable[PlannerOutput]]
 """Has the proposer asked for the n-th time."""
 
 
 @dataclass(slots=True)
-class Counters:
+class TurnUsage:
     """The budget that a turn has used.
 
     Attributes:
@@ -99,7 +99,7 @@ class PlanningLoop:
         self._look = look
         self._ask = ask
         self._clock = clock
-        self.counters = Counters()
+        self.counters = TurnUsage()
         self.attempts: list[Attempt] = []
         self._asking = anyio.CancelScope()
         self._stopped = anyio.Event()
@@ -273,14 +273,14 @@ def read(
 
 
 def after_invalid(
-    issues: Sequence[Issue], is_new: bool, counters: Counters, limits: AgentLimits
+    issues: Sequence[Issue], is_new: bool, counters: TurnUsage, limits: AgentLimits
 ) -> TurnEnd | None:
     """Return the end of the turn after an invalid answer; None to try again."""
     return _after(issues, is_new, counters.repairs > limits.repairs_max, Code.REPAIR_EXHAUSTED)
 
 
 def after_refused(
-    issues: Sequence[Issue], is_new: bool, counters: Counters, limits: AgentLimits, mode: Mode
+    issues: Sequence[Issue], is_new: bool, counters: TurnUsage, limits: AgentLimits, mode: Mode
 ) -> TurnEnd | None:
     """Return the end of the turn after a refused plan; None to try again."""
     most = min(limits.attempts_max, mode.attempts_max)
@@ -301,7 +301,7 @@ def _after(
 
 
 def over_budget(
-    counters: Counters, limits: AgentLimits, tokens: int, is_priced: bool
+    counters: TurnUsage, limits: AgentLimits, tokens: int, is_priced: bool
 ) -> TurnEnd | None:
     """Return the limit that the next request would exceed; None if the budget suffices.
 

@@ -87,8 +87,8 @@ class PlanResult(NamedTuple):
 
     status: Status
     issues: tuple[Issue, ...] = ()
-    results: tuple[Decision, ...] = ()
-    diff: tuple[Change, ...] = ()
+    results: tuple[ActionOutcome, ...] = ()
+    diff: tuple[StateChange, ...] = ()
     approval_id: str = ""
     has_acted: bool = False
 

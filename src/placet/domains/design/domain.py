@@ -8,7 +8,7 @@ from placet.domains.design.exports import keep_export
 from placet.domains.design.fields import REFINABLE_SCHEMA, RangePolicy, RefinableField
 from placet.domains.design.phase_results import ASSUMPTIONS, PENDING, keep_results
 from placet.domains.design.phases import PHASES
-from placet.domains.design.settings import UNDO_MAX, Settings
+from placet.domains.design.settings import UNDO_MAX, DesignSettings
 from placet.domains.design.state.design_json import DesignState
 from placet.domains.design.state.invariants import WATCHED, violations
 from placet.domains.design.state.versions import finish, redo, undo
@@ -61,8 +61,8 @@ class Design(Domain):
             initial = DesignState.from_dict(dict(initial), fields)
         if initial is not None and design_id is None:
             design_id = initial.design_id
-        self.setup = Settings(design_id, policy, fields, undo_max, initial)
-        is_default = self.setup == Settings()
+        self.setup = DesignSettings(design_id, policy, fields, undo_max, initial)
+        is_default = self.setup == DesignSettings()
         self.version = RULES_VERSION if is_default else f"{RULES_VERSION}+{self.setup.digest()}"
         self.kinds = _kinds(self.setup)
 
@@ -124,14 +124,24 @@ class Design(Domain):
         return violations(state, changed)
 
 
-def _kinds(settings: Settings) -> tuple[Kind, ...]:
+def _kinds(settings: DesignSettings) -> tuple[Kind, ...]:
     undo_max = settings.undo_max
     plain: tuple[tuple[str, object, Rule, str], ...] = (
-        ("plan", payloads.Plan, rules.plan, "Head a batch that is a plan."),
+        ("plan", payloads.PlanHead, rules.plan, "Head a batch that is a plan."),
         ("intent", payloads.LogIntent, rules.log_intent, "Log what was said and understood."),
         ("set", payloads.Set, rules.set_rule(settings), "Set a parameter."),
-        ("increase", payloads.Change, rules.change_rule(settings, 1), "Increase a parameter."),
-        ("decrease", payloads.Change, rules.change_rule(settings, -1), "Decrease a parameter."),
+        (
+            "increase",
+            payloads.ParameterChange,
+            rules.change_rule(settings, 1),
+            "Increase a parameter.",
+        ),
+        (
+            "decrease",
+            payloads.ParameterChange,
+            rules.change_rule(settings, -1),
+            "Decrease a parameter.",
+        ),
         ("lock", payloads.Lock, rules.lock_rule(settings), "Keep a parameter as it is."),
         ("unlock", payloads.Unlock, rules.unlock_rule(settings), "Let a parameter change again."),
         (

@@ -7,8 +7,8 @@ settings of one world.
 from collections.abc import Mapping
 
 from placet.domains.design.actions.normalize import (
-    Fault,
     NormalizedValue,
+    PayloadFault,
     normalize_change,
     normalize_set,
     unchanged,
@@ -17,7 +17,7 @@ from placet.domains.design.actions.protocol import stale_message
 from placet.domains.design.fields import RefinableField, nearest_paths
 from placet.domains.design.payloads import ABOUT, DESIGN, PLANS
 from placet.domains.design.phase_results import ASSUMPTIONS
-from placet.domains.design.settings import PLANS_MAX, Settings
+from placet.domains.design.settings import PLANS_MAX, DesignSettings
 from placet.domains.design.state.parameters import (
     is_operator,
     lock_of,
@@ -35,7 +35,7 @@ from placet.schemas.intent import Intent
 from placet.schemas.limits import SECOND_NS
 
 
-def set_rule(settings: Settings) -> Rule:
+def set_rule(settings: DesignSettings) -> Rule:
     """Make the rule of `design.set`."""
     fields, policy = settings.fields, settings.policy
     bounds = {
@@ -63,7 +63,7 @@ def set_rule(settings: Settings) -> Rule:
     return set_
 
 
-def change_rule(settings: Settings, sign: int) -> Rule:
+def change_rule(settings: DesignSettings, sign: int) -> Rule:
     """Make the rule of `design.increase` (`sign` 1) or `design.decrease` (-1)."""
     fields, policy = settings.fields, settings.policy
 
@@ -88,9 +88,9 @@ def _apply(
     path: str,
     payload: dict[str, Json],
     current: Json,
-    normalized: NormalizedValue | Fault,
+    normalized: NormalizedValue | PayloadFault,
 ) -> RuleRefusal | None:
-    if isinstance(normalized, Fault):
+    if isinstance(normalized, PayloadFault):
         return refuse(
             normalized.code,
             normalized.message,
@@ -109,7 +109,7 @@ def _apply(
     return write(draft, path, value)
 
 
-def lock_rule(settings: Settings) -> Rule:
+def lock_rule(settings: DesignSettings) -> Rule:
     """Make the rule of `design.lock`."""
     fields = settings.fields
 
@@ -133,7 +133,7 @@ def lock_rule(settings: Settings) -> Rule:
     return lock
 
 
-def unlock_rule(settings: Settings) -> Rule:
+def unlock_rule(settings: DesignSettings) -> Rule:
     """Make the rule of `design.unlock`."""
     fields = settings.fields
 

@@ -20,7 +20,7 @@ from placet.domains.world.payloads import (
 )
 from placet.domains.world.rules import custom, move_rule, speak, with_cooldown
 from placet.domains.world.settings import (
-    Settings,
+    WorldSettings,
     optional,
     read_bounds,
     read_cooldowns,
@@ -30,7 +30,7 @@ from placet.domains.world.settings import (
     read_teams,
 )
 from placet.domains.world.spawn import displace, place
-from placet.domains.world.views import is_meant_for, read_visibility
+from placet.domains.world.views import is_addressed_to, read_visibility
 from placet.kernel.domain import Domain, Kind, Rule, RuleRefusal, VisibilityPolicy
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
@@ -84,7 +84,7 @@ class World(Domain):
             ValueError: A setting is invalid; the message names it.
         """
         own = optional(_read_interactions, "interactions", interactions) or {}
-        settings = Settings(
+        settings = WorldSettings(
             bounds=optional(read_bounds, "bounds", bounds),
             max_step=optional(read_length, "max_step", max_step),
             interaction_range=optional(read_length, "interaction_range", interaction_range),
@@ -96,7 +96,7 @@ class World(Domain):
         )
         self.sight = read_visibility("observation", observation)
         self.setup = settings = settings.with_objects({} if objects is None else objects)
-        is_default = settings == Settings()
+        is_default = settings == WorldSettings()
         self.version = RULES_VERSION if is_default else f"{RULES_VERSION}+{settings.digest()}"
         self.kinds = _kinds(settings, own, None if observation is None else self.sight)
         self._cooldowns = {} if cooldowns is None else dict(cooldowns)
@@ -135,13 +135,13 @@ class World(Domain):
         payload, speaker = intent["payload"], intent["agent_id"]
         team = state.get(AGENTS, speaker, "team")
         return speaker == agent_id or (
-            is_meant_for(state, agent_id, payload["channel"], payload.get("target_id"), team)
+            is_addressed_to(state, agent_id, payload["channel"], payload.get("target_id"), team)
             and self.may_see(state, agent_id, Ref(AGENTS, speaker))
         )
 
 
 def _kinds(
-    settings: Settings, own: Mapping[str, Rule], sight: VisibilityPolicy | None
+    settings: WorldSettings, own: Mapping[str, Rule], sight: VisibilityPolicy | None
 ) -> tuple[Kind, ...]:
     kinds = (
         ("Move", Move, move_rule(settings), None, "Go to a place."),
@@ -170,7 +170,7 @@ def _kinds(
     )
 
 
-def _with_cooldown(kind: str, rule: Rule, settings: Settings) -> Rule:
+def _with_cooldown(kind: str, rule: Rule, settings: WorldSettings) -> Rule:
     wait_ns = settings.cooldowns_ns.get(kind)
     return rule if wait_ns is None else with_cooldown(kind, wait_ns, rule)
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import ValidationError
 
 from placet.domains.world.payloads import AGENTS, OBJECTS, to_position
-from placet.domains.world.settings import Settings
+from placet.domains.world.settings import WorldSettings
 from placet.domains.world.spawn import are_distinct_ids
 from placet.kernel.domain import RuleRefusal, refuse
 from placet.kernel.state.draft import Draft
@@ -17,7 +17,9 @@ from placet.schemas.identity import Ref
 from placet.schemas.json_value import format_value
 
 
-def check_patched(draft: Draft, changed: Sequence[Ref], settings: Settings) -> RuleRefusal | None:
+def check_patched(
+    draft: Draft, changed: Sequence[Ref], settings: WorldSettings
+) -> RuleRefusal | None:
     """Check the patched agents and objects, and normalize their positions as rules write them."""
     for collection, key in changed:
         if collection not in _NEEDED or key is None:
@@ -43,7 +45,7 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
 
 
 def _check(
-    draft: Draft, at: _At, fields: Mapping[str, Json], settings: Settings
+    draft: Draft, at: _At, fields: Mapping[str, Json], settings: WorldSettings
 ) -> RuleRefusal | None:
     missing = [name for name in _NEEDED[at[0]] if name not in fields]
     if missing:
@@ -89,7 +91,7 @@ def _check_inventory(draft: Draft, at: _At, named: Sequence[Json]) -> RuleRefusa
     return _refuse(at, f"and {one_sided[0]!r} must agree on who holds what; put both")
 
 
-def _check_position(draft: Draft, at: _At, settings: Settings) -> RuleRefusal | None:
+def _check_position(draft: Draft, at: _At, settings: WorldSettings) -> RuleRefusal | None:
     value = draft.get(*at, "position")
     try:
         position = to_position(value)

@@ -108,7 +108,7 @@ class Transaction(Draft):
         if summed is not None and summed[0] == len(undo):  # nothing is written past that list
             return summed[1]
         if self._collection_undo:
-            return self._changes_of_lives()
+            return self._changes_of_recreated()
         if len(undo) == 1:  # as when an agent makes one step
             collection, entity, field, _, row, _, _, _ = undo[0]
             fields = {field: row.fields[field]}
@@ -125,7 +125,7 @@ class Transaction(Draft):
             changes.append(EntityChange(collection, entity, fields, False, seq, by, foreign_seq))
         return Changes(changes) if changes else NO_CHANGES
 
-    def _changes_of_lives(self) -> Changes:
+    def _changes_of_recreated(self) -> Changes:
         """Sum up a batch that also created or deleted an entity."""
         touched: dict[tuple[str, str], dict[str, None] | None] = {}
         for collection, entity, field, *_ in self._undo:

@@ -10,7 +10,7 @@ from typing import Final
 
 from placet.domains.design import payloads
 from placet.domains.design.actions.normalize import (
-    Fault,
+    PayloadFault,
     normalize_change,
     normalize_set,
     unchanged,
@@ -26,7 +26,7 @@ from placet.domains.design.actions.protocol import (
     stale_message,
 )
 from placet.domains.design.fields import RefinableField
-from placet.domains.design.settings import Settings
+from placet.domains.design.settings import DesignSettings
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json
 from placet.schemas.errors import error_of
@@ -51,7 +51,7 @@ class ExecutionResult:
         self,
         plan: ActionPlan,
         verdict: Verdict,
-        settings: Settings,
+        settings: DesignSettings,
         before: Mapping[str, Json],
         replayed: tuple[int, tuple[str, ...]] | None = None,
         heads: int = 1,
@@ -223,7 +223,7 @@ def version_met(verdict: Verdict, current: int) -> int:
 
 
 def trace(
-    actions: Sequence[Action], before: Mapping[str, Json], settings: Settings
+    actions: Sequence[Action], before: Mapping[str, Json], settings: DesignSettings
 ) -> Iterator[tuple[Action, Json, Json, list[Adjustment]]]:
     """Apply admitted actions in order.
 
@@ -238,7 +238,7 @@ def trace(
             yield action, None, None, []
             continue
         outcome = _normalize_action(settings.fields[path], payload, here, settings, name)
-        assert not isinstance(outcome, Fault), "an action that passed means something"
+        assert not isinstance(outcome, PayloadFault), "an action that passed means something"
         adjustments = list(outcome.adjustments)
         if outcome.value == here:
             adjustments.append(unchanged(path, here))
@@ -247,7 +247,7 @@ def trace(
 
 
 def _normalize_action(
-    field: RefinableField, payload: dict[str, Json], here: Json, settings: Settings, name: str
+    field: RefinableField, payload: dict[str, Json], here: Json, settings: DesignSettings, name: str
 ) -> Json:
     if name == "set":
         return normalize_set(field, payload, settings.policy)
@@ -256,7 +256,7 @@ def _normalize_action(
 
 
 def rejections_of(
-    plan: ActionPlan, verdict: Verdict, settings: Settings, heads: int = 1
+    plan: ActionPlan, verdict: Verdict, settings: DesignSettings, heads: int = 1
 ) -> Iterator[Rejection]:
     """Return the rejections of a plan, action by action."""
     for refusal in verdict.refusals:
@@ -273,7 +273,7 @@ def rejections_of(
         yield Rejection(path, reason, code, index if action is not None else None)
 
 
-def _fault(action: Action, refusal: Refusal, settings: Settings) -> Fault | None:
+def _fault(action: Action, refusal: Refusal, settings: DesignSettings) -> PayloadFault | None:
     """Describe a malformed value (NaN, a list, None) if the field's type allows a description."""
     field = settings.fields.get(action.path) if isinstance(action.path, str) else None
     name = str(action.action_type)
@@ -286,7 +286,7 @@ def _fault(action: Action, refusal: Refusal, settings: Settings) -> Fault | None
     payload: dict[str, Json] = {"path": field.path, "unit": action.unit}
     payload |= {"value": action.value, "amount": action.amount}
     outcome = _normalize_action(field, payload, 0.0, settings, name)
-    return outcome if isinstance(outcome, Fault) else None
+    return outcome if isinstance(outcome, PayloadFault) else None
 
 
 def rejected_indexes(

@@ -19,7 +19,7 @@ _SLACK: Final = 1e-12
 """How far beyond a bound the rounding of a conversion may carry a value that was meant to be it."""
 
 
-class Fault(NamedTuple):
+class PayloadFault(NamedTuple):
     """A fault of a payload: its code, message and JSON pointer in the payload."""
 
     code: str
@@ -50,7 +50,7 @@ def unchanged(path: str, value: Json) -> Adjustment:
 
 def normalize_set(
     field: RefinableField, payload: dict[str, Json], policy: RangePolicy
-) -> NormalizedValue | Fault:
+) -> NormalizedValue | PayloadFault:
     """Normalize the value of a SET."""
     value, unit = payload["value"], payload.get("unit")
     low, high = field.min_value, field.max_value
@@ -64,11 +64,11 @@ def normalize_set(
     ):
         return NormalizedValue(value + 0.0, payload)  # -0.0 and 0.0 are one value
     read = _read(field, value, unit, "/value")
-    if isinstance(read, Fault):
+    if isinstance(read, PayloadFault):
         return read
     used, adjustments = read
     bounded = _bounded(field, used, policy, "/value")
-    if isinstance(bounded, Fault):
+    if isinstance(bounded, PayloadFault):
         return bounded
     used, clamped = bounded
     return NormalizedValue(used, _payload(field, payload, "value", used), adjustments + clamped)
@@ -76,23 +76,23 @@ def normalize_set(
 
 def normalize_change(
     field: RefinableField, payload: dict[str, Json], current: Json, policy: RangePolicy, sign: int
-) -> NormalizedValue | Fault:
+) -> NormalizedValue | PayloadFault:
     """Normalize an INCREASE (`sign` 1) or a DECREASE (-1), from the current value."""
     if not field.is_number:
         message = f"{field.path} is of type {field.type}; it can be set, not changed by an amount"
-        return Fault("not_a_number", message, "/path")
+        return PayloadFault("not_a_number", message, "/path")
     amount = _amount(field, payload)
-    if isinstance(amount, Fault):
+    if isinstance(amount, PayloadFault):
         return amount
     used, adjustments, normal = amount
     if current is None:
         message = f"{field.path} is not set, so it cannot be changed by an amount; set it first"
-        return Fault("delta_on_unset", message, "/path")
+        return PayloadFault("delta_on_unset", message, "/path")
     changed = current + sign * used
     if not isfinite(changed):
-        return Fault("non_finite", f"{field.path} would leave all numbers", "/amount")
+        return PayloadFault("non_finite", f"{field.path} would leave all numbers", "/amount")
     bounded = _bounded(field, changed, policy, "/amount")
-    if isinstance(bounded, Fault):
+    if isinstance(bounded, PayloadFault):
         return bounded
     value, clamped = bounded
     return NormalizedValue(value, normal, adjustments + clamped)
@@ -105,64 +105,64 @@ def normal_payload(field: RefinableField, payload: dict[str, Json], policy: Rang
     """
     if "value" in payload:
         normalized = normalize_set(field, payload, policy)
-        return None if isinstance(normalized, Fault) else normalized.payload
+        return None if isinstance(normalized, PayloadFault) else normalized.payload
     amount = _amount(field, payload) if field.is_number else None
-    return None if amount is None or isinstance(amount, Fault) else amount[2]
+    return None if amount is None or isinstance(amount, PayloadFault) else amount[2]
 
 
 def _amount(
     field: RefinableField, payload: dict[str, Json]
-) -> tuple[Json, tuple[Adjustment, ...], dict[str, Json]] | Fault:
+) -> tuple[Json, tuple[Adjustment, ...], dict[str, Json]] | PayloadFault:
     amount = payload.get("amount")
     if amount is None:
         if not field.steps:
             message = f"{field.path} has no named steps; give an amount"
-            return Fault("amount_missing", message, "/amount")
+            return PayloadFault("amount_missing", message, "/amount")
         amount = Step.NORMAL.value
     if type(amount) is str:
         return _named_step(field, payload, amount)
     read = _read(field, amount, payload.get("unit"), "/amount")
-    if isinstance(read, Fault):
+    if isinstance(read, PayloadFault):
         return read
     used, adjustments = read
     if used <= 0:
         message = f"the amount must be above 0, got {used!r}; the type says which way to go"
-        return Fault("amount_not_positive", message, "/amount")
+        return PayloadFault("amount_not_positive", message, "/amount")
     return used, adjustments, _payload(field, payload, "amount", used)
 
 
 def _named_step(
     field: RefinableField, payload: dict[str, Json], name: str
-) -> tuple[Json, tuple[Adjustment, ...], dict[str, Json]] | Fault:
+) -> tuple[Json, tuple[Adjustment, ...], dict[str, Json]] | PayloadFault:
     steps = {step.value: amount for step, amount in field.steps.items()}
     if name not in steps:
         expected = f"a number or one of {', '.join(steps)}" if steps else "a number"
         message = f"the amount of {field.path} must be {expected}, got {name[:40]!r}"
-        return Fault("not_a_number", message, "/amount", tuple(steps))
+        return PayloadFault("not_a_number", message, "/amount", tuple(steps))
     if payload.get("unit"):
         message = f"the step {name!r} of {field.path} has its unit already; leave the unit out"
-        return Fault("unit_not_allowed", message, "/unit", ())
+        return PayloadFault("unit_not_allowed", message, "/unit", ())
     used: Json = steps[name] if field.type == "float" else int(steps[name])
     return used, NO_WARNINGS, _payload(field, payload, "amount", used)
 
 
 def _read(
     field: RefinableField, value: Json, unit: str | None, at: str
-) -> tuple[Json, tuple[Adjustment, ...]] | Fault:
+) -> tuple[Json, tuple[Adjustment, ...]] | PayloadFault:
     """Check the unit, then the type; return the value in the kernel's unit."""
     adjustments = NO_WARNINGS
     if unit and unit != field.kernel_unit and unit not in field.allowed_units:
         allowed = field.allowed_units
         expected = f"allowed are {', '.join(allowed)}" if allowed else "it has no unit"
         message = f"unit {unit!r} is not allowed for {field.path}; {expected}"
-        return Fault("unit_not_allowed", message, "/unit", allowed)
+        return PayloadFault("unit_not_allowed", message, "/unit", allowed)
     fault = _type_fault(field, value, at)
     if fault is not None:
         return fault
     if unit and unit != field.kernel_unit:
         converted = UnitConverter.convert(value, unit, field.kernel_unit)
         if not isfinite(converted):
-            return Fault("non_finite", f"{field.path} in {unit} is beyond all numbers", at)
+            return PayloadFault("non_finite", f"{field.path} in {unit} is beyond all numbers", at)
         message = f"{field.path} converted from {unit} to {field.kernel_unit}"
         adjustments = (Adjustment("unit_converted", message, field.path, value, converted),)
         value = converted
@@ -171,31 +171,35 @@ def _read(
     return (int(value) if field.type == "int" else value), adjustments
 
 
-def _type_fault(field: RefinableField, value: Json, at: str) -> Fault | None:
+def _type_fault(field: RefinableField, value: Json, at: str) -> PayloadFault | None:
     path, kind = field.path, type(value)
     if field.type == "bool":
         if kind is bool:
             return None
-        return Fault("not_a_bool", f"{path} must be true or false, got {format_value(value)}", at)
+        return PayloadFault(
+            "not_a_bool", f"{path} must be true or false, got {format_value(value)}", at
+        )
     if field.type == "enum":
         if kind is str and value in field.values:
             return None
         message = f"{path} must be one of {', '.join(field.values)}, got {format_value(value)}"
-        return Fault("enum_value", message, at, field.values)
+        return PayloadFault("enum_value", message, at, field.values)
     if kind is not float and kind is not int:
-        return Fault("not_a_number", f"{path} must be a number, got {format_value(value)}", at)
+        return PayloadFault(
+            "not_a_number", f"{path} must be a number, got {format_value(value)}", at
+        )
     if kind is int and abs(value) > 2**63:  # beyond any bound, and perhaps beyond the floats
-        return Fault("not_a_number", f"{path} must be a number that fits 64 bits", at)
+        return PayloadFault("not_a_number", f"{path} must be a number that fits 64 bits", at)
     if not isfinite(value):
-        return Fault("non_finite", f"{path} must be finite, got {value!r}", at)
+        return PayloadFault("non_finite", f"{path} must be finite, got {value!r}", at)
     if field.type == "int" and value != int(value):
-        return Fault("not_integral", f"{path} must be a whole number, got {value!r}", at)
+        return PayloadFault("not_integral", f"{path} must be a whole number, got {value!r}", at)
     return None
 
 
 def _bounded(
     field: RefinableField, value: Json, policy: RangePolicy, at: str
-) -> tuple[Json, tuple[Adjustment, ...]] | Fault:
+) -> tuple[Json, tuple[Adjustment, ...]] | PayloadFault:
     if not field.is_number:
         return value, NO_WARNINGS
     low, high = field.min_value, field.max_value
@@ -209,7 +213,7 @@ def _bounded(
     bounds = f"{_bound(low, 'unbounded')} to {_bound(high, 'unbounded')}{unit}"
     if (field.policy or policy) == "reject":
         message = f"{field.path} must be within {bounds}, got {value:g}{unit}"
-        return Fault("out_of_bounds", message, at)
+        return PayloadFault("out_of_bounds", message, at)
     message = f"{field.path} clamped from {value:g} to {used:g}{unit}; it ranges from {bounds}"
     return used, (Adjustment("clamped", message, field.path, value, used),)
 

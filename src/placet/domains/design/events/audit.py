@@ -16,11 +16,11 @@ from typing import Final
 from placet.domains.design import payloads
 from placet.domains.design.actions.normalize import normal_payload
 from placet.domains.design.events.projection import changes_of, plan_of
-from placet.domains.design.settings import Settings
+from placet.domains.design.settings import DesignSettings
 from placet.schemas.codec import Json
 from placet.schemas.event import Event
 
-_STANDARD: Final = Settings()
+_STANDARD: Final = DesignSettings()
 _CHANGING: Final = frozenset({"header", "batch", "refused"})
 _HEADS: Final = frozenset({"design.plan", "design.intent"})
 _NO_PLAN: Final[Mapping[str, Json]] = MappingProxyType({})
@@ -76,12 +76,12 @@ class AuditEntry:
         return asdict(self)
 
 
-def audit(log: Iterable[Event], settings: Settings = _STANDARD) -> Iterator[AuditEntry]:
+def audit(log: Iterable[Event], settings: DesignSettings = _STANDARD) -> Iterator[AuditEntry]:
     """Yield the audit entries of a log, or of a part of it.
 
     Args:
         log: Events of the world, for example `StateManager.events()`.
-        settings: Settings of the design, for its fields.
+        settings: DesignSettings of the design, for its fields.
     """
     messages: dict[str, Mapping[str, Json]] = {}
     version: int | None = None
@@ -117,7 +117,7 @@ def _entry(
     event: Event,
     version: int | None,
     messages: Mapping[str, Mapping[str, Json]],
-    settings: Settings,
+    settings: DesignSettings,
 ) -> AuditEntry:
     data, admitted = event.data, event.type == "batch"
     plan = plan_of(data) or _NO_PLAN
@@ -151,7 +151,7 @@ def _entry(
 
 
 def _action(
-    event: Event, position: int, refusals: list[dict[str, str]], settings: Settings
+    event: Event, position: int, refusals: list[dict[str, str]], settings: DesignSettings
 ) -> AuditedAction:
     data = event.data
     intent = data["intents"][position]
@@ -166,7 +166,7 @@ def _action(
     return AuditedAction(kind, raw, normalized, first + rank, warnings)
 
 
-def _normal_payload(kind: str, raw: dict[str, Json], settings: Settings) -> Json:
+def _normal_payload(kind: str, raw: dict[str, Json], settings: DesignSettings) -> Json:
     if kind not in {"set", "increase", "decrease"}:
         return raw
     refinable = settings.fields.get(raw["path"])
