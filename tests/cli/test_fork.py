@@ -33,7 +33,7 @@ def test_fork_replay_says_what_would_have_been_decided_otherwise(town):
     assert "1 entities put, without folk_3" in forked
     differing = town("diff", "town.db", "fork.db")
     assert differing.code == 1
-    for word in ("State: ", "Books: 1", "Decisions: ", "agents/folk_3", "no answer in the log"):
+    for word in ("State: ", "Ledger: 1", "Decisions: ", "agents/folk_3", "no answer in the log"):
         assert word in differing.out
     told = town("diff", "town.db", "fork.db", "--json").json()
     assert told["shared_records"] > 0

@@ -1,4 +1,4 @@
-"""Two worlds compared: what is there, what is in the books, what was decided."""
+"""Two worlds compared: what is there, what is in the ledger, what was decided."""
 
 import pytest
 from hypothesis import given, settings
@@ -61,13 +61,13 @@ def test_what_differs_is_told_by_path_by_book_and_by_request():
         {"path": f"{COUNTS}/bob/count", "one": 20, "other": 55},
         {"path": f"{THINGS}/c", "one": {"made_by": "alice", "x": [1]}},
     ]
-    books = {difference.path: difference for difference in found.books}
-    assert (books["agents/alice/suspended"].one, books["agents/alice/suspended"].other) == (
+    ledger = {difference.path: difference for difference in found.ledger}
+    assert (ledger["agents/alice/suspended"].one, ledger["agents/alice/suspended"].other) == (
         True,
         False,
     )
-    assert sum(path.startswith("outbox/") for path in books) == 1
-    assert sum(path.startswith("schedule/") for path in books) == 1
+    assert sum(path.startswith("outbox/") for path in ledger) == 1
+    assert sum(path.startswith("schedule/") for path in ledger) == 1
     told = {answer.req_ids: (str(answer.one), str(answer.other)) for answer in found.decisions}
     assert told == {
         ("b:1",): ("admitted", "refused: invariant_violated"),
@@ -93,7 +93,7 @@ def test_worlds_are_compared_at_a_seq_and_at_a_path():
     # What has no seq of its own is of the seq it was decided at.
     assert [a.req_ids for a in diff(one, other, at=7).decisions] == [("b:1",)]
     only = diff(one, other, path=f"/{THINGS}/")
-    assert ([d.path for d in only.state], only.books, only.decisions) == ([f"{THINGS}/c"], (), ())
+    assert ([d.path for d in only.state], only.ledger, only.decisions) == ([f"{THINGS}/c"], (), ())
     assert [d.path for d in diff(one, other, path=f"{COUNTS}/bob").state] == [f"{COUNTS}/bob/count"]
     for nothing in (f"{COUNTS}/bob/other", f"{COUNTS}/bo", "counts"):
         with pytest.raises(ValidationError, match=f"there is nothing at {nothing}, in neither"):
@@ -149,7 +149,7 @@ def test_a_fork_differs_from_its_parent_in_what_was_set(tmp_path):
     assert [d.as_dict() for d in found.state] == [
         {"path": f"{COUNTS}/bob/count", "one": 20, "other": 3}
     ]
-    assert (found.books, found.decisions, found.shared_records) == ((), (), len(log))
+    assert (found.ledger, found.decisions, found.shared_records) == ((), (), len(log))
 
 
 def test_a_decision_reads_as_people_say_it():

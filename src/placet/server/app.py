@@ -13,7 +13,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from placet.kernel.domain import Domain
 from placet.runtime.config import OrchestratorConfig
-from placet.runtime.entry_points import ROUTES, Plugin, PluginBroken, guests
+from placet.runtime.entry_points import ROUTES, Plugin, PluginBroken, plugins
 from placet.runtime.orchestrator import Orchestrator
 from placet.runtime.plugins import default_domain, find_domain
 from placet.runtime.registry_json import registry_json
@@ -76,7 +76,7 @@ def build_app(
     _wrap(app, serve)
     for part in (*lean, batches.router, agents.router, reading.router, stream.router):
         app.include_router(part, prefix=_PREFIX)
-    for plugin in guests(ROUTES).values():
+    for plugin in plugins(ROUTES).values():
         _add_plugin(app, plugin)
     app.include_router(health.router)
     if serve.dashboard:

@@ -72,7 +72,7 @@ def decision_of_verdict(verdict: Verdict, of: Decision) -> Decision:
 _ABSENT: Final = object()
 
 
-class Difference(NamedTuple):
+class WorldDifference(NamedTuple):
     """One place at which two worlds differ.
 
     Attributes:
@@ -122,21 +122,21 @@ class WorldDiff:
         digests: State digest of each world at that number, hexadecimal.
         shared_records: Number of equal records at the start of both logs.
         state: What differs in the state, in order of path.
-        books: What differs in the books: agents, effects that are open, the schedule, executors.
+        ledger: What differs in the ledger: agents, effects that are open, the schedule, executors.
         decisions: Differing decisions, in the order of the first log, then of the second.
     """
 
     seqs: tuple[int, int]
     digests: tuple[str, str]
     shared_records: int
-    state: tuple[Difference, ...]
-    books: tuple[Difference, ...]
+    state: tuple[WorldDifference, ...]
+    ledger: tuple[WorldDifference, ...]
     decisions: tuple[OtherAnswer, ...]
 
     @property
     def is_empty(self) -> bool:
         """Return whether nothing differs."""
-        return not (self.state or self.books or self.decisions)
+        return not (self.state or self.ledger or self.decisions)
 
     def as_dict(self) -> dict[str, Json]:
         """Return plain JSON."""
@@ -145,7 +145,7 @@ class WorldDiff:
             "digests": list(self.digests),
             "shared_records": self.shared_records,
             "state": [one.as_dict() for one in self.state],
-            "books": [one.as_dict() for one in self.books],
+            "ledger": [one.as_dict() for one in self.ledger],
             "decisions": [one.as_dict() for one in self.decisions],
         }
 
@@ -176,7 +176,7 @@ def diff(one: EventLog, other: EventLog, *, at: int | None = None, path: str = "
         digests=(states[0].digest().hex(), states[1].digest().hex()),
         shared_records=shared,
         state=tuple(_in_trees(*trees, path)),
-        books=() if path else tuple(_in_trees(_books(pasts[0].ledger), _books(pasts[1].ledger))),
+        ledger=() if path else tuple(_in_trees(_books(pasts[0].ledger), _books(pasts[1].ledger))),
         decisions=() if path else tuple(_in_answers(*(_answers(log, shared, at) for log in logs))),
     )
 
@@ -226,7 +226,7 @@ def _books(ledger: Ledger) -> _Tree:
     return {"agents": agents, "outbox": outbox, "schedule": schedule, "executors": executors}
 
 
-def _in_trees(one: _Tree, other: _Tree, path: str = "") -> Iterator[Difference]:
+def _in_trees(one: _Tree, other: _Tree, path: str = "") -> Iterator[WorldDifference]:
     """Compare entity by entity, the ones that differ field by field."""
     for name in sorted({*one, *other}):
         rows, others = one.get(name, {}), other.get(name, {})
@@ -249,7 +249,7 @@ def _in_trees(one: _Tree, other: _Tree, path: str = "") -> Iterator[Difference]:
 
 def _in_fields(
     entity: str, fields: Mapping[str, Json], there: Mapping[str, Json], path: str
-) -> Iterator[Difference]:
+) -> Iterator[WorldDifference]:
     for field in sorted({*fields, *there}):
         one, other = fields.get(field, _ABSENT), there.get(field, _ABSENT)
         if not _is_same(one, other) and _is_part(f"{entity}/{field}", path):
@@ -268,9 +268,9 @@ def _is_part(name: str, path: str) -> bool:
     return not path or f"{name}/".startswith(f"{path}/") or path.startswith(f"{name}/")
 
 
-def _difference(path: str, one: Json, other: Json) -> Difference:
+def _difference(path: str, one: Json, other: Json) -> WorldDifference:
     is_in_one, is_in_other = one is not _ABSENT, other is not _ABSENT
-    return Difference(
+    return WorldDifference(
         path,
         thaw(one) if is_in_one else None,
         thaw(other) if is_in_other else None,
