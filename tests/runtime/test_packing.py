@@ -185,7 +185,7 @@ def test_who_forges_the_checksum_too_is_found_by_chain_by_rule_and_by_word(tmp_p
     found = checked(path)
     assert not found.is_ok
     assert found.redecision.verification.first_divergence is not None
-    assert "decided again" in found.redecision.verification.first_divergence["why"]
+    assert "re-executed" in found.redecision.verification.first_divergence["why"]
     path.write_bytes(sound)
     about = PackEventLog(path).pack.about
     for name in about:

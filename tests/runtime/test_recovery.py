@@ -363,7 +363,7 @@ def test_what_cannot_be_trusted_does_not_count_as_kept(log):
 
 def test_a_snapshot_that_nobody_wants_any_more_is_not_written(log):
     files = files_of(log)
-    with pytest.raises(StoreError, match="nobody wants"):
+    with pytest.raises(StoreError, match="no longer wanted"):
         take_snapshot(log, files, is_wanted=lambda: False)
     assert files.places() == []
 
