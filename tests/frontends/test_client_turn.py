@@ -2,7 +2,7 @@
 
 import pytest
 
-from placet.agents.proposal.turn_result import Change
+from placet.agents.proposal.turn_result import StateChange
 from placet.frontends.client_turn import _may_see
 from placet.kernel import Domain, Kernel, Kind
 from placet.schemas.verdict import FieldChange
@@ -36,4 +36,4 @@ class Notes(Domain):
     ],
 )
 def test_a_diff_is_reduced_to_visible_changes(change, is_seen):
-    assert _may_see(Kernel(Notes()), "ann", Change.of(change)) == is_seen
+    assert _may_see(Kernel(Notes()), "ann", StateChange.of(change)) == is_seen

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from placet.runtime.entry_points import PluginBroken, guests
+from placet.runtime.entry_points import PluginBroken, plugins
 from tests.cli.command_line import run_process
 
 MODULES = {
@@ -100,13 +100,13 @@ def test_of_two_plugins_of_one_name_the_installer_chooses(installed, monkeypatch
     other.mkdir()
     install(other, "[placet.commands]\ngreet = plain:wave\n", "another")
     monkeypatch.syspath_prepend(str(other))
-    assert str(guests("placet.commands")["greet"]) == "'greet' of another (plain:wave)"
+    assert str(plugins("placet.commands")["greet"]) == "'greet' of another (plain:wave)"
 
 
 def test_a_module_that_raises_is_a_broken_plugin(installed):
     (installed / "broken.py").write_text("raise RuntimeError('at import')\n")
     with pytest.raises(PluginBroken, match="at import"):
-        guests("placet.commands")["fault"].load()
+        plugins("placet.commands")["fault"].load()
 
 
 def test_chat_design_and_mcp_come_with_placet(tmp_path):

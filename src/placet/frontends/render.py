@@ -6,7 +6,7 @@ from shlex import quote
 from typing import Final, Protocol
 
 from placet.agents.proposal.plan import Issue
-from placet.agents.proposal.turn_result import ApprovalRequest, Change, Decision, Turn
+from placet.agents.proposal.turn_result import ActionOutcome, ApprovalRequest, StateChange, Turn
 from placet.cli.terminal import printable, say_json
 from placet.schemas.codec import Json, from_json, to_json
 
@@ -147,7 +147,7 @@ class TextRenderer:
             else:
                 self._line(f"  {name}: {_short(inner)}")
 
-    def _changes(self, changes: Sequence[Change], verb: str) -> None:
+    def _changes(self, changes: Sequence[StateChange], verb: str) -> None:
         if not changes:
             return
         self._line(f"  {verb}:", "dim")
@@ -180,7 +180,7 @@ def _typed(value: Json) -> str:
     return to_json(value).decode()
 
 
-def _decision_lines(decision: Decision) -> Iterator[str]:
+def _decision_lines(decision: ActionOutcome) -> Iterator[str]:
     """Return the outcome of one action as text."""
     seq = "" if decision.seq is None else f" at seq {decision.seq}"
     output = "" if decision.output is None else f": {_short(decision.output)}"
@@ -198,7 +198,7 @@ def _issue_lines(issue: Issue) -> list[str]:
     return lines
 
 
-def changed(change: Change) -> str:
+def changed(change: StateChange) -> str:
     """Write a change as a line."""
     mark = _MARKS[change.op]
     if change.op == "remove":

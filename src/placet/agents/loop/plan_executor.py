@@ -21,7 +21,7 @@ from placet.agents.proposal.codes import Code
 from placet.agents.proposal.limits import AgentLimits
 from placet.agents.proposal.modes import RULINGS, ApprovalPolicy, Mode, PolicyDecision, covers
 from placet.agents.proposal.plan import Action, Issue, Plan
-from placet.agents.proposal.turn_result import Change, Decision, PlanResult, Status
+from placet.agents.proposal.turn_result import ActionOutcome, PlanResult, StateChange, Status
 from placet.kernel.domain import Risk
 from placet.schemas.codec import Json, thaw, to_json
 from placet.schemas.intent import Intent
@@ -190,7 +190,7 @@ class PlanExecutor:
         reason = f": {ruling.reason}" if ruling.reason else ""
         issue = Issue(code=code, message=f"this needs {who}{reason}", at="/actions")
         results = tuple(
-            Decision(id=_name(one, index), kind=one.kind, outcome="held", issues=(issue,))
+            ActionOutcome(id=_name(one, index), kind=one.kind, outcome="held", issues=(issue,))
             for index, one in enumerate(plan.actions)
         )
         return PlanResult("held", (issue,), results, _changes(foreseen), approval_id)
@@ -333,7 +333,7 @@ class PlanExecutor:
             shown, is_truncated = self._cut(output)
             outcome = "failed" if issues else "read" if risk == "read" else "applied"
             decisions.append(
-                Decision(
+                ActionOutcome(
                     id=_name(action, index),
                     kind=action.kind,
                     outcome=outcome,  # type: ignore[arg-type]  # one of the three
@@ -362,7 +362,7 @@ def _refused(plan: Plan, issues: Sequence[Issue]) -> PlanResult:
     """Return the outcome of a refused plan: faulty actions are rejected, the others skipped."""
     at_fault = {issue.at.split("/")[2] for issue in issues if issue.at.startswith("/actions/")}
     results = tuple(
-        Decision(
+        ActionOutcome(
             id=_name(action, index),
             kind=action.kind,
             outcome="rejected" if str(index) in at_fault or not at_fault else "skipped",
@@ -405,5 +405,5 @@ def _name(action: Action, index: int) -> str:
     return action.id or str(index)
 
 
-def _changes(foreseen: Verdict) -> tuple[Change, ...]:
-    return tuple(Change.of(change) for change in foreseen.diff)
+def _changes(foreseen: Verdict) -> tuple[StateChange, ...]:
+    return tuple(StateChange.of(change) for change in foreseen.diff)

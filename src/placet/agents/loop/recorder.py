@@ -8,7 +8,7 @@ import anyio
 
 from placet.agents.ports import Handle, WorldPort
 from placet.agents.proposal.codes import Code
-from placet.agents.proposal.turn_result import ApprovalRequest, Decision, Route, TurnEnd
+from placet.agents.proposal.turn_result import ActionOutcome, ApprovalRequest, Route, TurnEnd
 from placet.agents.proposal.view_json import cut
 from placet.domains.session import turn_id
 from placet.schemas.codec import Json, canonical
@@ -113,7 +113,7 @@ class SessionRecorder:
                 await self.end(intent["payload"]["turn"], GONE, (), "")
 
     async def end(
-        self, turn: int, end: TurnEnd, results: Sequence[Decision], approval_id: str
+        self, turn: int, end: TurnEnd, results: Sequence[ActionOutcome], approval_id: str
     ) -> None:
         """Record how a turn ended.
 
@@ -285,7 +285,7 @@ class SessionError(PlacetError):
         return self._code or super().code
 
 
-def _result_rows(results: Sequence[Decision]) -> list[dict[str, Json]]:
+def _result_rows(results: Sequence[ActionOutcome]) -> list[dict[str, Json]]:
     """Return the results as the log keeps them: all of them, with as much of their outputs as fits.
 
     Measured as the gate measures a payload: a number may be longer there than it is as JSON.
