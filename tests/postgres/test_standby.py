@@ -143,9 +143,9 @@ def test_a_stopped_primary_is_let_go_of_and_writes_nothing_more(postgres, forker
     zombie.signal(signal.SIGCONT)
     messages = zombie.wait()
     heir.kill()
-    messages = [line["message"] for line in messages if line["what"] == "failed"]
-    assert len(messages) == 1
-    assert "this writer is fenced, it holds epoch 1 and the latest is 2" in messages[0]
+    failures = [line["message"] for line in messages if line["what"] == "failed"]
+    assert len(failures) == 1
+    assert "this writer is fenced, it holds epoch 1 and the latest is 2" in failures[0]
     assert seconds < TAKEOVER_SECONDS_MAX
     assert audit.audit(url, config_of_client(url).kernel_config(), messages) == []
     assert audit.ghosts(url, messages) == []

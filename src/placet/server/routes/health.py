@@ -1,4 +1,4 @@
-"""Is it alive, does it take work, and how is it doing."""
+"""Routes of the server's own state: liveness, readiness, and Prometheus metrics."""
 
 import asyncio
 from typing import Annotated, Final
