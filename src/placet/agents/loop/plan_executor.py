@@ -33,15 +33,15 @@ class PlanExecutor:
     """Submits the plans of one session.
 
     Args:
-        world: Decides.
+        world: The world that decides the batches.
         session: Name of the session.
-        agent: The proposer's voice.
-        recorder: The session's own.
-        limits: What bounds the agent.
-        policy: A rule of the host's own.
+        agent: Handle of the proposing agent.
+        recorder: Makes the intents of the session recorder.
+        limits: Limits of the agent.
+        policy: The host's rule about whole plans; None for none.
     """
 
-    def __init__(  # above
+    def __init__(
         self,
         world: WorldPort,
         session: str,
@@ -58,7 +58,7 @@ class PlanExecutor:
         self._policy = policy
 
     async def submit(self, plan: Plan, mode: Mode, *, seconds_left: float) -> PlanResult:
-        """Decide a parsed plan: apply it, hold it for a person, or say why not."""
+        """Submit a parsed plan: apply it, hold it for a person, or return the reasons against it."""
         for _ in range(RETRIES):
             intents = self._intents(plan.actions, plan.base_seq)
             foreseen = await self._world.submit(intents, dry_run=True)
@@ -100,14 +100,14 @@ class PlanExecutor:
     ) -> PlanResult:
         """Apply a held plan exactly as it was shown.
 
-        Hold it again if it would now do something else.
+        If its changes or effects would now differ, make a new approval request instead.
 
         Args:
             approval: The request, as the state has it.
             approval_id: Id of the request.
-            by: Who approves.
+            by: Name of the person who approves.
             role: Their role.
-            seconds_left: How long to wait for effects.
+            seconds_left: Real seconds to wait for effects.
         """
         actions = tuple(Action(**one) for one in approval["actions"])
         plan = Plan.model_construct(goal=approval["goal"], base_seq=0, actions=actions)
@@ -207,7 +207,7 @@ class PlanExecutor:
             digest=digest,
         )
 
-    # what needs whom
+    # risk, policy and grants
 
     async def _risks(self, plan: Plan) -> list[Risk]:
         return await self._world.gateway.risks(
@@ -233,7 +233,7 @@ class PlanExecutor:
     async def _grants_for(
         self, plan: Plan, applied: Plan, risks: Sequence[Risk], mode: Mode
     ) -> list[str | None]:
-        """Name for each action the grant that lets it pass; "" needs none, None has none."""
+        """Return for each action the grant to use; "" if it needs none, None if it has none."""
         if all(risk in mode.applies for risk in risks):
             return [""] * len(plan.actions)
         grants = await self._world.gateway.entities("session.grants")
@@ -279,7 +279,7 @@ class PlanExecutor:
     def _guard(
         self, plan: Plan, foreseen: Verdict, judged_by: Literal["risk", "footprint"]
     ) -> list[Intent]:
-        """Return what makes the batch void if the world has moved since it was foreseen.
+        """Return the intents that refuse the batch if the world changed since the preview.
 
         Needed where a decision depends on state that no footprint declares: the risk of a payload,
         and the effect of a kind without a footprint.
@@ -302,7 +302,7 @@ class PlanExecutor:
         message = f"the world moved {RETRIES} times while this was decided; propose it again"
         return _refused(plan, [Issue(code=RefusalCode.STALE_CONTEXT, message=message)])
 
-    # what came of it
+    # results
 
     async def _result_of(
         self,
@@ -313,7 +313,10 @@ class PlanExecutor:
         ahead: int,
         seconds_left: float,
     ) -> PlanResult:
-        """Sum up; `ahead` intents of the recorder stand before the plan's in the batch."""
+        """Return the result of a verdict.
+
+        The first `ahead` intents of the batch are the recorder's, before those of the plan.
+        """
         if not verdict.admitted:
             return _refused(
                 plan, [_shift_pointer(Issue.of_refusal(one), ahead) for one in verdict.refusals]
@@ -343,7 +346,9 @@ class PlanExecutor:
                     issues=issues,
                 )
             )
-        is_exact = verdict.current_seq == foreseen.current_seq + ahead  # nobody came between
+        is_exact = (
+            verdict.current_seq == foreseen.current_seq + ahead
+        )  # no other batch was applied since the preview
         failed = tuple(issue for one in decisions for issue in one.issues)
         diff = _changes(foreseen) if is_exact else ()
         status: Status = "failed" if failed else "applied"
@@ -376,7 +381,7 @@ def _refused(plan: Plan, issues: Sequence[Issue]) -> PlanResult:
 
 
 def _shift_pointer(issue: Issue, ahead: int) -> Issue:
-    """Point into the plan where the batch had other intents before it."""
+    """Return an issue whose pointer counts actions of the plan, not intents of the batch."""
     parts = issue.at.split("/")
     if len(parts) < 3 or parts[1] != "actions" or not parts[2].isdecimal():  # noqa: PLR2004
         return issue

@@ -1,6 +1,6 @@
-"""Dry-runs a plan and fingerprints its effects.
+"""Dry-runs a plan and computes a digest of its changes and effects.
 
-So that an approval can be matched to what was shown.
+An approval request stores the digest, so that its plan is applied only if it still does the same.
 """
 
 from collections.abc import Sequence
@@ -15,20 +15,20 @@ from placet.schemas.intent import Intent
 from placet.schemas.verdict import Verdict
 
 SEQ_CHANGED: Final = "session.seq_changed"
-"""The code by which the gate says that a seq is not what it was."""
+"""Refusal code of `session.guard`: the world is no longer at the seq that it names."""
 CONFLICT_CODES: Final = frozenset({SEQ_CHANGED, "session.grant_over", "session.grant_unknown"})
-"""The codes by which it says that somebody else was faster, at the world or at a grant."""
+"""Refusal codes that mean a concurrent change, of the world or of a grant."""
 RETRIES: Final = 5
-"""How often something is tried again because the world moved meanwhile."""
+"""Largest number of tries of a preview or a submission that a concurrent change made void."""
 
 
 async def preview_plan(
     world: WorldPort, recorder: SystemIntentFactory, intents: Sequence[Intent]
 ) -> tuple[Verdict, str]:
-    """Try a plan; the digest is of all that it would do, but what depends on the seq alone.
+    """Dry-run a plan, and return its verdict with a digest of its changes and effects.
 
-    What that is, a second try of the same state one seq later tells: to hold a plan takes seqs,
-    and to wait for a person takes more.
+    The digest leaves out values that depend on the seq alone, because holding a plan and waiting
+    for a person take seqs. They are found by a second dry run of the same state one seq later.
     """
     now = later = await world.submit(intents, dry_run=True)
     for _ in range(RETRIES):
@@ -44,10 +44,10 @@ async def preview_plan(
 
 
 def with_normalized_payloads(plan: Plan, foreseen: Verdict) -> Plan:
-    """Return a plan with its payloads as the rules take them, where it passed when it was tried.
+    """Return a plan with the normalized payloads of its admitted preview, else the plan itself.
 
-    A plan with another name of a field, or without a default, means the same; the normalized
-    payload is what is judged.
+    Risk and policy judge the normalized payload, so that an alias of a field or an omitted default
+    does not change their decision.
     """
     if not foreseen.admitted:
         return plan
@@ -59,7 +59,7 @@ def with_normalized_payloads(plan: Plan, foreseen: Verdict) -> Plan:
 
 
 def digest_of(value: Json) -> str:
-    """Name a plain value by its content."""
+    """Return a hexadecimal BLAKE2b digest of a plain value."""
     return blake2b(canonical(value), digest_size=16).hexdigest()
 
 

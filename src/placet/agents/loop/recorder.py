@@ -19,7 +19,7 @@ from placet.schemas.verdict import Verdict
 
 _TEXT_BYTES_MAX: Final = 8_000
 _RESULTS_BYTES_MAX: Final = 40_000
-"""With it, the end of a turn stays below what a payload may have."""
+"""Keeps the payload of `session.end` below the size limit of a payload."""
 _RESULTS_MAX: Final = 64
 _TRIES: Final = 3
 _TURNS_READ: Final = 64
@@ -29,17 +29,17 @@ GONE: Final = TurnEnd(
     Code.OPERATOR_STOPPED,
     "the caller went away; look what was done before you say it again",
 )
-"""How a turn ends whose caller was cancelled."""
+"""End of a turn whose caller was canceled."""
 GONE_SECONDS: Final = 5.0
-"""As long is tried to record it."""
+"""Real seconds within which the end of a canceled turn must be recorded."""
 
 
 class SystemIntentFactory:
-    """Makes the recorder's intents, which depend on no view: their context is the current seq.
+    """Makes the recorder's intents. They depend on no view, so `context_seq` is the current seq.
 
     Args:
-        world: Where.
-        handle: The recorder's.
+        world: The world whose seq is used.
+        handle: Handle of the agent `session.recorder`.
     """
 
     def __init__(self, world: WorldPort, handle: Handle) -> None:
@@ -57,10 +57,10 @@ class SessionRecorder:
     """Records one session.
 
     Args:
-        world: Where.
-        system_intents: Makes its intents.
+        world: The world in whose log it records.
+        system_intents: Makes the recorder's intents.
         session: Name of the session.
-        agent: Whose proposals it is about.
+        agent: Handle of the agent that proposes in the session.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class SessionRecorder:
         self._agent = agent
 
     async def begin(self, message: str, mode: str, route: Route) -> int:
-        """Record that a turn begins, and give its number.
+        """Record that a turn begins, and return its number.
 
         Raises:
             SessionError: It cannot be recorded, or the agent was removed.
@@ -106,7 +106,7 @@ class SessionRecorder:
 
     async def _end_if_begun(self, intent: Intent) -> None:
         """End a turn whose caller was cancelled before it heard that the turn had begun."""
-        # Where the world has ended, its next life ends the turn.
+        # If the world is closed, the next `open` of the session ends the turn.
         with suppress(ClosedError, StoreError), anyio.move_on_after(GONE_SECONDS, shield=True):
             verdict = await self._world.submit([intent], dry_run=True)
             if verdict.replayed and verdict.admitted:
@@ -123,7 +123,8 @@ class SessionRecorder:
         rows = _result_rows(results)
         verdict = await self._submit_end(turn, end, rows, approval_id)
         if any(STAGE_OF.get(code) is Stage.STRUCTURE for code in verdict.codes):
-            # What was done matters more than what it told, which may be nested as deep as may be.
+            # An output may be nested too deeply for a payload. Record the decisions without the
+            # outputs rather than lose the record of what was applied.
             bare = [_without_output(row) for row in rows]
             verdict = await self._submit_end(turn, end, bare, approval_id)
         if not verdict.admitted and "session.turn_unknown" not in verdict.codes:
@@ -162,7 +163,7 @@ class SessionRecorder:
     async def grant(
         self, kinds: str, equals: Mapping[str, Json], uses: int, seconds: float, by: str
     ) -> str:
-        """Record that a person permits something ahead, and give the grant's name.
+        """Record that a person permits kinds in advance, and return the name of the grant.
 
         Raises:
             PermissionError: The gate refused it, or the agent was removed.
@@ -176,7 +177,7 @@ class SessionRecorder:
             seconds=seconds,
             by=by,
         )
-        name = f"{self._session}-grant-{intent['req_id']}"  # a seq is that of others too
+        name = f"{self._session}-grant-{intent['req_id']}"  # unique; two grants may share a seq
         intent["payload"]["grant"] = name
         verdict = await self._world.submit([intent], identity=self._agent)
         if not verdict.admitted:
@@ -220,14 +221,14 @@ class SessionRecorder:
         return list((await self._numbered(count, before)).values())
 
     async def running(self) -> list[int]:
-        """Return the numbers of turns that are begun and not ended."""
+        """Return the numbers of the turns whose end is not recorded."""
         turns = await self._numbered(None)
         return [number for number, row in turns.items() if row["outcome"] == "running"]
 
     async def _numbered(
         self, count: int | None, before: int | None = None
     ) -> dict[int, dict[str, Json]]:
-        """Read turns by their numbers, the last first, until one is kept no more."""
+        """Read turns by number, latest first, until a number that the state does not keep."""
         last = await self._count() if before is None else before - 1
         turns: dict[int, dict[str, Json]] = {}
         while last > 0 and (count is None or len(turns) < count):
@@ -260,9 +261,9 @@ class SessionError(PlacetError):
     """A session cannot be opened, or its record is refused.
 
     Attributes:
-        code: Why, also where no verdict says it.
-        has_begun: The turn had begun, so that something of it may be done.
-        route: The way of the message, where it was about a turn.
+        code: Reason of the refusal, also if there is no verdict.
+        has_begun: The turn had begun, so that some of its actions may be applied.
+        route: Route of the message, if the error is about a turn.
     """
 
     def __init__(
@@ -281,7 +282,7 @@ class SessionError(PlacetError):
 
     @property
     def code(self) -> str | None:
-        """Why."""
+        """Reason of the refusal."""
         return self._code or super().code
 
 

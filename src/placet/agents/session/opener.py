@@ -1,4 +1,4 @@
-"""How a session comes to a world: it is given one, or one is opened for it."""
+"""Opens a session in a world: one that is passed in, or one opened for the session."""
 
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AsyncExitStack
@@ -24,19 +24,19 @@ from placet.runtime.plugins import find_domain
 from placet.schemas.identity import is_identity
 
 AGENT: Final = "agent"
-"""In whose name is proposed where nobody says."""
+"""Default id of the agent of a new session."""
 
 MODE: Final = "assisted"
-"""The mode of a new session, where nobody says."""
+"""Default mode of a new session."""
 
 
 class WorldSpec(NamedTuple):
-    """In which world to talk.
+    """The world of a session.
 
     Attributes:
         world: An open one; None opens one.
         domain: Of the world that is opened: a name, one, several, or None for the default.
-        store: Where its log lies.
+        store: Address of the log of the world that is opened.
     """
 
     world: WorldPort | None
@@ -63,12 +63,13 @@ class SessionOpener(Generic[S]):
     """A session that is being opened: await it, or enter it.
 
     Args:
-        wanted: In which world.
-        session: Its name.
-        agent: In whose name the adapter proposes; None is whose the session is.
+        wanted: The world to use or to open.
+        session: Name of the session.
+        agent: Id of the agent that proposes; None is the agent of the existing session.
         permissions: Kinds that the agent may use; None is all but the session's own.
         mode: How much the agent may do by itself; None is as in the session's latest turn.
-        start: Makes the session of an open world, its two voices, and its mode.
+        start: Makes the session from an open world, the handles of the agent and of the recorder,
+            the model calls, and the mode.
     """
 
     def __init__(
@@ -124,7 +125,7 @@ class SessionOpener(Generic[S]):
         return session
 
     async def _registered(self, world: WorldPort, agent_id: str) -> Handle:
-        """Register the agent, or find it.
+        """Register the agent, or return the handle of the registered one.
 
         An existing one keeps its permissions unless some are passed.
         """
@@ -139,7 +140,7 @@ def session_name(name: str) -> str:
     """Check the name of a session.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is empty, too long, or has control characters.
     """
     if len(name) > SESSION_CHARS_MAX:
         raise ValueError(
@@ -159,13 +160,13 @@ async def agent_of(world: WorldPort, session: str, agent: str | None) -> str:
     A session belongs to one agent, which sees its turns.
 
     Args:
-        world: Which has the domain `session`.
-        session: Its name.
-        agent: Who is asked for; None is whose it is, or the default where it is new.
+        world: A world with the domain `session`.
+        session: Name of the session.
+        agent: Requested agent; None is the session's own, `agent` for a new session.
 
     Raises:
-        ValueError: It is the session's own voice.
-        SessionError: `session.agent_other`: the session is another's.
+        ValueError: The agent is the session recorder.
+        SessionError: `session.agent_other`: the session belongs to another agent.
     """
     if agent == RECORDER:
         raise ValueError(f"{RECORDER!r} is the session's own voice and proposes nothing")
@@ -180,21 +181,20 @@ async def agent_of(world: WorldPort, session: str, agent: str | None) -> str:
 
 
 async def _latest_mode(world: WorldPort, session: str) -> str:
-    """Return the mode of a session that is reopened without one.
-
-    That of its last turn, else the default.
-    """
+    """Return the mode of the latest turn of a session, else the default."""
     row = await row_of(world, session)
     if row is None:
         return MODE
     latest = turn_id(session, row["turns"])
     turns = await world.gateway.entities(TURNS, [latest])
-    mode: str = turns[latest]["mode"] if latest in turns else MODE  # an operator may take it away
+    mode: str = (
+        turns[latest]["mode"] if latest in turns else MODE
+    )  # an operator may delete the turn
     return mode
 
 
 def _made(wanted: WorldSpec) -> Orchestrator:
-    """Make a world of a domain and of the domain `session`.
+    """Make a world of the requested domains and the domain `session`.
 
     Raises:
         DomainNotFound: There is no domain of this name.

@@ -1,4 +1,4 @@
-"""Conversations with agents as part of a world: turns, model calls, approval requests and grants, in the log.
+"""The session domain: turns, model calls, approval requests and grants as records of the log.
 
 Agents are never permitted these kinds; their session submits them. So an approval is used once, the
 log names who gave it, and it covers exactly what was shown.

@@ -36,12 +36,12 @@ _ENDS: Final[Mapping[str, str]] = {
 
 
 class Sessions(Domain):
-    """Conversations.
+    """The domain of sessions: their turns, approval requests and grants.
 
     Args:
-        turns_kept: Of each session in the state; the log has all of them.
-        approvals_kept: Of each session.
-        grants_kept: Of the world.
+        turns_kept: Latest turns that the state keeps of each session; the log has all of them.
+        approvals_kept: Approval requests that the state keeps of each session.
+        grants_kept: Grants that the state keeps of the whole world.
     """
 
     name = "session"
@@ -70,7 +70,7 @@ class Sessions(Domain):
         )
 
     def settings(self) -> Mapping[str, Json]:
-        """Return the keywords that make it again."""
+        """Return the keyword arguments that recreate the domain."""
         return {
             "turns_kept": self._turns_kept,
             "approvals_kept": self._approvals_kept,
@@ -82,7 +82,8 @@ class Sessions(Domain):
 
         A later agent of the same name is a different one.
 
-        A session keeps its count: a late answer to a turn must not find another of its name.
+        A session keeps its count of turns, so that a late answer cannot match a later turn of the
+        same number.
         """
         for collection, field in ((TURNS, "agent"), (APPROVALS, "proposer"), (GRANTS, "proposer")):
             for entity in _owned(draft, collection, field, agent_id):
@@ -305,7 +306,7 @@ def other_agent(session: str, owner: str, agent: str) -> str:
 
 
 def turn_id(session: str, number: int) -> str:
-    """Name a turn."""
+    """Return the id of a turn: `<session>/<number>`, six digits."""
     return f"{session}/{number:06d}"
 
 

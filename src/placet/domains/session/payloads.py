@@ -1,4 +1,4 @@
-"""The words of a conversation: payloads of its kinds, its collections and codes."""
+"""Payloads, collections and limits of the session domain."""
 
 from typing import Annotated, Final, Literal, NotRequired
 
@@ -11,14 +11,14 @@ APPROVALS: Final = "session.approvals"
 GRANTS: Final = "session.grants"
 
 RECORDER: Final = "session.recorder"
-"""The agent in whose name sessions record. No other may propose what is recorded: neither a grant
-nor an approval comes from one who merely is permitted every kind."""
+"""Id of the agent that submits the session kinds. The rules refuse them from any other agent, so
+an agent that is permitted every kind can make neither a grant nor an approval."""
 
 PROPOSE: Final = "session.propose"
-"""The effect by which a proposer is asked; its answer is in the log, and is not asked for again."""
+"""Kind of the effect that asks a proposer. Its answer is in the log and is never requested again."""
 
 SESSION_CHARS_MAX: Final = 64
-"""Approvals and grants are named after their session, and need the rest of an identity."""
+"""Ids of approval requests and grants start with the session name; this leaves them room."""
 
 ROLE_CHARS_MAX: Final = 64
 
@@ -40,7 +40,7 @@ class TurnPayload(TypedDict):
 
 
 class AskPayload(TypedDict):
-    """A proposer is asked. `digest` is of the context it is given."""
+    """A proposer is asked. `digest` covers the context that it receives."""
 
     session: SessionName
     turn: Count
@@ -82,7 +82,7 @@ class ApprovalPayload(TypedDict):
 
 
 class ResolvePayload(TypedDict):
-    """A person decides about an approval request. There is no room for other content."""
+    """A person decides about an approval request. No field can change the stored plan."""
 
     approval_id: Name
     decision: Literal["approve", "deny", "edit", "stale"]
@@ -92,7 +92,7 @@ class ResolvePayload(TypedDict):
 
 
 class GrantPayload(TypedDict):
-    """A person permits some kinds in advance, so many times, until then."""
+    """A person permits kinds in advance, for a number of uses and of simulated seconds."""
 
     grant: Name
     proposer: Name
@@ -104,13 +104,13 @@ class GrantPayload(TypedDict):
 
 
 class GuardPayload(TypedDict):
-    """Bind the batch to this seq: it is decided at it, or refused."""
+    """Refuse the batch unless the world is at this seq."""
 
     seq: Count
 
 
 class UsePayload(TypedDict):
-    """A grant is used up by so many."""
+    """A batch uses a grant `uses` times."""
 
     grant: Name
     proposer: Name
@@ -129,4 +129,4 @@ KINDS: Final = frozenset(
         "session.guard",
     }
 )
-"""What no agent is permitted."""
+"""The kinds of the domain. No agent but the recorder is permitted them."""

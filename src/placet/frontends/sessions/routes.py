@@ -43,7 +43,7 @@ from placet.server.openapi import answers
 router = APIRouter(tags=["sessions"])
 
 _SESSIONS_MAX: Final = 1_000
-"""Open in one process; each holds a look at its world."""
+"""Most sessions open in one process; each keeps a view of its world."""
 
 _TURN_STATUSES: Final = (403, 404, 409, 413, 422, 424, 429, 500, 501, 502, 503)
 """Of a turn, or of a problem."""
