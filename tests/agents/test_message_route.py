@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet.agents.session.message_route import Commanded, route
+from placet.agents.session.message_route import MessageCommand, parse_command
 from placet.kernel.domain import Command
 
 COMMANDS = (
@@ -27,7 +27,7 @@ COMMANDS = (
     ],
 )  # fmt: skip
 def test_a_command_is_read(message: str, kind: str, payload: dict[str, object]) -> None:
-    assert route(message, COMMANDS) == Commanded(kind, payload)
+    assert parse_command(message, COMMANDS) == MessageCommand(kind, payload)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_a_command_is_read(message: str, kind: str, payload: dict[str, object]) 
     ],
 )
 def test_a_message_that_resembles_a_command_goes_to_the_agent(message: str) -> None:
-    assert route(message, COMMANDS) is None
+    assert parse_command(message, COMMANDS) is None
 
 
 @pytest.mark.parametrize(
@@ -58,14 +58,14 @@ def test_a_message_that_resembles_a_command_goes_to_the_agent(message: str) -> N
     ],
 )
 def test_a_command_with_an_error_stays_a_command(message: str, error: str) -> None:
-    read = route(message, COMMANDS)
+    read = parse_command(message, COMMANDS)
     assert read is not None
     assert read.error == error
 
 
 @given(st.text())
 def test_no_message_makes_it_raise(message: str) -> None:
-    read = route(message, COMMANDS)
+    read = parse_command(message, COMMANDS)
     assert read is None or read.plan(message, 0)["actions"][0]["kind"] == read.kind[:64]
-    slash = route(f"/x{message}", COMMANDS)
+    slash = parse_command(f"/x{message}", COMMANDS)
     assert slash is None or slash.kind.startswith("x")

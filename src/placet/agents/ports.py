@@ -1,4 +1,7 @@
-"""The port to an open world that the agent layer needs."""
+"""The parts of an open world that the agent layer uses, as protocols.
+
+The layer imports no runtime; `placet.Orchestrator` satisfies `WorldPort`.
+"""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Literal, Protocol
@@ -17,65 +20,65 @@ class Outcome(Protocol):
 
     @property
     def seq(self) -> int:
-        """Of the intent that asked for it."""
+        """Sequence number of the intent that emitted the effect."""
 
     @property
     def succeeded(self) -> bool | None:
-        """None while it is not settled."""
+        """Whether the effect succeeded; None until it is settled."""
 
     @property
     def output(self) -> Json:
-        """output: The executor's return value, or the reason of the failure."""
+        """The executor's return value, or the reason of the failure."""
 
     @property
     def is_in_doubt(self) -> bool:
-        """Nobody can tell whether it was done."""
+        """Whether it is unknown if the effect was executed."""
 
 
 class Handle(Protocol):
-    """One agent's way into the world."""
+    """The handle of one registered agent."""
 
     @property
     def agent_id(self) -> str:
-        """Whose it is."""
+        """Id of the agent."""
 
     @property
     def generation(self) -> int:
-        """How often its name was registered by then."""
+        """Number of registrations of this id so far; tells a later agent of the id apart."""
 
     def intent(self, kind: str, /, **payload: Json) -> Intent:
         """Make an intent of a payload."""
 
     async def refresh_view(self) -> View:
-        """Look."""
+        """Return a fresh view of the world."""
 
 
 class Gateway(Protocol):
-    """What this layer asks an open world, besides submitting."""
+    """Queries to an open world."""
 
     @property
     def registry(self) -> Registry:
-        """Its kinds and domains."""
+        """The kinds and domains of the world."""
 
     async def entities(
         self, collection: str, names: Sequence[str] | None = None
     ) -> dict[str, dict[str, Json]]:
-        """Copy entities of a collection that are there."""
+        """Return copies of the named entities that exist; None is all of the collection."""
 
     async def is_registered(self, agent_id: str, generation: int | None = None) -> bool:
-        """Return whether there is an agent of this name, or this very one of its name."""
+        """Return whether an agent is registered, of this generation if one is passed."""
 
     async def permitted(self, agent_id: str) -> frozenset[str] | None:
-        """Name the kinds that an agent may use; None is all."""
+        """Return the kinds that an agent may use; None is all."""
 
     async def executed(self) -> frozenset[str]:
-        """Name the kinds of effect that have an executor."""
+        """Return the kinds of effect that have an executor."""
 
     async def risks(self, actions: Sequence[tuple[str, Mapping[str, Json]]]) -> list[Risk]:
-        """Judge the risk of each `(kind, payload)` at the present state."""
+        """Return the risk of each `(kind, payload)` at the current state."""
 
     async def outcomes(self, verdict: Verdict, *, seconds_max: float = 60.0) -> Sequence[Outcome]:
-        """Wait for the effects of an admitted batch."""
+        """Wait for the effects of an admitted batch, at most `seconds_max` real seconds."""
 
 
 class WorldPort(Protocol):
@@ -83,7 +86,7 @@ class WorldPort(Protocol):
 
     @property
     def gateway(self) -> Gateway:
-        """Answers to the questions of this layer."""
+        """The queries of the world."""
 
     @property
     def seq(self) -> int:
@@ -96,7 +99,7 @@ class WorldPort(Protocol):
     async def register_agent(
         self, agent_id: str, *, permissions: Iterable[str] | None = None
     ) -> Handle:
-        """Register an agent, or find it."""
+        """Register an agent, or return the handle of the registered one."""
 
     async def register_executor(
         self,
@@ -108,12 +111,12 @@ class WorldPort(Protocol):
         seconds_max: float,
         on_in_doubt: Callable[[Effect], Awaitable[Settlement]],
     ) -> None:
-        """Return who carries out effects of a kind."""
+        """Register the handler that executes effects of a kind."""
 
     async def submit(
         self, batch: object, *, dry_run: bool = False, identity: Handle | None = None
     ) -> Verdict:
-        """Decide a batch; refuse it where the agent for whom it is was removed."""
+        """Decide a batch; refuse it if the agent `identity` was removed."""
 
     async def state(self, path: str = "") -> Json:
         """Read a part of the state."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from placet.agents.session.message_route import route
+from placet.agents.session.message_route import parse_command
 from placet.domains.program import Program
 from placet.kernel import Kernel
 from placet.kernel.log.replay import folded
@@ -94,7 +94,7 @@ PHRASES = ["create hello world program", "compile program", "run program"]
 
 
 def say(desk, message):
-    said = route(message, Program().commands)
+    said = parse_command(message, Program().commands)
     assert said is not None
     assert not said.error
     return desk.ask(said.kind.removeprefix("program."), **said.payload)
@@ -130,7 +130,7 @@ def test_a_phrase_is_known_without_regard_to_case():
     ],
 )
 def test_what_is_nearly_a_phrase_is_none(message):
-    assert route(message, Program().commands) is None
+    assert parse_command(message, Program().commands) is None
 
 
 def test_the_second_hello_is_refused_and_changes_nothing():

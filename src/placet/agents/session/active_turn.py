@@ -30,14 +30,14 @@ class ActiveTurn:
         recorder: SessionRecorder,
         number: int,
         message: str,
-        way: Route,
+        route: Route,
         mode: str,
     ) -> None:
         self._session = session
         self._recorder = recorder
         self.number = number
         self.message = message
-        self._route = way
+        self._route = route
         self._mode = mode
 
     async def end(

@@ -1,4 +1,4 @@
-"""Which way a message goes: a command that anyone can read, or the agent.
+"""Decides the route of a message: a command, or a message for the agent.
 
 A command never falls through to the agent: a typo must not become a prompt. And it is matched as a
 whole, never inside a sentence: "prune the list and run" is no command `run`.
@@ -16,7 +16,7 @@ from placet.schemas.codec import Json, from_json
 _SLASH: Final = re.compile(r"/[A-Za-z]")
 
 
-class Commanded(NamedTuple):
+class MessageCommand(NamedTuple):
     """A message that is a command.
 
     Attributes:
@@ -35,8 +35,8 @@ class Commanded(NamedTuple):
         return {"version": VERSION, "goal": goal[:2000], "base_seq": base_seq, "actions": [action]}
 
 
-def route(message: str, commands: Sequence[Command] = ()) -> Commanded | None:
-    """Read a message as a command; None is one for the agent.
+def parse_command(message: str, commands: Sequence[Command] = ()) -> MessageCommand | None:
+    """Parse a message as a command; return None if it is for the agent.
 
     Args:
         message: The user's message. `/kind key=value …` names a kind; values are JSON or text.
@@ -48,24 +48,24 @@ def route(message: str, commands: Sequence[Command] = ()) -> Commanded | None:
     for command in commands:
         match = re.fullmatch(command.pattern, text, re.IGNORECASE)
         if match is not None:
-            return Commanded(command.kind, command.payload(match.groupdict(default="")))
+            return MessageCommand(command.kind, command.payload(match.groupdict(default="")))
     return None
 
 
-def _slash(text: str) -> Commanded:
+def _slash(text: str) -> MessageCommand:
     try:
         kind, *words = shlex.split(text)
     except ValueError as error:
-        return Commanded(text.split(maxsplit=1)[0], {}, f"the command cannot be read: {error}")
+        return MessageCommand(text.split(maxsplit=1)[0], {}, f"the command cannot be read: {error}")
     payload: dict[str, Json] = {}
     for word in words:
         key, equals, value = word.partition("=")
         if not key or not equals:
-            return Commanded(kind, payload, f"expected key=value, got {word!r}")
+            return MessageCommand(kind, payload, f"expected key=value, got {word!r}")
         if key in payload:
-            return Commanded(kind, payload, f"{key!r} is given twice")
+            return MessageCommand(kind, payload, f"{key!r} is given twice")
         payload[key] = _value(value)
-    return Commanded(kind, payload)
+    return MessageCommand(kind, payload)
 
 
 def _value(text: str) -> Json:

@@ -42,7 +42,7 @@ from placet.agents.proposal.turn_result import (
 from placet.agents.proposal.view_json import cut, plain_view
 from placet.agents.session.active_turn import ActiveTurn
 from placet.agents.session.context_builder import ContextBuilder
-from placet.agents.session.message_route import Commanded, route
+from placet.agents.session.message_route import MessageCommand, parse_command
 from placet.domains.session import KINDS
 from placet.schemas.codec import Json
 from placet.schemas.errors import ClosedError, StoreError
@@ -188,7 +188,7 @@ class Session:
         async with self._turn_lock:
             catalogue = await self._catalogue()
             is_long = len(message.encode("utf-8", "replace")) > MESSAGE_BYTES_MAX
-            command = None if is_long else route(message, catalogue.commands)
+            command = None if is_long else parse_command(message, catalogue.commands)
             async with self._turn(message, "agent" if command is None else "command") as turn:
                 if is_long:
                     text = f"a message has at most {MESSAGE_BYTES_MAX} bytes; say it in less"
@@ -411,7 +411,7 @@ class Session:
     # turns
 
     async def _run_command(
-        self, turn: ActiveTurn, command: Commanded, catalogue: Catalogue
+        self, turn: ActiveTurn, command: MessageCommand, catalogue: Catalogue
     ) -> Turn:
         if command.error:
             return await turn.end(TurnEnd("refused", Code.ENVELOPE_INVALID, command.error))
@@ -489,14 +489,14 @@ class Session:
             raise ClosedError(f"the session {self.name!r} was closed; open it again")
 
     @asynccontextmanager
-    async def _turn(self, message: str, route_name: Route) -> AsyncIterator[ActiveTurn]:
+    async def _turn(self, message: str, route: Route) -> AsyncIterator[ActiveTurn]:
         """Begin a turn, and record its end also when its body raises or is cancelled."""
         self._require_open()
         self._is_stopped = False
         message = cut(message, MESSAGE_BYTES_MAX)
         mode = self.mode
-        number = await self._recorder.begin(message, mode, route_name)
-        turn = ActiveTurn(self, self._recorder, number, message, route_name, mode)
+        number = await self._recorder.begin(message, mode, route)
+        turn = ActiveTurn(self, self._recorder, number, message, route, mode)
         key = (self.name, number)
         self._calls.turns.add(key)
         try:

@@ -15,7 +15,7 @@ from anyio.from_thread import BlockingPortal
 from placet.agents.adapters.scripted import Answer
 from placet.agents.proposal.adapter import PlannerInput, PlannerOutput
 from placet.agents.proposal.turn_result import ApprovalRequest, Turn
-from placet.agents.session.message_route import route
+from placet.agents.session.message_route import parse_command
 from placet.agents.session.session import Session
 from placet.cli.signals import Terminated
 from placet.frontends.adapters import TerminalHumanAdapter
@@ -223,7 +223,7 @@ class ChatLoop:
         line = self._ask("  / ") if first is None else first
         while line is not None and line.strip():
             text = line.strip()
-            commanded = route(text if text.startswith("/") else f"/{text}")
+            commanded = parse_command(text if text.startswith("/") else f"/{text}")
             if commanded is None or commanded.error:
                 self._screen.value("error", commanded.error if commanded else _NOT_READ)
             else:

@@ -46,17 +46,17 @@ _SESSIONS_MAX: Final = 1_000
 """Most sessions open in one process; each keeps a view of its world."""
 
 _TURN_STATUSES: Final = (403, 404, 409, 413, 422, 424, 429, 500, 501, 502, 503)
-"""Of a turn, or of a problem."""
+"""Statuses of a turn or of a problem."""
 _DECISIONS: Final = ("approve", "deny", "edit")
 
 
-class _Opened(NamedTuple):
-    """A session that is open.
+class _OpenSession(NamedTuple):
+    """A session that is open in this process.
 
     Attributes:
-        session: Itself.
-        proposer: Who proposes in it; None leaves only commands.
-        people: Who may talk and decide in it besides the operator, and in which role.
+        session: The session.
+        proposer: Name of the adapter that proposes; None allows only commands.
+        people: Roles of the people who may send messages and decide, besides the operator.
     """
 
     session: Session
@@ -68,9 +68,9 @@ Key = tuple[str, str]
 
 
 def routes(app: FastAPI) -> APIRouter | None:
-    """Return the routes, where the application's worlds keep conversations."""
+    """Return the routes, or None if the worlds lack the domain `session`."""
     context: RequestContext = app.state.context
-    if not any(isinstance(one, Sessions) for one in context.worlds.first.domains):
+    if not any(isinstance(domain, Sessions) for domain in context.worlds.first.domains):
         return None
     app.state.sessions = {}
     app.state.schemas = {**app.state.schemas, **SCHEMAS}
@@ -111,7 +111,7 @@ async def open_session(world: str, request: Request) -> Response:
     people = people_of(body.get("people", {}), agent)
     who = body.get("proposer", "scripted")
     adapter = adapter_of(who)
-    opened: dict[Key, _Opened] = request.app.state.sessions
+    opened: dict[Key, _OpenSession] = request.app.state.sessions
     if (world, name) in opened:
         raise Problem("conflict", f"the session {name!r} is open already")
     if len(opened) >= _SESSIONS_MAX:
@@ -128,7 +128,7 @@ async def open_session(world: str, request: Request) -> Response:
         raise Problem("request_invalid", str(error)) from error
     except SessionError as error:  # another was faster
         raise Problem("conflict", str(error), refusal=error.code) from error
-    opening = _Opened(session, who, people)
+    opening = _OpenSession(session, who, people)
     if opened.setdefault((world, name), opening) is not opening:  # another was opened meanwhile
         await session.close()
         raise Problem("conflict", f"the session {name!r} is open already")
@@ -160,7 +160,7 @@ async def close_session(world: str, session: str, request: Request) -> Response:
     context = context_of(request)
     context.operator(request)
     context.world(world)
-    sessions: dict[Key, _Opened] = request.app.state.sessions
+    sessions: dict[Key, _OpenSession] = request.app.state.sessions
     opened = sessions.pop((world, session), None)
     if opened is not None:
         await opened.session.close()
@@ -247,7 +247,7 @@ async def decide(world: str, session: str, approval_id: str, request: Request) -
 # who may do what
 
 
-async def _entered(world: str, session: str, request: Request) -> tuple[_Opened, Principal]:
+async def _entered(world: str, session: str, request: Request) -> tuple[_OpenSession, Principal]:
     """Find a session for who may be in it: the operator, its people, and its proposer.
 
     Raises:
@@ -255,7 +255,7 @@ async def _entered(world: str, session: str, request: Request) -> tuple[_Opened,
     """
     context = context_of(request)
     who, orchestrator = context.principal(request), context.world(world)
-    sessions: dict[Key, _Opened] = request.app.state.sessions
+    sessions: dict[Key, _OpenSession] = request.app.state.sessions
     opened = sessions.get((world, session))
     is_known = opened is not None and (
         who.submitter in opened.people
@@ -275,7 +275,7 @@ async def _entered(world: str, session: str, request: Request) -> tuple[_Opened,
     return opened, who
 
 
-async def _person(opened: _Opened, who: Principal) -> tuple[str, str]:
+async def _person(opened: _OpenSession, who: Principal) -> tuple[str, str]:
     """Return who decides, and in which role.
 
     Raises:
@@ -310,7 +310,9 @@ async def _agent_of(world: Orchestrator, session: str, value: Json) -> str:
         raise Problem("conflict", str(error), refusal=error.code) from error
 
 
-async def _answered(pending_turn: Awaitable[Turn], opened: _Opened, who: Principal) -> Response:
+async def _answered(
+    pending_turn: Awaitable[Turn], opened: _OpenSession, who: Principal
+) -> Response:
     """Answer with a turn, by the status of what ended it; also with one that could not begin.
 
     Raises:
@@ -334,7 +336,7 @@ async def _answered(pending_turn: Awaitable[Turn], opened: _Opened, who: Princip
 # answers
 
 
-async def _described(opened: _Opened) -> dict[str, Json]:
+async def _described(opened: _OpenSession) -> dict[str, Json]:
     session = opened.session
     return {
         "session": session.name,
