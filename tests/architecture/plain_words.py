@@ -26,7 +26,7 @@ OPENINGS = re.compile(r"(Give|Gives|Tell|Tells|Say|Says|Let|Lets|What|Who|Whoeve
 LITERARY_WORDS = frozenset(
     {
         "alarm", "amend", "amended", "asked", "begun", "booked", "booking", "books", "borne",
-        "brought", "clerk", "company", "concerns", "subjects", "custody", "desk", "doings",
+        "brought", "clerk", "company", "concerns", "contenders", "custody", "desk", "doings",
         "door", "doors", "eyes", "foresee", "foreseen", "foresight", "glance", "guest", "guests",
         "house", "inbox", "keeper", "life", "lived", "lives", "losers", "meant", "news", "nudge",
         "placing", "putting", "rehearsal", "roster", "scene", "sighting", "sleepers", "stand",

@@ -23,13 +23,25 @@ FILE_LINES_MAX = 600
 FUNCTION_LINES_MAX = 60
 
 # The files that may be longer, and why one file reads better than two.
-LONGER_FILES: dict[str, str] = {}
+LONGER_FILES: dict[str, str] = {
+    "runtime/orchestrator.py": "the class that users import: every public name on one page",
+}
 
 # Largest number of docstrings of a package that match a pattern of `plain_words`. It may only fall.
 RIDDLES_MAX: dict[str, int] = {}
 
+# Classes that are a base of one class here, and exist for others than us.
+PUBLIC_BASES: dict[str, str] = {
+    "HideFields": "a visibility policy for the domains of users",
+    "KnownOnly": "a visibility policy for the domains of users",
+    "_BatchOptions": "the optional keys of a TypedDict, which Python 3.11 needs in a base",
+}
+
+# Class names of the protocols that a compatibility layer or the design domain implements.
+PROTOCOL_NAMES = frozenset({"Action", "Executor", "Intent", "ToolUnregistered"})
+
 # Names that hold a word of the list and are terms of the field where they stand.
-PLAIN_NAMES: frozenset[str] = frozenset()
+PLAIN_NAMES: frozenset[str] = frozenset({"stand_by"})
 
 VAGUE_NAMES = frozenset({"common", "helper", "helpers", "manager", "misc", "util", "utils"})
 IMPURE_BUILTINS = frozenset(
@@ -184,7 +196,6 @@ def package_sources() -> list[Source]:
     ]
 
 
-@pytest.mark.xfail(strict=False, reason="until the prose of all packages is rewritten")
 @pytest.mark.parametrize(
     "rule", dict.fromkeys(rule for rule, *_ in RULES), ids=lambda r: r.__name__
 )
@@ -201,7 +212,6 @@ def riddles_by_package(sources: Iterable[Source]) -> Counter[str]:
     return riddles
 
 
-@pytest.mark.xfail(strict=False, reason="until the prose of all packages is rewritten")
 def test_riddles_of_a_package_only_become_fewer():
     riddles = riddles_by_package(package_sources())
     assert riddles == Counter(RIDDLES_MAX), "fewer? lower the number; more? write plainly"
@@ -216,10 +226,10 @@ def classes_by_public_name(sources: Iterable[Source]) -> dict[str, list[str]]:
     return modules
 
 
-@pytest.mark.xfail(strict=False, reason="until the prose of all packages is rewritten")
 def test_a_public_class_name_stands_in_one_module():
     classes = classes_by_public_name(package_sources())
-    assert {name: paths for name, paths in classes.items() if len(paths) > 1} == {}
+    homonyms = {name: paths for name, paths in classes.items() if len(paths) > 1}
+    assert {name: homonyms[name] for name in homonyms.keys() - PROTOCOL_NAMES} == {}
 
 
 def mixins_used_once(sources: Sequence[Source]) -> list[str]:
@@ -242,10 +252,10 @@ def mixins_used_once(sources: Sequence[Source]) -> list[str]:
                 uses[node.id if isinstance(node, ast.Name) else node.attr] += 1
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                 uses.update(re.findall(r"\w+", node.value) if len(node.value) < 100 else ())
-    return sorted(name for name in defined if bases[name] == 1 and uses[name] <= 0)
+    mixins = {name for name in defined if bases[name] == 1 and uses[name] <= 0}
+    return sorted(mixins - PUBLIC_BASES.keys())
 
 
-@pytest.mark.xfail(strict=False, reason="until the prose of all packages is rewritten")
 def test_no_class_is_a_mixin_of_one_class():
     assert mixins_used_once(package_sources()) == []
 

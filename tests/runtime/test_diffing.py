@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, settings
 
-from placet.runtime.history.diff import Decision, diff
+from placet.runtime.history.diff import BatchDecision, diff
 from placet.runtime.stores.url import open_event_log
 from placet.schemas.errors import StoreError, ValidationError
 from tests.kernel.builders import add, intent, kernel_of
@@ -153,7 +153,7 @@ def test_a_fork_differs_from_its_parent_in_what_was_set(tmp_path):
 
 
 def test_a_decision_reads_as_people_say_it():
-    decision = Decision("refused", ("conflict", "lab.x"), (("ann", "r"), ("ann", "s")))
+    decision = BatchDecision("refused", ("conflict", "lab.x"), (("ann", "r"), ("ann", "s")))
     assert str(decision) == "refused: conflict, lab.x"
     assert (decision.agent_ids, decision.req_ids) == (("ann",), ("r", "s"))
     assert not decision.passes

@@ -66,19 +66,21 @@ class ObservedWorld(WholeWorld):
     def __init__(self, load: Load, reach: float, observers: int | None = None) -> None:
         super().__init__(load, domain=make_observed_domain(reach))
         self._observers = observers
-        self._begun: list[asyncio.Event] = []
+        self._observing: list[asyncio.Event] = []
         self._watching: list[asyncio.Task[None]] = []
         self.observations = self.changes = 0
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
         names = self._load.agent_ids[: self._observers]
-        self._begun = [asyncio.Event() for _ in names]
+        self._observing = [asyncio.Event() for _ in names]
         self._watching = [
-            asyncio.create_task(self._watch(self._handles[name], begun))
-            for name, begun in zip(names, self._begun, strict=True)
+            asyncio.create_task(self._watch(self._handles[name], is_observing))
+            for name, is_observing in zip(names, self._observing, strict=True)
         ]
-        await asyncio.gather(*[begun.wait() for begun in self._begun])  # each with a snapshot
+        await asyncio.gather(
+            *[is_observing.wait() for is_observing in self._observing]
+        )  # each with a snapshot
         self.observations = self.changes = 0
         return self
 
@@ -91,8 +93,8 @@ class ObservedWorld(WholeWorld):
         await super().__aexit__(kind, error, trace)  # whoever watches is told, and ends
         await asyncio.gather(*self._watching)
 
-    async def _watch(self, handle: "AgentHandle", begun: asyncio.Event) -> None:
+    async def _watch(self, handle: "AgentHandle", is_observing: asyncio.Event) -> None:
         async for observation in handle.observe():
-            begun.set()
+            is_observing.set()
             self.observations += 1
             self.changes += len(observation.changes)

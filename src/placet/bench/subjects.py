@@ -199,7 +199,7 @@ class WholeWorld(Contender):
         return self._load.chunk(self.orchestrator.seq)
 
     async def run(self, chunk: Chunk) -> None:
-        """Let every lane submit its batches, one after another."""
+        """Submit the batches of every lane, one after another."""
         async with asyncio.TaskGroup() as lanes:
             for lane in chunk.lanes:
                 lanes.create_task(self._submit(lane))

@@ -47,7 +47,7 @@ def _may_see(kernel: Kernel, agent_id: str, change: StateChange) -> bool:
 def failed_turn(session: Session, error: SessionError) -> Turn:
     """Return the result of a turn that could not be recorded: `failed` if it had started."""
     turn = unrecorded_turn(session, str(error.code), str(error))
-    outcome = "failed" if error.has_begun else turn.outcome
+    outcome = "failed" if error.has_started else turn.outcome
     return turn.model_copy(update={"outcome": outcome, "route": error.route})
 
 

@@ -79,16 +79,16 @@ def _read_of_design(context: PlannerInput) -> PlannerOutput:
 
 
 def _question(
-    asked: "Clarification", fields: "Mapping[str, RefinableField]", current: Mapping[str, Json]
+    unclear: "Clarification", fields: "Mapping[str, RefinableField]", current: Mapping[str, Json]
 ) -> Stop:
     """Ask back: with whole sentences to say instead, else with the candidates."""
     from placet.extensions.design.text import rewordings  # noqa: PLC0415  # above
 
-    ways = rewordings(asked, fields=fields, current=current) or asked.candidates
+    ways = rewordings(unclear, fields=fields, current=current) or unclear.candidates
     choices = tuple(way for way in ways if len(way) <= _CHOICE_CHARS_MAX)
     return Stop(
         code="clarification_needed",
-        message=asked.question[:_MESSAGE_CHARS_MAX],
+        message=unclear.question[:_MESSAGE_CHARS_MAX],
         choices=choices[:_CHOICES_MAX],
     )
 

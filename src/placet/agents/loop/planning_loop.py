@@ -65,7 +65,7 @@ class TurnUsage:
 
 
 class PlanningLoop:
-    """Lets a proposer answer one message until something comes of it, within its budgets.
+    """The planning loop: asks a proposer until its answer leads to an outcome, within its budgets.
 
     Args:
         adapter: Who proposes.

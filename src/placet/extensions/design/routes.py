@@ -180,9 +180,9 @@ async def undo(design_id: str, request: Request) -> Response:
     context = context_of(request)
     world = context.world_for(request, design_id, _WORLD_NOUN)
     step = await _step(context, request, world, "design.undo", {})
-    if step.told is None:
+    if step.answer is None:
         return verdict_answer(step.verdict)
-    return _json({**step.told, "design_version": await world.query(_version)})
+    return _json({**step.answer, "design_version": await world.query(_version)})
 
 
 @router.get(
@@ -215,15 +215,15 @@ async def run_phase(design_id: str, phase: str, request: Request) -> Response:
         known = ", ".join(PHASES)
         raise Problem("not_found", f"there is no phase {phase!r:.80}; there are {known}")
     step = await _step(context, request, world, "design.run_phases", {"phases": [phase]})
-    told = step.told
-    if told is None:
+    answer = step.answer
+    if answer is None:
         return verdict_answer(step.verdict)
     try:
         async with asyncio.timeout(_PHASE_SECONDS_MAX):
             await world.wait_effects(step.verdict)
     except TimeoutError:
         raise Problem("unavailable", "the phase still runs; look at the phases later") from None
-    return _json({**told, **await world.query(lambda kernel: _ran(kernel, phase, told))})
+    return _json({**answer, **await world.query(lambda kernel: _ran(kernel, phase, answer))})
 
 
 @router.get(
@@ -240,8 +240,8 @@ async def events(
 ) -> Response:
     """Return the design's events, from a limited number of records, and the next position."""
     found, page = await _records(design_id, request, since, from_record, limit)
-    told = [one.as_dict() for event in found for one in project(event)]
-    return _json({"events": told, **page})
+    answer = [one.as_dict() for event in found for one in project(event)]
+    return _json({"events": answer, **page})
 
 
 @router.get(
@@ -295,11 +295,11 @@ class _Step(NamedTuple):
 
     Attributes:
         verdict: Verdict of the gate.
-        told: The answer in the design protocol's form; None if it has none for this verdict.
+        answer: The answer in the design protocol's form; None if it has none for this verdict.
     """
 
     verdict: Verdict
-    told: dict[str, Json] | None
+    answer: dict[str, Json] | None
 
 
 async def _step(
@@ -319,15 +319,15 @@ async def _step(
     verdict = await world.submit_nowait(
         [intent_of(kind, payload, handler.agent_id, key, seq)], submitter=handler.submitter
     )
-    told = answer_of(verdict)
-    return _Step(verdict, None if told is None else {**told, "req_id": key})
+    answer = answer_of(verdict)
+    return _Step(verdict, None if answer is None else {**answer, "req_id": key})
 
 
-def _ran(kernel: Kernel, name: str, told: Mapping[str, Json]) -> dict[str, Json]:
+def _ran(kernel: Kernel, name: str, answer: Mapping[str, Json]) -> dict[str, Json]:
     """Return the result of a run with the current phase, if the gate admitted the run."""
     phase = shown_phases(kernel.tree)[name]
     ran: dict[str, Json] = {"design_version": _version(kernel), "phase": {"name": name, **phase}}
-    if not told["success"] or phase["status"] == PhaseState.COMPLETED:
+    if not answer["success"] or phase["status"] == PhaseState.COMPLETED:
         return ran
     reason = phase["reason"] or f"phase {name!r} is {phase['status']}"
     rejection = {"path": name, "reason": reason, "code": f"phase_{phase['status']}"}

@@ -91,7 +91,7 @@ def _talk(
             who,
             ask=_asking(who.is_there, as_json=as_json),
             screen=JsonRenderer() if as_json else TextRenderer(),
-            asked=adapter if isinstance(adapter, TerminalHumanAdapter) else None,
+            human=adapter if isinstance(adapter, TerminalHumanAdapter) else None,
         )
         talk.run()
         return talk.has_failed or talk.is_unsettled

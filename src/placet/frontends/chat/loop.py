@@ -54,7 +54,7 @@ class ChatLoop:
         person: Who talks.
         ask: Reads a line.
         screen: Renders the results.
-        asked: The person as a proposer, where they are.
+        human: The person as a proposer, if there is one.
 
     Attributes:
         has_failed: Something was not done.
@@ -68,7 +68,7 @@ class ChatLoop:
         *,
         ask: Ask,
         screen: Renderer,
-        asked: TerminalHumanAdapter | None = None,
+        human: TerminalHumanAdapter | None = None,
     ) -> None:
         self.has_failed = False
         self._session = session
@@ -76,7 +76,7 @@ class ChatLoop:
         self._person = person
         self._ask = ask
         self._screen = screen
-        self._asked = asked
+        self._human = human
         self._words = SlashCommands(session, portal, screen)
 
     def run(self) -> None:
@@ -131,8 +131,8 @@ class ChatLoop:
             KeyboardInterrupt: Ctrl-C without a terminal, or pressed again; SIGTERM.
         """
         dirty_set: SimpleQueue[PlannerInput | None] = SimpleQueue()
-        if self._asked is not None:
-            self._asked.on_question = dirty_set.put
+        if self._human is not None:
+            self._human.on_question = dirty_set.put
         future = self._portal.start_task_soon(begin)
         future.add_done_callback(lambda _: dirty_set.put(None))
         try:
@@ -197,7 +197,7 @@ class ChatLoop:
 
     def _propose(self, context: PlannerInput) -> None:
         """Ask the person what to propose."""
-        assert self._asked is not None, "only a person is asked here"
+        assert self._human is not None, "only a person is asked here"
         for issue in context.repairs[-1].issues if context.repairs else ():
             self._screen.value("error", issue.message)
         self._screen.value("asked", context.message)
@@ -213,9 +213,9 @@ class ChatLoop:
 
     async def _hand_in(self, answer: Answer) -> None:
         """Answer the question that waits; there is none where it was too late."""
-        if self._asked is not None:
-            for question in self._asked.questions[:1]:
-                self._asked.answer(question.number, answer)
+        if self._human is not None:
+            for question in self._human.questions[:1]:
+                self._human.answer(question.number, answer)
 
     def _actions(self, first: str | None = None) -> Actions:
         """Read actions, a line each, up to an empty one."""

@@ -37,7 +37,7 @@ class Resources:
         self._session = session
 
     async def list(
-        self, _asked: Asked, _params: types.PaginatedRequestParams | None
+        self, _request: Asked, _params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
         """List the resources."""
         return types.ListResourcesResult(
@@ -49,7 +49,7 @@ class Resources:
         )
 
     async def list_templates(
-        self, _asked: Asked, _params: types.PaginatedRequestParams | None
+        self, _request: Asked, _params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
         """List the resource templates."""
         return types.ListResourceTemplatesResult(
@@ -64,7 +64,7 @@ class Resources:
         )
 
     async def read(
-        self, _asked: Asked, params: types.ReadResourceRequestParams
+        self, _request: Asked, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         """Read one.
 

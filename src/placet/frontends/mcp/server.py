@@ -66,7 +66,7 @@ class McpServer:
         )
 
     async def _list_tools(
-        self, _asked: Asked, _params: types.PaginatedRequestParams | None
+        self, _request: Asked, _params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         catalogue = await catalogue_of(self._session)
         schemas = catalogue.schemas()
@@ -76,10 +76,10 @@ class McpServer:
         return types.ListToolsResult(tools=tools)
 
     async def _call_tool(
-        self, asked: Asked, params: types.CallToolRequestParams
+        self, request: Asked, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
         try:
-            return await self._called(asked, params)
+            return await self._called(request, params)
         except SessionError as error:
             return result_of(failed_turn(self._session, error))
 

@@ -12,7 +12,7 @@ _CHALLENGE: Final = {"www-authenticate": 'Bearer realm="placet"'}
 
 
 class WithTokens:
-    """Lets pass who shows a token that speaks for the agent.
+    """Admits requests with a token that may act for the agent.
 
     Args:
         app: The wrapped application.

@@ -164,7 +164,7 @@ class AgentGateway:
         return list(outcomes.values())
 
     async def _is_in_doubt_for_good(self, key: tuple[int, int]) -> bool:
-        """Let the executor call its hook; False if that settled the effect."""
+        """Wait for the executor's hook; return False if that settled the effect."""
         world = self._open
         await world.executors.settled([key])
         return key in world.kernel.ledger.outbox

@@ -1,4 +1,4 @@
-"""What an open world reads from its log: explanations, forks, restored state."""
+"""Reads the log of an open world: explanations, forks, restored state."""
 
 from functools import partial
 from typing import TYPE_CHECKING

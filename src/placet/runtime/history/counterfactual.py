@@ -29,7 +29,7 @@ from placet.kernel.plugin_boundary import PluginError
 from placet.kernel.registry import Registry
 from placet.kernel.rules_version import Rules, incompatibility, rules_in, rules_of, validator_name
 from placet.runtime.history.counterfactual_report import Changed, WhatIf
-from placet.runtime.history.diff import Decision, decision_of, decision_of_verdict
+from placet.runtime.history.diff import BatchDecision, decision_of, decision_of_verdict
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json, canonical
 from placet.schemas.config import KernelConfig
@@ -231,8 +231,8 @@ class CounterfactualReplay:
         self,
         ordinal: int,
         record: Admitted | Refused | Scheduled,
-        was: Decision,
-        now: Decision | None,
+        was: BatchDecision,
+        now: BatchDecision | None,
         why: str,
     ) -> None:
         report = self.report

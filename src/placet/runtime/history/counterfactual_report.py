@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from placet.runtime.history.diff import Decision
+from placet.runtime.history.diff import BatchDecision
 from placet.schemas.codec import Json
 
 
@@ -22,8 +22,8 @@ class Changed:
     record: int
     seq: int
     sim_time: float
-    was: Decision
-    now: Decision | None
+    was: BatchDecision
+    now: BatchDecision | None
     why: str
 
     def as_dict(self) -> dict[str, Json]:

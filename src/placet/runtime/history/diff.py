@@ -22,7 +22,7 @@ from placet.schemas.log.record import Admitted, Refused, Scheduled, intents_of
 from placet.schemas.verdict import Verdict
 
 
-class Decision(NamedTuple):
+class BatchDecision(NamedTuple):
     """The decision on a batch.
 
     Attributes:
@@ -54,16 +54,16 @@ class Decision(NamedTuple):
         return f"{self.outcome}: {', '.join(self.codes)}" if self.codes else self.outcome
 
 
-def decision_of(record: Admitted | Refused | Scheduled) -> Decision:
+def decision_of(record: Admitted | Refused | Scheduled) -> BatchDecision:
     """Return the decision that a log record states."""
     requests = tuple((intent["agent_id"], intent["req_id"]) for intent in intents_of(record))
     if isinstance(record, Refused):
-        return Decision("refused", tuple(r[2] for r in record.refusals), requests)
+        return BatchDecision("refused", tuple(r[2] for r in record.refusals), requests)
     outcome = "scheduled" if isinstance(record, Scheduled) else "admitted"
-    return Decision(outcome, (), requests)
+    return BatchDecision(outcome, (), requests)
 
 
-def decision_of_verdict(verdict: Verdict, of: Decision) -> Decision:
+def decision_of_verdict(verdict: Verdict, of: BatchDecision) -> BatchDecision:
     """Return the decision of a verdict, with the requests of `of`, the decision on the same batch."""
     outcome = "scheduled" if verdict.scheduled else "admitted" if verdict.admitted else "refused"
     return of._replace(outcome=outcome, codes=tuple(r.code for r in verdict.refusals))
@@ -100,8 +100,8 @@ class OtherAnswer(NamedTuple):
 
     agent_id: str
     req_ids: tuple[str, ...]
-    one: Decision | None
-    other: Decision | None
+    one: BatchDecision | None
+    other: BatchDecision | None
 
     def as_dict(self) -> dict[str, Json]:
         """Return plain JSON."""
@@ -176,7 +176,9 @@ def diff(one: EventLog, other: EventLog, *, at: int | None = None, path: str = "
         digests=(states[0].digest().hex(), states[1].digest().hex()),
         shared_records=shared,
         state=tuple(_in_trees(*trees, path)),
-        ledger=() if path else tuple(_in_trees(_books(pasts[0].ledger), _books(pasts[1].ledger))),
+        ledger=()
+        if path
+        else tuple(_in_trees(_ledger_entries(pasts[0].ledger), _ledger_entries(pasts[1].ledger))),
         decisions=() if path else tuple(_in_answers(*(_answers(log, shared, at) for log in logs))),
     )
 
@@ -201,7 +203,7 @@ def _is_there(tree: _Tree, path: str) -> bool:
     )
 
 
-def _books(ledger: Ledger) -> _Tree:
+def _ledger_entries(ledger: Ledger) -> _Tree:
     """Return the part of the ledger that is comparable between worlds.
 
     No dedup windows, no counters.
@@ -279,7 +281,7 @@ def _difference(path: str, one: Json, other: Json) -> WorldDifference:
     )
 
 
-_Answers = dict[tuple[str, str], Decision]
+_Answers = dict[tuple[str, str], BatchDecision]
 
 
 def _answers(log: EventLog, from_record: int, to_seq: int | None) -> _Answers:

@@ -131,12 +131,12 @@ def fork(
     first = _first_record(log, past, world, options, domains)
     past.apply(first)
     digest, open_effects = past.state.digest().hex(), len(past.ledger.outbox)
-    life = _counterfactual(past, options, domains, validator)
+    rerun = _counterfactual(past, options, domains, validator)
     with _Draft(path) as draft:
         draft.copy(log, record, chain)
         draft.append(seq, [first])
-        if life is not None:
-            _live(life, log, record, draft)
+        if rerun is not None:
+            _live(rerun, log, record, draft)
         draft.keep(log, record, seq)
     return Fork(
         store=f"sqlite:///{quoted(path)}",
@@ -148,7 +148,7 @@ def fork(
         digest=digest,
         effects=options.effects,
         open_effects=open_effects,
-        what_if=None if life is None else life.report,
+        what_if=None if rerun is None else rerun.report,
     )
 
 
@@ -169,20 +169,20 @@ def _counterfactual(
     )
 
 
-def _live(life: CounterfactualReplay, log: EventLog, record: int, draft: "_Draft") -> None:
+def _live(rerun: CounterfactualReplay, log: EventLog, record: int, draft: "_Draft") -> None:
     """Re-execute the parent's later records in the fork, and append the results."""
     there = recover(log).past
     for ordinal, data in read_on(log, record):
-        if not life.live(ordinal, data):
+        if not rerun.live(ordinal, data):
             break
-        if len(life.records) >= _GROUP_RECORDS:
-            draft.append(life.seq, life.records)
-            life.records.clear()
-    if life.records:
-        draft.append(life.seq, life.records)
-    life.report.parent_seq = there.ledger.seq
-    life.report.parent_digest = there.state.digest().hex()
-    life.report.seq, life.report.digest = life.seq, life.digest
+        if len(rerun.records) >= _GROUP_RECORDS:
+            draft.append(rerun.seq, rerun.records)
+            rerun.records.clear()
+    if rerun.records:
+        draft.append(rerun.seq, rerun.records)
+    rerun.report.parent_seq = there.ledger.seq
+    rerun.report.parent_digest = there.state.digest().hex()
+    rerun.report.seq, rerun.report.digest = rerun.seq, rerun.digest
 
 
 def _new_path(to: str) -> Path:

@@ -1,4 +1,4 @@
-"""Says when a snapshot is due, has it taken by another process, and compacts the log behind it.
+"""Schedules snapshots in another process, and compacts the log behind them.
 
 In the world's process this costs one comparison per group. A failure is reported and counted, and
 harms nothing else: without a snapshot, opening the world takes longer.

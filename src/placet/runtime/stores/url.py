@@ -35,7 +35,7 @@ class Fence(Protocol):
 
 
 class ChangeFeed(Protocol):
-    """Tells that a log went on. Something that can be polled.
+    """A subscription to appends of a log, as a pollable object.
 
     Attributes:
         look_ms: How long to wait at most before one looks all the same.

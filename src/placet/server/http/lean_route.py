@@ -7,7 +7,7 @@ middleware, and the framework describes them like all others.
 
 It answers them too, where more is to be done than that: where a query came, for which the function
 may have a default; where the application is mounted in another; where telemetry wants to know the
-route. A dependency would not be asked: one of a route or its router is refused as it is made, one
+route. A dependency would not be called: one of a route or its router is refused as it is made, one
 of an application or an inclusion cannot be seen here.
 """
 
@@ -107,12 +107,12 @@ async def _answer_error(error: Exception, scope: Scope, receive: Receive, send: 
     await ExceptionMiddleware(raising, handlers)(scope, receive, send)
 
 
-def _reads_more(asked: Dependant) -> bool:
+def _reads_more(parameters: Dependant) -> bool:
     return bool(
-        asked.dependencies
-        or asked.header_params
-        or asked.cookie_params
-        or asked.body_params
-        or any(one.field_info.is_required() for one in asked.query_params)
-        or any(one.field_info.annotation is not str for one in asked.path_params)
+        parameters.dependencies
+        or parameters.header_params
+        or parameters.cookie_params
+        or parameters.body_params
+        or any(one.field_info.is_required() for one in parameters.query_params)
+        or any(one.field_info.annotation is not str for one in parameters.path_params)
     )

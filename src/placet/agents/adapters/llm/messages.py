@@ -118,14 +118,14 @@ def results_of(
         ToolReturnPart(
             tool_name=call.tool_name,
             tool_call_id=call.tool_call_id,
-            content=_told_text(wrong[index], catalogue) if index in wrong else rest,
+            content=_context_text(wrong[index], catalogue) if index in wrong else rest,
             outcome="retried" if index in wrong else "interrupted",
         )
         for index, call in enumerate(calls)
     ]
 
 
-def _told_text(issues: Sequence[Issue], catalogue: Catalogue) -> dict[str, Json]:
+def _context_text(issues: Sequence[Issue], catalogue: Catalogue) -> dict[str, Json]:
     told: dict[str, Json] = {"issues": [_named(issue) for issue in issues]}
     if any(issue.code == Code.KIND_UNKNOWN for issue in issues):
         told["available"] = [wire_name(kind) for kind in catalogue.kinds]

@@ -120,19 +120,19 @@ class Llm:
         ends_at = monotonic() + context.seconds_left
         is_searching = len(context.catalogue) > context.tools_max
         parameters = _parameters(context, is_searching)
-        asked = conversation(context, is_searching=is_searching)
+        messages = conversation(context, is_searching=is_searching)
         account: list[ModelMessage] = []
         usage = Usage()
         searches = 0
         while True:
             try:
                 answer, requests = await self._requests.send(
-                    [*asked, *account], parameters, ends_at
+                    [*messages, *account], parameters, ends_at
                 )
             except PlannerUnavailable as error:
                 error.usage = usage  # the searches before it are paid for
                 raise
-            usage = usage.plus(self._usage(answer, requests, [*asked, *account]))
+            usage = usage.plus(self._usage(answer, requests, [*messages, *account]))
             if answer is None or answer.finish_reason == "content_filter":
                 return self._raw(
                     PlannerOutput(text=_FILTERED, refused=True), usage, answer, account
@@ -162,14 +162,14 @@ class Llm:
         return raw._replace(usage=usage, model=name, response=account_of(account))
 
     def _usage(
-        self, answer: ModelResponse | None, requests: int, asked: list[ModelMessage]
+        self, answer: ModelResponse | None, requests: int, messages: list[ModelMessage]
     ) -> Usage:
         """Return the tokens of an answer: the provider's count, or an estimate without one."""
         if answer is None:
-            return Usage(requests, _estimate(asked), 0, None)
+            return Usage(requests, _estimate(messages), 0, None)
         used, cost = answer.usage, cost_of(answer, self._prices)
         if not used.input_tokens and not used.output_tokens:
-            return Usage(requests, _estimate(asked), _estimate([answer]), cost)
+            return Usage(requests, _estimate(messages), _estimate([answer]), cost)
         return Usage(requests, used.input_tokens, used.output_tokens, cost)
 
 

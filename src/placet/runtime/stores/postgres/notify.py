@@ -20,7 +20,7 @@ noticed it yet."""
 
 
 class PostgresChangeFeed:
-    """Tells that a log went on. Something that can be polled.
+    """A subscription to appends of a log, as a pollable object.
 
     Args:
         address: Of the log.

@@ -1,4 +1,4 @@
-"""Tells a damaged `-wal` file from one that ends in a torn write, before SQLite looks at it.
+"""Detects a damaged `-wal` file, as opposed to a torn last write, before SQLite reads it.
 
 A SQLite log that was not closed has its latest groups in the `-wal`. SQLite believes that file up
 to the first frame whose checksum fails, and forgets the rest without a word: rightly so for the
