@@ -61,29 +61,29 @@ class PlanExecutor:
         """Submit a parsed plan: apply it, hold it for a person, or return the reasons against it."""
         for _ in range(RETRIES):
             intents = self._intents(plan.actions, plan.base_seq)
-            foreseen = await self._world.submit(intents, dry_run=True)
-            applied = with_normalized_payloads(plan, foreseen)
+            previewed = await self._world.submit(intents, dry_run=True)
+            applied = with_normalized_payloads(plan, previewed)
             risks = await self._risks(applied)
             ruling, broken = self._rule(applied, risks, mode)
             if broken is not None:
                 return _refused(plan, [broken])
-            if not foreseen.admitted:
-                return _refused(plan, [Issue.of_refusal(refusal) for refusal in foreseen.refusals])
+            if not previewed.admitted:
+                return _refused(plan, [Issue.of_refusal(refusal) for refusal in previewed.refusals])
             grants = await self._grants_for(plan, applied, risks, mode)
             if ruling.decision == "hold" or None in grants:
-                foreseen, digest = await preview_plan(self._world, self._recorder, intents)
-                if not foreseen.admitted:
+                previewed, digest = await preview_plan(self._world, self._recorder, intents)
+                if not previewed.admitted:
                     return _refused(
-                        plan, [Issue.of_refusal(refusal) for refusal in foreseen.refusals]
+                        plan, [Issue.of_refusal(refusal) for refusal in previewed.refusals]
                     )
-                return await self._request_approval(plan, ruling, foreseen, digest)
-            ahead = [*self._guard(plan, foreseen, "risk"), *self._uses([g for g in grants if g])]
+                return await self._request_approval(plan, ruling, previewed, digest)
+            ahead = [*self._guard(plan, previewed, "risk"), *self._uses([g for g in grants if g])]
             verdict = await self._world.submit([*ahead, *intents], identity=self._agent)
             if RefusalCode.UNAUTHORIZED in verdict.codes:
                 return self._agent_removed(plan)
             if CONFLICT_CODES.isdisjoint(verdict.codes):
                 return await self._result_of(
-                    plan, risks, verdict, foreseen, len(ahead), seconds_left
+                    plan, risks, verdict, previewed, len(ahead), seconds_left
                 )
         return self._retries_exhausted(plan)
 
@@ -115,22 +115,22 @@ class PlanExecutor:
             now = self._world.seq
             plan = Plan.model_construct(goal=approval["goal"], base_seq=now, actions=actions)
             intents = self._intents(actions, now)
-            foreseen, foreseen_digest = await preview_plan(self._world, self._recorder, intents)
-            if not foreseen.admitted:
-                return _refused(plan, [Issue.of_refusal(one) for one in foreseen.refusals])
-            if foreseen_digest != approval["foreseen"]:
+            previewed, digest_of_preview = await preview_plan(self._world, self._recorder, intents)
+            if not previewed.admitted:
+                return _refused(plan, [Issue.of_refusal(one) for one in previewed.refusals])
+            if digest_of_preview != approval["foreseen"]:
                 ruling = PolicyDecision("hold", approval["role"])
                 stale = self._resolution(approval_id, "stale", by, role, approval["digest"])
                 return await self._request_approval(
-                    plan, ruling, foreseen, foreseen_digest, first=[stale]
+                    plan, ruling, previewed, digest_of_preview, first=[stale]
                 )
-            risks = await self._risks(with_normalized_payloads(plan, foreseen))
+            risks = await self._risks(with_normalized_payloads(plan, previewed))
             resolution = self._resolution(approval_id, "approve", by, role, approval["digest"])
-            ahead = [*self._guard(plan, foreseen, "footprint"), resolution]
+            ahead = [*self._guard(plan, previewed, "footprint"), resolution]
             verdict = await self._world.submit([*ahead, *intents])
             if not {SEQ_CHANGED, RefusalCode.STALE_CONTEXT} & set(verdict.codes):
                 return await self._result_of(
-                    plan, risks, verdict, foreseen, len(ahead), seconds_left
+                    plan, risks, verdict, previewed, len(ahead), seconds_left
                 )
         return self._retries_exhausted(plan)
 
@@ -154,8 +154,8 @@ class PlanExecutor:
         self,
         plan: Plan,
         ruling: PolicyDecision,
-        foreseen: Verdict,
-        foreseen_digest: str,
+        previewed: Verdict,
+        digest_of_preview: str,
         first: Sequence[Intent] = (),
     ) -> PlanResult:
         limits = self._limits
@@ -174,7 +174,7 @@ class PlanExecutor:
             actions=actions,
             needs=needs,
             role=ruling.role,
-            foreseen=foreseen_digest,
+            foreseen=digest_of_preview,
             digest=digest,
             seconds=seconds,
         )
@@ -193,7 +193,7 @@ class PlanExecutor:
             ActionOutcome(id=_name(one, index), kind=one.kind, outcome="held", issues=(issue,))
             for index, one in enumerate(plan.actions)
         )
-        return PlanResult("held", (issue,), results, _changes(foreseen), approval_id)
+        return PlanResult("held", (issue,), results, _changes(previewed), approval_id)
 
     def _resolution(
         self, approval_id: str, decision: str, by: str, role: str, digest: str
@@ -277,7 +277,7 @@ class PlanExecutor:
         return intents
 
     def _guard(
-        self, plan: Plan, foreseen: Verdict, judged_by: Literal["risk", "footprint"]
+        self, plan: Plan, previewed: Verdict, judged_by: Literal["risk", "footprint"]
     ) -> list[Intent]:
         """Return the intents that refuse the batch if the world changed since the preview.
 
@@ -291,7 +291,7 @@ class PlanExecutor:
             is_needed = any(kind.reads is None and kind.reads_self is None for kind in kinds)
         if not is_needed:
             return []
-        seq = min((one.seq for one in foreseen.results if one.seq is not None), default=0)
+        seq = min((one.seq for one in previewed.results if one.seq is not None), default=0)
         return [self._recorder.intent("session.guard", seq=seq)]
 
     def _agent_removed(self, plan: Plan) -> PlanResult:
@@ -309,7 +309,7 @@ class PlanExecutor:
         plan: Plan,
         risks: Sequence[Risk],
         verdict: Verdict,
-        foreseen: Verdict,
+        previewed: Verdict,
         ahead: int,
         seconds_left: float,
     ) -> PlanResult:
@@ -347,10 +347,10 @@ class PlanExecutor:
                 )
             )
         is_exact = (
-            verdict.current_seq == foreseen.current_seq + ahead
+            verdict.current_seq == previewed.current_seq + ahead
         )  # no other batch was applied since the preview
         failed = tuple(issue for one in decisions for issue in one.issues)
-        diff = _changes(foreseen) if is_exact else ()
+        diff = _changes(previewed) if is_exact else ()
         status: Status = "failed" if failed else "applied"
         return PlanResult(status, failed, tuple(decisions), diff, has_acted=has_acted)
 
@@ -410,5 +410,5 @@ def _name(action: Action, index: int) -> str:
     return action.id or str(index)
 
 
-def _changes(foreseen: Verdict) -> tuple[StateChange, ...]:
-    return tuple(StateChange.of(change) for change in foreseen.diff)
+def _changes(previewed: Verdict) -> tuple[StateChange, ...]:
+    return tuple(StateChange.of(change) for change in previewed.diff)

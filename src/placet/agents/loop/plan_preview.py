@@ -43,17 +43,17 @@ async def preview_plan(
     return now, _digest_of_both(now, later if later.admitted else now)
 
 
-def with_normalized_payloads(plan: Plan, foreseen: Verdict) -> Plan:
+def with_normalized_payloads(plan: Plan, previewed: Verdict) -> Plan:
     """Return a plan with the normalized payloads of its admitted preview, else the plan itself.
 
     Risk and policy judge the normalized payload, so that an alias of a field or an omitted default
     does not change their decision.
     """
-    if not foreseen.admitted:
+    if not previewed.admitted:
         return plan
     actions = tuple(
         one.model_copy(update={"payload": thaw(result.normalized)})
-        for one, result in zip(plan.actions, foreseen.results, strict=True)
+        for one, result in zip(plan.actions, previewed.results, strict=True)
     )
     return plan.model_copy(update={"actions": actions})
 

@@ -91,7 +91,7 @@ class SessionRecorder:
             try:
                 verdict = await self._world.submit([intent], identity=self._agent)
             except anyio.get_cancelled_exc_class():
-                await self._end_if_begun(intent)
+                await self._end_if_started(intent)
                 raise
             if verdict.admitted:
                 number: int = intent["payload"]["turn"]
@@ -104,7 +104,7 @@ class SessionRecorder:
                 message = f"the turn could not begin: {verdict.refusals[0].message}"
                 raise SessionError(message, verdict=verdict, route=route)
 
-    async def _end_if_begun(self, intent: Intent) -> None:
+    async def _end_if_started(self, intent: Intent) -> None:
         """End a turn whose caller was cancelled before it heard that the turn had begun."""
         # If the world is closed, the next `open` of the session ends the turn.
         with suppress(ClosedError, StoreError), anyio.move_on_after(GONE_SECONDS, shield=True):
@@ -132,7 +132,7 @@ class SessionRecorder:
                 f"the end of the turn is not recorded: {verdict.refusals[0].message}; look what "
                 "was done before you say it again"
             )
-            raise SessionError(message, verdict=verdict, has_begun=True)
+            raise SessionError(message, verdict=verdict, has_started=True)
 
     async def _submit_end(
         self, turn: int, end: TurnEnd, results: list[dict[str, Json]], approval_id: str
@@ -262,7 +262,7 @@ class SessionError(PlacetError):
 
     Attributes:
         code: Reason of the refusal, also if there is no verdict.
-        has_begun: The turn had begun, so that some of its actions may be applied.
+        has_started: The turn had begun, so that some of its actions may be applied.
         route: Route of the message, if the error is about a turn.
     """
 
@@ -272,11 +272,11 @@ class SessionError(PlacetError):
         *,
         verdict: Verdict | None = None,
         code: str = "",
-        has_begun: bool = False,
+        has_started: bool = False,
         route: Route = "agent",
     ) -> None:
         super().__init__(message, verdict=verdict)
-        self.has_begun = has_begun
+        self.has_started = has_started
         self.route = route
         self._code = code
 

@@ -181,7 +181,7 @@ class Session:
             media: References that come with it.
 
         Raises:
-            SessionError: The turn cannot begin, or its end cannot be recorded (`has_begun`).
+            SessionError: The turn cannot begin, or its end cannot be recorded (`has_started`).
             ClosedError, StoreError: The session or the world is closed, or has failed.
         """
         chosen = self._adapter if adapter is None else as_adapter(adapter)
