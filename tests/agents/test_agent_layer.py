@@ -12,7 +12,8 @@ from tests.agents.till import Till, put, talk, total
 
 pytestmark = pytest.mark.anyio
 
-# "Structured Intent", and "a Clarification Request", as the specification prints them, but for the kind
+# "Structured Intent", and "a Clarification Request", as the specification prints them, except
+# for the kind
 CALL = """{
   "type": "action_call",
   "action_id": "till.put",

@@ -113,7 +113,7 @@ class NewSnapshot:
 def test_random_kills_during_maintenance_lose_nothing(forker, tmp_path):
     """Snapshots by its own process, and compaction behind them, while it is killed.
 
-    Half of the children are killed when a snapshot has come since the last kill: about when the log is
+    Half of the children are killed after a new snapshot, about when the log is
     being compacted.
     """
     is_compacted = False

@@ -110,7 +110,7 @@ class Disk:
         epoch: The latest that was given out.
         faults: Number of an append -> what happens to it.
         appends: How many were tried.
-        on_group: ClientAnswer of each group once it is kept, of who wrote it, and of the latest epoch.
+        on_group: Called with each durable group, its writer and the latest epoch.
     """
 
     def __init__(self, rng: Random, seconds_max: float, is_blocking: bool) -> None:

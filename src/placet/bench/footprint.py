@@ -37,7 +37,7 @@ def _allocated() -> int:
 
 
 async def bytes_per_agent(scale: Scale) -> float:
-    """Measure an idle agent: its handle, its ledger entry, its entity, its record in the log in memory."""
+    """Measure an idle agent: its handle, ledger entry, entity, and record in memory."""
     shape = Shape(agents=scale.idle_agents)
     agent_ids = Load(shape).agent_ids
     async with Orchestrator(make_domain(), make_config(shape)) as orchestrator:

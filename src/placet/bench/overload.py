@@ -231,7 +231,7 @@ class Trial:
         return (time.process_time_ns() - started_ns - self._generator_ns) / 1e9
 
     def _offer(self, count: int) -> None:
-        """Make a burst, post it, record it and drop it: all but the submission is the benchmark's."""
+        """Make, submit, record and drop a burst; only the submission is not the benchmark's."""
         clock = time.thread_time_ns  # else what another thread of the world does were ours
         for left in range(count, 0, -_BURST):
             making_ns = clock()

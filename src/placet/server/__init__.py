@@ -51,6 +51,7 @@ def create_app(
         from placet.server.app import build_app  # noqa: PLC0415  # the extra
     except ModuleNotFoundError as error:
         raise ExtraMissing(
-            f"the HTTP server needs {error.name}, which is not installed: pip install 'placet[serve]'"
+            f"the HTTP server needs {error.name}, which is not installed: "
+            "pip install 'placet[serve]'"
         ) from error
     return build_app(domain, config or OrchestratorConfig(), credentials, serve)

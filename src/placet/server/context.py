@@ -35,7 +35,7 @@ class RequestContext:
         worlds: The worlds that the server serves.
         config: Configuration of the server.
         limits: Bounds of the server.
-        is_draining: The server is shutting down: `/readyz` answers 503, and new streams are refused.
+        is_draining: The server is shutting down: `/readyz` answers 503, streams are refused.
         streams: Number of open WebSockets.
         metrics: Text of the Prometheus metrics, cached.
     """

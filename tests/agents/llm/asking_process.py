@@ -1,4 +1,4 @@
-"""A process that asks a model and is killed while it waits: `python asking_process.py URL STORE`."""
+"""A process that is killed while it waits for a model: `python asking_process.py URL STORE`."""
 
 import asyncio
 import sys

@@ -32,7 +32,7 @@ def wire(request: pytest.FixtureRequest) -> Wire:
 
 @pytest.fixture
 def still(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No simulated time passes, so that an approval request expires at the same time in every world."""
+    """No simulated time passes, so approval requests expire at the same time in every world."""
     monkeypatch.setattr(RealtimeClock, "now_ns", lambda _clock: 0)
 
 

@@ -46,7 +46,8 @@ class Room:
         self, name: str, *, now: float = 0.0, role: str = "", seconds: float = 10.0
     ) -> str:
         return self.says(
-            "request_approval", now=now, approval_id=name, session="s", proposer="ann", goal="", base_seq=0,
+            "request_approval", now=now, approval_id=name, session="s", proposer="ann", goal="",
+            base_seq=0,
             actions=[{"kind": "x"}], needs="confirm", foreseen="", role=role, digest="d" * 16,
             seconds=seconds,
         )  # fmt: skip

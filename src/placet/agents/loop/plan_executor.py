@@ -58,7 +58,7 @@ class PlanExecutor:
         self._policy = policy
 
     async def submit(self, plan: Plan, mode: Mode, *, seconds_left: float) -> PlanResult:
-        """Submit a parsed plan: apply it, hold it for a person, or return the reasons against it."""
+        """Submit a parsed plan: apply it, hold it for a person, or return its refusals."""
         for _ in range(RETRIES):
             intents = self._intents(plan.actions, plan.base_seq)
             previewed = await self._world.submit(intents, dry_run=True)
@@ -145,7 +145,7 @@ class PlanExecutor:
     async def close_approval(
         self, approval: Mapping[str, Json], approval_id: str, decision: str, by: str, role: str
     ) -> list[Issue]:
-        """Record that a person denied an approval request, or will propose something else instead."""
+        """Record that a person denied an approval request, or replaces the plan."""
         resolution = self._resolution(approval_id, decision, by, role, approval["digest"])
         verdict = await self._world.submit([resolution])
         return [Issue.of_refusal(refusal) for refusal in verdict.refusals]

@@ -15,7 +15,7 @@ RECORDER: Final = "session.recorder"
 an agent that is permitted every kind can make neither a grant nor an approval."""
 
 PROPOSE: Final = "session.propose"
-"""Kind of the effect that asks a proposer. Its answer is in the log and is never requested again."""
+"""Kind of the effect that calls a proposer. A recorded answer is never requested again."""
 
 SESSION_CHARS_MAX: Final = 64
 """Ids of approval requests and grants start with the session name; this leaves them room."""

@@ -98,8 +98,8 @@ class DesignPlanHandler(NamedTuple):
     def _look(self, paths: Sequence[str | None]) -> "_Now":
         """Read the state without a cycle of the orchestrator.
 
-        A cycle would add a tenth of a plan's cost. The values are returned with the plan's verdict, which is released only when they are
-        durable.
+        A cycle would add a tenth of a plan's cost. The values are returned with the plan's verdict,
+        which is released only when they are durable.
         """
         return self.world.query_nowait(lambda kernel: _now(kernel, paths, self.agent_id))
 

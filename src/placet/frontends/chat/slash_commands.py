@@ -1,4 +1,4 @@
-"""The commands of a conversation itself, besides the kinds: `/help`, `/state`, `/approvals`, `/mode`.
+"""The commands of a conversation, besides the kinds: `/help`, `/state`, `/approvals`, `/mode`.
 
 A kind that has the name of one of these words wins: what can be proposed is the domain's to name.
 """

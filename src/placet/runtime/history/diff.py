@@ -64,7 +64,7 @@ def decision_of(record: Admitted | Refused | Scheduled) -> BatchDecision:
 
 
 def decision_of_verdict(verdict: Verdict, of: BatchDecision) -> BatchDecision:
-    """Return the decision of a verdict, with the requests of `of`, the decision on the same batch."""
+    """Return the decision of a verdict, with the requests of `of` (the same batch)."""
     outcome = "scheduled" if verdict.scheduled else "admitted" if verdict.admitted else "refused"
     return of._replace(outcome=outcome, codes=tuple(r.code for r in verdict.refusals))
 

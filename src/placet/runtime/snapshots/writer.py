@@ -2,8 +2,8 @@
 
 It starts from the newest trusted snapshot and folds the records since, so its work is proportional
 to them, and every digest on the way is checked again. Older snapshots are removed once the new one
-is durable. A fold needs no domain and no configuration, as both are in the log, so the process reads
-the log like any reader, at low priority, prints its result as one JSON line, and ends.
+is durable. A fold needs no domain and no configuration, as both are in the log, so the process
+reads the log like any reader, at low priority, prints its result as one JSON line, and ends.
 """
 
 import os
@@ -182,10 +182,10 @@ class SnapshotProcess:
         self._stopped = Event()
 
     def run(self) -> WrittenSnapshot | None:
-        """Take one snapshot and wait for it; None if `stop` was called. Blocks: call it in a thread.
+        """Take one snapshot and wait for it, blocking; None if `stop` was called.
 
         Raises:
-            StoreError: The process failed, or took too long; the end of its error output is in the message.
+            StoreError: The process failed, or took too long; the message has its last output.
         """
         arguments = (self._url, str(self._kept), str(os.getpid()))
         command = [sys.executable, "-c", _PROGRAM, *arguments]
@@ -207,7 +207,7 @@ class SnapshotProcess:
         return WrittenSnapshot(**from_json(out))
 
     def stop(self) -> None:
-        """Kill the process, if one runs, and start no more. The log and older snapshots are unharmed."""
+        """Kill the running process and start no more; log and older snapshots are unharmed."""
         with self._lock:
             self._stopped.set()
             if self._process is not None:

@@ -83,7 +83,7 @@ class KernelEvent:
         return self.event_type.value.partition(".")[0]
 
     def as_dict(self) -> dict[str, Json]:
-        """Return the event as plain JSON: `type`, the common fields, then the fields of its type."""
+        """Return the event as JSON: `type`, the common fields, then the fields of its type."""
         values: dict[str, Json] = {field.name: getattr(self, field.name) for field in fields(self)}
         return {"type": self.event_type.value, **values}
 

@@ -1,6 +1,6 @@
 """Parser of plain English sentences about a design, for use without a language model.
 
-`parse_text` returns actions that can be submitted as they are, or a `Clarification` with candidates;
+`parse_text` returns actions that can be submitted, or a `Clarification` with candidates;
 `rewordings` returns sentences that answer the question. The parser is outside the domain: no rule,
 record or digest depends on it.
 
