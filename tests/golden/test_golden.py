@@ -62,9 +62,6 @@ def test_an_old_log_replays_to_its_digests(path):
     assert summary(folded(records_of(path))) == expected
 
 
-@pytest.mark.xfail(
-    strict=False, reason="golden logs are made anew in the last commit of the reshape"
-)
 @EACH_LOG
 def test_an_old_log_is_verified(path):
     log = open_event_log(f"sqlite:///{path}")
@@ -102,9 +99,6 @@ def test_the_golden_logs_contain_every_type_of_record():
         assert any(map(is_there, admitted))
 
 
-@pytest.mark.xfail(
-    strict=False, reason="golden logs are made anew in the last commit of the reshape"
-)
 def test_present_code_writes_the_golden_logs_byte_for_byte(tmp_path):
     """Where this fails for a release that is out, the format has changed: make a new one."""
     make(tmp_path)
