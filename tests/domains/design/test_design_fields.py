@@ -31,7 +31,7 @@ mission.range_nm | float | nm | nm, km | 10 | 30000 | range, endurance range
 mission.crew_berthed | int | | | 0 | 1000 | crew, crew size, berthed crew
 mission.passengers | int | | | 0 | 5000 | passengers, pax
 mission.gm_required_m | float | m | m, ft | 0.15 | 5.0 | gm, metacentric height, stability
-"""  # noqa: E501  # as it is written there
+"""  # as it is written there
 ROWS = [[cell.strip() for cell in line.split("|")] for line in TABLE.strip().splitlines()]
 VALUES = {
     "hull.hull_type": "monohull catamaran trimaran swath planing semi_planing displacement "
