@@ -112,6 +112,22 @@ def test_verify_names_an_answer_that_differs() -> None:
     assert raised.value.difference.what == "an answer"
 
 
+def test_verify_compares_the_answers_of_all_intents() -> None:
+    records: list[bytes] = []
+    world(records).decide(batch("Tell", "Add", "Tell"))
+
+    def answer_the_second_differently(draft: Draft, intent: Intent) -> None:
+        tell(draft, intent) if draft.get(*COUNT) == 0 else draft.answer("nothing")
+
+    verifier = Verifier([Clerk(answer_the_second_differently)])
+    for data in records[:-1]:
+        verifier.apply(data)
+    with pytest.raises(DecisionMismatch) as raised:
+        verifier.apply(records[-1])
+    difference = raised.value.difference
+    assert (difference.what, difference.decided) == ("an answer", "nothing")
+
+
 def test_a_read_kind_that_changes_state_is_refused() -> None:
     kernel = world([], Clerk(tell_rule=add))
     before = kernel.digest()
