@@ -1,10 +1,10 @@
-"""The path of one batch, from the door to the settlement of its effect.
+"""The path of one batch, module by module, from admission to the settlement of its effect.
 
-    kernel.check > order > gate > apply > journal > committer > event log
+    Kernel.check > order > gate > commit (record, ledger, chain) > committer > store
     > verdict > publisher > agent,  and its effect: > executor > settlement > orchestrator
 
-Each test is one station and says what the batch has become there. They share one world: a bell
-that agents ring; ringing it is an effect, because the bell is outside.
+Each test is one step and states the batch's form there. They share one world: agents ring a bell;
+ringing is an effect, because the bell is outside.
 """
 
 import asyncio
@@ -156,7 +156,7 @@ def test_3_the_gate_asks_its_stages_in_order():
 
 
 def test_4_what_passes_is_applied():
-    """`kernel/apply`: the draft becomes state, each intent has a seq, the ledger are written."""
+    """`kernel/commit/commit.py`: the draft becomes state, and the ledger has its seqs."""
     kernel, _, verdict, effects = decided()
     assert verdict.admitted
     assert kernel.seq == verdict.seq == 5
@@ -171,7 +171,7 @@ def test_4_what_passes_is_applied():
 
 
 def test_5_it_is_one_record_in_a_chain():
-    """`kernel/journal`: the record holds what came, what it did, and the hash before it."""
+    """`Journal` in `kernel/commit/commit.py`: the record holds the hash before it."""
     _, records, verdict, _ = decided()
     record = decode_record(records[-1])
     assert isinstance(record, Admitted)
@@ -182,7 +182,7 @@ def test_5_it_is_one_record_in_a_chain():
 
 
 async def test_6_it_becomes_durable_and_only_then_is_anybody_told():
-    """`actors/committer` and `runtime/event_log_*`: group, append, then the replies."""
+    """`actors/committer` and `runtime/stores/`: group, append, then the replies."""
     kernel, records, verdict, effects = decided()
     log = MemoryEventLog()
     released: list[Commit] = []
@@ -199,7 +199,7 @@ async def test_6_it_becomes_durable_and_only_then_is_anybody_told():
 
 
 def test_7_the_log_alone_gives_the_same_world():
-    """`kernel/replay`: no rule runs, no effect runs; state, ledger and chain are the same."""
+    """`kernel/log/replay.py`: no rule and no effect runs; state and chain are the same."""
     kernel, records, _, effects = decided()
     past = Replayer()
     for data in records:
@@ -232,7 +232,7 @@ async def test_8_subscribers_are_told():
 
 
 async def test_9_its_effects_run_and_their_outcomes_come_back_through_the_gate():
-    """`actors/executor`, then `kernel/outbox.settle`: an outcome is a record like any other."""
+    """`actors/effects/executor.py`, `kernel/control/outbox.py`: an outcome is a record."""
     kernel, records, _, effects = decided()
     settled = asyncio.Event()
 
@@ -278,7 +278,7 @@ async def test_9_its_effects_run_and_their_outcomes_come_back_through_the_gate()
 
 
 async def test_the_whole_path_in_one_go():
-    """`runtime/facade`: the same, as a user sees it."""
+    """`runtime/orchestrator.py`: the same, as a user sees it."""
     struck: list[EffectKey] = []
 
     async def pull_the_rope(effect: Effect) -> dict[str, Any]:

@@ -166,12 +166,12 @@ class Committer:
 
     @property
     def waiting(self) -> int:
-        """Number of decisions whose answers are not released yet."""
+        """Number of commits that wait for the next write, without those being written."""
         return len(self._waiting)
 
     @property
     def has_room(self) -> bool:
-        """Return whether fewer than `in_flight_max` decisions are unreleased."""
+        """Return whether fewer than `in_flight_max` commits wait for the next write."""
         return len(self._waiting) < self._in_flight_max
 
     async def room(self) -> None:

@@ -39,7 +39,8 @@ class OrchestratorActor:
     """The orchestrator of one world.
 
     Args:
-        kernel: Decides batches. Only the orchestrator uses it while it runs.
+        kernel: Decides batches. Only the orchestrator changes its state; the ingress checks
+            batches with it and reads the ledger, in the same thread.
         records: The list to which the kernel's journal appends the records of the present cycle.
         committer: Makes decisions durable, then releases their answers.
         clock: The simulated time; a `HostClock` makes a stepped world.

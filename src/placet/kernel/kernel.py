@@ -173,7 +173,9 @@ class Kernel:
     def check(self, batch: object, submitter: str = OPERATOR) -> CheckedBatch | Verdict:
         """Run the structure stage on a batch.
 
-        It reads no state, so it may run in the submitter's task, before the batch is queued.
+        It reads no domain state, so it may run in the submitter's task, before the batch is queued.
+        It numbers the batch. A refusing verdict names the present seq: release it only after that
+        seq is durable.
 
         Returns:
             The checked batch, or the verdict that refuses it.

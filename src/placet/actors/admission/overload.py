@@ -184,8 +184,9 @@ class AdmissionControl:
     def attempt(self, submitter: str, now_ns: int) -> Refusal | None:
         """Charge one submission to the submitter's rate limit; return the refusal if it exceeds it.
 
-        The generic cell rate algorithm (GCRA). Refused submissions are charged too, so that an
-        agent that loops on refusals is slowed down.
+        The generic cell rate algorithm (GCRA). A submission that a later stage refuses stays
+        charged, so that an agent that loops on refusals is slowed down; one that exceeds this
+        limit is not charged.
         """
         limits, tats = self._limits, self._tats
         tat = tats.get(submitter, 0)

@@ -48,7 +48,7 @@ def _lines(store: str, other: str, parting: "FirstDifference") -> list[str]:
     if parting.renumbered is not None:
         besides.append(
             f"From record {parting.renumbered} on their batches have other numbers, as after a "
-            "restart: what left no trace had numbers too"
+            "restart: batches without a record had numbers too"
         )
     read = f"{parting.reads} records were read to find it"
     if parting.shared:

@@ -43,7 +43,7 @@ def effects(
         typer.Option(
             metavar="WORLD/SEQ/INDEX succeeded|failed",
             show_default=False,
-            help="Settle an effect by hand: what you know came of it.",
+            help="Settle an effect by hand: the outcome that you found out.",
         ),
     ] = ("", ""),
     output: Annotated[

@@ -270,7 +270,7 @@ _LINES: Final[Mapping[str, Callable[[_Fact], Iterator[str]]]] = {
     "domain": _domain_lines,
 }
 _EMPTY: Final = {
-    "quota": "no quota binds it",
+    "quota": "no quota applies",
     "backpressure": "it asks for no effect, and is not for later",
 }
 

@@ -35,7 +35,7 @@ def fork(
     new: Annotated[str, typer.Argument(metavar="NEW", help="A path at which nothing is yet.")],
     at: Annotated[
         int | None,
-        typer.Option(min=0, metavar="SEQ", help="Where: the end of a batch; else at the end."),
+        typer.Option(min=0, metavar="SEQ", help="Seq to fork at (end of a batch); default: last."),
     ] = None,
     put: Annotated[
         list[str] | None,
@@ -121,7 +121,7 @@ def _assignment(text: str) -> tuple[str, Json]:
 def _lines(store: str, made: "Fork") -> list[str]:
     path = unquoted(made.store.removeprefix("sqlite:///"))
     lines = [
-        f"{path} is world {made.world}: {store} up to seq {made.seq}, and on from there",
+        f"{path} is world {made.world}: {store} up to seq {made.seq}, and continues there",
         *table(
             [
                 ("parent", f"{made.parent}, record {made.record - 1}, hash {made.chain}"),
@@ -141,7 +141,7 @@ def _lines(store: str, made: "Fork") -> list[str]:
 def _what_if_lines(report: "WhatIf") -> Sequence[str]:
     count = pluralize(report.batches, "batch", "batches")
     lines = [
-        f"Decided again: {count} of the parent's, as they came. Agents do not react.",
+        f"Decided again: {count} of the parent, in the recorded order. Agents do not react.",
         *table(
             [
                 ("the same", str(report.same)),

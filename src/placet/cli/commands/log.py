@@ -49,17 +49,22 @@ _LOOK_MS: Final = 200
 
 def log(
     store: StoreArgument,
-    from_seq: Annotated[int, typer.Option("--from", min=0, metavar="SEQ", help="Begin there.")] = 0,
+    from_seq: Annotated[
+        int, typer.Option("--from", min=0, metavar="SEQ", help="First seq to print.")
+    ] = 0,
     to_seq: Annotated[
-        int | None, typer.Option("--to", min=0, metavar="SEQ", help="End there; else at the end.")
+        int | None,
+        typer.Option(
+            "--to", min=0, metavar="SEQ", help="Last seq to print. Default: the end of the log."
+        ),
     ] = None,
     since: Annotated[
         int | None,
-        typer.Option(min=0, metavar="SEQ", help="Begin after it: with what happened since."),
+        typer.Option(min=0, metavar="SEQ", help="Print only records after this seq."),
     ] = None,
     follow: Annotated[
         bool,
-        typer.Option("--follow", "-f", help="Go on with what is written, until you end it."),
+        typer.Option("--follow", "-f", help="Keep printing new records until interrupted."),
     ] = False,
     *,
     as_json: AsJson = False,

@@ -64,7 +64,7 @@ class Sessions(Domain):
                 "A plan waits for a person.",
             ),
             _kind("resolve", ResolvePayload, _resolve, "A person decides."),
-            _kind("grant", GrantPayload, self._grant, "A person permits ahead."),
+            _kind("grant", GrantPayload, self._grant, "A person permits kinds in advance."),
             _kind("use", UsePayload, _use, "A grant is used."),
             _kind("guard", GuardPayload, _guard, "Only if nothing has changed since."),
         )

@@ -46,7 +46,8 @@ def awaitable(
     """
     if not callable(function):
         raise ValueError(
-            f"a handler is a function, an InProcess or a DbosWorkflow of one; got {function!r}"
+            "a handler must be a function, InProcess(function) or DbosWorkflow(function); "
+            f"got {function!r}"
         )
     if iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__):
         return cast("Callable[[Effect], Awaitable[T]]", function)
