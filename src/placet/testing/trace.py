@@ -45,7 +45,7 @@ Batch: TypeAlias = tuple[Proposal, ...]
 
 
 class Join(NamedTuple):
-    """Register an agent."""
+    """A step of a trace: register an agent with these attributes."""
 
     agent_id: str
     attributes: dict[str, Json]
@@ -57,7 +57,7 @@ class Join(NamedTuple):
 
 
 class Leave(NamedTuple):
-    """Remove an agent."""
+    """A step of a trace: remove an agent."""
 
     agent_id: str
 

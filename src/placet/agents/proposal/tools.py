@@ -25,7 +25,7 @@ class ToolDefinition(NamedTuple):
 
 
 def definitions(*, domain: Vocabulary) -> list[ToolDefinition]:
-    """Return a tool for each kind, sorted by name, and the two by which nothing is proposed.
+    """Return a tool for each kind, by name, then the tools to ask the user and to stop.
 
     The list depends on the kinds alone, so that a prompt cache holds it.
     """

@@ -11,7 +11,7 @@ _MEMORY: Final = "memory."
 
 
 def plain_view(view: View) -> dict[str, Json]:
-    """Copy the agent's view. O(its size)."""
+    """Copy the agent's view as plain JSON, without the collections of `session`. O(its size)."""
     return {
         name: {entity: thaw(dict(fields)) for entity, fields in sorted(rows.items())}
         for name, rows in sorted(view.state.items())

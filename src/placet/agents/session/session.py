@@ -313,7 +313,9 @@ class Session:
         seconds: float = 3_600.0,
         equals: Mapping[str, Json] | None = None,
     ) -> str:
-        """Permit the agent some kinds ahead, so that they are not held.
+        """Approve kinds in advance, for a number of uses and a time.
+
+        Plans of these kinds then need no approval.
 
         Args:
             kinds: A kind, or a pattern such as `files.*`.

@@ -68,7 +68,7 @@ Key = tuple[str, str]
 
 
 def routes(app: FastAPI) -> APIRouter | None:
-    """Return the routes, or None if the worlds lack the domain `session`."""
+    """Return the HTTP routes of agent sessions; None if the worlds have no domain `session`."""
     context: RequestContext = app.state.context
     if not any(isinstance(domain, Sessions) for domain in context.worlds.first.domains):
         return None

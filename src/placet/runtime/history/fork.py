@@ -75,7 +75,7 @@ class Fork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForkOptions:
-    """The description of a fork.
+    """How a fork differs from its parent: name, effects, first changes, dropped agents, replay.
 
     Attributes:
         world: Its name; None makes one that no other has. It is part of every key of an effect,

@@ -33,7 +33,7 @@ class ForkAdopted(RecordHead, array_like=True, frozen=True, tag=21):
 
 
 class Patched(RecordHead, array_like=True, frozen=True, tag=22):
-    """The operator patched values: no kind is involved, and all invariants hold.
+    """Log record: the operator changed values directly, without intents; all invariants held.
 
     Attributes:
         cause: The reason, in a form that a program can search: `restore world.agents to 41`.
