@@ -211,7 +211,7 @@ def answer_otherwise() -> None:
 
 def decide_backwards() -> None:
     """An agent's later batch is decided before its earlier one."""
-    _replace(kernel, "in_order", lambda order: lambda *given: list(reversed(order(*given))))
+    _replace(kernel, "execution_order", lambda order: lambda *given: list(reversed(order(*given))))
 
 
 def order_by_hash() -> None:
@@ -220,7 +220,7 @@ def order_by_hash() -> None:
     def by_hash(order: Any) -> Any:
         return lambda *given: sorted(order(*given), key=lambda batch: hash(batch.batch_id))
 
-    _replace(kernel, "in_order", by_hash)
+    _replace(kernel, "execution_order", by_hash)
 
 
 def record_half() -> None:
