@@ -1,5 +1,5 @@
-"""Guests at the kernel floor: each folder is one domain, pure, and knows no other.
+"""The built-in domains: each folder is one pure plug-in of the kernel and imports no other.
 
-A domain declares kinds of intents (`vocabulary.py`), the rules that apply them (`rules.py`), and
-who may see what (`views.py`). It enters by the port in `kernel/domain.py`.
+A domain declares kinds of intents (`payloads.py`), the rules that apply them (`rules.py`), and
+who may see what (`views.py`). It implements the port in `kernel/domain.py`.
 """

@@ -91,7 +91,7 @@ class ModelCalls:
         adapter: Adapter,
         context: PlannerInput,
     ) -> PlannerOutput:
-        """Have a proposer asked, and give its answer once it is durable.
+        """Call a proposer, and return its answer once it is durable.
 
         Who is cancelled while it waits stops the proposer too.
 
