@@ -6,7 +6,7 @@ from tests.kernel.builders import add
 from tests.server.served import codes, serving
 
 
-async def test_an_agent_is_registered_with_what_is_said_of_it():
+async def test_registration_stores_permissions_owner_and_attributes():
     async with serving(agents=()) as served:
         answer = await served.post(
             "agents",
@@ -34,7 +34,7 @@ async def test_an_agent_is_registered_with_what_is_said_of_it():
         assert (await served.submit(add("r2"))).status_code == 429
 
 
-async def test_registering_again_changes_permissions_and_nothing_else():
+async def test_registering_again_changes_permissions_only():
     async with serving(agents=()) as served:
         await served.register("alice", owner="carol")
         again = await served.post("agents", {"agent_id": "alice", "permissions": ["Put"]})
@@ -58,7 +58,7 @@ async def test_an_agent_is_suspended_and_resumed():
         assert (await served.submit(add("r"))).status_code == 200
 
 
-async def test_permissions_are_set_and_taken_back():
+async def test_permissions_are_granted_and_revoked():
     async with serving() as served:
         for permissions, status in ((["Put"], 403), ([], 403), (None, 200)):
             answer = await served.ask(
@@ -68,14 +68,14 @@ async def test_permissions_are_set_and_taken_back():
             assert (await served.submit(add("r"))).status_code == status
 
 
-async def test_names_with_slashes_are_names():
+async def test_names_with_slashes_are_accepted():
     async with serving(agents=("a/b", "a/b/suspend")) as served:
         assert (await served.get("agents/a/b")).json()["agent_id"] == "a/b"
         assert (await served.post("agents/a/b/suspend/suspend")).json()["agent_id"] == "a/b/suspend"
         assert not (await served.get("agents/a/b")).json()["suspended"]
 
 
-async def test_agents_are_listed_by_name_a_page_at_a_time():
+async def test_agents_are_listed_by_name_in_pages():
     async with serving(agents=("d", "b", "a", "c"), limits={"page_items_max": 3}) as served:
         first = (await served.get("agents?limit=9")).json()
         assert [agent["agent_id"] for agent in first["agents"]] == ["a", "b", "c"]
@@ -87,7 +87,7 @@ async def test_agents_are_listed_by_name_a_page_at_a_time():
 @pytest.mark.parametrize(
     "path", ["agents/no", "agents/no/suspend", "agents/no/resume", "agents/no/permissions"]
 )
-async def test_who_is_not_there_is_not_found(path):
+async def test_an_unknown_agent_is_not_found(path):
     method = {"agents/no": "GET", "agents/no/permissions": "PUT"}.get(path, "POST")
     async with serving() as served:
         answer = await served.ask(method, path, {"permissions": None})
@@ -121,7 +121,7 @@ async def test_who_is_not_there_is_not_found(path):
         {"agent_id": "e", "attributes": {"count": -1}},
     ],
 )
-async def test_an_unsound_registration_is_a_problem_and_registers_nobody(body):
+async def test_an_invalid_registration_is_a_problem_and_registers_no_agent(body):
     async with serving() as served:
         answer = await served.post("agents", body)
         assert (answer.status_code, answer.json()["code"]) == (422, "request_invalid")
@@ -129,7 +129,7 @@ async def test_an_unsound_registration_is_a_problem_and_registers_nobody(body):
 
 
 @pytest.mark.parametrize("body", [[], {}, {"permissions": 1}, {"permissions": None, "x": 1}])
-async def test_unsound_permissions_are_a_problem(body):
+async def test_invalid_permissions_are_a_problem(body):
     async with serving() as served:
         answer = await served.ask("PUT", "agents/alice/permissions", body)
         assert (answer.status_code, answer.json()["code"]) == (422, "request_invalid")

@@ -36,7 +36,7 @@ ROUTES: list[tuple[str, str, Any, tuple[int, ...]]] = [
 
 
 @pytest.mark.parametrize(("method", "path", "body", "told"), ROUTES, ids=lambda v: str(v)[:40])
-async def test_each_may_do_what_is_its_own(method, path, body, told):
+async def test_each_role_may_call_the_routes_of_the_table(method, path, body, told):
     async with serving() as served:
         for token, status in zip(("nobody", "bob", "alice", "operator"), told[::-1], strict=True):
             answer = await served.ask(method, path, body, token=token)
@@ -57,7 +57,7 @@ async def test_the_table_names_every_route():
     assert routes | {("GET", "/openapi.json")} == named
 
 
-async def test_an_owner_speaks_for_its_agents_and_for_no_others():
+async def test_an_owner_submits_for_its_own_agents_only():
     async with serving() as served:
         await served.register("dave", owner="carol")
         assert (await served.submit(add("r1", agent_id="dave"), token="carol")).status_code == 200
@@ -73,7 +73,7 @@ async def test_an_owner_speaks_for_its_agents_and_for_no_others():
         assert seen.status_code == 200
 
 
-async def test_a_batch_of_several_agents_is_refused_where_one_is_not_its_own():
+async def test_a_batch_of_several_agents_is_refused_when_one_has_another_owner():
     async with serving() as served:
         answer = await served.submit(add("r1"), add("r2", agent_id="bob"), token="alice")
         assert answer.status_code == 403
@@ -85,7 +85,7 @@ async def test_a_batch_of_several_agents_is_refused_where_one_is_not_its_own():
     "header",
     ["", "Bearer", "Bearer ", "Basic token-of-operator", "token-of-operator", "Bearer \xe9"],
 )
-async def test_what_is_no_known_token_is_asked_for_one(header):
+async def test_an_unknown_token_is_answered_401(header):
     async with serving() as served:
         answer = await served.ask(
             "GET", "state", token=None, headers={"authorization": header.encode("latin-1")}
@@ -95,7 +95,7 @@ async def test_what_is_no_known_token_is_asked_for_one(header):
         assert answer.headers["content-type"] == "application/problem+json"
 
 
-async def test_a_stranger_does_not_learn_which_worlds_there_are():
+async def test_an_unauthenticated_request_does_not_reveal_world_names():
     async with serving() as served:
         for world in ("world", "other"):
             answer = await served.get(f"/api/v1/worlds/{world}/state", token="nobody")
@@ -103,7 +103,7 @@ async def test_a_stranger_does_not_learn_which_worlds_there_are():
         assert (await served.get("/api/v1/worlds/other/state")).status_code == 404
 
 
-async def test_a_token_stays_with_the_name_when_the_agent_goes():
+async def test_a_token_stays_valid_for_the_name_after_the_agent_is_removed():
     async with serving() as served:
         assert (await served.ask("DELETE", "agents/alice")).status_code == 204
         gone = await served.submit(add("r"), token="alice")
@@ -113,7 +113,7 @@ async def test_a_token_stays_with_the_name_when_the_agent_goes():
 
 
 @pytest.mark.parametrize("route", ["state", "events", "agents/nobody"])
-async def test_nobody_sees_with_the_eyes_of_one_who_is_not_there(route):
+async def test_state_as_an_unregistered_agent_is_not_readable(route):
     query = "" if route.startswith("agents") else "?agent=nobody"
     async with serving() as served:
         answer = await served.get(f"{route}{query}")
@@ -123,7 +123,7 @@ async def test_nobody_sees_with_the_eyes_of_one_who_is_not_there(route):
 
 
 @pytest.mark.parametrize("route", ["state", "state?path=lab.counts", "events", "events?since=9999"])
-async def test_a_token_of_no_agent_that_is_there_is_shown_nothing(route):
+async def test_the_token_of_an_unregistered_agent_reads_nothing(route):
     async with serving() as served:
         assert (await served.get(route, token="alice")).status_code == 200
         await served.ask("DELETE", "agents/alice")
@@ -135,7 +135,7 @@ async def test_a_token_of_no_agent_that_is_there_is_shown_nothing(route):
         assert (await served.get(route, token="carol")).status_code == 200, "she owns one"
 
 
-async def test_pages_of_other_origins_may_not_call_unless_they_are_named():
+async def test_cross_origin_calls_need_a_listed_origin():
     asked = {"origin": "https://a.example", "access-control-request-method": "POST"}
     async with serving() as served:
         answer = await served.ask("OPTIONS", "batches", token=None, headers=asked)
@@ -149,7 +149,7 @@ async def test_pages_of_other_origins_may_not_call_unless_they_are_named():
         assert "access-control-allow-origin" not in refused.headers
 
 
-async def test_the_metrics_are_for_all_where_that_is_said():
+async def test_metrics_are_public_when_configured():
     async with serving(serve=ServeConfig(metrics_open=True)) as served:
         answer = await served.get("/metrics", token=None)
         assert answer.status_code == 200

@@ -15,7 +15,7 @@ from tests.kernel.domains import MAIL, Lab
 from tests.server.served import TOKENS, WORLD, codes, serving
 
 
-async def test_a_batch_is_answered_by_its_verdict():
+async def test_a_batch_is_answered_with_its_verdict():
     async with serving() as served:
         answer = await served.submit(add("r1", 2), add("r2", 3))
         assert answer.status_code == 200
@@ -26,7 +26,7 @@ async def test_a_batch_is_answered_by_its_verdict():
         assert verdict["durability"] == "memory"
 
 
-async def test_the_verdict_is_the_one_of_the_command_line():
+async def test_the_verdict_equals_the_one_of_the_command_line():
     async with serving(agents=()) as served:
         await served.register("alice")
         over_http = (await served.submit(intent("Kick", {}))).json()
@@ -37,7 +37,7 @@ async def test_the_verdict_is_the_one_of_the_command_line():
     assert over_http["refusals"] == over_pipe["refusals"]
 
 
-async def test_a_batch_object_and_a_single_intent_are_taken_too():
+async def test_a_batch_object_and_a_single_intent_are_accepted():
     async with serving() as served:
         one = await served.post("batches", add("r1"))
         some = await served.post("batches", {"intents": [add("r2")], "valid_for_s": 5})
@@ -46,7 +46,7 @@ async def test_a_batch_object_and_a_single_intent_are_taken_too():
         assert later.json()["scheduled"]
 
 
-async def test_the_same_batch_again_has_the_same_answer():
+async def test_a_repeated_batch_has_the_same_answer():
     async with serving() as served:
         first = await served.submit(add("r", 5))
         again = await served.submit(add("r", 5))
@@ -58,7 +58,7 @@ async def test_the_same_batch_again_has_the_same_answer():
         assert counts.json()["value"] == 5
 
 
-async def test_a_dry_run_answers_the_same_and_changes_nothing():
+async def test_a_dry_run_has_the_same_answer_and_changes_nothing():
     async with serving() as served:
         before = await served.world.digest()
         passes = await served.post("dry-run", [add("r", 5)])
@@ -89,7 +89,7 @@ async def test_a_refusal_has_the_status_of_its_code(one, status, code):
         assert "retry-after" not in answer.headers
 
 
-async def test_a_quota_says_when_to_come_back():
+async def test_a_quota_refusal_has_retry_after():
     async with serving(quotas={"Add": {"rate": 0.1, "burst": 2}}) as served:
         assert (await served.submit(add("r1"), add("r2"))).status_code == 200
         refused = await served.submit(add("r3"))
@@ -101,7 +101,7 @@ async def test_a_quota_says_when_to_come_back():
         assert "retry-after" not in never.headers
 
 
-async def test_load_says_when_to_come_back():
+async def test_an_overload_refusal_has_retry_after():
     async with serving(clock="stepped", mailbox_batches_max=1) as served:
         first = asyncio.create_task(served.submit(add("r1")))
         await turns()
@@ -113,7 +113,7 @@ async def test_load_says_when_to_come_back():
         assert (await first).status_code == 200
 
 
-async def test_a_full_outbox_says_when_to_come_back():
+async def test_a_full_outbox_refusal_has_retry_after():
     async with serving() as served:
         await served.world.register_executor(MAIL, never, outbox_max=1, concurrency=1)
         assert (await served.submit(intent("Mail", {"count": 1}, "r1"))).status_code == 200
@@ -134,7 +134,7 @@ async def never(_effect: object) -> None:
     "content",
     [b"", b"{", b"[NaN]", b'[{"kind": 1e999}]', b'{"a": 1, "a": 2}', b"\xff", b"[" * 100_000],
 )
-async def test_what_is_no_json_is_refused_as_the_command_line_refuses_it(content):
+async def test_invalid_json_is_refused_as_by_the_command_line(content):
     async with serving() as served:
         answer = await served.post("batches", content=content)
         assert (answer.status_code, codes(answer)) == (422, ["field_invalid"])
@@ -142,7 +142,7 @@ async def test_what_is_no_json_is_refused_as_the_command_line_refuses_it(content
 
 
 @pytest.mark.parametrize("field", ["confirmed", "role", "submitter", "permissions", "operator"])
-async def test_nothing_in_a_batch_says_who_it_is(field):
+async def test_the_agent_of_a_batch_comes_from_its_token_not_its_body(field):
     async with serving() as served:
         inside = await served.submit(add("r", **{field: "operator"}), token="alice")
         around = await served.post(
@@ -152,7 +152,7 @@ async def test_nothing_in_a_batch_says_who_it_is(field):
             assert (answer.status_code, codes(answer)) == (422, ["field_unknown"])
 
 
-async def test_no_header_and_no_parameter_says_who_it_is():
+async def test_the_agent_of_a_batch_comes_from_its_token_not_a_header_or_parameter():
     async with serving() as served:
         claims = {"x-role": "operator", "x-submitter": "operator", "x-agent": "bob"}
         answer = await served.post(
@@ -164,7 +164,7 @@ async def test_no_header_and_no_parameter_says_who_it_is():
         assert (answer.status_code, codes(answer)) == (403, ["agent_not_yours"])
 
 
-async def test_the_answer_is_had_again_by_who_may_ask():
+async def test_a_verdict_is_readable_again_by_its_submitter_and_the_operator():
     async with serving() as served:
         await served.submit(add("a/b:1", 4))
         found = await served.get("verdicts?agent_id=alice&req_id=a/b:1", token="alice")
@@ -179,7 +179,7 @@ async def test_the_answer_is_had_again_by_who_may_ask():
         assert stranger.status_code == 403
 
 
-async def test_a_client_that_goes_away_does_not_take_its_batch_with_it():
+async def test_a_disconnected_client_does_not_cancel_its_batch():
     async with serving(clock="stepped") as served:
         asking = asyncio.create_task(served.submit(add("r", 7)))
         await turns()
@@ -189,7 +189,7 @@ async def test_a_client_that_goes_away_does_not_take_its_batch_with_it():
         assert (await served.get("verdicts?agent_id=alice&req_id=r")).json()["admitted"]
 
 
-async def test_a_client_that_goes_in_the_middle_of_its_body_submits_nothing():
+async def test_a_client_that_disconnects_within_its_body_submits_nothing():
     async with serving() as served:
         before = served.world.records
         sent = []
@@ -217,7 +217,7 @@ async def test_a_client_that_goes_in_the_middle_of_its_body_submits_nothing():
         assert served.world.records == before
 
 
-async def test_a_failed_store_is_unavailable_and_says_so():
+async def test_a_failed_store_is_answered_503_with_the_reason():
     async with serving() as served:
         failure = RuntimeError("the disk is gone")
         served.world._open._on_escalation("committer", failure)
@@ -228,7 +228,7 @@ async def test_a_failed_store_is_unavailable_and_says_so():
         assert (await served.get("/healthz")).status_code == 200
 
 
-async def test_a_world_whose_time_has_stalled_is_unavailable_and_says_so():
+async def test_a_stalled_simulation_clock_is_answered_503_with_the_reason():
     async with serving(clock="next_event") as served:
         served.world._open.actor.stall(TimeStalledError("'bob' holds up time"))
         answer = await served.submit(add("r"))
@@ -236,7 +236,7 @@ async def test_a_world_whose_time_has_stalled_is_unavailable_and_says_so():
         assert answer.json()["detail"] == "'bob' holds up time"
 
 
-async def test_an_application_makes_its_own_operator_where_it_knows_no_tokens():
+async def test_an_application_without_tokens_creates_an_operator_token():
     app = create_app(Lab())
     transport = httpx.ASGITransport(app)
     async with (

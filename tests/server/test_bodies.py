@@ -21,7 +21,7 @@ async def chunks(*parts):
         yield part
 
 
-async def test_a_body_beyond_the_bound_is_refused_by_its_length_and_as_it_comes():
+async def test_an_oversized_body_is_refused_by_its_length_and_while_it_arrives():
     async with serving(limits={"body_bytes_max": 1_000}) as served:
         declared = await served.post("batches", content=b"x" * 1_001)
         streamed = await served.post("batches", content=chunks(*[b"x" * 100] * 11))
@@ -42,14 +42,14 @@ async def test_a_body_beyond_the_bound_is_refused_by_its_length_and_as_it_comes(
         (b'{"agent_id": {"a": null}}', 'got {"a": null}'),
     ],
 )
-async def test_what_came_is_shown_as_json(body, says):
+async def test_an_invalid_body_is_quoted_as_json(body, says):
     async with serving() as served:
         answer = await served.post("agents", content=body)
         assert (answer.status_code, answer.json()["code"]) == (422, "request_invalid")
         assert answer.json()["detail"].endswith(says) or says in answer.json()["detail"]
 
 
-async def test_an_empty_batch_body_is_told():
+async def test_an_empty_batch_body_is_refused():
     async with serving() as served:
         answer = await served.post("batches", content=b"")
         assert answer.status_code == 422
@@ -57,7 +57,7 @@ async def test_an_empty_batch_body_is_told():
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/openapi.json", f"{WORLD}/state", "/no"])
-async def test_head_is_get_without_its_body(path):
+async def test_head_is_answered_as_get_without_the_body(path):
     async with serving() as served:
         get, head = await served.get(path), await served.ask("HEAD", path)
         assert head.status_code == get.status_code != 405
@@ -67,7 +67,7 @@ async def test_head_is_get_without_its_body(path):
 
 
 @pytest.mark.parametrize("path", [f"{WORLD}/agents/alice", "/healthz", f"{WORLD}/batches"])
-async def test_a_wrong_method_is_told_every_method_of_its_path(path):
+async def test_a_wrong_method_is_answered_with_every_allowed_method(path):
     async with serving() as served:
         template = path.replace("world/", "{world}/").replace("alice", "{agent_id}")
         paths = (await served.get("/openapi.json")).json()["paths"]
@@ -78,7 +78,7 @@ async def test_a_wrong_method_is_told_every_method_of_its_path(path):
         assert set(told) == declared | ({"HEAD"} if "GET" in declared else set())
 
 
-async def test_a_length_that_lies_is_not_believed():
+async def test_a_wrong_content_length_is_not_trusted():
     async with serving(limits={"body_bytes_max": 1_000}) as served:
         answer = await served.post(
             "batches", content=chunks(b"x" * 2_000), headers={"content-length": "10"}
@@ -86,7 +86,7 @@ async def test_a_length_that_lies_is_not_believed():
         assert answer.status_code == 413
 
 
-async def test_nothing_beyond_the_bound_is_read():
+async def test_no_bytes_beyond_the_bound_are_read():
     read = []
 
     async def endless():
@@ -117,7 +117,7 @@ async def test_nothing_beyond_the_bound_is_read():
         assert len(read) == 11
 
 
-async def test_a_body_that_says_it_is_too_large_is_not_read_at_all():
+async def test_a_body_with_a_too_large_length_is_not_read():
     async with serving(limits={"body_bytes_max": 1_000}) as served:
         length = [(b"content-length", b"1001")]
         token = [(b"authorization", f"Bearer {TOKENS['alice']}".encode())]
@@ -141,7 +141,7 @@ async def test_a_body_that_says_it_is_too_large_is_not_read_at_all():
 
 
 @in_virtual_time
-async def test_a_body_that_takes_too_long_is_given_up():
+async def test_a_body_that_takes_too_long_times_out():
     async with serving(limits={"body_seconds_max": 3}) as served:
 
         async def slow():
@@ -164,7 +164,7 @@ async def test_a_body_that_takes_too_long_is_given_up():
         ("multipart/form-data; boundary=x", 415),
     ],
 )
-async def test_a_body_is_json(media_type, status):
+async def test_a_body_must_be_json(media_type, status):
     async with serving() as served:
         answer = await served.submit(add("r"), headers={"content-type": media_type})
         assert answer.status_code == status
@@ -182,7 +182,7 @@ async def test_a_body_is_json(media_type, status):
         ("POST", "agents", "request_invalid"),
     ],
 )
-async def test_what_is_no_verdict_is_a_problem_document(method, path, code):
+async def test_every_error_is_a_problem_document(method, path, code):
     async with serving() as served:
         answer = await served.ask(method, path)
         problem = answer.json()
@@ -194,7 +194,7 @@ async def test_what_is_no_verdict_is_a_problem_document(method, path, code):
         assert problem["detail"]
 
 
-async def test_a_bug_is_a_problem_document_too_and_tells_nothing():
+async def test_an_internal_error_is_a_problem_document_without_details():
     async with serving() as served:
 
         @served.app.get("/bug")
@@ -208,7 +208,7 @@ async def test_a_bug_is_a_problem_document_too_and_tells_nothing():
         assert ID.fullmatch(answer.headers["x-request-id"])
 
 
-async def test_every_answer_names_its_request():
+async def test_every_response_has_a_request_id():
     async with serving() as served:
         own = await served.get("/healthz", headers={"x-request-id": "trace-1/2:3"})
         assert own.headers["x-request-id"] == "trace-1/2:3"
@@ -220,7 +220,7 @@ async def test_every_answer_names_its_request():
 
 
 @pytest.mark.parametrize("sent", ["a b", "x" * 129, "", "<script>", "a\xe9", "a;b"])
-async def test_an_id_that_is_none_is_not_echoed(sent):
+async def test_an_invalid_request_id_is_not_echoed(sent):
     async with serving() as served:
         answer = await served.get("/healthz", headers={"x-request-id": sent.encode("latin-1")})
         assert ID.fullmatch(answer.headers["x-request-id"])
@@ -247,7 +247,7 @@ PATHS = ["batches", "dry-run", "agents", "agents/alice/permissions", "step"]
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_no_body_makes_the_server_fail(path):
+def test_no_body_causes_a_server_error(path):
     method = "PUT" if path.endswith("permissions") else "POST"
     runner = asyncio.Runner()
 

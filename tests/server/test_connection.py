@@ -90,7 +90,7 @@ async def test_a_head_is_bounded():
 
 
 @in_virtual_time
-async def test_a_header_and_a_path_without_an_end_are_bounded():
+async def test_an_endless_header_or_path_is_bounded():
     for begun in (GET + b"x-more: ", b"GET /"):
         connection, wire = connected()
         connection.data_received(begun)
@@ -101,7 +101,7 @@ async def test_a_header_and_a_path_without_an_end_are_bounded():
 
 
 @in_virtual_time
-async def test_a_trailer_is_bounded_and_is_no_header():
+async def test_a_trailer_is_bounded_and_not_read_as_a_header():
     connection, wire = connected()
     connection.data_received(CHUNKED + b"2\r\nhi\r\n0\r\nauthorization: x\r\n\r\n")
     await settle()
@@ -114,7 +114,7 @@ async def test_a_trailer_is_bounded_and_is_no_header():
 
 
 @in_virtual_time
-async def test_a_body_is_not_held_for_a_head():
+async def test_a_body_does_not_count_as_head():
     connection, wire = connected()
     whole = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5000\r\n\r\n" + b"a" * 5_000
     for at in range(0, len(whole), 100):
@@ -127,7 +127,7 @@ async def test_a_body_is_not_held_for_a_head():
 
 
 @in_virtual_time
-async def test_who_does_not_say_what_it_asks_for_is_let_go():
+async def test_a_connection_without_a_request_is_closed():
     for sent in (b"", GET, CHUNKED + b"2\r\n"):
         connection, wire = connected()
         if sent:
@@ -140,7 +140,7 @@ async def test_who_does_not_say_what_it_asks_for_is_let_go():
 
 
 @in_virtual_time
-async def test_a_second_request_is_held_to_the_same_time():
+async def test_a_second_request_has_the_same_time_limit():
     connection, wire = connected()
     connection.data_received(GET + b"\r\n")
     await settle()
@@ -154,7 +154,7 @@ async def test_a_second_request_is_held_to_the_same_time():
 
 @pytest.mark.parametrize("begun", [GET, CHUNKED + b"2\r\n"])
 @in_virtual_time
-async def test_an_answer_may_take_its_time_whatever_came_after_its_request(begun):
+async def test_a_slow_answer_is_not_cut_by_bytes_sent_after_its_request(begun):
     application = Application()
     application.may_answer.clear()
     connection, wire = connected(application)

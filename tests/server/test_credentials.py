@@ -19,13 +19,13 @@ from placet.server.credentials import (
 )
 
 
-def test_a_token_is_256_random_bits_and_never_the_same():
+def test_a_token_has_256_random_bits():
     tokens = {new_token() for _ in range(100)}
     assert len(tokens) == 100
     assert all(one.startswith(PREFIX) and len(one) == len(PREFIX) + 43 for one in tokens)
 
 
-def test_who_shows_a_token_is_known_by_it():
+def test_a_token_identifies_its_holder():
     mine, ops = new_token(), new_token()
     known = Credentials([KnownToken("alice", hash_of(mine)), KnownToken(OPERATOR, hash_of(ops))])
     assert known.who(mine) == Principal("alice")
@@ -72,12 +72,12 @@ def test_every_token_is_compared_in_constant_time(monkeypatch):
         ("a\n", "0" * 64),
     ],
 )
-def test_an_unsound_token_is_refused(submitter, digest):
+def test_an_invalid_token_is_refused(submitter, digest):
     with pytest.raises(CredentialsError):
         Credentials([KnownToken(submitter, digest)])
 
 
-def test_one_token_speaks_for_one_and_one_may_have_several():
+def test_a_token_has_one_holder_who_may_have_several():
     first, second = hash_of("a"), hash_of("b")
     Credentials([KnownToken("alice", first), KnownToken("alice", second)])
     Credentials([KnownToken("alice", first), KnownToken("alice", first)])
@@ -85,7 +85,7 @@ def test_one_token_speaks_for_one_and_one_may_have_several():
         Credentials([KnownToken("alice", first), KnownToken("bob", first)])
 
 
-def test_a_file_says_what_was_written_into_it(tmp_path):
+def test_a_token_file_is_read_back(tmp_path):
     tokens = [
         KnownToken('al"ice\\ é', hash_of("a")),
         KnownToken(OPERATOR, hash_of("b")),
@@ -114,13 +114,13 @@ def test_a_file_says_what_was_written_into_it(tmp_path):
         ("[[tokens]]\nagent = 'a'\nsha256 = ''\nrole = 'operator'", "entry 1"),
     ],
 )
-def test_an_unsound_file_is_refused_with_its_place(tmp_path, text, said):
+def test_an_invalid_file_is_refused_with_its_line(tmp_path, text, said):
     path = tmp_path / "tokens.toml"
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(CredentialsError, match=said):
         read_tokens(path)
 
 
-def test_a_file_that_is_not_there_is_said(tmp_path):
+def test_a_missing_file_is_reported(tmp_path):
     with pytest.raises(CredentialsError, match="cannot read the tokens"):
         read_tokens(tmp_path / "no.toml")

@@ -41,7 +41,7 @@ class Elements(HTMLParser):
         self.found.append((tag, dict(attrs)))
 
 
-async def test_the_page_and_its_parts_need_no_token_and_have_their_headers():
+async def test_the_page_and_its_files_need_no_token_and_have_their_headers():
     async with serving() as served:
         for path, media_type in {
             "/": "text/html; charset=utf-8",
@@ -53,7 +53,7 @@ async def test_the_page_and_its_parts_need_no_token_and_have_their_headers():
             assert (await served.ask("HEAD", path, token=None)).status_code == 200
 
 
-def test_the_policy_lets_in_nothing_from_elsewhere_and_no_frame():
+def test_the_content_policy_allows_no_other_origin_and_no_frame():
     assert POLICY.startswith("default-src 'none';")
     for part in ("frame-ancestors 'none'", "base-uri 'none'", "require-trusted-types-for 'script'"):
         assert part in POLICY
@@ -63,7 +63,7 @@ def test_the_policy_lets_in_nothing_from_elsewhere_and_no_frame():
     assert HEADERS["x-content-type-options"] == "nosniff"
 
 
-async def test_the_page_is_the_same_for_all_and_holds_nothing_of_the_world():
+async def test_the_page_is_the_same_for_all_and_holds_no_world_data():
     async with serving() as served:
         before = (await served.get("/", token=None)).text
         await served.register(HOSTILE)
@@ -76,30 +76,30 @@ async def test_the_page_is_the_same_for_all_and_holds_nothing_of_the_world():
 @pytest.mark.parametrize(
     "name", ["__init__.py", "page.html", "..%2fapp.py", "%2e%2e%2fapp.py", "nothing.js", ""]
 )
-async def test_nothing_else_of_the_folder_is_served(name):
+async def test_no_other_file_of_the_folder_is_served(name):
     async with serving() as served:
         answer = await served.get(f"/dashboard/{name}", token=None)
         assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
 
-async def test_it_can_be_left_out():
+async def test_the_dashboard_can_be_disabled():
     async with serving(serve=ServeConfig(dashboard=False)) as served:
         for path in ("/", "/dashboard/main.js"):
             assert (await served.get(path)).status_code == 404
 
 
-async def test_the_document_for_programs_does_not_have_the_page():
+async def test_the_openapi_document_omits_the_dashboard():
     async with serving() as served:
         paths = (await served.get("/openapi.json")).json()["paths"]
     assert not [path for path in paths if path == "/" or "dashboard" in path]
 
 
-def test_every_file_of_the_folder_is_served_and_every_part_is_there():
+def test_every_file_of_the_folder_is_served_and_every_reference_exists():
     there = {one.name for one in files(dashboard).iterdir() if one.is_file()}
     assert there - {"__init__.py"} == {PAGE, *PARTS}
 
 
-def test_the_page_has_nothing_inline_and_asks_this_server_alone():
+def test_the_page_has_no_inline_script_and_calls_this_server_only():
     page = text_of(PAGE)
     loaded = set()
     for tag, attributes in Elements(page).found:
@@ -113,7 +113,7 @@ def test_the_page_has_nothing_inline_and_asks_this_server_alone():
     assert "@import" not in text_of("style.css")
 
 
-def test_every_field_of_the_page_has_a_label_and_every_id_is_there_once():
+def test_every_field_has_a_label_and_every_id_is_unique():
     elements = Elements(text_of(PAGE)).found
     ids = [attributes["id"] for _, attributes in elements if "id" in attributes]
     assert len(ids) == len(set(ids))
@@ -126,7 +126,7 @@ def test_every_field_of_the_page_has_a_label_and_every_id_is_there_once():
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_a_script_makes_no_markup_of_a_text(name):
+def test_no_script_inserts_text_as_markup(name):
     assert FORBIDDEN.findall(text_of(name)) == []
 
 
@@ -139,12 +139,12 @@ def test_a_script_makes_no_markup_of_a_text(name):
         'setTimeout("go()", 1)',
     ],
 )
-def test_markup_of_a_text_would_be_found(planted):
+def test_planted_markup_from_text_is_detected(planted):
     assert FORBIDDEN.search(planted)
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_a_script_names_elements_and_modules_that_there_are(name):
+def test_every_element_and_module_a_script_names_exists(name):
     script = text_of(name)
     page = text_of(PAGE)
     known = set(re.findall(r'\bid="([^"]+)"', page))
@@ -166,7 +166,7 @@ def asked_paths():
                 yield "/api/v1/worlds/{world}" + path
 
 
-def test_every_path_that_the_script_asks_for_is_one_of_the_document():
+def test_every_path_a_script_requests_is_in_the_openapi_document():
     paths = create_app(World()).openapi()["paths"]
     asked = set(asked_paths())
     assert asked <= set(paths)
@@ -174,7 +174,7 @@ def test_every_path_that_the_script_asks_for_is_one_of_the_document():
     assert all("get" in paths[path] for path in asked)
 
 
-async def test_every_metric_that_the_script_reads_is_there():
+async def test_every_metric_a_script_reads_exists():
     names = {name for one in SCRIPTS for name in re.findall(r'"(placet_\w+)"', text_of(one))}
     async with serving() as served:
         told = (await served.get("/metrics")).text
@@ -182,7 +182,7 @@ async def test_every_metric_that_the_script_reads_is_there():
     assert [name for name in sorted(names) if f"# HELP {name} " not in told] == []
 
 
-async def test_a_refusal_in_the_log_has_the_parts_that_the_page_shows():
+async def test_a_logged_refusal_has_the_fields_the_page_shows():
     """`format.js` reads them by their places."""
     async with serving(World(max_step=5.0), agents=()) as served:
         await served.register("ann", attributes={"position": [0, 0]})

@@ -28,7 +28,7 @@ SPANS = {
 }
 
 
-def test_a_span_of_time_is_rounded_before_its_unit_is_chosen(tmp_path):
+def test_a_duration_is_rounded_before_its_unit_is_chosen(tmp_path):
     words = files(dashboard).joinpath("format.js").read_text("utf-8")
     asked = f"{json.dumps(list(SPANS))}.map(span)"
     script = tmp_path / "asked.mjs"

@@ -37,12 +37,12 @@ async def with_a_path(part: str, request: Request) -> Response:
 
 
 @pytest.mark.parametrize("function", [with_a_header, with_a_needed_query, with_a_number])
-def test_what_would_not_be_read_is_refused_as_the_route_is_made(function):
+def test_unsupported_parameters_are_refused_when_the_route_is_defined(function):
     with pytest.raises(TypeError, match="reads more than its path"):
         APIRouter(route_class=LeanRoute).post("/{part}")(function)
 
 
-def test_a_dependency_is_not_passed_by():
+def test_a_route_dependency_is_not_bypassed():
     """It may be what lets nobody in."""
     router = APIRouter(route_class=LeanRoute)
     with pytest.raises(TypeError, match="reads more than its path"):
@@ -70,7 +70,7 @@ REQUESTS = [
 
 
 @pytest.mark.parametrize(("path", "sent"), REQUESTS)
-async def test_the_framework_would_have_answered_the_same(path, sent):
+async def test_the_framework_has_the_same_answer(path, sent):
     answers = []
     for query in ("", BY_THE_FRAMEWORK):
         async with serving(limits={"body_bytes_max": 1_000}) as served:
@@ -84,13 +84,13 @@ async def test_the_framework_would_have_answered_the_same(path, sent):
 
 
 @pytest.mark.parametrize("query", ["", BY_THE_FRAMEWORK])
-async def test_a_method_that_a_direct_route_has_not_is_refused(query):
+async def test_a_method_the_lean_route_lacks_is_refused(query):
     async with serving() as served:
         answer = await served.ask("PUT", "batches" + query)
         assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
 
 
-async def test_pages_of_other_origins_are_told_that_they_may():
+async def test_allowed_origins_have_cors_headers():
     async with serving(serve=ServeConfig(cors_origins=["https://a.example"])) as served:
         answer = await served.post("batches", [add("r")], headers={"origin": "https://a.example"})
         assert answer.status_code == 200
@@ -132,7 +132,7 @@ def an_application() -> FastAPI:
     ],
 )
 @pytest.mark.parametrize("query", ["", BY_THE_FRAMEWORK])
-async def test_what_a_function_raises_is_handled_as_the_application_says(
+async def test_an_exception_is_handled_by_the_handlers_of_the_application(
     part, handled, status, text, query
 ):
     app = an_application()
@@ -141,7 +141,7 @@ async def test_what_a_function_raises_is_handled_as_the_application_says(
     assert (answer.status_code, answer.text) == (status, text)
 
 
-async def test_a_mounted_application_answers_below_its_path():
+async def test_a_mounted_application_answers_under_its_prefix():
     whole, app = FastAPI(), an_application()
     app.add_exception_handler(Problem, said_of_a_problem)
     whole.mount("/below", app)
@@ -151,7 +151,7 @@ async def test_a_mounted_application_answers_below_its_path():
     assert (await seen_by(whole, "/in/problem")).status_code == 404
 
 
-async def test_middleware_that_an_application_is_given_sees_every_request():
+async def test_added_middleware_sees_every_request():
     async with serving() as served:
         seen = []
 

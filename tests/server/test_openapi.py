@@ -56,7 +56,7 @@ def references(value):
 @pytest.mark.parametrize(
     "domain", [World(), Design(), [World(), Design()]], ids=["world", "design", "both"]
 )
-def test_the_document_refers_to_nothing_that_is_not_in_it(domain):
+def test_every_reference_of_the_document_resolves(domain):
     document = create_app(domain).openapi()
     known = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
     assert set(references(document)) <= known
@@ -67,7 +67,7 @@ def test_the_document_refers_to_nothing_that_is_not_in_it(domain):
     [[World()], [Design(), Sessions()], [Program(), Sessions()]],
     ids=["world", "design", "program"],
 )
-def test_who_sends_a_body_is_told_all_that_may_be_wrong_with_it(domains):
+def test_every_route_with_a_body_declares_its_errors(domains):
     paths = create_app(domains).openapi()["paths"]
     for operation in (one for item in paths.values() for one in item.values()):
         if "requestBody" in operation:
@@ -75,7 +75,7 @@ def test_who_sends_a_body_is_told_all_that_may_be_wrong_with_it(domains):
             assert {"401", "408", "413", "415", "422"} <= told, operation["summary"]
 
 
-async def test_the_document_is_whole_and_names_the_kinds_of_the_domain():
+async def test_the_document_is_valid_and_names_the_kinds_of_the_domain():
     async with serving(World()) as served:
         document = (await served.get("/openapi.json", token=None)).json()
     kinds = document["components"]["schemas"]["Intent"]["discriminator"]["mapping"]
@@ -105,7 +105,7 @@ async def test_the_examples_of_the_document_pass():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("domain", ["world", "design"])
-def test_every_answer_is_as_the_document_says(tmp_path, domain):
+def test_every_response_matches_the_document(tmp_path, domain):
     seen: set[int] = set()
     with running(tmp_path, "--domain", domain) as server:
         url, headers = server.told["url"], server.headers

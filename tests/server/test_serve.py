@@ -24,7 +24,7 @@ from tests.cli.command_line import Process, move, run_process
 from tests.server.process import LATEST_SECONDS, running
 
 
-def test_a_world_is_served_until_a_signal_and_what_it_took_is_in_the_log(tmp_path):
+def test_a_world_is_served_until_a_signal_and_accepted_batches_are_logged(tmp_path):
     with running(tmp_path, "--store", "sqlite:///town.db") as server:
         assert server.client.get("/readyz").status_code == 200
         assert server.post("agents", {"agent_id": "ann"}).status_code == 201
@@ -41,7 +41,7 @@ def test_a_world_is_served_until_a_signal_and_what_it_took_is_in_the_log(tmp_pat
     assert run_process("verify", "town.db", folder=tmp_path).code == 0
 
 
-def test_it_is_served_by_the_event_loop_of_python_where_there_is_no_other(tmp_path, monkeypatch):
+def test_the_asyncio_loop_serves_when_uvloop_is_missing(tmp_path, monkeypatch):
     (tmp_path / "uvloop.py").write_text("raise ModuleNotFoundError", "utf-8")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with running(tmp_path) as server:
@@ -52,7 +52,7 @@ def test_it_is_served_by_the_event_loop_of_python_where_there_is_no_other(tmp_pa
 
 
 @pytest.mark.slow
-def test_what_is_in_flight_is_answered_before_the_end(tmp_path):
+def test_requests_in_flight_are_answered_before_shutdown(tmp_path):
     arguments = ("--set", "clock=stepped", "--set", "serve.drain_seconds=8")
     with running(tmp_path, *arguments) as server, ThreadPoolExecutor() as threads:
         server.post("agents", {"agent_id": "ann"})
@@ -68,7 +68,7 @@ def test_what_is_in_flight_is_answered_before_the_end(tmp_path):
 
 
 @pytest.mark.slow
-def test_what_is_given_up_at_the_end_is_told_that_it_is_unavailable(tmp_path):
+def test_requests_abandoned_at_shutdown_are_answered_503(tmp_path):
     arguments = ("--set", "clock=stepped", "--set", "limits.shutdown_seconds_max=1")
     with running(tmp_path, *arguments) as server, ThreadPoolExecutor() as threads:
         server.post("agents", {"agent_id": "ann"})
@@ -95,7 +95,7 @@ def until(is_true: Callable[[], bool]) -> None:
 
 
 @pytest.mark.slow
-def test_the_stream_is_served_resumed_and_ended(tmp_path):
+def test_a_stream_is_served_resumed_and_closed(tmp_path):
     with running(tmp_path) as server:
         server.post("agents", {"agent_id": "ann"})
         url = server.told["url"].replace("http", "ws") + "/api/v1/worlds/world/stream"
@@ -127,7 +127,7 @@ def test_the_stream_is_served_resumed_and_ended(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_client_that_breaks_off_does_not_hurt_the_server(tmp_path):
+def test_a_client_that_disconnects_does_not_harm_the_server(tmp_path):
     with running(tmp_path) as server:
         host, port = server.told["url"].removeprefix("http://").split(":")
         for part in (
@@ -152,7 +152,7 @@ def test_a_client_that_breaks_off_does_not_hurt_the_server(tmp_path):
 
 
 @pytest.mark.slow
-def test_without_tokens_one_is_printed_and_with_tokens_none(tmp_path):
+def test_a_token_is_printed_only_when_none_is_configured(tmp_path):
     made = run_process("token", "new", "--agent", "ann", folder=tmp_path)
     token = made.err.split()[-1]
     assert token not in made.out
@@ -174,7 +174,7 @@ def test_without_tokens_one_is_printed_and_with_tokens_none(tmp_path):
     )
 
 
-def test_the_page_is_told_with_the_token_that_was_made_and_not_with_one_that_was_given(tmp_path):
+def test_the_printed_page_address_has_the_generated_token_only(tmp_path):
     with running(tmp_path) as server:
         url, token = server.told["url"], server.told["operator_token"]
         assert server.told["dashboard"] == f"{url}/#token={token}"
@@ -186,7 +186,7 @@ def test_the_page_is_told_with_the_token_that_was_made_and_not_with_one_that_was
         assert server.told["dashboard"] is None
 
 
-def test_an_open_address_without_tokens_does_not_start(placet):
+def test_a_public_address_without_tokens_does_not_start(placet):
     outcome = placet("serve", "--host", "0.0.0.0", "--port", "0")  # refused
     assert outcome.code == 1
     assert "no token is configured" in outcome.err
@@ -207,14 +207,14 @@ def test_an_open_address_without_tokens_does_not_start(placet):
         (["--set", "serve.drain_seconds=x"], "drain"),
     ],
 )
-def test_what_cannot_be_served_is_one_line(tmp_path, arguments, said):
+def test_an_unservable_world_is_a_one_line_error(tmp_path, arguments, said):
     outcome = run_process("serve", "--port", "0", *arguments, folder=tmp_path)
     assert outcome.code == 1
     assert said in outcome.err
     assert len(outcome.err.splitlines()) == 1
 
 
-def test_tokens_are_made_for_agents_and_operators(placet):
+def test_token_command_creates_agent_and_operator_tokens(placet):
     made = placet("token", "new", "--operator", "--json").json()
     assert (made["submitter"], made["sha256"]) == ("operator", hash_of(made["token"]))
     assert "operator = true" in placet("token", "new", "--operator").out
@@ -226,7 +226,7 @@ def test_tokens_are_made_for_agents_and_operators(placet):
     assert (nameless.code, nameless.out) == (1, "")
 
 
-def test_the_socket_says_its_protocol_so_that_small_answers_are_not_held_back():
+def test_the_socket_names_its_protocol_so_that_nagle_is_disabled():
     with listen(ServeConfig(port=0)) as listening:
         assert listening.proto == socket.IPPROTO_TCP
         assert url_of(listening).startswith("http://127.0.0.1:")
@@ -235,7 +235,7 @@ def test_the_socket_says_its_protocol_so_that_small_answers_are_not_held_back():
             listen(ServeConfig(port=port))
 
 
-def test_where_the_extra_is_missing_it_is_said_how_to_have_it(monkeypatch):
+def test_a_missing_extra_is_reported_with_the_install_command(monkeypatch):
     for name in [one for one in sys.modules if one.startswith("placet.server.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "fastapi", None)
@@ -243,7 +243,7 @@ def test_where_the_extra_is_missing_it_is_said_how_to_have_it(monkeypatch):
         create_app()
 
 
-def test_where_the_server_alone_is_missing_the_command_says_how_to_have_it(placet, monkeypatch):
+def test_a_missing_server_package_is_reported_with_the_install_command(placet, monkeypatch):
     monkeypatch.delitem(sys.modules, "placet.server.listener", raising=False)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     outcome = placet("serve", "--port", "0")

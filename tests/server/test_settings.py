@@ -25,7 +25,7 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-def test_nothing_said_is_the_defaults(tmp_path, monkeypatch):
+def test_defaults_apply_when_nothing_is_set(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     settings = load_settings(environ={})
     assert (settings.domain, settings.world.store) == ("world", "memory://")
@@ -97,7 +97,7 @@ def test_the_file_of_the_current_folder_is_found(tmp_path, monkeypatch):
     assert (settings.world.seed, settings.sources) == (9, {"seed": "placet.toml"})
 
 
-def test_none_is_a_value_where_nothing_is_one(tmp_path):
+def test_none_is_accepted_for_optional_settings(tmp_path):
     settings = load_settings(write(tmp_path, 'snapshot_every_seqs = "none"'), environ={})
     assert settings.world.snapshot_every_seqs is None
 
@@ -126,7 +126,7 @@ def test_none_is_a_value_where_nothing_is_one(tmp_path):
         ("default_permissions = ['Move', 3]", "default_permissions: .*got"),
     ],
 )
-def test_an_unsound_value_is_named_with_its_source(tmp_path, text, said):
+def test_an_invalid_value_is_reported_with_its_source(tmp_path, text, said):
     path = write(tmp_path, text)
     with pytest.raises(SettingsError, match=said) as told:
         load_settings(path, environ={})
@@ -141,18 +141,18 @@ def test_an_unsound_value_is_named_with_its_source(tmp_path, text, said):
         ("PLACET_SERVE_PORT", "x", "PLACET_SERVE_PORT"),
     ],
 )
-def test_an_unsound_variable_is_named(variable, text, said):
+def test_an_invalid_variable_is_reported(variable, text, said):
     with pytest.raises(SettingsError, match=said):
         load_settings(environ={variable: text})
 
 
 @pytest.mark.parametrize("text", ["x", "x=1", "serve.prot=1"])
-def test_an_unsound_assignment_is_named(text):
+def test_an_invalid_assignment_is_reported(text):
     with pytest.raises(SettingsError, match="--set"):
         parse_assignment(text)
 
 
-def test_a_file_that_is_not_there_is_said(tmp_path):
+def test_a_missing_file_is_reported(tmp_path):
     with pytest.raises(SettingsError, match="cannot read"):
         load_settings(tmp_path / "no.toml", environ={})
 
@@ -166,18 +166,18 @@ def test_a_file_that_is_not_there_is_said(tmp_path):
         ('domain = "collections:OrderedDict"', "makes no domain"),
     ],
 )
-def test_a_domain_that_cannot_be_made_is_said(tmp_path, text, said):
+def test_an_invalid_domain_is_reported(tmp_path, text, said):
     settings = load_settings(write(tmp_path, text), environ={})
     with pytest.raises(SettingsError, match=said):
         settings.make_domain()
 
 
-def test_every_key_has_a_variable_of_its_own():
+def test_every_key_has_an_environment_variable():
     assert len(set(VARIABLE_OF.values())) == len(KEYS)
     assert VARIABLE_OF["serve.limits.streams_max"] == "PLACET_SERVE_LIMITS_STREAMS_MAX"
 
 
-def test_what_config_prints_is_a_file_that_means_the_same(placet, tmp_path):
+def test_printed_config_reads_back_to_the_same_settings(placet, tmp_path):
     given = [
         "--set", "seed=7", "--set", "store=sqlite:///a b.db", "--set", "settings={max_step=2.5}",
         "--set", "quotas={Move={rate=2,burst=4}}", "--set", 'default_permissions=["Move"]',
@@ -196,7 +196,7 @@ def test_what_config_prints_is_a_file_that_means_the_same(placet, tmp_path):
     assert set(first["settings"]) == set(KEYS)
 
 
-def test_config_refuses_what_serve_would_refuse(placet):
+def test_config_refuses_the_settings_that_serve_refuses(placet):
     assert placet("config", "--set", "seed=x").code == 1
     outcome = placet("config", "--set", "settings={max_stpe=1}")
     assert (outcome.code, "max_step" in outcome.err) == (1, True)

@@ -15,7 +15,7 @@ def speak(number, agent_id, text, **more):
     return intent("Speak", {"text": text, **more}, f"s{number}", agent_id=agent_id)
 
 
-async def test_the_state_is_read_at_a_seq():
+async def test_state_is_read_with_its_seq():
     async with serving() as served:
         seq = (await served.submit(add("r", 3))).json()["seq"]
         whole = (await served.get("state")).json()
@@ -26,7 +26,7 @@ async def test_the_state_is_read_at_a_seq():
 
 
 @pytest.mark.parametrize("path", ["lab.things/secret", "lab.things/secret/value", "lab.other"])
-async def test_an_agent_is_not_shown_what_it_may_not_see(path):
+async def test_hidden_entities_are_absent_from_an_agents_state(path):
     async with serving(Lab(things=["open", "secret"])) as served:
         assert (await served.get(f"state?path={path}", token="alice")).status_code == 404
         assert (await served.get(f"state?path={path}&agent=alice")).status_code == 404
@@ -46,7 +46,7 @@ async def test_a_fully_hidden_collection_is_absent():
         assert "lab.things" in (await served.get("state")).json()["value"]
 
 
-async def test_an_owner_looks_with_the_eyes_of_its_agent():
+async def test_an_owner_reads_state_as_its_agent():
     world = World()
     async with serving(world) as served:
         await served.register("dave", owner="carol", attributes={"team": "red"})
@@ -55,7 +55,7 @@ async def test_an_owner_looks_with_the_eyes_of_its_agent():
         assert "to red alone" in (await served.get("state?agent=dave", token="carol")).text
 
 
-async def test_events_are_read_in_pages_and_none_is_missed():
+async def test_events_are_read_in_pages_without_gaps():
     async with serving() as served:
         for number in range(6):
             await served.submit(add(f"r{number}"))
@@ -77,7 +77,7 @@ async def test_events_are_read_in_pages_and_none_is_missed():
         assert rest == all_of_it["events"]
 
 
-async def test_since_gives_what_came_after():
+async def test_since_returns_later_events():
     async with serving() as served:
         seq = (await served.submit(add("r1"))).json()["seq"]
         nothing = (await served.get(f"events?since={seq}")).json()
@@ -89,7 +89,7 @@ async def test_since_gives_what_came_after():
         assert (await served.get("events?from_record=99999")).json()["is_end"]
 
 
-async def test_what_was_compacted_is_said_to_be_gone(monkeypatch):
+async def test_compacted_events_are_answered_410(monkeypatch):
     async with serving() as served:
         await served.submit(add("r1"))
         start = LogStart(3, 2)
@@ -101,7 +101,7 @@ async def test_what_was_compacted_is_said_to_be_gone(monkeypatch):
             assert (await served.get(path)).status_code == 200
 
 
-async def test_reading_events_does_not_wait_and_leaves_nobody_behind():
+async def test_reading_events_does_not_wait_and_leaves_no_subscriber():
     async with serving() as served:
         for path in ("events", "events?since=1&limit=1", "events?from_record=2"):
             async with asyncio.timeout(5):
@@ -109,7 +109,7 @@ async def test_reading_events_does_not_wait_and_leaves_nobody_behind():
         assert served.world.statistics()["observers"] == 0
 
 
-async def test_an_agent_is_told_of_its_own_batches_and_of_what_it_may_see():
+async def test_an_agent_reads_its_own_batches_and_visible_events():
     async with serving(Lab(things=["secret"])) as served:
         await served.submit(add("mine", 1))
         await served.submit(add("theirs", 2, agent_id="bob"))
@@ -130,7 +130,7 @@ async def test_an_agent_is_told_of_its_own_batches_and_of_what_it_may_see():
         assert refused["refusals"]
 
 
-async def test_of_a_batch_of_several_an_agent_is_told_its_own_part():
+async def test_an_agent_reads_its_own_part_of_a_joint_batch():
     async with serving() as served:
         await served.submit(add("a"), add("b", agent_id="bob"))
         too_much = intent("Take", {"amount": 99}, "d", agent_id="bob")
@@ -143,7 +143,7 @@ async def test_of_a_batch_of_several_an_agent_is_told_its_own_part():
         assert "refusals" not in refused
 
 
-async def test_what_was_whispered_stays_hidden_after_it_was_overwritten():
+async def test_a_whisper_stays_hidden_after_it_is_overwritten():
     async with serving(World(), agents=("alice", "bob", "eve")) as served:
         await served.submit(speak(1, "bob", "hush", channel="private", target_id="alice"))
         await served.submit(speak(2, "bob", "hello all"))
@@ -155,7 +155,7 @@ async def test_what_was_whispered_stays_hidden_after_it_was_overwritten():
         assert "hush" not in heard
 
 
-async def test_changes_that_lie_close_together_are_told_once():
+async def test_nearby_changes_are_reported_once():
     async with serving() as served:
         for number in range(5):
             await served.submit(add(f"r{number}", 1, agent_id="bob"))
@@ -169,7 +169,7 @@ async def test_changes_that_lie_close_together_are_told_once():
         assert of_bob == [{"count": 5}]
 
 
-async def test_what_is_gone_is_told_as_gone():
+async def test_removed_entities_are_reported_as_removed():
     async with serving(Lab(things=["lamp"])) as served:
         await served.submit(intent("Drop", {"thing": "lamp"}, agent_id="bob"))
         events = (await served.get("events", token="alice")).json()["events"]
@@ -182,7 +182,7 @@ async def test_what_is_gone_is_told_as_gone():
         assert [change["fields"] for change in gone] == [None]
 
 
-async def test_records_of_the_operators_own_are_not_told():
+async def test_operator_records_are_hidden_from_agents():
     async with serving() as served:
         types = {e["type"] for e in (await served.get("events", token="alice")).json()["events"]}
         whole = {e["type"] for e in (await served.get("events")).json()["events"]}
@@ -190,7 +190,7 @@ async def test_records_of_the_operators_own_are_not_told():
         assert types == {"registered"}
 
 
-async def test_kinds_are_told_with_schemas_and_limits():
+async def test_kinds_are_listed_with_schemas_and_limits():
     async with serving() as served:
         told = (await served.get("/api/v1/kinds", token="alice")).json()
         assert told["domains"][0]["kinds"]["Add"]["payload"]["required"] == ["amount"]
@@ -198,7 +198,7 @@ async def test_kinds_are_told_with_schemas_and_limits():
         assert told["limits"]["batch_intents_max"] == 512
 
 
-async def test_a_world_tells_its_seq_and_time():
+async def test_a_world_reports_its_seq_and_time():
     async with serving(clock="stepped") as served:
         before = (await served.get("/api/v1/worlds/world")).json()
         after = (await served.post("step", {"dt": 1.5})).json()
@@ -206,7 +206,7 @@ async def test_a_world_tells_its_seq_and_time():
         assert (await served.get("/api/v1/worlds")).json()["worlds"] == [after]
 
 
-async def test_a_world_says_its_domains_its_store_and_whether_it_is_paused():
+async def test_a_world_reports_its_domains_store_and_pause():
     async with serving(World()) as served:
         told = (await served.get("/api/v1/worlds", token="alice")).json()
         assert told["submitter"] == "alice"
@@ -223,7 +223,7 @@ async def test_a_world_says_its_domains_its_store_and_whether_it_is_paused():
         assert not (await served.get("/api/v1/worlds/world")).json()["paused"]
 
 
-async def test_a_store_is_named_and_where_it_is_is_not(tmp_path):
+async def test_a_store_is_reported_without_its_location(tmp_path):
     async with serving(store=f"sqlite:///{tmp_path}/town.db") as served:
         told = (await served.get("/api/v1/worlds/world", token="alice")).text
     assert '"store":"sqlite"' in told
@@ -231,13 +231,13 @@ async def test_a_store_is_named_and_where_it_is_is_not(tmp_path):
 
 
 @pytest.mark.parametrize("dt", [-1, "1", None, True, 1e300])
-async def test_an_unsound_step_is_a_problem(dt):
+async def test_an_invalid_step_is_a_problem(dt):
     async with serving(clock="stepped") as served:
         answer = await served.post("step", {"dt": dt})
         assert answer.status_code == 422
 
 
-async def test_the_metrics_are_made_once_for_all_who_ask_at_a_time():
+async def test_concurrent_readers_share_one_metrics_computation():
     async with serving() as served:
         first = await served.get("/metrics")
         await served.submit(add("r"))
@@ -249,7 +249,7 @@ async def test_the_metrics_are_made_once_for_all_who_ask_at_a_time():
         assert (await served.get("/metrics?world=no")).status_code == 404
 
 
-async def test_who_drains_says_that_it_is_not_ready():
+async def test_a_draining_server_is_not_ready():
     async with serving() as served:
         assert (await served.get("/readyz")).status_code == 200
         served.context.is_draining = True

@@ -16,7 +16,7 @@ from tests.server.served import WORLD, Socket, serving
 STREAM = f"{WORLD}/stream"
 
 
-async def test_a_client_is_told_what_is_and_what_comes():
+async def test_a_client_receives_a_snapshot_then_changes():
     async with serving() as served, Socket(served.app, STREAM, "operator") as socket:
         snapshot = await socket.message()
         assert snapshot["type"] == "snapshot"
@@ -29,7 +29,7 @@ async def test_a_client_is_told_what_is_and_what_comes():
         assert (await socket.message())["type"] == "refused"
 
 
-async def test_a_client_resumes_by_seq_and_misses_nothing():
+async def test_a_client_resumes_by_seq_without_gaps():
     async with serving() as served:
         for number in range(4):
             await served.submit(add(f"r{number}"))
@@ -42,7 +42,7 @@ async def test_a_client_resumes_by_seq_and_misses_nothing():
         assert [event["seq"] for event in told + rest] == list(range(1, served.world.seq + 1))
 
 
-async def test_a_client_that_resumes_by_record_misses_no_refusal():
+async def test_resuming_by_record_number_misses_no_refusal():
     async with serving() as served:
         await served.submit(add("r"))
         record = served.world.records
@@ -56,7 +56,7 @@ async def test_a_client_that_resumes_by_record_misses_no_refusal():
 
 @pytest.mark.parametrize("query", ["since=x", "since=-1", "from_record=1.5", "agent="])
 @pytest.mark.parametrize("can_deny", [True, False])
-async def test_bad_parameters_of_a_stream_are_a_problem(query, can_deny):
+async def test_invalid_stream_parameters_are_a_problem(query, can_deny):
     extensions: dict[str, Any] = {"websocket.http.response": {}} if can_deny else {}
     async with (
         serving() as served,
@@ -73,7 +73,7 @@ async def test_bad_parameters_of_a_stream_are_a_problem(query, can_deny):
         assert body["detail"].startswith(f"query.{query.partition('=')[0]}: ")
 
 
-async def test_an_agent_is_told_what_it_may_see():
+async def test_a_stream_of_an_agent_has_visible_changes_only():
     async with (
         serving(Lab(things=["secret"])) as served,
         Socket(served.app, STREAM, "alice") as socket,
@@ -85,7 +85,7 @@ async def test_an_agent_is_told_what_it_may_see():
         assert [one["req_id"] for one in (await socket.message())["intents"]] == ["r2"]
 
 
-async def test_a_stream_ends_where_its_agent_does():
+async def test_a_stream_ends_when_its_agent_is_removed():
     async with (
         serving(Lab()) as served,
         Socket(served.app, STREAM, "alice") as socket,
@@ -100,7 +100,7 @@ async def test_a_stream_ends_where_its_agent_does():
             assert (denied["type"], denied["reason"]) == ("websocket.close", "not_found")
 
 
-async def test_an_agent_observes():
+async def test_an_agent_receives_observations():
     async with (
         serving(Lab(things=["secret"])) as served,
         Socket(served.app, f"{STREAM}?observe=true", "alice") as socket,
@@ -118,7 +118,7 @@ async def test_an_agent_observes():
 @pytest.mark.parametrize(
     "late", ["latency=0.5", "latency=0.5&latency_most=0.5", "latency=0.5&latency_per_unit=1"]
 )
-async def test_an_agent_is_shown_the_world_as_late_as_it_asks(late):
+async def test_observations_are_delayed_as_requested(late):
     async with (
         serving(Lab(), clock="stepped") as served,
         Socket(served.app, f"{STREAM}?observe=true&{late}", "alice") as socket,
@@ -134,7 +134,7 @@ async def test_an_agent_is_shown_the_world_as_late_as_it_asks(late):
         assert (first["kind"], first["view_seq"]) == ("snapshot", begun)
 
 
-async def test_observing_ends_where_the_agent_does():
+async def test_observing_ends_when_the_agent_is_removed():
     async with (
         serving() as served,
         Socket(served.app, f"{STREAM}?observe=true", "alice") as socket,
@@ -145,7 +145,7 @@ async def test_observing_ends_where_the_agent_does():
     assert (closed["type"], closed["reason"]) == ("websocket.close", "the agent is gone")
 
 
-async def test_observing_ends_where_the_world_does():
+async def test_observing_ends_when_the_world_closes():
     async with (
         serving() as served,
         Socket(served.app, f"{STREAM}?observe=true", "alice") as socket,
@@ -157,7 +157,7 @@ async def test_observing_ends_where_the_world_does():
 
 
 @pytest.mark.parametrize("place", ["since", "from_record"])
-async def test_who_was_in_another_log_is_not_left_waiting(place):
+async def test_resuming_from_another_log_does_not_hang(place):
     async with serving() as served:
         end = served.world.seq if place == "since" else served.world.records
         async with Socket(served.app, f"{STREAM}?{place}={end + 1}", "operator") as socket:
@@ -188,7 +188,7 @@ async def test_who_was_in_another_log_is_not_left_waiting(place):
         ("/api/v1/worlds/other/stream", "operator", "not_found"),
     ],
 )
-async def test_a_handshake_is_refused_with_the_reason(path, token, code):
+async def test_a_refused_handshake_has_the_reason(path, token, code):
     async with serving() as served:
         async with Socket(served.app, path, token) as socket:
             closed = await socket.answer()
@@ -201,7 +201,7 @@ async def test_a_handshake_is_refused_with_the_reason(path, token, code):
         assert [name for name, _ in denied["headers"]].count(b"x-request-id") == 1
 
 
-async def test_a_refused_handshake_names_its_request_by_the_client_s_own_id():
+async def test_a_refused_handshake_has_the_clients_request_id():
     async with serving() as served:
         socket = Socket(
             served.app,
@@ -214,7 +214,7 @@ async def test_a_refused_handshake_names_its_request_by_the_client_s_own_id():
             assert (b"x-request-id", b"mine") in (await socket.answer())["headers"]
 
 
-async def test_a_browser_shows_its_token_as_a_subprotocol():
+async def test_a_browser_sends_its_token_as_a_subprotocol():
     async with serving() as served:
         offered = ["placet", "bearer.token-of-alice"]
         async with Socket(served.app, STREAM, None, subprotocols=offered) as socket:
@@ -223,7 +223,7 @@ async def test_a_browser_shows_its_token_as_a_subprotocol():
             assert accepted["subprotocol"] == "placet"
 
 
-async def test_a_slow_client_gets_one_snapshot_and_goes_on_from_there():
+async def test_a_slow_client_receives_one_snapshot_and_continues():
     async with (
         serving(limits={"stream_lag_seqs_max": 5}) as served,
         Socket(served.app, STREAM, "operator") as socket,
@@ -246,7 +246,7 @@ async def test_a_slow_client_gets_one_snapshot_and_goes_on_from_there():
         assert (await socket.message())["intents"][0]["req_id"] == "after"
 
 
-async def test_who_comes_back_after_too_long_gets_a_snapshot_too():
+async def test_resuming_too_late_starts_with_a_snapshot():
     async with serving(limits={"stream_lag_seqs_max": 5}) as served:
         for number in range(10):
             await served.submit(add(f"r{number}"))
@@ -265,14 +265,14 @@ async def test_who_comes_back_after_too_long_gets_a_snapshot_too():
         ("from_record=3", "registered"),
     ],
 )
-async def test_who_comes_back_for_what_was_compacted_gets_a_snapshot(query, first, monkeypatch):
+async def test_resuming_before_compaction_starts_with_a_snapshot(query, first, monkeypatch):
     async with serving() as served:
         monkeypatch.setattr(served.world._open.log, "start", lambda: LogStart(3, 2))
         async with Socket(served.app, f"{STREAM}?{query}", "operator") as socket:
             assert (await socket.message())["type"] == first
 
 
-async def test_a_slow_client_costs_the_others_nothing():
+async def test_a_slow_client_does_not_delay_others():
     async with (
         serving(limits={"stream_lag_seqs_max": 5}) as served,
         Socket(served.app, STREAM, "operator") as slow,
@@ -287,7 +287,7 @@ async def test_a_slow_client_costs_the_others_nothing():
 
 
 @in_virtual_time
-async def test_a_client_that_takes_nothing_is_let_go():
+async def test_a_client_that_reads_nothing_is_disconnected():
     async with serving(limits={"stream_send_seconds_max": 3}) as served:
         async with Socket(served.app, STREAM, "operator") as socket:
             await socket.message()
@@ -300,7 +300,7 @@ async def test_a_client_that_takes_nothing_is_let_go():
         assert served.world.statistics()["observers"] == 0
 
 
-async def test_a_client_that_goes_leaves_nothing_behind():
+async def test_a_disconnected_client_leaves_no_subscription():
     async with serving() as served:
         before = asyncio.all_tasks()
         for _ in range(5):
@@ -314,7 +314,7 @@ async def test_a_client_that_goes_leaves_nothing_behind():
         assert asyncio.all_tasks() == before
 
 
-async def test_there_are_as_many_streams_as_the_server_takes():
+async def test_the_number_of_streams_is_bounded():
     async with serving(limits={"streams_max": 1}) as served:
         async with Socket(served.app, STREAM, "operator") as first:
             await first.message()
@@ -324,7 +324,7 @@ async def test_there_are_as_many_streams_as_the_server_takes():
             assert (await third.message())["type"] == "snapshot"
 
 
-async def test_a_world_that_closes_says_goodbye():
+async def test_a_closing_world_closes_its_streams_with_a_code():
     async with serving() as served:
         async with Socket(served.app, STREAM, "operator") as socket:
             await socket.message()
@@ -334,7 +334,7 @@ async def test_a_world_that_closes_says_goodbye():
 
 
 @pytest.mark.parametrize("query", ["", "?agent=alice&observe=true"])
-async def test_a_world_that_fails_says_goodbye(query):
+async def test_a_failing_world_closes_its_streams_with_a_code(query):
     async with serving() as served:
         async with Socket(served.app, STREAM + query, "alice") as socket:
             await socket.message()

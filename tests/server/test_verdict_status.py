@@ -70,7 +70,7 @@ def test_every_code_has_the_status_of_the_specification(code):
     assert status_of(verdict(code)) == EXPECTED[code]
 
 
-def test_what_is_admitted_is_200_and_what_is_scheduled_202():
+def test_an_admitted_batch_is_200_and_a_scheduled_one_202():
     admitted = verdict()
     assert status_of(admitted) == 200
     admitted.scheduled = True
@@ -81,7 +81,7 @@ def test_a_code_of_a_domain_has_the_status_of_its_stage():
     assert status_of(verdict("world.out_of_bounds", stage=Stage.DOMAIN)) == 422
 
 
-def test_the_table_is_whole():
+def test_every_code_is_in_the_table():
     assert set(STATUS_OF_STAGE) == set(Stage)
     assert set(STATUS_OF_CODE) <= set(STAGE_OF)
     rows = status_table()
@@ -89,7 +89,7 @@ def test_the_table_is_whole():
     assert {code: status for _, code, status in rows[2:-1]} == EXPECTED
 
 
-def test_the_page_shows_the_table():
+def test_the_docs_page_has_the_table():
     page = PAGE.read_text(encoding="utf-8")
     for stage, code, status in status_table():
         assert f"| {stage} | `{code}` | {status} |" in page
@@ -101,7 +101,7 @@ def test_the_document_declares_every_status():
 
 @pytest.mark.parametrize("seconds", [None, 0.01, 0.5, 1.0, 1.2, 59.7, 1e9])
 @pytest.mark.parametrize("code", ["quota_exceeded", "queue_full", "executor_busy", "shed"])
-def test_later_is_said_in_whole_seconds_that_suffice(code, seconds):
+def test_retry_after_is_rounded_up_to_whole_seconds(code, seconds):
     told = retry_after(verdict(code, seconds))
     assert told is not None
     assert told == str(min(math.ceil(seconds or 1), 86_400))
@@ -109,12 +109,12 @@ def test_later_is_said_in_whole_seconds_that_suffice(code, seconds):
 
 
 @pytest.mark.parametrize("code", ["stale_context", "batch_exceeds_burst", "field_invalid"])
-def test_where_waiting_does_not_help_nothing_is_said(code):
+def test_retry_after_is_absent_when_waiting_does_not_help(code):
     assert retry_after(verdict(code, 5.0)) is None
     assert retry_after(verdict()) is None
 
 
-def test_what_a_rule_told_stands_in_the_line_and_nothing_where_it_told_nothing():
+def test_the_text_of_a_verdict_has_the_message_of_the_rule():
     verdict = Verdict("b1", True, 2, 2, 0.0)
     encoded = canonical([["alice", name, "Add", {"amount": 1}, 10] for name in ("r1", "r2")])
     verdict.attach(["r1", "r2"], encoded, [1, 2])
