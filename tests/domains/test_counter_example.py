@@ -33,7 +33,7 @@ def test_the_example_runs_as_a_program():
     assert last.startswith("100 ")
 
 
-def test_its_domain_refuses_what_is_not_positive():
+def test_its_domain_refuses_amounts_that_are_not_positive():
     kernel = Kernel(counter_module().Counter())
     kernel.register_agent("ann")
     intent = {

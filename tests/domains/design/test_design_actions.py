@@ -93,7 +93,7 @@ def test_action_passes(designer, action, after, adjustments):
 
 
 @pytest.mark.parametrize(("action", "after", "adjustments"), PASSES, ids=str)
-def test_what_the_verdict_returns_can_be_proposed_again(designers, action, after, adjustments):
+def test_the_actions_a_verdict_returns_can_be_proposed_again(designers, action, after, adjustments):
     designer, again = designers
     verdict = designer.execute(action).verdict
     normalized = verdict.results[1].normalized
@@ -104,7 +104,7 @@ def test_what_the_verdict_returns_can_be_proposed_again(designers, action, after
     assert result.verdict.results[1].normalized == normalized
 
 
-def test_a_clamp_tells_what_was_asked_and_what_was_used(designer):
+def test_a_clamp_warns_with_the_requested_and_the_used_value(designer):
     [warning] = designer.execute(put("hull.loa", 600)).notices
     assert warning == Adjustment(
         "clamped", "hull.loa clamped from 600 to 500 m; it ranges from 5 to 500 m",
@@ -209,7 +209,7 @@ def test_allowed_units_are_listed(designer):
     assert verdict.refusals[0].message.endswith("allowed are m, ft")
 
 
-def test_actions_see_what_those_before_them_did(designer):
+def test_actions_see_the_results_of_earlier_actions(designer):
     result = designer.execute(
         put("hull.loa", 50), more("hull.loa", 5), more("hull.loa", 5), less("hull.loa", 1)
     )
@@ -235,7 +235,7 @@ def test_an_action_that_changes_nothing_passes_and_advances_nothing(designer, ac
     assert result.design_version_after == result.design_version_before == 1
 
 
-def test_what_is_changed_and_changed_back_is_no_commit(designer):
+def test_a_change_that_is_reverted_in_its_plan_is_no_commit(designer):
     result = designer.execute(put("mission.range_nm", 1), put("mission.range_nm", 3000))
     assert result.design_version_after == result.design_version_before
 
@@ -256,7 +256,7 @@ def test_what_is_changed_and_changed_back_is_no_commit(designer):
     ],
     ids=lambda value: value[0] if isinstance(value[0], str) else "",
 )
-def test_an_unsound_design_is_refused(designer, actions, paths):
+def test_an_invalid_design_is_refused(designer, actions, paths):
     result = designer.execute(act("noop"), *actions)
     [refusal] = result.verdict.refusals
     assert (refusal.code, refusal.details["paths"]) == ("invariant_violated", paths)
@@ -278,11 +278,11 @@ def test_an_unsound_design_is_refused(designer, actions, paths):
     ],
     ids=str,
 )
-def test_a_design_that_is_just_sound_passes(designer, actions):
+def test_a_design_just_within_its_bounds_passes(designer, actions):
     assert designer.execute(*actions).success
 
 
-def test_bounds_reject_where_the_world_says_so():
+def test_bounds_reject_under_the_reject_policy():
     designer = Designer(policy="reject")
     assert designer.codes(put("hull.loa", 600)) == ["out_of_bounds"]
     assert designer.codes(put("hull.loa", 4.9)) == ["out_of_bounds"]
@@ -313,13 +313,13 @@ OWN = {
     ],
     ids=str,
 )
-def test_fields_of_ones_own(action, codes):
+def test_custom_fields_are_checked(action, codes):
     designer = Designer(fields=OWN)
     assert designer.codes(action) == codes
     assert designer.manager.get("deck.count", 0) == 0  # clamped where it was set
 
 
-def test_a_delta_beyond_all_numbers_is_rejected():
+def test_a_delta_beyond_the_float_range_is_rejected():
     designer = Designer(fields=OWN)
     designer.execute(put("deck.area", 1e308))
     assert designer.codes(more("deck.area", 1e308)) == ["non_finite"]
@@ -327,7 +327,7 @@ def test_a_delta_beyond_all_numbers_is_rejected():
 
 
 @pytest.mark.parametrize("action_type", list(ActionType), ids=str)
-def test_every_action_survives_the_way_to_the_gate_and_back(action_type):
+def test_every_action_round_trips_through_its_intent(action_type):
     fields: dict[str, dict[str, Any]] = {
         "set": {"path": "hull.loa", "value": 60.0, "unit": "m"},
         "increase": {"path": "hull.loa", "amount": 1.0},

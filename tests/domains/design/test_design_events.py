@@ -64,7 +64,7 @@ def live_a_life(designer):
     designer.execute(Action(ActionType.EXPORT, format="csv"))
 
 
-def test_every_type_is_projected_from_some_record(designer, dispatcher):
+def test_every_event_type_is_projected_from_a_record(designer, dispatcher):
     live_a_life(designer)
     events = dispatcher.events()
     assert {event.event_type for event in events} == set(KernelEventType)
@@ -76,7 +76,7 @@ def test_every_type_is_projected_from_some_record(designer, dispatcher):
     assert all(event.as_dict()["type"] == event.event_type.value for event in events)
 
 
-def test_what_was_told_live_is_what_the_log_tells(designer, dispatcher):
+def test_live_events_equal_events_projected_from_the_log(designer, dispatcher):
     start = designer.manager.kernel.seq
     heard: list[Any] = []
     dispatcher.subscribe(None, heard.append)
@@ -84,7 +84,7 @@ def test_what_was_told_live_is_what_the_log_tells(designer, dispatcher):
     assert heard == dispatcher.events(start)
 
 
-def test_a_subscriber_goes_on_where_it_was(designer, dispatcher):
+def test_a_subscriber_resumes_at_its_position(designer, dispatcher):
     designer.execute(put("hull.loa", 60))
     seq = designer.manager.kernel.seq
     designer.execute(put("hull.loa", 61))
@@ -94,7 +94,7 @@ def test_a_subscriber_goes_on_where_it_was(designer, dispatcher):
     assert [(event.old_value, event.new_value) for event in heard] == [(60.0, 61.0), (61.0, 62.0)]
 
 
-def test_events_say_what_happened(designer, dispatcher):
+def test_events_have_the_expected_content(designer, dispatcher):
     heard: list[Any] = []
     dispatcher.subscribe(None, heard.append)
     designer.execute(put("hull.loa", 100, "ft"), plan_id="p1")
@@ -109,7 +109,7 @@ def test_events_say_what_happened(designer, dispatcher):
     assert heard[-1].design_version == 1
 
 
-def test_a_dry_run_tells_nothing(designer, dispatcher):
+def test_a_dry_run_emits_no_event(designer, dispatcher):
     heard: list[Any] = []
     dispatcher.subscribe(None, heard.append)
     designer.dry_run(put("hull.loa", 60))
@@ -117,7 +117,7 @@ def test_a_dry_run_tells_nothing(designer, dispatcher):
     assert heard == []
 
 
-def test_a_failing_subscriber_is_noted_and_the_others_are_told(designer, dispatcher):
+def test_a_failing_subscriber_is_recorded_and_others_are_notified(designer, dispatcher):
     heard: list[Any] = []
 
     def broken(event):
@@ -149,7 +149,7 @@ def test_unsubscribing_inside_a_handler_is_safe(designer, dispatcher):
     assert heard == ["first", "third", "third"]
 
 
-def test_what_a_handler_brings_about_is_told_after_it(designer, dispatcher):
+def test_events_caused_by_a_handler_are_delivered_after_it(designer, dispatcher):
     heard: list[Any] = []
 
     def answer(event):
@@ -178,7 +178,7 @@ async def test_async_subscribers_are_awaited_by_the_host_in_order(designer, disp
     assert dispatcher.take_pending() == []
 
 
-def test_async_subscribers_that_nobody_awaits_are_bounded(designer, dispatcher, monkeypatch):
+def test_pending_async_subscribers_are_bounded(designer, dispatcher, monkeypatch):
     monkeypatch.setattr(dispatching, "PENDING_MAX", 1)
 
     async def listen(event):
@@ -193,7 +193,7 @@ def test_async_subscribers_that_nobody_awaits_are_bounded(designer, dispatcher, 
         waiting.close()
 
 
-def test_a_dispatcher_without_a_manager_tells_what_it_is_told(designer):
+def test_a_dispatcher_without_a_manager_delivers_given_events(designer):
     heard: list[Any] = []
     dispatcher = EventDispatcher()
     dispatcher.subscribe(None, heard.append)
@@ -254,7 +254,7 @@ def test_refused_plans_are_in_the_audit_raw_and_normalized(designer):
     ]  # fmt: skip
 
 
-def test_what_is_no_plan_is_in_the_audit_too(designer):
+def test_unparsable_plans_are_in_the_audit(designer):
     manager = designer.manager
     designer.execute(put("hull.loa", 60))
     manager.undo()
@@ -284,7 +284,7 @@ def test_what_is_no_plan_is_in_the_audit_too(designer):
     assert (ran.design_version_before, ran.design_version_after) == (None, None)
 
 
-def test_stale_and_unsound_plans_are_in_the_audit(designer):
+def test_stale_and_invalid_plans_are_in_the_audit(designer):
     designer.execute(put("hull.loa", 60))
     designer.codes(put("hull.lwl", 70))
     with pytest.raises(Exception, match="stale"):

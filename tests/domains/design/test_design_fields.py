@@ -56,11 +56,11 @@ def test_field_is_as_specified(row):
     assert field.description
 
 
-def test_there_is_no_other_field():
+def test_no_field_is_unspecified():
     assert get_all_refinable_paths() == [row[0] for row in ROWS]
 
 
-def test_keywords_are_found_whole_first():
+def test_longer_keywords_match_before_shorter_ones():
     assert [field.path for field in find_by_keyword("LWL")] == ["hull.lwl"]
     assert [field.path for field in find_by_keyword("  hull   depth ")] == ["hull.depth"]
     assert [field.path for field in find_by_keyword("length")] == ["hull.loa", "hull.lwl"]
@@ -68,7 +68,7 @@ def test_keywords_are_found_whole_first():
     assert find_by_keyword("") == find_by_keyword("warp drive") == []
 
 
-def test_json_schema_of_a_design_is_made_of_the_table():
+def test_the_json_schema_of_a_design_is_built_from_the_table():
     schema = design_model().model_json_schema()
     assert schema["$defs"]["hull"]["properties"]["loa"]["anyOf"][0] == {
         "type": "number",
@@ -96,12 +96,12 @@ def test_json_schema_of_a_design_is_made_of_the_table():
         ({"policy": "ignore"}, "clamp"),
     ],
 )
-def test_an_unsound_field_is_refused_as_it_is_declared(wrong, says):
+def test_an_invalid_field_is_refused_at_its_declaration(wrong, says):
     with pytest.raises(ValidationError, match=says):
         RefinableField(**{"path": "hull.loa", "type": "float", **wrong})
 
 
-def test_every_path_is_checked_settable_as_the_design_is_made():
+def test_every_path_is_checked_settable_when_the_design_is_created():
     misplaced = {"hull.length": REFINABLE_SCHEMA["hull.loa"]}
     with pytest.raises(ValueError, match=r"hull\.loa.*under.*hull\.length"):
         Design(fields=misplaced)
@@ -115,7 +115,7 @@ def test_settings_are_refused_by_name():
         Design(initial=DesignState(parameters={"hull.loa": 1e9}))
 
 
-def test_settings_make_the_same_design_again():
+def test_settings_recreate_the_same_design():
     state = DesignState(2, {"hull.loa"}, "ship", {"hull.loa": 60.0})
     for keywords in ({}, {"design_id": "ship", "policy": "reject", "undo_max": 7},
                      {"initial": state}):  # fmt: skip

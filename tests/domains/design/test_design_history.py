@@ -34,7 +34,7 @@ def test_undo_restores_the_content_and_raises_the_version():
     assert designer.manager.digest() == after
 
 
-def test_undo_and_redo_walk_the_whole_way_and_stop_at_its_ends():
+def test_undo_and_redo_cover_the_whole_history_and_stop_at_its_ends():
     designer = Designer()
     digests = [designer.manager.digest()]
     for value in (10, 20, 30, 40):
@@ -53,7 +53,7 @@ def test_undo_and_redo_walk_the_whole_way_and_stop_at_its_ends():
     assert designer.manager.design_version == 12
 
 
-def test_a_new_commit_ends_what_could_be_redone():
+def test_a_new_commit_clears_redo():
     designer = Designer()
     set_to(designer, 10, 20, 30)
     designer.manager.undo()
@@ -65,7 +65,7 @@ def test_a_new_commit_ends_what_could_be_redone():
     assert designer.manager.get(LOA) == 10.0
 
 
-def test_no_more_commits_are_undone_than_are_kept_even_after_going_back():
+def test_undo_depth_is_bounded_also_after_redo():
     designer = Designer(undo_max=3)
     set_to(designer, 10, 20, 30, 40, 50)
     designer.manager.undo()
@@ -89,7 +89,7 @@ def test_undo_of_an_unlock_with_a_change_locks_again():
     assert (designer.manager.get(LOA), designer.manager.is_locked(LOA)) == (20.0, False)
 
 
-def test_undo_is_judged_like_any_batch():
+def test_undo_passes_the_gate_like_any_batch():
     designer = Designer()
     designer.execute(put("hull.draft", 2), put("hull.depth", 3))
     designer.execute(put("hull.depth", 6))
@@ -99,7 +99,7 @@ def test_undo_is_judged_like_any_batch():
     assert designer.manager.get("hull.depth") == 3.0
 
 
-def test_resume_goes_on_from_the_log_alone():
+def test_resume_continues_from_the_log_alone():
     designer = Designer()
     designer.execute(*[put(path, value) for path, value in VESSEL.items()])
     set_to(designer, 61, 62)
@@ -114,7 +114,7 @@ def test_resume_goes_on_from_the_log_alone():
     assert again.to_json() == designer.manager.to_json()
 
 
-def test_resume_sets_the_design_up_as_the_log_says():
+def test_resume_configures_the_design_from_the_log():
     designer = Designer(design_id="design", policy="reject", undo_max=5)
     again = StateManager.resume(designer.manager.records)
     assert again.design.version == designer.manager.design.version
@@ -123,7 +123,7 @@ def test_resume_sets_the_design_up_as_the_log_says():
         StateManager.resume([])
 
 
-def test_a_fold_of_the_log_gives_the_same_books():
+def test_replaying_the_log_gives_the_same_history():
     designer = Designer()
     set_to(designer, 10, 20)
     designer.manager.undo()
@@ -144,7 +144,7 @@ def test_a_snapshot_keeps_undo():
     assert other.get(LOA) == 10.0
 
 
-def test_deltas_are_undone_to_the_bit():
+def test_undoing_a_delta_restores_the_exact_float():
     designer = Designer()
     set_to(designer, 10.1)
     before = designer.manager.digest()

@@ -50,7 +50,7 @@ async def test_plans_phases_and_exports_in_an_orchestrator(tmp_path):
         assert loa == {"value": None}
 
 
-async def test_of_plans_on_one_version_one_passes():
+async def test_only_one_of_several_plans_on_a_version_passes():
     async with Orchestrator(Design()) as orchestrator:
         agents = [await orchestrator.register_agent(f"agent-{n}") for n in range(20)]
         verdicts = await asyncio.gather(
@@ -64,7 +64,7 @@ async def test_of_plans_on_one_version_one_passes():
         assert about["version"] == 1
 
 
-async def test_events_and_audit_are_projected_from_the_orchestrators_log():
+async def test_events_and_audit_are_projected_from_an_orchestrators_log():
     async with Orchestrator(Design()) as orchestrator:
         ann = await orchestrator.register_agent("ann")
         await ann.submit(batch_of(plan(1, 0, put("hull.loa", 600)), "ann"))

@@ -18,7 +18,7 @@ def designer():
 
 
 @pytest.mark.parametrize("action", [put(LOA, 61), more(LOA, 1), less(LOA, 1)], ids=str)
-def test_a_locked_parameter_is_not_changed_by_its_owner_either(designer, action):
+def test_a_lock_binds_its_owner_too(designer, action):
     result = designer.execute(action)
     [refusal] = result.verdict.refusals
     assert refusal.code == "design.locked"
@@ -27,17 +27,17 @@ def test_a_locked_parameter_is_not_changed_by_its_owner_either(designer, action)
     assert designer.manager.get(LOA) == 60.0
 
 
-def test_the_lock_is_judged_before_unit_and_type(designer):
+def test_the_lock_is_checked_before_unit_and_type(designer):
     assert designer.codes(put(LOA, "x", "parsec")) == ["locked"]
 
 
-def test_a_lock_holds_within_its_plan(designer):
+def test_a_lock_applies_to_later_actions_of_its_plan(designer):
     assert designer.codes(lock("hull.beam"), put("hull.beam", 9)) == ["locked"]
     assert designer.execute(unlock(LOA), put(LOA, 61)).success
     assert designer.codes(put(LOA, 62), lock(LOA), put(LOA, 63)) == ["locked"]
 
 
-def test_only_its_owner_or_an_operator_takes_a_lock_off(designer):
+def test_only_its_owner_or_an_operator_removes_a_lock(designer):
     assert designer.other("eve").codes(unlock(LOA)) == ["not_owner"]
     assert designer.other("eve").codes(lock(LOA, "mine now")) == ["not_owner"]
     assert designer.manager.is_locked(LOA)
@@ -45,19 +45,19 @@ def test_only_its_owner_or_an_operator_takes_a_lock_off(designer):
     assert not designer.manager.is_locked(LOA)
 
 
-def test_the_owner_takes_its_lock_off_and_may_relock_with_another_reason(designer):
+def test_an_owner_may_unlock_and_relock_with_another_reason(designer):
     assert designer.execute(lock(LOA, "class approval")).success
     assert designer.execute(unlock(LOA)).success
     assert designer.execute(unlock(LOA)).warnings == [f"{LOA} is not locked"]
 
 
-def test_a_lock_that_is_there_already_is_no_commit(designer):
+def test_repeating_a_lock_is_no_commit(designer):
     result = designer.execute(lock(LOA, "as built"))
     assert [warning for warning in result.warnings if "already" in warning]
     assert result.design_version_after == result.design_version_before
 
 
-def test_a_lock_of_an_agents_is_a_commit_and_a_hold_of_the_hosts_is_none(designer):
+def test_an_agents_lock_is_a_commit_and_a_hosts_hold_is_not(designer):
     assert designer.manager.design_version == 1
     designer.execute(lock("hull.beam"))
     assert designer.manager.design_version == 2
@@ -67,7 +67,7 @@ def test_a_lock_of_an_agents_is_a_commit_and_a_hold_of_the_hosts_is_none(designe
 
 @pytest.mark.parametrize("last", ["planner", "host"])
 @pytest.mark.parametrize(("locks", "raised"), [("planner", 1), ("host", 0)])
-def test_a_lock_is_its_own_agents_whoever_comes_last_in_the_batch(designer, locks, raised, last):
+def test_a_lock_belongs_to_its_agent_not_to_the_last_of_the_batch(designer, locks, raised, last):
     kernel, before = designer.manager.kernel, designer.manager.design_version
     batch = [intent_of("design.noop", {}, last, "last", kernel.seq)]
     batch.insert(0, intent_of("design.lock", {"path": "hull.beam"}, locks, "lock", kernel.seq))
@@ -76,12 +76,12 @@ def test_a_lock_is_its_own_agents_whoever_comes_last_in_the_batch(designer, lock
     assert designer.manager.is_locked("hull.beam")
 
 
-def test_the_host_does_not_write_through_a_lock_either(designer):
+def test_a_lock_binds_the_host_too(designer):
     with pytest.raises(ValidationError, match="locked"):
         designer.manager.set(LOA, 61)
 
 
-def test_undo_does_not_write_through_a_lock(designer):
+def test_undo_does_not_change_a_locked_parameter(designer):
     designer.manager.unlock_parameter(LOA)
     designer.execute(put(LOA, 70))
     designer.manager.lock_parameter(LOA)
@@ -113,7 +113,7 @@ def test_locks_persist_with_the_state(designer):
     assert Designer(again).execute(unlock(LOA)).success
 
 
-def test_locks_of_an_agent_that_left_stay_for_an_operator(designer):
+def test_locks_of_a_removed_agent_remain_until_an_operator_removes_them(designer):
     designer.manager.kernel.change_agent("planner", "removed")
     assert designer.manager.is_locked(LOA)
     designer.manager.unlock_parameter(LOA)
@@ -124,7 +124,7 @@ def test_a_lock_needs_a_path(designer):
         designer.manager.lock_parameter("hull.length")
 
 
-def test_a_role_is_one_of_two():
+def test_an_unknown_role_is_refused():
     manager = StateManager()
     with pytest.raises(ValidationError, match="designer, operator"):
         manager.register("eve", role="captain")

@@ -40,7 +40,7 @@ def stale(machine):
     return [name for name, state in machine.get_states().items() if state is PhaseState.STALE]
 
 
-def test_a_run_completes_every_phase_with_outputs_method_and_reads(manager, machine):
+def test_a_run_completes_every_phase_with_outputs_method_and_read_set(manager, machine):
     result = Conductor(manager).run_default_pipeline()
     assert result.success
     assert list(result.states) == list(PHASES) == ALL
@@ -64,7 +64,9 @@ def test_a_run_completes_every_phase_with_outputs_method_and_reads(manager, mach
         ("structural_design.hull_material", "steel", None),
     ],
 )
-def test_exactly_what_read_a_path_is_stale(manager, machine, path, value, expected):
+def test_exactly_the_phases_that_read_a_changed_path_are_stale(
+    manager, machine, path, value, expected
+):
     Conductor(manager).run_default_pipeline()
     assert stale(machine) == []
     manager.set(path, value)
@@ -82,7 +84,7 @@ def _downstream(read):
     return found
 
 
-def test_a_no_op_makes_nothing_stale_and_an_undo_does(manager, machine):
+def test_an_undo_makes_phases_stale_and_a_no_op_does_not(manager, machine):
     Conductor(manager).run_default_pipeline()
     manager.set("hull.beam", VESSEL["hull.beam"])
     manager.commit()
@@ -93,7 +95,7 @@ def test_a_no_op_makes_nothing_stale_and_an_undo_does(manager, machine):
     assert "hull" in stale(machine)
 
 
-def test_running_again_from_the_first_stale_phase_freshens_all(manager, machine):
+def test_rerunning_from_the_first_stale_phase_refreshes_all(manager, machine):
     Conductor(manager).run_default_pipeline()
     manager.set("hull.beam", 12.5)
     manager.commit()
@@ -103,7 +105,7 @@ def test_running_again_from_the_first_stale_phase_freshens_all(manager, machine)
     assert stale(machine) == []
 
 
-def test_a_phase_without_what_it_needs_fails_and_names_it(manager, machine):
+def test_a_phase_with_a_missing_input_fails_and_names_it(manager, machine):
     result = Conductor(manager).run_phases(["hull", "weight"])
     assert result.states["hull"] is PhaseState.COMPLETED
     assert result.states["weight"] is PhaseState.FAILED
@@ -165,7 +167,7 @@ def test_a_run_that_was_open_at_a_crash_is_run_when_the_log_is_resumed(manager):
     assert again.kernel.digest() == kernel.digest()
 
 
-def test_a_run_that_comes_back_to_a_locked_phase_changes_nothing(manager, machine):
+def test_a_run_that_ends_after_its_phase_was_locked_changes_nothing(manager, machine):
     machine.transition("hull", PhaseState.COMPLETED, "me")
     machine.transition("hull", PhaseState.APPROVED, "me")
     kernel = manager.kernel
@@ -194,7 +196,7 @@ def test_a_locked_phase_is_not_run(manager, machine):
         Conductor(manager).run_phases(["hull"])
 
 
-def test_a_locked_phase_that_is_stale_is_run_by_the_way_that_is_told(manager, machine):
+def test_the_refusal_of_a_locked_stale_phase_names_a_remedy_that_works(manager, machine):
     for state in (PhaseState.COMPLETED, PhaseState.APPROVED, PhaseState.LOCKED):
         machine.transition("hull", state, "me")
     manager.set("hull.beam", 13)
@@ -211,7 +213,7 @@ PAIRS = [(here, to) for here in PhaseState for to in PhaseState]
 
 
 @pytest.mark.parametrize(("here", "to"), PAIRS, ids=str)
-def test_a_move_by_hand_is_legal_if_the_table_says_so(manager, machine, here, to):
+def test_a_manual_transition_is_legal_according_to_the_table(manager, machine, here, to):
     bring_to(manager, machine, here)
     assert machine.get_state("hull") is here
     assert machine.legal_targets("hull") == TRANSITIONS[here]
@@ -247,13 +249,13 @@ def bring_to(manager, machine, state):
         manager.commit()
 
 
-def test_nobody_puts_a_phase_to_stale():
+def test_a_phase_cannot_be_set_to_stale():
     assert all(PhaseState.STALE not in targets for targets in TRANSITIONS.values())
     assert set(TRANSITIONS) == set(PhaseState)
     assert all(TRANSITIONS[state] for state in FINISHED)
 
 
-def test_completed_by_hand_has_no_outputs_and_says_so(manager, machine):
+def test_a_manually_completed_phase_has_no_outputs_and_is_marked(manager, machine):
     machine.transition("hull", PhaseState.COMPLETED, "me", "as built")
     kept = machine.get_result("hull")
     assert (kept["is_by_hand"], kept["outputs"]) == (True, None)
@@ -261,14 +263,14 @@ def test_completed_by_hand_has_no_outputs_and_says_so(manager, machine):
     assert result.states["propulsion"] is PhaseState.FAILED
 
 
-def test_pending_again_forgets_the_result_and_makes_what_read_it_stale(manager, machine):
+def test_resetting_a_phase_to_pending_drops_its_result_and_makes_readers_stale(manager, machine):
     Conductor(manager).run_default_pipeline()
     machine.transition("weight", PhaseState.PENDING, "me")
     assert machine.get_result("weight")["outputs"] is None
     assert stale(machine) == ["stability", "compliance"]
 
 
-def test_an_unknown_phase_is_named(manager, machine):
+def test_an_unknown_phase_is_refused_by_name(manager, machine):
     with pytest.raises(KeyError, match="'warp'"):
         machine.get_state("warp")
     with pytest.raises(ValidationError, match="'warp' is unknown"):
@@ -302,7 +304,7 @@ def test_an_export_is_kept_and_read(manager, format_, holds):
     assert Designer(manager).execute(Action(ActionType.EXPORT, format=format_)).success
 
 
-def test_an_export_for_people_is_in_the_order_of_the_whitelist_and_of_dependence(manager):
+def test_a_readable_export_is_in_the_order_of_fields_and_phases(manager):
     """What an effect holds has its keys sorted, so that a restart writes the same."""
     Conductor(manager).run_default_pipeline()
     for format_ in ("csv", "markdown"):

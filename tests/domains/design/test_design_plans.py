@@ -44,13 +44,13 @@ def test_any_other_version_is_stale_older_or_newer(version):
     assert designer.manager.get("hull.loa") == 51.0
 
 
-def test_a_stale_plan_is_stale_whatever_else_is_wrong_with_it():
+def test_staleness_of_a_plan_precedes_its_other_errors():
     designer = Designer()
     with pytest.raises(StalePlanError):
         designer.execute(put("invalid.path", 1), put("hull.loa", "x"), version=7)
 
 
-def test_the_same_plan_again_gets_the_same_answer_and_nothing_happens_twice():
+def test_a_repeated_plan_gets_the_same_answer_and_is_applied_once():
     designer = Designer()
     plan = designer.plan(put("hull.loa", 2, "ft"), put("hull.draft", 1.5))
     first, again = designer.executor.execute(plan), designer.executor.execute(plan)
@@ -81,7 +81,7 @@ def test_the_same_rejected_plan_is_rejected_for_the_same_codes():
     assert [r.path for r in again.rejections] == ["invalid.path"]
 
 
-def test_another_plan_of_the_same_id_is_told_so():
+def test_another_plan_with_a_used_id_is_refused():
     designer = Designer()
     designer.execute(put("hull.loa", 60), plan_id="p1")
     with pytest.raises(DuplicateRequestError) as raised:
@@ -89,7 +89,7 @@ def test_another_plan_of_the_same_id_is_told_so():
     assert raised.value.code == "req_id_reused"
 
 
-def test_an_answer_that_is_no_longer_kept_is_told_as_far_as_it_is_known():
+def test_a_repeated_plan_succeeds_after_its_stored_answer_is_gone():
     designer = Designer()
     plan = designer.plan(put("hull.loa", 60))
     designer.executor.execute(plan)
@@ -98,7 +98,7 @@ def test_an_answer_that_is_no_longer_kept_is_told_as_far_as_it_is_known():
     assert designer.executor.execute(plan).success
 
 
-def test_a_dry_run_says_what_the_real_run_does_and_changes_nothing():
+def test_a_dry_run_has_the_answer_of_the_real_run_and_changes_nothing():
     designer = Designer()
     designer.execute(put("hull.loa", 100))
     plan = designer.plan(more("hull.loa", 1000, "ft"), put("hull.beam", 12), lock("hull.beam"))
@@ -118,7 +118,7 @@ def test_a_rejected_plan_has_no_diff():
     assert Designer().dry_run(put("invalid.path", 1)).diff() == []
 
 
-def test_a_single_action_is_a_plan_of_one_on_the_present_version():
+def test_a_single_action_is_a_plan_on_the_current_version():
     designer = Designer()
     results = [designer.executor.execute(put("hull.loa", value)) for value in (50, 60, 60)]
     assert [result.design_version_after for result in results] == [1, 2, 2]
@@ -142,7 +142,7 @@ def test_a_plan_for_another_design_is_refused_by_name():
     assert result.verdict.refusals[0].suggestions == ("patrol_boat",)
 
 
-def test_an_unnamed_design_is_named_once():
+def test_an_unnamed_design_gets_one_name():
     designer = Designer()
     designer.manager.propose([("design.create", {"design_id": "design", "name": "The first"})])
     assert designer.manager.state.design_id == "design"
@@ -151,7 +151,7 @@ def test_an_unnamed_design_is_named_once():
         designer.manager.propose([("design.create", {"design_id": "other"})])
 
 
-def test_an_agent_without_permission_is_turned_away():
+def test_an_agent_without_permission_is_refused():
     designer = Designer()
     designer.manager.kernel.set_agent_permissions("planner", {"design.noop"})
     with pytest.raises(PlacetError) as raised:
@@ -167,7 +167,7 @@ def test_a_plan_without_actions_is_executed_and_changes_nothing():
 # the wire
 
 
-def test_a_body_is_read():
+def test_a_json_body_is_parsed():
     plan = parse_plan("ship", {**BODY, "proposed_at": "2026-11-22T02:00:00Z"})
     assert plan == ActionPlan(
         "p1", "i1", "ship", [Action(ActionType.SET, path="hull.loa", value=60)], 0,
@@ -175,7 +175,7 @@ def test_a_body_is_read():
     )  # fmt: skip
 
 
-def test_a_plan_is_written_as_the_body_that_reads_as_it():
+def test_a_plan_round_trips_through_its_json_body():
     step = more("hull.beam", Step.A_BIT)
     for moment in (None, "2026-11-22T02:00:00Z"):
         plan = ActionPlan("p1", "i1", "ship", [put("hull.loa", 60, "m"), step], 3, moment)
@@ -202,7 +202,7 @@ def test_a_plan_is_written_as_the_body_that_reads_as_it():
     ],
     ids=lambda value: value["action_type"] if isinstance(value, dict) else "",
 )  # fmt: skip
-def test_an_action_is_read_and_written(given, action):
+def test_an_action_round_trips_through_json(given, action):
     assert parse_action(given) == action
     assert action_as_dict(action) == given
 
@@ -228,7 +228,7 @@ def test_an_action_is_read_and_written(given, action):
     ],
     ids=str,
 )
-def test_what_is_no_plan_is_refused_at_its_place(change, at):
+def test_an_invalid_plan_is_refused_with_the_path_of_the_fault(change, at):
     with pytest.raises(PlanInvalidError) as raised:
         parse_plan("ship", {**BODY, **change})
     assert raised.value.at == at
@@ -237,7 +237,7 @@ def test_what_is_no_plan_is_refused_at_its_place(change, at):
     assert re.search("required" if is_missing else "got ", str(raised.value))
 
 
-def test_a_missing_version_is_told_apart():
+def test_a_missing_version_has_its_own_error():
     body = {name: value for name, value in BODY.items() if name != "design_version_before"}
     with pytest.raises(PlanInvalidError) as raised:
         parse_plan("ship", body)

@@ -88,7 +88,7 @@ def test_normalization_is_idempotent(field, value, unit):
 
 @relaxed
 @given(proposed=plans)
-def test_a_dry_run_is_the_real_run(world, proposed):
+def test_a_dry_run_has_the_answer_of_the_real_run(world, proposed):
     """Law: a dry run answers as the real run does, and changes nothing."""
     designer = begin_again(world)
     plan = designer.plan(*proposed)
@@ -102,7 +102,7 @@ def test_a_dry_run_is_the_real_run(world, proposed):
 
 @relaxed
 @given(proposed=plans)
-def test_what_is_approved_passes_and_means_the_same(world, proposed):
+def test_approved_actions_pass_and_have_the_same_result(world, proposed):
     """Law: the approved actions are a plan that passes, and comes to what was told."""
     designer = begin_again(world)
     result = designer.validate(*proposed)
@@ -160,7 +160,7 @@ json_values = st.recursive(
 
 @relaxed
 @given(body=json_values)
-def test_parsing_never_raises_but_for_what_it_says(body):
+def test_parsing_raises_only_its_documented_error(body):
     """Law: any JSON is a plan or a `PlanInvalidError`."""
     with pytest.raises(PlanInvalidError):
         parse_plan("design", body)
@@ -217,20 +217,20 @@ def fuzz(count, seed):
     return judged, approved
 
 
-def test_no_payload_brings_an_exception_out_of_the_validator():
+def test_no_payload_makes_the_validator_raise():
     judged, approved = fuzz(1_000, seed=1)
     assert 0 < approved < judged
 
 
 @pytest.mark.slow
-def test_no_payload_of_100_000_brings_an_exception_out_of_the_validator():
+def test_none_of_100_000_payloads_makes_the_validator_raise():
     judged, approved = fuzz(100_000, seed=2)
     assert 0 < approved < judged
 
 
 @relaxed
 @given(proposed=plans)
-def test_the_executor_raises_nothing_but_placets_own(world, proposed):
+def test_the_executor_raises_placet_errors_only(world, proposed):
     designer = begin_again(world)
     try:
         body = json.loads(json.dumps(designer.execute(*proposed).as_dict()))

@@ -59,12 +59,12 @@ def test_all_44_pairs_of_the_seed_exist():
         (1, "deg", "rad", 0.017453),
     ],
 )  # fmt: skip
-def test_factor_of_the_seeds_table(value, from_unit, to_unit, expected):
+def test_factor_is_as_specified(value, from_unit, to_unit, expected):
     assert UnitConverter.normalize(value, from_unit, to_unit) == pytest.approx(expected, rel=1e-4)
 
 
 @pytest.mark.parametrize(("from_unit", "to_unit"), PAIRS, ids=lambda unit: unit)
-def test_there_and_back_is_the_same(from_unit, to_unit):
+def test_converting_there_and_back_returns_the_value(from_unit, to_unit):
     there = UnitConverter.convert(123.456, from_unit, to_unit)
     assert UnitConverter.convert(there, to_unit, from_unit) == pytest.approx(123.456, rel=1e-15)
 
@@ -74,7 +74,7 @@ def test_a_unit_converts_to_itself_exactly():
         assert UnitConverter.convert(0.1, unit, unit) == 0.1
 
 
-def test_units_are_those_of_the_specification():
+def test_units_are_as_specified():
     assert " ".join(UnitConverter.get_supported_units()) == (
         "m ft mm in km nm nmi m/s km/h kts kn mph W kW MW hp PS kg t mt lb m2 ft2 m3 l gal "
         "Pa kPa bar psi rad deg"
@@ -90,7 +90,7 @@ def test_units_are_those_of_the_specification():
         ("m", "", "unit '' is unknown"),
     ],
 )
-def test_what_is_no_pair_is_said(from_unit, to_unit, says):
+def test_an_unknown_pair_of_units_is_refused(from_unit, to_unit, says):
     assert not UnitConverter.can_convert(from_unit, to_unit)
     for ask in (UnitConverter.factor, lambda a, b: UnitConverter.convert(1.0, a, b)):
         with pytest.raises(UnitConversionError, match=re.escape(says)) as raised:
@@ -100,13 +100,13 @@ def test_what_is_no_pair_is_said(from_unit, to_unit, says):
         UnitConverter.convert_all([1.0], from_unit, to_unit)
 
 
-def test_many_convert_as_each():
+def test_an_array_converts_like_its_values():
     values = [0.0, 1.5, -2.0, 1e9]
     each = [UnitConverter.convert(value, "ft", "m") for value in values]
     assert UnitConverter.convert_all(values, "ft", "m") == each
 
 
-def test_clamp_keeps_what_is_within():
+def test_clamp_keeps_values_within_the_bounds():
     assert clamp_to_bounds(150, 0, 100) == (100, True)
     assert clamp_to_bounds(-1.0, 0.0, 100.0) == (0.0, True)
     assert clamp_to_bounds(100, 0, 100) == (100, False)

@@ -17,7 +17,7 @@ def manager():
     return StateManager()
 
 
-def test_a_transaction_is_read_before_it_is_committed(manager):
+def test_an_open_transaction_reads_its_own_writes(manager):
     manager.set("hull.loa", 200, "ft")
     manager.set("hull.beam", 900)
     assert manager.get("hull.loa") == 200 * 0.3048
@@ -29,7 +29,7 @@ def test_a_transaction_is_read_before_it_is_committed(manager):
     assert manager.get_strict("hull.loa") == 200 * 0.3048
 
 
-def test_rollback_forgets(manager):
+def test_rollback_discards_the_changes(manager):
     manager.begin()
     manager.set("hull.loa", 60)
     manager.rollback()
@@ -37,7 +37,7 @@ def test_rollback_forgets(manager):
     assert manager.commit() == 0
 
 
-def test_a_transaction_is_begun_once(manager):
+def test_only_one_transaction_is_open_at_a_time(manager):
     manager.begin()
     with pytest.raises(ValueError, match="is open"):
         manager.begin()
@@ -53,7 +53,7 @@ def test_a_transaction_is_stale_if_another_committed_since(manager):
     assert raised.value.current_design_version == 1
 
 
-def test_the_design_as_a_whole_is_judged_at_the_commit(manager):
+def test_the_whole_design_is_checked_at_commit(manager):
     manager.set("hull.lwl", 60)
     manager.commit()
     manager.set("hull.loa", 50)
@@ -63,14 +63,14 @@ def test_the_design_as_a_whole_is_judged_at_the_commit(manager):
     assert manager.commit() == 2
 
 
-def test_what_can_never_pass_is_refused_at_once(manager):
+def test_an_invalid_write_is_refused_before_commit(manager):
     for path, value in (("hull.length", 1), ("hull.loa", "x"), ("hull.loa", float("nan"))):
         with pytest.raises((ValidationError, ValueError)):
             manager.set(path, value)
     assert manager.diff() == {}
 
 
-def test_locks_within_a_transaction_wait_for_its_commit(manager):
+def test_locks_set_in_a_transaction_apply_at_its_commit(manager):
     manager.begin()
     manager.set("hull.loa", 60)
     manager.lock_parameter("hull.loa", "as built")
@@ -92,7 +92,7 @@ def test_patch_takes_paths_and_sections(manager):
     }  # fmt: skip
 
 
-def test_reading(manager):
+def test_missing_parameters_have_a_default_or_raise(manager):
     assert manager.get("hull.loa") is None
     assert manager.get("hull.loa", 7) == 7
     assert manager.get("warp.drive", 7) == 7
@@ -102,7 +102,7 @@ def test_reading(manager):
         manager.get_strict("warp.drive")
 
 
-def test_diff_with_another_design(manager):
+def test_a_design_is_compared_with_another(manager):
     manager.set("hull.loa", 60)
     manager.commit()
     other = DesignState(parameters={"hull.loa": 50.0, "hull.beam": 9.0})
@@ -110,7 +110,7 @@ def test_diff_with_another_design(manager):
     assert manager.diff(other) == manager.diff(StateManager(other)) == expected
 
 
-def test_assumptions_are_the_operators(manager):
+def test_only_the_operator_sets_assumptions(manager):
     manager.patch(VESSEL)
     path = _some_assumption()
     manager.set(path, 1.5)
@@ -147,7 +147,7 @@ def _some_assumption():
 # JSON
 
 
-def test_json_goes_out_and_in():
+def test_a_design_round_trips_through_json():
     manager = StateManager(design_id="ship")
     manager.patch({**VESSEL, "hull.hull_type": "monohull"})
     manager.commit()
@@ -171,17 +171,17 @@ def test_json_goes_out_and_in():
         '{"propulsion": {"num_engines": 2.5}}', '{"propulsion": {"num_engines": true}}',
     ],
 )  # fmt: skip
-def test_json_that_is_no_design_is_refused(text):
+def test_invalid_json_of_a_design_is_refused(text):
     with pytest.raises(ValueError, match=r".+"):
         StateManager.from_json(text)
 
 
-def test_json_never_holds_what_is_not_finite():
+def test_exported_json_has_finite_numbers_only():
     with pytest.raises(ValueError, match="finite"):
         DesignState(parameters={"hull.loa": float("inf")}).to_json()
 
 
-def test_phases_are_shown_in_json_and_not_taken_in():
+def test_phases_are_exported_and_not_imported():
     manager = StateManager()
     PhaseMachine(manager).transition("hull", "completed", "me")
     text = manager.to_json()
@@ -201,7 +201,7 @@ def test_a_full_log_is_an_error_before_anything_happens(manager, monkeypatch):
     assert manager.kernel.world_digest() == digest
 
 
-def test_what_begins_with_locks_is_an_operators():
+def test_a_lock_of_the_initial_state_belongs_to_the_operator():
     state = DesignState(4, {"hull.loa"}, None, {"hull.loa": 60.0})
     designer = Designer(StateManager(state))
     assert designer.codes(put("hull.loa", 61)) == ["locked"]

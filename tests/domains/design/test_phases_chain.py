@@ -85,7 +85,7 @@ def ship():
 
 
 @pytest.mark.parametrize(("phase", "output", "expected"), TABLE_B)
-def test_the_example_ship_comes_out(ship, phase, output, expected):
+def test_the_example_ship_has_the_specified_results(ship, phase, output, expected):
     found = ship[phase].outputs
     for name in output.split("."):
         found = found[name]
@@ -135,7 +135,7 @@ def test_the_registry_is_in_the_order_in_which_phases_depend_on_each_other():
         ("mission.vessel_type", []),
     ],
 )
-def test_a_change_makes_exactly_its_readers_stale(path, stale):
+def test_a_change_makes_exactly_the_phases_that_read_it_stale(path, stale):
     assert list(stale_by([path])) == stale
 
 
@@ -148,7 +148,7 @@ def test_a_phase_reads_only_what_is_refinable_assumed_or_the_result_of_another(s
         assert len(set(phase.inputs)) == len(phase.inputs)
 
 
-def test_what_is_not_declared_changes_nothing():
+def test_undeclared_fields_do_not_affect_a_phase():
     values = {**SHIP, "assumptions.color": 1, "hull.paint": "red"}
     assert run_all(values) == run_all()
 
@@ -206,7 +206,7 @@ def without_assumptions(outcomes):
     return first != second or outcomes[0].flags != outcomes[1].flags
 
 
-def test_machinery_weighs_by_the_installed_power():
+def test_machinery_weight_depends_on_the_installed_power():
     """In the example power and range are the same number."""
     found = run_all(propulsion__total_installed_power_kw=4000.0, mission__range_nm=2000.0)
     assert found["weight"].outputs["machinery_weight_t"] == pytest.approx(0.72 * 4000**0.78)
@@ -231,7 +231,7 @@ def test_every_assumption_is_listed_with_its_source_and_can_be_overridden(ship):
     assert other == pytest.approx(ship["weight"].outputs["fuel_t"] * 190 / 205)
 
 
-def test_without_a_waterline_the_length_overall_is_taken_and_said():
+def test_a_missing_waterline_length_falls_back_to_length_overall_with_a_note():
     state = {**SHIP, "hull.loa": 57.0, "hull.lwl": None}
     outcome = run_all(state)["hull"]
     assert outcome.outputs["displacement_t"] == pytest.approx(1312.46, rel=1e-4)
@@ -251,14 +251,14 @@ def test_without_a_waterline_the_length_overall_is_taken_and_said():
         if not reading.is_optional and reading.default is None and ":" not in reading.path
     ],
 )
-def test_an_input_that_is_missing_is_named(phase, path):
+def test_a_missing_input_is_named(phase, path):
     outcome = run_all({**SHIP, path: None})[phase]
     assert not outcome.has_outputs
     assert ("input_missing", path) in flags(outcome)
     assert outcome.method == PHASES[phase].method
 
 
-def test_a_phase_that_failed_is_named_by_those_that_need_its_results():
+def test_a_failed_phase_is_named_by_the_phases_that_need_it():
     outcomes = run_all(hull__beam=None)
     assert flags(outcomes["stability"])[0] == ("input_missing", "hull.beam")
     missing = {flag.at: flag.message for flag in outcomes["compliance"].flags}
@@ -283,7 +283,7 @@ def test_a_phase_that_failed_is_named_by_those_that_need_its_results():
         ),
     ],
 )
-def test_an_input_that_is_unsound_is_named_with_its_bound(path, value, message):
+def test_an_invalid_input_is_named_with_its_bound(path, value, message):
     outcome = PHASES["hull"].run({**SHIP, path: value})
     assert outcome.outputs == {}
     assert outcome.flags == (Flag("input_invalid", message, path),)
@@ -298,7 +298,7 @@ def infinite(values):
 
 
 @pytest.mark.parametrize("compute", [overflow, infinite])
-def test_numbers_beyond_the_floats_are_out_of_range_and_not_an_exception(compute):
+def test_float_overflow_is_an_out_of_range_result_not_an_exception(compute):
     phase = declare("p", "m", (), (required("a.x", "x"),), compute)
     assert phase.run({"a.x": 1}).has_outputs
     outcome = phase.run({"a.x": 1000})
@@ -351,14 +351,14 @@ FLAGGED = [
 
 
 @pytest.mark.parametrize(("changes", "phase", "flag"), FLAGGED)
-def test_a_result_outside_its_validity_is_shown_and_flagged(changes, phase, flag):
+def test_a_result_outside_its_range_of_validity_is_flagged(changes, phase, flag):
     outcome = run_all(**changes)[phase]
     assert flag in flags(outcome)
     assert outcome.has_outputs
     assert flag not in flags(run_all()[phase])
 
 
-def test_one_criterion_that_is_not_met_decides():
+def test_one_failed_criterion_makes_the_status_not_met():
     outcome = run_all(mission__gm_required_m=1.8)["compliance"]
     assert outcome.outputs["status"] == "not_met"
 
@@ -373,7 +373,7 @@ def test_beyond_a_hard_bound_there_are_no_outputs_and_the_bound_is_named():
     assert "0.25 < Cp < 0.95" in outcome.flags[0].message
 
 
-def test_a_material_with_a_factor_of_its_own_is_not_flagged():
+def test_a_material_with_an_assumed_factor_is_not_flagged():
     changes = {"structural_design__hull_material": "aluminum", "assumptions__steel_factor": 0.02}
     assert flags(run_all(**changes)["weight"]) == []
 
@@ -385,7 +385,7 @@ def test_a_structure_without_a_positive_numeral_has_no_weight(numeral, block):
     assert caught.value.at == "equipment_numeral_m2"
 
 
-def test_a_ship_without_stability_has_no_period_of_roll():
+def test_a_ship_without_stability_has_no_roll_period():
     outcome = run_all(hull__beam=7.5)["stability"]
     assert outcome.outputs["gm_m"] < 0
     assert outcome.outputs["roll_period_s"] is None

@@ -122,7 +122,7 @@ TABLE_A = [
 
 
 @pytest.mark.parametrize(("quantity", "paper", "rounding", "check"), TABLE_A)
-def test_the_worked_example_of_1982_comes_out(quantity, paper, rounding, check):
+def test_the_worked_example_of_1982_is_reproduced(quantity, paper, rounding, check):
     found = example()[quantity]
     assert found == pytest.approx(paper, rel=rounding)
     digits = len(check.partition(".")[2])
@@ -153,12 +153,12 @@ def speed_at(froude_number):
 
 
 @pytest.mark.parametrize("border", [0.40, 0.55])
-def test_waves_of_1984_are_continuous_where_the_formula_changes(border):
+def test_wave_resistance_of_1984_is_continuous_where_the_formula_changes(border):
     below, above = (holtrop.wave_kn(SHIP, speed_at(border + step), 1984) for step in (-1e-9, 1e-9))
     assert below == pytest.approx(above, rel=1e-6)
 
 
-def test_between_froude_040_and_055_the_waves_are_a_straight_line():
+def test_wave_resistance_is_linear_between_froude_040_and_055():
     low, middle, high = (holtrop.wave_kn(SHIP, speed_at(fn), 1984) for fn in (0.40, 0.475, 0.55))
     assert middle == pytest.approx((low + high) / 2)
 
@@ -216,7 +216,7 @@ VALUES = [
 
 
 @pytest.mark.parametrize(("function", "proportions", "expected"), VALUES)
-def test_each_branch_of_a_coefficient(function, proportions, expected):
+def test_each_branch_of_a_coefficient_has_its_value(function, proportions, expected):
     assert function(proportioned(**proportions)) == pytest.approx(expected, rel=1e-6)
 
 
@@ -232,7 +232,7 @@ def test_the_allowance_rises_with_fullness_only_for_a_shallow_bow():
     assert deep[0] == deep[1] == pytest.approx(0.006 * 300**-0.16 - 0.00205)
 
 
-def test_wake_of_a_shallow_stern_and_of_a_large_screw():
+def test_wake_of_a_shallow_stern_and_a_large_propeller():
     shallow = replace(
         SHIP, draft_fore_m=6, draft_aft_m=6, displaced_volume_m3=22000, bulb_area_m2=0
     )

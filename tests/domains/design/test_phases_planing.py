@@ -23,7 +23,7 @@ BOAT = {
 }
 
 
-def test_the_worked_example_of_1964_comes_out():
+def test_the_worked_example_of_1964_is_reproduced():
     """The paper's hull at 40 knots. It reads C_L0 = 0.085 off a figure; the equation has 0.0821."""
     found, remarks = planing(**BOAT)
     assert remarks == ()
@@ -105,7 +105,7 @@ PLANING_SHIP = {
 }
 
 
-def test_a_planing_hull_with_a_deadrise_gets_savitsky_beside_holtrop():
+def test_a_planing_hull_with_deadrise_has_savitsky_and_holtrop_results():
     outcome = run_all(PLANING_SHIP)["propulsion"]
     beside = outcome.outputs["planing"]
     assert beside["method"] == "savitsky-1964"
@@ -114,11 +114,11 @@ def test_a_planing_hull_with_a_deadrise_gets_savitsky_beside_holtrop():
 
 
 @pytest.mark.parametrize("change", [{"hull__hull_type": "monohull"}, {"hull__deadrise_deg": None}])
-def test_another_hull_does_not(change):
+def test_other_hulls_have_no_planing_result(change):
     assert "planing" not in run_all(PLANING_SHIP, **change)["propulsion"].outputs
 
 
-def test_a_planing_hull_that_cannot_plane_says_so():
+def test_a_planing_hull_that_cannot_plane_is_flagged():
     outcome = run_all(PLANING_SHIP, mission__max_speed_kts=1.0)["propulsion"]
     assert outcome.outputs["planing"] is None
     assert any(flag.message.startswith("planing: ") for flag in outcome.flags)

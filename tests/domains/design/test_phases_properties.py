@@ -85,14 +85,14 @@ def leaves(value):
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(DESIGNS)
-def test_no_design_within_the_fields_bounds_makes_a_phase_raise(state):
+def test_no_design_within_bounds_makes_a_phase_raise(state):
     assert_sound(run_all(state))
 
 
 @pytest.mark.slow
 @settings(max_examples=2000, suppress_health_check=[HealthCheck.too_slow])
 @given(DESIGNS)
-def test_no_design_within_the_fields_bounds_makes_a_phase_raise_at_length(state):
+def test_no_design_within_bounds_makes_a_phase_raise_in_a_long_run(state):
     assert_sound(run_all(state))
 
 
@@ -160,7 +160,7 @@ def test_more_speed_takes_more_power(form, fn, factor, year):
 
 
 @given(forms(), st.floats(0.05, 0.40), st.sampled_from([1982, 1984]))
-def test_every_component_of_the_resistance_is_positive_or_none(form, fn, year):
+def test_every_component_of_the_resistance_is_positive_or_zero(form, fn, year):
     found = holtrop.resistance(form, fn * math.sqrt(9.81 * form.length_m), year)
     assert found.form_factor > 1
     assert min(found.frictional_kn, found.wave_kn, found.total_kn) >= 0
@@ -219,7 +219,7 @@ def test_a_longer_ship_is_heavier(length, factor):
     assert long > short
 
 
-def test_machinery_of_known_speed():
+def test_machinery_weight_depends_on_the_engine_speed():
     """Two engines of 1 500 kW at 1 000 rpm: 12·2·1.5^0.84 + 0.83·3000^0.70."""
     engines = ((1500.0, 1000.0), (1500.0, 1000.0))
     assert machinery_weight_by_speed_t(engines, 0.83) == pytest.approx(259.22, rel=1e-4)

@@ -76,7 +76,7 @@ def test_there_are_at_least_20_events_beside_their_base():
         assert getattr(design, event_class.__name__) is event_class
 
 
-def test_types_reference():
+def test_types_have_the_specified_members():
     assert [kind.value for kind in IntentType] == [
         "refine", "create", "query", "lock", "run_pipeline", "export", "clarify", "unknown",
     ]  # fmt: skip
@@ -97,7 +97,7 @@ def test_types_reference():
     assert isinstance(REFINABLE_SCHEMA["hull.loa"], RefinableField)
 
 
-def test_helper_functions():
+def test_field_lookups_find_fields_and_paths():
     assert is_refinable("hull.loa")
     assert not is_refinable("invalid.path")
     field = get_field("hull.loa")

@@ -78,14 +78,14 @@ def test_a_write_is_reserved_then_receipted(stage):
     assert stage.usage == {"files": 1, "bytes": 6}
 
 
-def test_a_write_that_failed_gives_back_what_was_reserved(stage):
+def test_a_failed_write_releases_its_reservation(stage):
     stage.settle(stage.create("a"), succeeded=False, output="FileRefused: io_error")
     assert (stage.rows(WRITES), stage.rows(RECEIPTS)) == ({}, {})
     assert stage.usage == {"files": 0, "bytes": 0}
     assert stage.create("a").admitted
 
 
-def test_what_is_there_is_replaced_only_if_that_was_said(stage):
+def test_an_existing_file_is_replaced_only_on_request(stage):
     first = stage.create("a", "old")
     stage.settle(first)
     assert stage.create("a", "new").codes == ("files.already_exists",)
@@ -98,7 +98,7 @@ def test_what_is_there_is_replaced_only_if_that_was_said(stage):
     assert stage.usage == {"files": 1, "bytes": 5}
 
 
-def test_a_replacement_that_failed_leaves_the_receipt_as_it_was(stage):
+def test_a_failed_replacement_keeps_the_old_receipt(stage):
     first = stage.create("a", "old")
     stage.settle(first)
     stage.settle(stage.create("a", "newer", overwrite=True), succeeded=False)
@@ -113,13 +113,13 @@ def test_one_path_has_one_writer_at_a_time(stage):
     assert stage.create("a", overwrite=True).admitted
 
 
-def test_so_it_is_within_one_batch(stage):
+def test_one_path_has_one_writer_within_a_batch(stage):
     twice = [stage.intent("ann", CREATE, filename="a", content=text) for text in "xy"]
     assert stage.kernel.decide(twice).codes == ("files.write_pending",)
     assert stage.usage == {"files": 0, "bytes": 0}
 
 
-def test_nobody_replaces_what_another_has_changed_since_they_looked(stage):
+def test_replacing_a_file_changed_by_another_is_stale(stage):
     looked = stage.kernel.seq
     stage.settle(stage.create("a", agent="bob"))
     over = {"overwrite": True, "context_seq": looked}
@@ -127,7 +127,7 @@ def test_nobody_replaces_what_another_has_changed_since_they_looked(stage):
     assert stage.create("other", "mine", **over).admitted
 
 
-def test_reading_asks_for_an_effect_and_changes_nothing(stage):
+def test_reading_requests_an_effect_and_changes_nothing(stage):
     before = stage.kernel.digest()
     assert stage.propose("ann", ANALYZE, path="a").admitted
     assert stage.propose("ann", INSPECT, zip_path="a.zip").admitted
@@ -138,7 +138,7 @@ def test_reading_asks_for_an_effect_and_changes_nothing(stage):
     ]
 
 
-def test_reading_what_is_being_written_waits_for_that(stage):
+def test_reading_a_file_being_written_waits_for_the_write(stage):
     batch = [
         stage.intent("ann", CREATE, filename="a", content="hi"),
         stage.intent("ann", ANALYZE, path="a"),
@@ -147,7 +147,7 @@ def test_reading_what_is_being_written_waits_for_that(stage):
     assert stage.kernel.open_effects()[1].payload["awaits"] == of("hi", 0)["sha256"]
 
 
-def test_the_number_of_files_is_bounded_with_those_on_their_way():
+def test_the_number_of_files_is_bounded_including_pending_writes():
     stage = FilesStage(files_max=2)
     first = stage.create("a")
     stage.settle(first)
@@ -157,7 +157,7 @@ def test_the_number_of_files_is_bounded_with_those_on_their_way():
     assert stage.create("a", "again", overwrite=True).admitted
 
 
-def test_their_bytes_are_bounded_with_those_on_their_way():
+def test_the_bytes_of_files_are_bounded_including_pending_writes():
     stage = FilesStage(bytes_max=10)
     first = stage.create("a", "12345")
     assert stage.create("b", "123456").codes == ("files.too_many_bytes",)
@@ -167,7 +167,7 @@ def test_their_bytes_are_bounded_with_those_on_their_way():
     assert stage.create("c", "123456").admitted
 
 
-def test_an_outcome_of_a_write_that_the_operator_took_away_changes_nothing(stage):
+def test_the_outcome_of_a_write_removed_by_the_operator_changes_nothing(stage):
     verdict = stage.create("a")
     stage.kernel.patch([(WRITES, "a", None, True)], "by hand")
     stage.settle(verdict)
@@ -197,7 +197,7 @@ def test_without_an_executor_nothing_is_admitted():
         {"filename": "a", "content": 7},
     ],
 )
-def test_a_payload_has_its_fields_and_no_others(stage, payload):
+def test_a_payload_with_missing_or_unknown_fields_is_refused(stage, payload):
     verdict = stage.propose("ann", CREATE, **payload)
     assert not verdict.admitted
     assert verdict.refusals[0].stage == "structure"
@@ -216,7 +216,7 @@ def test_replacing_is_riskier_than_creating():
     assert risk_of_creating({}, kernel.state) == "low"
 
 
-def test_a_root_is_no_setting_and_so_in_no_log():
+def test_the_root_is_not_a_setting_and_not_logged():
     domain = Files(PurePosixPath("/srv/files"), files_max=3)
     assert domain.root == "/srv/files"
     assert domain.settings() == {"files_max": 3, "bytes_max": 64 * 1024 * 1024}
@@ -224,13 +224,13 @@ def test_a_root_is_no_setting_and_so_in_no_log():
 
 
 @pytest.mark.parametrize("root", ["", 7, b"/srv"])
-def test_a_root_is_a_path(root):
+def test_an_invalid_root_is_refused(root):
     with pytest.raises(ValueError, match="root must be the path of a folder"):
         Files(root)
 
 
 @pytest.mark.parametrize("bound", [0, True, 1.5])
-def test_an_unsound_bound_is_refused(bound):
+def test_an_invalid_bound_is_refused(bound):
     with pytest.raises(ValueError, match="files_max must be an int"):
         Files(files_max=bound)
     with pytest.raises(ValueError, match="bytes_max must be an int"):

@@ -51,7 +51,7 @@ def test_a_bad_path_has_its_code(path, code):
         ("a/.placet-", "path_bad_segment"),
     ],
 )
-def test_so_have_others(path, code):
+def test_other_bad_paths_have_their_codes(path, code):
     fault = path_fault(path)
     assert fault is not None
     assert fault.code == code
@@ -65,7 +65,7 @@ def test_a_good_path_has_no_fault(path):
 
 
 @given(st.text(st.sampled_from("ab./\\~: \0\n\u0301"), max_size=12))
-def test_what_passes_stays_below_whatever_it_is_joined_to(path):
+def test_an_accepted_path_stays_below_its_root(path):
     if path_fault(path) is None:
         joined = posixpath.normpath(posixpath.join("/root/of/files", path))
         assert joined == f"/root/of/files/{path}"

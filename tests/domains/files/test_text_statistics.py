@@ -26,29 +26,29 @@ def test_lines_words_and_the_most_frequent_of_them_are_counted():
     }
 
 
-def test_an_empty_text_has_nothing():
+def test_an_empty_text_has_zero_counts():
     figures = text_figures(b"")
     assert (figures["lines"], figures["longest_line"], figures["top_words"]) == (0, 0, [])
 
 
-def test_a_byte_order_mark_is_no_character():
+def test_a_byte_order_mark_is_not_counted():
     assert text_figures("\ufeffhi".encode())["chars"] == 2
 
 
-def test_of_equally_frequent_words_the_first_by_alphabet_are_told_ten_in_all():
+def test_the_ten_most_frequent_words_are_listed_with_ties_in_alphabetical_order():
     text = " ".join(f"w{n:02}" for n in range(30, 0, -1)) + " w17"
     expected = ["w17", *(f"w{n:02}" for n in range(1, 10))]
     assert [word for word, _ in text_figures(text.encode())["top_words"]] == expected
 
 
 @pytest.mark.parametrize("data", [b"\xff\xfe\0", b"a\xc3", b"\xed\xa0\x80", b"a\0b"])
-def test_what_is_no_text_is_refused(data):
+def test_a_file_that_is_not_text_is_refused(data):
     with pytest.raises(FileRefused, match="not_text: ") as raised:
         text_figures(data)
     assert raised.value.code == "not_text"
 
 
-def test_a_word_of_a_million_letters_is_told_by_its_beginning():
+def test_a_very_long_word_is_listed_shortened():
     [[word, count]] = text_figures(b"x" * (1 << 20))["top_words"]
     assert (word, count) == ("x" * WORD_CHARS_MAX, 1)
 

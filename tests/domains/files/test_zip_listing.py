@@ -42,7 +42,7 @@ def flags_of(*names) -> dict[str, int]:
     return dict(listing["flags"])
 
 
-def test_a_sound_archive_is_listed_in_the_order_of_its_directory():
+def test_an_archive_is_listed_in_the_order_of_its_directory():
     data = archive([("a.txt", b"hi"), ("d/", b""), ("d/b.txt", b"x" * 5000)], compression=DEFLATED)
     listing = zip_listing(data)
     with zipfile.ZipFile(io.BytesIO(data)) as theirs:
@@ -67,12 +67,12 @@ def test_a_sound_archive_is_listed_in_the_order_of_its_directory():
     }
 
 
-def test_an_empty_archive_and_one_with_a_comment_are_archives():
+def test_an_empty_archive_and_one_with_a_comment_are_listed():
     assert zip_listing(archive([]))["entries"] == 0
     assert zip_listing(archive([("a", b"x")], comment=b"words" * 100))["entries"] == 1
 
 
-def test_one_written_to_a_stream_is_an_archive():
+def test_an_archive_written_to_a_stream_is_listed():
     """Its entries have their sizes behind them, where the local header says none."""
     read_end, write_end = os.pipe()
     with os.fdopen(write_end, "wb") as out, zipfile.ZipFile(out, "w") as packed:
@@ -100,7 +100,7 @@ def test_one_written_to_a_stream_is_an_archive():
         ("MORE.ZIP", "nested_archive"),
     ],
 )
-def test_what_is_unsafe_is_flagged(name, flag):
+def test_an_unsafe_entry_is_flagged(name, flag):
     assert flags_of("sound", name) == {flag: 1}
 
 
@@ -124,7 +124,7 @@ def test_a_ratio_beyond_a_hundred_to_one_is_a_bomb_from_a_mebibyte_on():
     ]
 
 
-def test_what_would_unpack_to_more_than_256_mebibytes_is_a_bomb():
+def test_an_unpacked_size_above_256_mebibytes_is_a_bomb():
     huge = archive([(f"f{n}", b"\x9b" * 10) for n in range(2)], compression=DEFLATED)
     for nth in range(2):
         huge = patched(huge, ENTRY, 24, "<L", (128 << 20) + nth, nth=nth)
@@ -178,34 +178,34 @@ def test_entries_that_overlap_are_a_bomb():
         (16, "<L", (0xFFFFFFFF,), "zip64_refused"),
     ],
 )
-def test_a_lying_end_record_is_refused(at, form, values, code):
+def test_a_false_end_record_is_refused(at, form, values, code):
     assert refusal(patched(TWO, END, at, form, *values)) == code
 
 
-def test_the_64_bit_form_is_refused_wherever_it_shows():
+def test_the_64_bit_format_is_refused_in_every_record():
     assert refusal(patched(TWO, ENTRY, 20, "<L", 0xFFFFFFFF)) == "zip64_refused"
     at = TWO.index(END)
     locator = struct.pack("<4sLQL", b"PK\x06\x07", 0, 0, 1)
     assert refusal(TWO[:at] + locator + TWO[at:]) == "zip64_refused"
 
 
-def test_two_end_records_are_refused_for_readers_differ_on_which_is_meant():
+def test_two_end_records_are_refused():
     inner = archive([("inner", b"x")])
     hidden = archive([("outer", b"x")], comment=inner[inner.index(ENTRY) :])
     assert refusal(hidden) == "not_a_zip"
 
 
-def test_a_name_that_is_another_at_its_place_is_refused():
+def test_a_name_that_differs_in_the_local_header_is_refused():
     at = TWO.index(LOCAL) + 30
     assert refusal(TWO[:at] + b"z" + TWO[at + 1 :]) == "not_a_zip"
 
 
-def test_an_entry_that_is_not_where_the_directory_says_is_refused():
+def test_an_entry_missing_at_its_offset_is_refused():
     assert refusal(patched(TWO, LOCAL, 0, "<L", 0)) == "not_a_zip"
     assert refusal(patched(TWO, ENTRY, 42, "<L", len(TWO) - 5, nth=1)) == "not_a_zip"
 
 
-def test_a_stored_entry_of_two_sizes_is_refused():
+def test_a_stored_entry_with_two_different_sizes_is_refused():
     assert refusal(patched(TWO, ENTRY, 24, "<L", 99)) == "not_a_zip"
 
 
@@ -213,7 +213,7 @@ def test_a_directory_entry_that_reaches_beyond_the_directory_is_refused():
     assert refusal(patched(TWO, ENTRY, 28, "<H", 60_000, nth=1)) == "not_a_zip"
 
 
-def test_a_name_that_is_not_the_utf_8_that_it_says_is_refused():
+def test_a_name_with_invalid_utf_8_is_refused():
     data = archive([("ü", b"x")])
     assert refusal(data.replace("ü".encode(), b"\xff\xff")) == "not_a_zip"
 
@@ -221,17 +221,17 @@ def test_a_name_that_is_not_the_utf_8_that_it_says_is_refused():
 @pytest.mark.parametrize(
     "data", [b"", b"PK", b"words", END, TWO[:-1], TWO + b"x", TWO[10:], b"\0" * 70_000]
 )
-def test_what_is_no_archive_is_refused(data):
+def test_a_file_that_is_not_an_archive_is_refused(data):
     assert refusal(data) == "not_a_zip"
 
 
 @given(cut=st.integers(0, len(TWO)), at=st.integers(0, len(TWO) - 1), byte=st.integers(0, 255))
-def test_whatever_the_bytes_there_is_a_listing_or_a_refusal(cut, at, byte):
+def test_any_bytes_give_a_listing_or_a_refusal(cut, at, byte):
     for data in (TWO[:cut], TWO[cut:], TWO[:at] + bytes([byte]) + TWO[at + 1 :]):
         assert outcome_of(data) in OUTCOMES
 
 
 @given(st.binary(max_size=300))
-def test_so_it_is_for_bytes_behind_an_honest_end_record(directory):
+def test_any_directory_before_a_valid_end_record_gives_a_listing_or_a_refusal(directory):
     end = struct.pack("<4s4H2LH", END, 0, 0, 1, 1, len(directory), 0, 0)
     assert outcome_of(directory + end) in OUTCOMES

@@ -34,7 +34,7 @@ def test_the_last_writer_wins_and_its_seq_is_shown(stage):
     }
 
 
-def test_what_is_forgotten_is_gone_and_an_unknown_key_is_answered_with_the_nearest(stage):
+def test_a_forgotten_fact_is_removed_and_an_unknown_key_suggests_the_nearest(stage):
     stage.propose("ann", FACT, key="mill", value=1)
     near = stage.propose("bob", "memory.forget", key="mil")
     assert near.codes == ("memory.key_unknown",)
@@ -44,7 +44,7 @@ def test_what_is_forgotten_is_gone_and_an_unknown_key_is_answered_with_the_neare
     assert stage.propose("bob", "memory.forget", key="mill").codes == ("memory.key_unknown",)
 
 
-def test_each_agent_has_a_scope_of_its_own(stage):
+def test_each_agent_has_a_private_scope(stage):
     for agent in ("ann", "bob"):
         assert stage.propose(agent, FACT, key="plan", value=agent, scope="principal").admitted
     assert stage.propose("ann", FACT, key="plan", value="ours").admitted
@@ -56,7 +56,7 @@ def test_each_agent_has_a_scope_of_its_own(stage):
     assert remembered(stage, "principal/bob/plan") is not None
 
 
-def test_an_agents_own_facts_are_seen_by_it_alone_also_once_they_are_gone(stage):
+def test_private_facts_and_their_removal_are_visible_to_their_agent_only(stage):
     stage.propose("ann", FACT, key="plan", value=1, scope="principal")
     stage.propose("ann", FACT, key="plan", value=1)
     domain, tree = Memory(), stage.kernel.tree
@@ -69,7 +69,7 @@ def test_an_agents_own_facts_are_seen_by_it_alone_also_once_they_are_gone(stage)
     assert not domain.may_see(tree, "bob", Ref(FACTS))
 
 
-def test_an_agent_whose_name_looks_like_anothers_scope_sees_nothing_of_it():
+def test_an_agent_named_like_anothers_scope_sees_nothing_of_it():
     names = ("ann", "ann/x", "project")
     stage = WorldDriver(Memory(), agents=names)
     for name in names:
@@ -81,7 +81,7 @@ def test_an_agent_whose_name_looks_like_anothers_scope_sees_nothing_of_it():
         assert seen == [f"principal/{name}/plan", "project/plan"]
 
 
-def test_a_removed_agents_own_facts_are_not_left_to_the_next_of_its_name(stage):
+def test_private_facts_are_removed_with_their_agent(stage):
     stage.propose("ann", FACT, key="plan", value=1, scope="principal")
     stage.propose("ann", FACT, key="mill", value=1)
     stage.kernel.change_agent("ann", "removed")
@@ -90,7 +90,7 @@ def test_a_removed_agents_own_facts_are_not_left_to_the_next_of_its_name(stage):
     assert list(stage.kernel.state[KEYS]) == ["project"]
 
 
-def test_a_scope_holds_so_many_facts_and_no_other_scope_suffers():
+def test_the_facts_of_a_scope_are_bounded_independently_of_others():
     stage = WorldDriver(Memory(facts_max=2))
     for key in ("a", "b"):
         assert stage.propose("ann", FACT, key=key, value=1).admitted
@@ -111,7 +111,7 @@ def test_a_value_has_at_most_1024_bytes_as_json(stage, letters, passes):
     assert verdict.codes == (() if passes else ("memory.value_too_large",))
 
 
-def test_bytes_are_counted_and_not_letters(stage):
+def test_the_size_of_a_value_is_counted_in_bytes(stage):
     assert stage.propose("ann", FACT, key="a", value="é" * 600).codes == ("memory.value_too_large",)
 
 
@@ -123,30 +123,30 @@ def test_a_key_is_a_lower_case_name(stage, key):
 @pytest.mark.parametrize(
     "payload", [{"key": "a"}, {"key": "a", "value": 1, "confirmed": True}, {"value": 1}]
 )
-def test_a_payload_has_its_fields_and_no_others(stage, payload):
+def test_a_payload_with_missing_or_unknown_fields_is_refused(stage, payload):
     assert not stage.propose("ann", FACT, **payload).admitted
 
 
-def test_a_fact_is_never_stale_for_who_remembers(stage):
+def test_remembering_is_never_stale(stage):
     stage.propose("bob", FACT, key="mill", value=1)
     assert stage.propose("ann", FACT, key="mill", value=2, context_seq=0).admitted
 
 
 @pytest.mark.parametrize("bound", [0, -1, True, 1.5, "64"])
-def test_an_unsound_bound_is_refused(bound):
+def test_an_invalid_bound_is_refused(bound):
     with pytest.raises(ValueError, match="facts_max must be an int"):
         Memory(facts_max=bound)
     with pytest.raises(ValueError, match="value_bytes_max must be an int"):
         Memory(value_bytes_max=bound)
 
 
-def test_its_settings_make_it_again():
+def test_settings_recreate_the_domain():
     domain = Memory(facts_max=3, value_bytes_max=99)
     assert Memory(**domain.settings()).settings() == domain.settings()
     assert Kernel(domain).registry.settings["memory"] == {"facts_max": 3, "value_bytes_max": 99}
 
 
-async def test_the_layer_of_agents_finds_facts_in_the_view_oldest_first():
+async def test_the_agent_context_lists_facts_oldest_first():
     async with Orchestrator(Memory()) as world:
         ann, bob = [await world.register_agent(name) for name in ("ann", "bob")]
         await ann.submit([ann.intent(FACT, key="z", value="first", scope="principal")])

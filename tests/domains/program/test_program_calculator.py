@@ -24,7 +24,7 @@ def plan(desk, actions):
     return desk.kernel.decide(batch)
 
 
-def test_a_plan_of_six_actions_makes_and_runs_a_calculator():
+def test_a_plan_of_six_actions_creates_and_runs_a_calculator():
     desk = Desk()
     assert len(PLAN[0][1]["mutations"]) == 42
     verdict = plan(desk, PLAN)
@@ -50,13 +50,13 @@ def test_a_plan_of_six_actions_makes_and_runs_a_calculator():
         ("pow", 1.0, 1.0, 0.0),
     ],
 )
-def test_the_calculator_calculates(op, a, b, value):
+def test_the_calculator_returns_correct_results(op, a, b, value):
     desk = Desk()
     desk.mutate(*calculator())
     assert desk.run("calc", op=op, a=a, b=b)["value"] == value
 
 
-def test_one_bad_action_leaves_nothing_of_the_plan():
+def test_one_invalid_action_refuses_the_whole_plan():
     desk = Desk()
     before = desk.kernel.digest()
     verdict = plan(desk, [*PLAN[:-1], ("simulate", {"function": "clac"})])
@@ -74,7 +74,7 @@ def test_the_last_mutation_of_a_batch_undoes_the_first():
     assert desk.ask("inspect", what="overview")["count"] == 0
 
 
-def test_the_log_has_the_outputs_and_gives_the_same_again():
+def test_the_log_has_the_outputs_and_replays_to_the_same_state():
     log: list[bytes] = []
     kernel = Kernel(Program(), sink=log.append)
     kernel.register_agent("ann")
@@ -100,7 +100,7 @@ def say(desk, message):
     return desk.ask(said.kind.removeprefix("program."), **said.payload)
 
 
-def test_the_three_phrases_in_a_row():
+def test_the_three_phrases_are_executed_in_a_row():
     desk = Desk()
     created, compiled, run = [say(desk, phrase) for phrase in PHRASES]
     assert list(created["functions"]) == ["main"]
@@ -108,7 +108,7 @@ def test_the_three_phrases_in_a_row():
     assert run["value"] == "Hello, world!"
 
 
-def test_a_phrase_is_known_without_regard_to_case():
+def test_a_phrase_is_case_insensitive():
     assert say(Desk(), "Create Hello World program")
 
 
@@ -129,7 +129,7 @@ def test_a_phrase_is_known_without_regard_to_case():
         "",
     ],
 )
-def test_what_is_nearly_a_phrase_is_none(message):
+def test_a_near_miss_is_not_a_phrase(message):
     assert parse_command(message, Program().commands) is None
 
 

@@ -60,7 +60,7 @@ BATCHES = {
 
 
 @pytest.mark.parametrize("code", BATCHES)
-def test_a_batch_is_refused_at_the_mutation_to_blame(code):
+def test_a_refusal_has_the_index_of_the_faulty_mutation(code):
     refusal = desk_with().refused(*BATCHES[code])
     assert refusal.code == f"program.{code}"
     assert refusal.at.startswith(f"/intents/0/payload/mutations/{len(BATCHES[code]) - 1}")
@@ -191,7 +191,7 @@ DIAGNOSTICS = {
 
 
 @pytest.mark.parametrize("code", DIAGNOSTICS)
-def test_verify_says_so(code):
+def test_verify_reports_each_code(code):
     severity, mutations = DIAGNOSTICS[code]
     told = desk_with(*mutations).ask("verify", function="f")
     severities = {one["code"]: one["severity"] for one in told["diagnostics"]}
@@ -264,7 +264,7 @@ TRAPS = [
 
 
 @pytest.mark.parametrize("make", TRAPS, ids=lambda make: make.__name__)
-def test_a_run_that_traps_is_an_answer_with_a_code(make):
+def test_a_trapped_run_is_answered_with_a_code(make):
     told = make()
     assert told["ok"] is False
     assert told["code"] == f"program.{make.__name__}"
@@ -276,7 +276,7 @@ def test_a_run_that_traps_is_an_answer_with_a_code(make):
 KNOWN = {*BATCHES, *DIAGNOSTICS, *(make.__name__ for make in (*REFUSALS, *TRAPS))}
 
 
-def test_the_page_and_the_source_have_the_codes_that_are_tested():
+def test_the_docs_page_and_the_source_list_the_tested_codes():
     tested = KNOWN - {"too_many_nodes_of_all"}
     page = (ROOT / "docs" / "guides" / "program.md").read_text()
     assert set(re.findall(r"^\| `program\.(\w+)` \| [rewt]", page, re.MULTILINE)) == tested

@@ -176,7 +176,7 @@ def test_a_thousand_random_programs_agree():
     assert traps > 500
 
 
-def test_recursion_agrees_to_its_depth():
+def test_recursion_agrees_up_to_its_maximum_depth():
     desk = Desk()
     desk.mutate(*factorial())
     simulated, compiled = both(desk, "fact")
@@ -184,7 +184,7 @@ def test_recursion_agrees_to_its_depth():
         assert simulated(n) == compiled(n), n
 
 
-def test_a_branch_that_many_need_is_written_once():
+def test_a_shared_branch_is_compiled_once():
     """s1 = select(c, s0 + 1, s0), s2 = select(c, s1 + 1, s1), ...: it must not double."""
     desk, made = Desk(), [begin("f", a="int"), put("f", "s0", "param", target="a")]
     made += [put("f", "one", "const", value=1)]
@@ -211,7 +211,7 @@ def test_a_chain_of_1020_nodes_compiles_to_a_straight_line():
     assert simulated(3) == compiled(3) == "3"
 
 
-def test_the_artifact_is_the_same_however_the_graph_came_about():
+def test_the_artifact_depends_on_the_graph_and_not_on_its_history():
     one, other = Desk(), Desk()
     one.mutate(*calculator())
     for mutation in calculator():
@@ -226,7 +226,7 @@ def test_the_artifact_is_the_same_however_the_graph_came_about():
     assert artifact["functions"] == {name: hashes[name]["hash"] for name in hashes}
 
 
-def test_texts_of_a_planner_are_no_code():
+def test_text_values_are_escaped_in_compiled_code():
     text = "'''\n\"\"\"); import os #\\\u2028{}{0}\x00\U0001f600"
     desk = Desk()
     desk.mutate(begin("f", "str"), put("f", "c", "const", value=text), result("f", "c"))
@@ -236,7 +236,7 @@ def test_texts_of_a_planner_are_no_code():
     assert desk.ask("compile", entry="g")["source"].isascii()
 
 
-def test_an_artifact_that_was_changed_is_compiled_anew_and_goes_with_its_function():
+def test_a_changed_function_is_recompiled_and_its_artifact_removed_with_it():
     desk = Desk()
     desk.mutate(begin("f"), put("f", "c", "const", value=1), result("f", "c"))
     before = desk.ask("compile", entry="f")["hash"]
@@ -247,7 +247,7 @@ def test_an_artifact_that_was_changed_is_compiled_anew_and_goes_with_its_functio
     assert "f" not in desk.kernel.state.get("program.artifacts", {})
 
 
-def test_an_artifact_tells_of_which_functions_it_is_also_where_its_source_stays():
+def test_an_artifact_lists_current_function_hashes_when_its_source_is_unchanged():
     desk = Desk()
     desk.mutate(begin("f"), put("f", "c", "const", value=1), result("f", "c"))
     before = desk.ask("compile", entry="f")

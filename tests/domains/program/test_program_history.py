@@ -26,7 +26,7 @@ def remove(name):
     return {"op": "remove_function", "name": name}
 
 
-def test_restore_makes_the_program_what_it_was_by_a_new_commit():
+def test_restore_returns_to_an_old_program_by_a_new_commit():
     desk = Desk()
     desk.mutate(*calculator())
     seq, before = desk.kernel.seq, as_seen(desk)
@@ -44,7 +44,7 @@ def test_restore_makes_the_program_what_it_was_by_a_new_commit():
     assert as_seen(desk) == after
 
 
-def test_restore_to_now_changes_nothing_and_is_no_commit():
+def test_restore_to_the_present_is_no_commit():
     desk = Desk()
     desk.mutate(*calculator())
     before = desk.kernel.digest()
@@ -52,7 +52,7 @@ def test_restore_to_now_changes_nothing_and_is_no_commit():
     assert desk.kernel.digest() == before
 
 
-def test_any_past_can_be_restored_from_any_other():
+def test_any_version_can_be_restored_from_any_other():
     chance, desk = random.Random(3), Desk()
     seen = {desk.kernel.seq: as_seen(desk)}
     for number in range(40):
@@ -76,7 +76,7 @@ def test_any_past_can_be_restored_from_any_other():
         assert as_seen(desk) == seen[seq]
 
 
-def test_1_and_1_0_are_two_values():
+def test_int_1_and_float_1_0_are_distinct_values():
     desk = Desk()
     desk.mutate(begin("f"), put("f", "c", "const", value=1), result("f", "c"))
     first = desk.kernel.seq
@@ -88,7 +88,7 @@ def test_1_and_1_0_are_two_values():
     assert type(functions(desk)["f"]["nodes"]["c"]["value"]) is int
 
 
-def test_the_same_again_is_no_commit():
+def test_repeating_a_mutation_is_no_commit():
     desk = Desk()
     desk.mutate(*calculator())
     before = desk.kernel.digest()
@@ -96,7 +96,7 @@ def test_the_same_again_is_no_commit():
     assert desk.kernel.digest() == before
 
 
-def test_a_diff_tells_each_part_that_is_otherwise():
+def test_a_diff_lists_each_changed_part():
     desk = Desk()
     desk.mutate(begin("f"), put("f", "c", "const", value=1), put("f", "d", "const", value=1))
     first = desk.kernel.seq
@@ -115,7 +115,7 @@ def test_a_diff_tells_each_part_that_is_otherwise():
     assert desk.ask("history_query", op="diff", limit=2, from_seq=first)["truncated"]
 
 
-def test_a_list_tells_the_latest_commits_in_their_order():
+def test_a_list_has_the_latest_commits_in_order():
     desk = Desk()
     for number in range(5):
         desk.mutate(begin(f"f{number}"), by="ann" if number % 2 else "bob")
@@ -131,7 +131,7 @@ def test_a_list_tells_the_latest_commits_in_their_order():
 # bounds
 
 
-def test_the_past_is_bounded_by_commits():
+def test_the_history_is_bounded_in_commits():
     desk = Desk()
     desk.mutate(begin("f"))
     seqs = []
@@ -145,7 +145,7 @@ def test_the_past_is_bounded_by_commits():
     assert functions(desk)["f"]["nodes"]["c"]["value"] == 39
 
 
-def test_the_past_is_bounded_by_bytes():
+def test_the_history_is_bounded_in_bytes():
     desk = Desk()
     desk.mutate(begin("f"))
     for number in range(4):
@@ -160,7 +160,7 @@ def test_the_past_is_bounded_by_bytes():
     assert functions(desk)["f"]["nodes"]["n"]["value"] < 60
 
 
-def test_the_latest_commit_is_kept_however_large(monkeypatch):
+def test_the_latest_commit_is_kept_at_any_size(monkeypatch):
     monkeypatch.setattr("placet.domains.program.history.HISTORY_BYTES_MAX", 10)
     desk = Desk()
     desk.mutate(*calculator())
@@ -176,7 +176,7 @@ def test_the_latest_commit_is_kept_however_large(monkeypatch):
 # staleness is per function
 
 
-def test_who_did_not_see_a_change_to_the_same_function_is_stale():
+def test_a_mutation_of_a_function_changed_since_is_stale():
     desk = Desk()
     desk.mutate(*calculator())
     seen = desk.kernel.seq
@@ -188,7 +188,7 @@ def test_who_did_not_see_a_change_to_the_same_function_is_stale():
     assert desk.mutate(put("add", "c", "const", value=2.0), context_seq=seen)
 
 
-def test_what_has_changed_is_named_in_the_order_of_the_batch():
+def test_changed_functions_are_named_in_the_order_of_the_batch():
     desk = Desk()
     names = [f"f{i}" for i in (3, 1, 4, 5, 9, 2, 6)]
     desk.mutate(*map(begin, names))
@@ -199,7 +199,7 @@ def test_what_has_changed_is_named_in_the_order_of_the_batch():
     assert [one["entity"] for one in refusal.changed] == [f"program.functions/{n}" for n in names]
 
 
-def test_who_calls_a_function_that_was_changed_is_stale():
+def test_calling_a_function_changed_since_is_stale():
     desk = Desk()
     desk.mutate(*calculator(), begin("mine"))
     seen = desk.kernel.seq
@@ -208,7 +208,7 @@ def test_who_calls_a_function_that_was_changed_is_stale():
     assert desk.refused(call, context_seq=seen).code == "stale_context"
 
 
-def test_who_removes_a_function_depends_on_who_calls_it():
+def test_removing_a_function_reads_its_callers():
     desk = Desk()
     desk.mutate(begin("f"), begin("g"))
     seen = desk.kernel.seq
@@ -219,7 +219,7 @@ def test_who_removes_a_function_depends_on_who_calls_it():
     assert desk.mutate(remove("f"))["functions"] == {"f": None}
 
 
-def test_nobody_takes_back_what_they_did_not_see():
+def test_restoring_over_an_unseen_change_is_stale():
     desk = Desk()
     desk.mutate(begin("f"))
     seen = desk.kernel.seq
@@ -228,7 +228,7 @@ def test_nobody_takes_back_what_they_did_not_see():
     assert desk.ask("restore", to_seq=seen)["functions"] == {"g": None}
 
 
-def test_a_hash_says_what_was_seen():
+def test_an_expected_hash_that_differs_is_stale():
     desk = Desk()
     told = desk.mutate(*calculator())
     seen = dict(told["functions"])
@@ -241,7 +241,7 @@ def test_a_hash_says_what_was_seen():
 
 
 @pytest.mark.parametrize("by", ["ann", "bob"])
-def test_an_agent_is_not_stale_by_its_own_change(by):
+def test_an_agents_own_change_does_not_make_it_stale(by):
     desk = Desk()
     desk.mutate(begin("f"))
     seen = desk.kernel.seq

@@ -18,7 +18,7 @@ from tests.domains.program.programs import (
 )
 
 
-def test_what_comes_later_in_a_batch_may_be_connected_before():
+def test_a_node_may_be_connected_before_it_is_created_in_the_batch():
     desk = Desk()
     desk.mutate(
         begin("f", a="int"),
@@ -31,7 +31,7 @@ def test_what_comes_later_in_a_batch_may_be_connected_before():
     assert desk.run("f", a=3)["value"] == 0
 
 
-def test_what_never_comes_is_refused_at_who_needs_it():
+def test_a_missing_node_is_refused_at_the_mutation_that_needs_it():
     refusal = Desk().refused(begin("f"), put("f", "r", "neg", "ghost"), put("f", "s", "neg"))
     assert refusal.code == "program.unknown_node"
     assert refusal.at == "/intents/0/payload/mutations/1"
@@ -51,13 +51,13 @@ def test_what_never_comes_is_refused_at_who_needs_it():
         {"op": "remove_function", "name": "ghost"},
     ],
 )
-def test_who_is_named_must_be_there(mutation):
+def test_a_referenced_function_or_node_must_exist(mutation):
     refusal = Desk().refused(begin("f", a="int"), put("f", "a", "param", target="a"), mutation)
     assert refusal.code in {"program.unknown_node", "program.unknown_function"}
     assert refusal.at.startswith("/intents/0/payload/mutations/2/")
 
 
-def test_a_removed_node_leaves_open_ports_and_no_result():
+def test_removing_a_node_opens_its_ports_and_clears_the_result():
     desk = Desk()
     desk.mutate(
         begin("f", a="int"),
@@ -73,7 +73,7 @@ def test_a_removed_node_leaves_open_ports_and_no_result():
     assert desk.ask("inspect", what="function", function="f")["result"] is None
 
 
-def test_a_function_may_be_removed_and_made_again_in_one_batch():
+def test_a_function_may_be_removed_and_recreated_in_one_batch():
     desk = Desk()
     desk.mutate(begin("f", "int", a="int"), put("f", "c", "const", value=1))
     remove = {"op": "remove_function", "name": "f"}
@@ -85,7 +85,7 @@ def test_a_function_may_be_removed_and_made_again_in_one_batch():
     assert desk.ask("inspect", what="overview")["count"] == 1
 
 
-def test_a_caller_that_goes_in_the_same_batch_is_none():
+def test_a_caller_removed_in_the_same_batch_does_not_count():
     desk = Desk()
     desk.mutate(*calculator())
     gone_calc = {"op": "remove_function", "name": "calc"}
@@ -95,7 +95,7 @@ def test_a_caller_that_goes_in_the_same_batch_is_none():
     assert refusal.details["callers"] == ["sub"]
 
 
-def test_a_call_that_goes_in_the_same_batch_is_none():
+def test_a_call_removed_in_the_same_batch_does_not_count():
     desk = Desk()
     desk.mutate(begin("f"), begin("g"), put("g", "c", "call", target="f"))
     drop = {"op": "remove_function", "name": "f"}
@@ -111,7 +111,7 @@ def test_a_function_that_calls_itself_may_be_removed():
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 50])
-def test_a_circle_of_any_length_is_refused(length):
+def test_a_cycle_of_any_length_is_refused(length):
     desk = Desk()
     [batch] = chain("f", length, "max")
     desk.mutate(*batch[:1], put("f", "x0", "neg"), *batch[2:])
@@ -122,13 +122,13 @@ def test_a_circle_of_any_length_is_refused(length):
     assert refusal.details["nodes"] == ["x0"]
 
 
-def test_a_circle_that_the_batch_opens_again_is_none():
+def test_a_cycle_broken_in_the_same_batch_is_accepted():
     desk = Desk()
     desk.mutate(begin("f"), put("f", "a", "neg"), put("f", "b", "neg", "a"))
     desk.mutate(connect("f", "b", "a", 0), put("f", "b", "neg"))
 
 
-def test_types_go_through_what_is_open():
+def test_types_propagate_through_open_nodes():
     desk = Desk()
     desk.mutate(
         begin("f"),
@@ -143,7 +143,7 @@ def test_types_go_through_what_is_open():
     assert desk.ask("inspect", what="node", function="f", node="open")["type"] is None
 
 
-def test_a_replaced_node_may_break_those_that_use_it_and_verify_says_so():
+def test_a_replaced_node_may_break_its_users_and_verify_reports_it():
     desk = Desk()
     desk.mutate(begin("f"), put("f", "c", "const", value=1), put("f", "r", "neg", "c"))
     desk.mutate(put("f", "c", "const", value="text"), result("f", "r"))
@@ -151,7 +151,7 @@ def test_a_replaced_node_may_break_those_that_use_it_and_verify_says_so():
     assert told["diagnostics"][0]["code"] == "program.type_mismatch"
 
 
-def test_a_call_takes_what_the_signature_says():
+def test_a_call_must_match_the_signature():
     desk = Desk()
     desk.mutate(*calculator(), begin("f"), put("f", "i", "const", value=1))
     refusal = desk.refused(put("f", "c", "call", "i", target="add"))
@@ -186,7 +186,7 @@ def test_a_call_takes_what_the_signature_says():
         ({"op": "connect", "function": "f", "source": "a", "target": "b", "port": -1}, "/port"),
     ],
 )
-def test_what_is_no_mutation_is_refused_at_its_place(mutation, at):
+def test_an_invalid_mutation_is_refused_with_its_path(mutation, at):
     verdict = Desk().propose("ann", "program.mutate_batch", mutations=[begin("f"), mutation])
     assert set(verdict.codes) == {"payload_invalid"}
     [refusal] = verdict.refusals
@@ -209,7 +209,7 @@ def test_what_is_no_mutation_is_refused_at_its_place(mutation, at):
         ("restore", {"to_seq": -1}),
     ],
 )
-def test_what_is_no_payload_is_refused(kind, payload):
+def test_an_invalid_payload_is_refused(kind, payload):
     verdict = Desk().propose("ann", f"program.{kind}", **payload)
     assert set(verdict.codes) == {"payload_invalid"}
 
@@ -217,7 +217,7 @@ def test_what_is_no_payload_is_refused(kind, payload):
 # questions
 
 
-def test_inspect_answers_four_questions():
+def test_inspect_has_four_queries():
     desk = Desk()
     desk.mutate(*calculator())
     overview = desk.ask("inspect", what="overview", limit=2)
@@ -253,7 +253,7 @@ def test_answers_are_bounded():
     assert len(canonical(told)) <= OUTPUT_BYTES_MAX
 
 
-def test_one_mistake_is_one_complaint():
+def test_one_fault_is_reported_once():
     desk = Desk()
     desk.mutate(begin("f"), put("f", "a", "add"), put("f", "b", "neg", "a"), result("f", "b"))
     told = desk.ask("verify", function="f")
@@ -261,7 +261,7 @@ def test_one_mistake_is_one_complaint():
     assert at == [("program.missing_input", "a", 0), ("program.missing_input", "a", 1)]
 
 
-def test_verify_tells_errors_before_warnings():
+def test_verify_lists_errors_before_warnings():
     desk = Desk()
     desk.mutate(begin("a", "int", x="int"), put("a", "c", "const", value=1), result("a", "c"))
     desk.mutate(begin("b"))
@@ -274,7 +274,7 @@ def test_verify_tells_errors_before_warnings():
 # exported functions
 
 
-def test_what_is_exported_must_verify_where_that_is_asked_for():
+def test_an_exported_function_must_verify_under_the_setting():
     desk = Desk(Program(verify_exported=True))
     refusal = desk.refused(exported("f"), put("f", "c", "const", value="text"), result("f", "c"))
     assert refusal.code == "invariant_violated"
@@ -285,7 +285,7 @@ def test_what_is_exported_must_verify_where_that_is_asked_for():
     assert desk.mutate(put("draft", "c", "neg"))
 
 
-def test_what_an_exported_function_calls_must_verify_too():
+def test_functions_called_by_an_exported_function_must_verify():
     desk = Desk(Program(verify_exported=True))
     desk.mutate(
         begin("inner"),

@@ -19,7 +19,7 @@ def one_function(returns, *mutations, last, **params):
     return desk_with([begin("f", returns, **params), *mutations, result("f", last)])
 
 
-def test_only_the_branch_that_is_chosen_runs():
+def test_only_the_chosen_branch_runs():
     desk = one_function(
         "int",
         put("f", "n", "param", target="n"),
@@ -34,7 +34,7 @@ def test_only_the_branch_that_is_chosen_runs():
     assert desk.run("f", n=7)["value"] == 1
 
 
-def test_a_trace_tells_every_node_once_in_the_order_of_the_run():
+def test_a_trace_lists_every_node_once_in_execution_order():
     desk = desk_with(factorial())
     told = desk.ask("simulate", function="fact", inputs={"n": 2}, trace=True)
     at = [(row["at"], row["value"]) for row in told["trace"]]
@@ -55,7 +55,7 @@ def test_a_trace_tells_every_node_once_in_the_order_of_the_run():
     assert told["truncated"] is False
 
 
-def test_a_long_trace_is_cut_and_says_so():
+def test_a_long_trace_is_truncated_and_marked():
     desk = desk_with(factorial())
     told = desk.ask("simulate", function="fact", inputs={"n": 60}, trace=True)
     assert len(told["trace"]) == TRACE_MAX
@@ -63,7 +63,7 @@ def test_a_long_trace_is_cut_and_says_so():
     assert told["truncated"] is True
 
 
-def test_a_trace_of_a_run_that_traps_ends_there():
+def test_a_trace_ends_at_the_trap():
     desk = one_function(
         "int",
         put("f", "a", "const", value=1),
@@ -96,7 +96,7 @@ def test_a_trace_of_a_run_that_traps_ends_there():
         ("neg", (2**62,), "int", -(2**62)),
     ],
 )
-def test_operations_mean_what_the_page_says(op, values, returns, value):
+def test_operations_behave_as_the_docs_page_states(op, values, returns, value):
     names = [f"c{i}" for i in range(len(values))]
     made = [put("f", n, "const", value=v) for n, v in zip(names, values, strict=True)]
     told = one_function(returns, *made, put("f", "r", op, *names), last="r").run("f")
@@ -105,14 +105,14 @@ def test_operations_mean_what_the_page_says(op, values, returns, value):
     assert type(told["value"]) is type(value)
 
 
-def test_an_int_beyond_64_bits_is_told_as_its_digits():
+def test_an_int_beyond_64_bits_is_returned_as_digits():
     desk = desk_with(*chain("f", 120, "add"))
     told = desk.run("f", n=3)
     assert (told["value"], told["type"]) == (str(3 << 120), "int")
     assert desk.ask("simulate", function="f", inputs={"n": 3}, trace=True)["ok"]
 
 
-def test_a_long_text_is_cut_and_says_so():
+def test_a_long_text_is_truncated_and_marked():
     [batch] = chain("f", 4, "concat")
     batch[0] = begin("f", "str", n="str")
     desk = desk_with(batch)
@@ -123,7 +123,7 @@ def test_a_long_text_is_cut_and_says_so():
     assert desk.run("f", n="ab")["value"] == "ab" * 16
 
 
-def test_inputs_are_of_the_type_of_their_parameter():
+def test_inputs_must_have_the_type_of_their_parameter():
     desk = one_function("float", put("f", "x", "param", target="x"), last="x", x="float")
     assert desk.run("f", x=2)["value"] == 2.0
     for wrong in (True, "2", 2**53 + 1):
@@ -137,7 +137,7 @@ def test_inputs_are_of_the_type_of_their_parameter():
 # what a naive one would not survive
 
 
-def test_a_chain_in_which_each_node_is_needed_twice_costs_each_node_once():
+def test_a_node_needed_twice_is_evaluated_once():
     desk = desk_with(*chain("f", 120, "max"))
     assert desk.ask("verify")["ok"]
     assert desk.run("f", n=3) == {
@@ -163,7 +163,7 @@ def test_endless_recursion_ends_at_its_depth():
     assert desk.run("fact", n=DEPTH_MAX + 1)["code"] == "program.depth_exceeded"
 
 
-def test_recursion_that_doubles_ends_with_its_fuel():
+def test_exponential_recursion_ends_when_the_fuel_is_used_up():
     desk = one_function(
         "int",
         put("f", "n", "param", target="n"),
@@ -182,7 +182,7 @@ def test_recursion_that_doubles_ends_with_its_fuel():
     assert (told["code"], told["steps"]) == ("program.fuel_exhausted", 100_000)
 
 
-def test_texts_cost_what_they_weigh():
+def test_fuel_for_texts_grows_with_their_length():
     """100 000 steps of a long text each would be gigabytes."""
     batch = [begin("f", "str", s="str"), put("f", "s", "param", target="s")]
     batch += [put("f", f"x{i}", "concat", "s", "s") for i in range(100)]

@@ -15,7 +15,7 @@ from tests.domains.program.test_program_calculator import PHRASES, PLAN
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_planner_makes_a_calculator_in_one_turn():
+async def test_a_planner_builds_a_calculator_in_one_turn():
     steps = [[(f"program.{kind}", payload) for kind, payload in PLAN]]
     opened = Session.open(domain=Program(), mode="autonomous", adapter=ScriptedAdapter(steps))
     async with opened as session:
@@ -25,7 +25,7 @@ async def test_a_planner_makes_a_calculator_in_one_turn():
         assert turn.results[3].output["value"] == 5.0
 
 
-async def test_the_phrases_are_commands_and_near_misses_go_to_the_planner():
+async def test_phrases_are_commands_and_near_misses_go_to_the_planner():
     async with Session.open(
         domain=Program(), mode="autonomous", adapter=ScriptedAdapter([])
     ) as session:
@@ -35,7 +35,7 @@ async def test_the_phrases_are_commands_and_near_misses_go_to_the_planner():
         assert (await session.send("run the program")).route == "agent"
 
 
-async def test_a_view_holds_the_program_and_not_its_past():
+async def test_a_view_has_the_program_without_its_history():
     async with Orchestrator(Program()) as world:
         ann = await world.register_agent("ann")
         for made in ([begin("f")], [put("f", "c", "const", value=1)]):

@@ -101,7 +101,7 @@ def test_the_state_keeps_a_bounded_number_of_turns() -> None:
     assert sorted(room.rows("turns")) == ["s/000005", "s/000006", "s/000007"]
 
 
-def test_a_turn_that_is_not_running_neither_asks_nor_ends(room: Room) -> None:
+def test_a_turn_that_is_not_running_cannot_request_approval_or_end(room: Room) -> None:
     ask: dict[str, Any] = {"session": "s", "attempt": 1, "adapter": "x", "digest": ""}
     assert room.says("ask", turn=1, **ask) == "tool_unregistered"
     assert [room.end(1), room.end(1)] == ["", "turn_unknown"]
@@ -184,7 +184,7 @@ def test_a_wildcard_grant_is_for_every_agent_and_no_agent_grants_to_itself(room:
     assert room.grant("own", by="ann") == "grant_own"
 
 
-def test_used_up_and_expired_grants_make_room() -> None:
+def test_used_up_and_expired_grants_free_their_slots() -> None:
     room = Room(grants_kept=2)
     assert [room.grant(name, uses=1) for name in "abc"] == ["", "", "grants_full"]
     assert room.use("a") == ""
@@ -249,13 +249,13 @@ def test_the_removal_of_an_agent_replays_to_the_same_state(room: Room) -> None:
     assert digests == {room.kernel.world_digest()}
 
 
-def test_a_plan_is_held_within_a_turn(room: Room) -> None:
+def test_an_approval_request_needs_a_running_turn(room: Room) -> None:
     assert [room.end(1), room.request_approval("h"), room.turn(2), room.request_approval("h")] == [
         "", "turn_unknown", "", "",
     ]  # fmt: skip
 
 
-def test_a_guard_lets_pass_at_one_seq_only(room: Room) -> None:
+def test_a_guard_passes_at_one_seq_only(room: Room) -> None:
     assert room.says("guard", seq=room.kernel.seq + 1) == ""
     assert room.says("guard", seq=room.kernel.seq) == "seq_changed"
 

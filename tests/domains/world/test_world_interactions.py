@@ -19,7 +19,7 @@ def stage_of(**settings):
     return WorldDriver(World(objects=OBJECTS, **settings))
 
 
-def test_a_picked_up_object_goes_where_its_holder_goes():
+def test_a_held_object_moves_with_its_holder():
     stage = stage_of(interaction_range=2)
     assert stage.interact("ann", "pickup", "lamp").admitted
     assert stage.agent("ann")["inventory"] == ("lamp",)
@@ -67,7 +67,7 @@ def test_a_picked_up_object_goes_where_its_holder_goes():
         ("dance", "bob", {}, "world.interaction_unknown"),
     ],
 )
-def test_what_an_interaction_answers(interaction_type, target_id, data, code):
+def test_each_interaction_has_its_result(interaction_type, target_id, data, code):
     world = World(objects=OBJECTS, interaction_range=5)
     stage = WorldDriver(world, ann={"inventory": ["coin"]}, bob={"inventory": ["ring"]})
     before = stage.kernel.digest()
@@ -84,14 +84,14 @@ def test_an_unknown_interaction_names_the_nearest():
     assert refusal.at == "/intents/0/payload/interaction_type"
 
 
-def test_an_object_that_is_held_since_before_names_its_holder():
+def test_taking_a_held_object_names_its_holder():
     stage = stage_of()
     assert stage.interact("bob", "pickup", "lamp").admitted
     refusal = stage.interact("ann", "pickup", "lamp").refusals[0]
     assert (refusal.code, refusal.details["holder"]) == ("world.held", "bob")
 
 
-def test_use_counts_and_knows_the_last_user():
+def test_use_counts_uses_and_records_the_last_user():
     stage = stage_of()
     for agent_id in ("ann", "bob"):
         assert stage.interact(agent_id, "use", "well").admitted
@@ -99,12 +99,12 @@ def test_use_counts_and_knows_the_last_user():
 
 
 @pytest.mark.parametrize("uses", ["cutting", None, [1], 2**64 - 1])
-def test_what_has_uses_of_another_meaning_is_not_counted_on(uses):
+def test_an_object_whose_uses_field_cannot_be_counted_is_not_usable(uses):
     stage = WorldDriver(World(objects={"axe": {"position": [0, 0], "uses": uses}}))
     assert stage.interact("ann", "use", "axe").codes == ("world.target_unsuitable",)
 
 
-def test_a_full_inventory_takes_and_is_given_no_more():
+def test_a_full_inventory_accepts_no_object():
     objects = {name: {"position": [0, 0]} for name in ("a", "b")}
     stage = WorldDriver(World(objects=objects, inventory_max=1))
     assert stage.interact("ann", "pickup", "a").admitted
@@ -126,7 +126,7 @@ def grab(stage, agent_id, object_id="lamp", **options):
     ]
 
 
-def test_of_many_who_want_one_thing_one_has_it_and_the_others_are_told_who():
+def test_one_of_many_contenders_wins_and_the_others_learn_its_name():
     agents = [f"a{number}" for number in range(20)]
     stage = WorldDriver(World(objects=OBJECTS), agents=agents)
     verdicts = stage.kernel.decide_group([grab(stage, agent) for agent in agents])
@@ -138,7 +138,7 @@ def test_of_many_who_want_one_thing_one_has_it_and_the_others_are_told_who():
     assert {refusal.details["resource"] for refusal in losers} == {"world.objects/lamp"}
 
 
-def test_a_claim_that_was_undone_with_its_batch_stands_in_nobodys_way():
+def test_a_rolled_back_claim_does_not_block_others():
     stage = stage_of()
     lost = [*grab(stage, "ann", priority=90), *grab(stage, "ann", "ghost", priority=90)]
     won = grab(stage, "bob")
@@ -148,7 +148,7 @@ def test_a_claim_that_was_undone_with_its_batch_stands_in_nobodys_way():
     stage.assert_custody_agrees()
 
 
-def test_what_was_taken_and_put_down_in_one_moment_is_free_for_the_next():
+def test_an_object_taken_and_dropped_by_one_batch_is_free_for_the_next_batch():
     stage = stage_of()
     both = [
         *grab(stage, "ann", priority=90),
@@ -160,7 +160,7 @@ def test_what_was_taken_and_put_down_in_one_moment_is_free_for_the_next():
     assert late.refusals[0].details["holder"] == "bob"
 
 
-def test_who_wins_is_not_always_the_same():
+def test_the_winner_of_a_contention_varies():
     winners = set()
     stage = stage_of()
     for _ in range(40):
@@ -179,7 +179,7 @@ moves = st.tuples(
 
 
 @given(st.lists(st.lists(moves, min_size=1, max_size=3), max_size=8))
-def test_holder_and_inventory_agree_whatever_is_proposed(batches):
+def test_holder_and_inventory_agree_after_any_proposals(batches):
     objects = {name: {"position": [0, 0]} for name in "xyz"}
     stage = WorldDriver(World(objects=objects, inventory_max=2))
     for batch in batches:
@@ -201,7 +201,7 @@ def test_holder_and_inventory_agree_whatever_is_proposed(batches):
 # a world's own
 
 
-def test_a_world_can_have_its_own_interactions():
+def test_a_world_can_add_interactions():
     def ring(draft, intent):
         bell = intent["payload"]["target_id"]
         if draft.get("world.objects", bell, "is_broken", False):
@@ -228,7 +228,7 @@ def test_a_world_can_replace_an_interaction():
     assert WorldDriver(world).interact("ann", "use", "well").codes == ("world.no",)
 
 
-def test_an_examined_thing_that_changed_meanwhile_is_stale():
+def test_examining_an_object_changed_since_is_stale():
     stage = stage_of()
     seen = stage.kernel.seq
     assert stage.interact("bob", "use", "well").admitted
@@ -237,7 +237,7 @@ def test_an_examined_thing_that_changed_meanwhile_is_stale():
     assert verdict.refusals[0].changed[0]["entity"] == "world.objects/well"
 
 
-def test_a_gift_that_changed_hands_meanwhile_is_stale():
+def test_giving_an_object_changed_since_is_stale():
     stage = stage_of()
     stage.interact("ann", "pickup", "lamp")
     seen = stage.kernel.seq

@@ -57,7 +57,7 @@ def stage():
         ([(OBJECTS, "cup", None, True)], "cup and 'ann' must agree on who"),
     ],
 )
-def test_what_no_rule_could_have_made_is_refused(amendment, said):
+def test_a_patch_to_an_impossible_state_is_refused(amendment, said):
     staged = stage()
     before = staged.kernel.digest()
     with pytest.raises(ValidationError, match=said):
@@ -65,7 +65,7 @@ def test_what_no_rule_could_have_made_is_refused(amendment, said):
     assert staged.kernel.digest() == before
 
 
-def test_what_changes_hands_in_one_amendment_is_put_on_both_sides():
+def test_a_patch_may_move_an_object_between_inventories():
     staged = stage()
     amendment = [
         (AGENTS, "ann", {"inventory": []}, False),
@@ -85,7 +85,7 @@ def test_a_position_without_a_z_gets_one():
 
 
 @pytest.mark.parametrize("position", [[1, 0], [1, 0, 0], [1.0, -0.0, 0.0], [1.0, 0.0, 0.0]])
-def test_one_place_is_one_state_however_it_is_put(position):
+def test_a_patched_position_is_represented_like_one_moved_to(position):
     staged, walked = stage(), stage()
     staged.kernel.patch([(AGENTS, "ann", {"position": position}, False)], "moved by hand")
     assert walked.propose("ann", "Move", to=[1, 0]).admitted
@@ -109,7 +109,7 @@ FIELDS = {
 
 @settings(max_examples=500)
 @given(st.data())
-def test_after_whatever_was_put_no_rule_raises(data):
+def test_no_accepted_patch_makes_a_rule_raise(data):
     staged = stage()
     collection = data.draw(st.sampled_from(sorted(FIELDS)))
     key = data.draw(st.sampled_from(["ann", "box", "cup", "new"]))

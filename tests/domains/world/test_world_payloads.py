@@ -62,12 +62,12 @@ TAKEN = [
 
 
 @pytest.mark.parametrize(("payload_type", "payload", "expected"), TAKEN)
-def test_a_sound_payload_becomes_its_canonical_form(payload_type, payload, expected):
+def test_a_valid_payload_becomes_canonical(payload_type, payload, expected):
     assert validate(payload_type, payload) == expected
 
 
 @pytest.mark.parametrize(("payload_type", "payload", "expected"), TAKEN)
-def test_the_canonical_form_of_a_canonical_form_is_itself(payload_type, payload, expected):
+def test_canonicalization_is_idempotent(payload_type, payload, expected):
     again = validate(payload_type, validate(payload_type, payload))
     assert again == expected
     assert list(map(type, again.values())) == list(map(type, expected.values()))
@@ -80,7 +80,7 @@ def test_the_canonical_form_of_a_canonical_form_is_itself(payload_type, payload,
         max_size=3,
     )
 )
-def test_list_and_tuple_of_ints_or_floats_are_one_position(numbers):
+def test_a_list_or_tuple_of_ints_or_floats_is_the_same_position(numbers):
     position = to_position(numbers)
     assert position == to_position(tuple(numbers)) == to_position([float(n) for n in numbers])
     assert [type(number) for number in position] == [float] * 3
@@ -135,7 +135,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("payload_type", "payload", "place"), REFUSED)
-def test_an_unsound_payload_is_refused_where_it_is_unsound(payload_type, payload, place):
+def test_an_invalid_payload_is_refused_with_its_path(payload_type, payload, place):
     with pytest.raises(ValidationError) as failure:
         validate(payload_type, payload)
     assert [error["loc"] for error in failure.value.errors()] == [place]
@@ -143,7 +143,7 @@ def test_an_unsound_payload_is_refused_where_it_is_unsound(payload_type, payload
 
 @pytest.mark.parametrize("bad", [INF, NAN, -INF, {1}, object(), 2**64, "\ud800"])
 @pytest.mark.parametrize("kind", ["Custom", "Interact"])
-def test_open_payloads_hold_nothing_that_json_has_not(kind, bad):
+def test_open_payloads_accept_json_values_only(kind, bad):
     stage = WorldDriver(World(objects={"box": {"position": [0, 0]}}))
     payload = {"action": "a"} if kind == "Custom" else {"target_id": "box"}
     verdict = stage.propose("ann", kind, **payload, data={"deep": [bad]})

@@ -12,13 +12,13 @@ FLAT = World(bounds=[[0, 0], [10, 10]])
 coordinates = st.floats(-1e6, 1e6)
 
 
-def test_an_agent_moves_as_far_as_it_likes_where_nothing_is_set():
+def test_a_move_is_unlimited_by_default():
     stage = WorldDriver()
     assert stage.propose("ann", "Move", to=[1e9, -5]).admitted
     assert stage.agent("ann")["position"] == (1e9, -5.0, 0.0)
 
 
-def test_each_move_of_a_batch_is_measured_from_the_one_before():
+def test_each_move_of_a_batch_is_measured_from_the_previous_one():
     stage = WorldDriver(World(max_step=1))
     steps = [stage.intent("ann", "Move", to=[x, 0]) for x in (1, 2, 3)]
     assert stage.kernel.decide(steps).admitted
@@ -44,7 +44,7 @@ def test_each_move_of_a_batch_is_measured_from_the_one_before():
         (World(bounds=[[0, 0], [10, 10]], max_step=5), [11, 0], "world.out_of_bounds"),
     ],
 )
-def test_a_move_keeps_to_bounds_and_step(world, to, code):
+def test_a_move_beyond_the_bounds_or_step_is_refused(world, to, code):
     stage = WorldDriver(world)
     verdict = stage.propose("ann", "Move", to=to)
     assert verdict.codes == (() if code is None else (code,))
@@ -53,14 +53,14 @@ def test_a_move_keeps_to_bounds_and_step(world, to, code):
         assert stage.agent("ann")["position"] == (0.0, 0.0, 0.0)
 
 
-def test_a_step_that_is_too_long_by_its_last_bit_is_taken():
+def test_a_step_too_long_by_rounding_is_accepted():
     stage = WorldDriver(World(max_step=0.1), ann={"position": [0.2, 0]})
     assert 0.30000000000000004 - 0.2 > 0.1
     assert stage.propose("ann", "Move", to=[0.30000000000000004, 0]).admitted
 
 
 @given(st.tuples(coordinates, coordinates, coordinates))
-def test_the_nearest_point_that_a_refusal_offers_is_accepted(to):
+def test_the_nearest_point_in_a_refusal_is_accepted(to):
     stage = WorldDriver(World(bounds=[[-5, -5, 0], [5, 5, 2]]))
     verdict = stage.propose("ann", "Move", to=list(to))
     if not verdict.admitted:
@@ -71,7 +71,7 @@ def test_the_nearest_point_that_a_refusal_offers_is_accepted(to):
 # cooldowns
 
 
-def test_a_cooldown_ends_exactly_when_it_says():
+def test_a_cooldown_ends_exactly_on_time():
     stage = WorldDriver(World(cooldowns={"Move": 0.3}))
     assert stage.propose("ann", "Move", to=[1, 0], now=1.0).admitted
     early = stage.propose("ann", "Move", to=[2, 0], now=1.0 + 0.299999999)
@@ -81,7 +81,7 @@ def test_a_cooldown_ends_exactly_when_it_says():
 
 
 @given(wait_ns=st.integers(1, 10**12), begun_ns=st.integers(0, 10**15), passed=st.floats(0, 1))
-def test_waiting_for_retry_after_suffices_and_a_nanosecond_less_does_not(wait_ns, begun_ns, passed):
+def test_retry_after_is_sufficient_and_exact_to_a_nanosecond(wait_ns, begun_ns, passed):
     stage = WorldDriver(World(cooldowns={"Speak": wait_ns / 1e9}))
     kernel = stage.kernel
     kernel.step(begun_ns / 1e9)
@@ -105,7 +105,7 @@ def test_a_float_of_now_and_retry_after_is_never_too_early(begun):
     assert stage.propose("ann", "Speak", text="c", now=begun + wait).admitted
 
 
-def test_a_cooldown_binds_one_agent_and_one_kind():
+def test_a_cooldown_is_per_agent_and_kind():
     stage = WorldDriver(World(cooldowns={"Speak": 5, "Move": 0}))
     assert stage.propose("ann", "Speak", text="one").admitted
     assert stage.propose("ann", "Speak", text="two").codes == ("world.cooldown",)
@@ -137,7 +137,7 @@ def said(stage, agent_id):
     return stage.kernel.state[SPEECH][agent_id]["said"]
 
 
-def test_only_the_latest_words_of_a_speaker_are_state():
+def test_only_the_latest_utterance_of_a_speaker_is_in_the_state():
     stage = WorldDriver()
     for text in ("one", "two"):
         assert stage.propose("ann", "Speak", text=text).admitted
@@ -146,7 +146,7 @@ def test_only_the_latest_words_of_a_speaker_are_state():
 
 
 @pytest.mark.parametrize("channel", ["public", "private"])
-def test_nobody_speaks_to_someone_who_is_not_there(channel):
+def test_speaking_to_an_unknown_agent_is_refused(channel):
     verdict = WorldDriver().propose("ann", "Speak", text="hi", channel=channel, target_id="zoe")
     assert verdict.codes == ("world.target_unknown",)
     assert verdict.refusals[0].at == "/intents/0/payload/target_id"
@@ -167,7 +167,7 @@ def test_speaking_to_a_team_without_one_passes_with_a_warning():
         ({"channel": "private", "target_id": "eve"}, ["ann", "eve"]),
     ],
 )
-def test_words_are_seen_by_those_they_are_for(words, hearers):
+def test_an_utterance_is_visible_to_its_recipients_only(words, hearers):
     world = World(teams=["red", "blue"])
     stage = WorldDriver(world, ann={"team": "red"}, bob={"team": "red"}, eve={"team": "blue"})
     assert stage.propose("ann", "Speak", text="psst", **words).admitted
@@ -176,7 +176,7 @@ def test_words_are_seen_by_those_they_are_for(words, hearers):
     assert see == hearers
 
 
-def test_team_words_without_a_team_are_seen_by_the_speaker_alone():
+def test_a_team_utterance_without_a_team_is_visible_to_its_speaker_only():
     world = World()
     stage = WorldDriver(world)
     stage.propose("ann", "Speak", text="psst", channel="team")
@@ -185,7 +185,7 @@ def test_team_words_without_a_team_are_seen_by_the_speaker_alone():
     assert world.may_see(stage.kernel.tree, "ann", ref)
 
 
-def test_everything_but_speech_is_seen_by_all():
+def test_everything_except_speech_is_visible_to_all():
     world = World()
     stage = WorldDriver(world)
     refs = [Ref("world.agents", "bob"), Ref("world.objects"), Ref(SPEECH), Ref(SPEECH, "bob")]
@@ -203,7 +203,7 @@ def test_a_custom_intent_passes_and_changes_nothing():
     assert stage.kernel.digest() == before
 
 
-def test_a_change_of_the_agent_by_another_makes_its_move_stale():
+def test_a_move_is_stale_after_another_changed_its_agent():
     stage = WorldDriver(World(), ann={"inventory": ["lamp"]})
     seen = stage.kernel.seq
     assert stage.interact("ann", "give", "bob", object_id="lamp").admitted

@@ -49,7 +49,7 @@ from tests.domains.world_driver import WorldDriver
         ({"objects": {"box": {"position": [9, 9]}}, "bounds": [[0, 0], [5, 5]]}, "outside"),
     ],
 )
-def test_an_unsound_setting_is_named(settings, message):
+def test_an_invalid_setting_is_named(settings, message):
     with pytest.raises(ValueError, match=message):
         World(**settings)
 
@@ -70,11 +70,11 @@ def test_a_world_with_other_settings_has_another_version():
     assert versions == [World(**each).version for each in settings]
 
 
-def test_settings_that_are_off_leave_the_version_alone():
+def test_disabled_settings_do_not_change_the_version():
     assert World(cooldowns={"Move": 0}, objects={}).version == World().version
 
 
-def test_objects_begin_with_their_own_fields():
+def test_objects_start_with_their_configured_fields():
     fields = {"position": (1, 2), "price": 3, "tags": ["a", {"b": None}]}
     stage = WorldDriver(World(objects={"box": fields}))
     assert stage.thing("box") == {
@@ -97,7 +97,7 @@ def test_objects_begin_with_their_own_fields():
         ([[3, -9, 1], [5, -7, 2]], (3.0, -7.0, 1.0)),
     ],
 )
-def test_an_agent_without_a_place_begins_nearest_to_the_origin(bounds, origin):
+def test_an_agent_without_a_position_starts_nearest_to_the_origin(bounds, origin):
     assert WorldDriver(World(bounds=bounds)).agent("ann")["position"] == origin
 
 
@@ -114,7 +114,7 @@ def test_an_agent_is_placed_with_team_and_inventory():
     stage.assert_custody_agrees()
 
 
-def test_nulls_place_nothing():
+def test_null_attributes_are_ignored():
     nulls = {"position": None, "team": None, "inventory": None}
     assert WorldDriver(ann=nulls).agent("ann") == WorldDriver().agent("ann")
 
@@ -139,7 +139,7 @@ def test_nulls_place_nothing():
         ({"inventory": ["well"]}, "'well' cannot be carried"),
     ],
 )
-def test_bad_attributes_are_refused_and_leaves_no_trace(attributes, message):
+def test_invalid_attributes_are_refused_and_change_nothing(attributes, message):
     world = World(
         objects={"well": {"position": [0, 0], "portable": False}},
         bounds=[[0, 0], [10, 10]],
@@ -160,7 +160,7 @@ def test_an_agent_cannot_have_the_name_of_an_object():
         kernel.register_agent("box")
 
 
-def test_an_agent_that_leaves_puts_down_what_it_carries():
+def test_a_deregistered_agent_drops_what_it_carries():
     stage = WorldDriver(ann={"position": [3, 4], "inventory": ["coin", "ring"]})
     stage.propose("ann", "Speak", text="farewell")
     stage.kernel.change_agent("ann", "removed")
@@ -172,7 +172,7 @@ def test_an_agent_that_leaves_puts_down_what_it_carries():
     assert stage.agent("ann")["inventory"] == ()
 
 
-def test_an_agent_that_leaves_without_a_word_leaves_too():
+def test_a_removed_agent_is_absent_from_the_state():
     stage = WorldDriver()
     stage.kernel.change_agent("ann", "removed")
     assert list(stage.kernel.state["world.agents"]) == ["bob", "eve"]
@@ -193,7 +193,7 @@ def test_an_agent_that_leaves_without_a_word_leaves_too():
                      "a": {"position": [0, 0, 0], "portable": False}}},
     ],
 )  # fmt: skip
-def test_a_world_can_be_made_again_from_what_it_says_of_itself(given):
+def test_settings_recreate_the_world(given):
     """Through the bytes of a log: nothing of it is lost."""
     world = World(**given)
     said = world.settings()
@@ -205,12 +205,12 @@ def test_a_world_can_be_made_again_from_what_it_says_of_itself(given):
     assert set(said) <= set(given)
 
 
-def test_a_world_with_rules_of_its_own_cannot():
+def test_a_world_with_custom_rules_has_no_settings():
     assert World(interactions={"wave": lambda draft, intent: None}).settings() is None
     assert World(interactions={}).settings() == {}
 
 
-def test_objects_stand_in_the_log_by_name_whatever_order_they_came_in():
+def test_objects_are_logged_in_order_of_name():
     logs: list[list[bytes]] = []
     for names in ("ab", "ba"):
         logs.append([])
@@ -234,12 +234,12 @@ def test_objects_stand_in_the_log_by_name_whatever_order_they_came_in():
         ({"distance": 1, "note": object()}, "observation: "),
     ],
 )
-def test_an_observation_that_is_unsound_is_refused(observation, message):
+def test_an_invalid_observation_setting_is_refused(observation, message):
     with pytest.raises(ValueError, match=message):
         World(observation=observation)
 
 
-def test_observation_is_part_of_the_settings_and_of_the_version():
+def test_observation_settings_are_part_of_the_version():
     observation = {"any_of": [{"distance": 3}, {"team": True}], "hidden_fields": ["inventory"]}
     world = World(observation=observation)
     again = World(**(world.settings() or {}))
