@@ -57,7 +57,7 @@ def test_a_sentence_becomes_one_commit_and_is_shown_as_a_table(ferry):
     assert design["locked_parameters"] == ["hull.loa"]
 
 
-def test_a_program_is_told_the_plan_and_its_answer(ferry):
+def test_json_output_has_the_plan_and_its_answer(ferry):
     told = ferry("design", "increase beam by 200 m", *STORE, "--json").json()
     assert (told["answer"], told["success"], told["dry_run"]) == ("executed", True, False)
     assert (told["design_version_before"], told["design_version_after"]) == (1, 2)
@@ -67,7 +67,7 @@ def test_a_program_is_told_the_plan_and_its_answer(ferry):
     assert "clamped from 212 to 100 m" in action["warnings"][0]
 
 
-def test_what_is_not_clear_is_asked_back_with_what_was_understood_and_how_to_say_the_rest(placet):
+def test_an_unclear_sentence_is_answered_with_its_clear_part_and_rewordings(placet):
     outcome = placet("design", f"{FERRY}, 25 knots", *STORE)
     assert outcome.code == 1
     assert "25 kts could be mission.max_speed_kts or mission.cruise_speed_kts" in outcome.out
@@ -77,7 +77,7 @@ def test_what_is_not_clear_is_asked_back_with_what_was_understood_and_how_to_say
     assert not (placet.folder / "ferry.db").exists()
 
 
-def test_a_rewording_is_understood(placet):
+def test_a_suggested_rewording_is_executed(placet):
     told = placet("design", f"{FERRY}, 25 knots", "--json").json()
     assert told["answer"] == "clarification"
     assert [action["path"] for action in told["understood"]][-1] == "hull.beam"
@@ -85,7 +85,7 @@ def test_a_rewording_is_understood(placet):
         assert placet("design", way, "--json").json()["answer"] == "executed"
 
 
-def test_a_question_is_no_proposal(ferry):
+def test_a_question_proposes_nothing(ferry):
     outcome = ferry("design", "what is the beam?", *STORE)
     assert outcome.code == 1
     assert "--show" in outcome.out
@@ -100,7 +100,7 @@ def test_a_question_is_no_proposal(ferry):
         ("cb 0.5", "increase draft by 1 m", "hull.draft", "delta_on_unset"),
     ],
 )
-def test_a_refusal_says_why_changes_nothing_and_is_in_the_log(ferry, before, text, path, code):
+def test_a_refusal_has_a_reason_changes_nothing_and_is_logged(ferry, before, text, path, code):
     ferry("design", before, *STORE)
     design, records = state_of(ferry), record_count(ferry)
     outcome = ferry("design", text, *STORE)
@@ -123,18 +123,18 @@ def test_only_the_owner_of_a_lock_unlocks(ferry):
     assert ferry("design", "unlock beam", *STORE, "--agent", "ann").code == 0
 
 
-def test_a_percentage_is_of_what_the_store_holds(ferry):
+def test_a_percentage_is_relative_to_the_stored_value(ferry):
     told = ferry("design", "increase beam by 25 %", *STORE, "--json").json()
     assert told["actions"][0]["after"] == 15.0
 
 
-def test_a_change_of_nothing_raises_no_version(ferry):
+def test_a_change_without_effect_keeps_the_version(ferry):
     outcome = ferry("design", "beam 12 m", *STORE)
     assert outcome.out.startswith("version 1, as before")
     assert "is 12 already" in outcome.out
 
 
-def test_a_dry_run_answers_as_it_would_be_and_writes_nothing(ferry):
+def test_a_dry_run_has_the_real_answer_and_writes_nothing(ferry):
     before = (ferry.folder / "ferry.db").read_bytes()
     dry = ferry("design", "beam 200 m, run mission", *STORE, "--dry-run", "--json").json()
     assert (ferry.folder / "ferry.db").read_bytes() == before
@@ -146,19 +146,19 @@ def test_a_dry_run_answers_as_it_would_be_and_writes_nothing(ferry):
     assert dry == done
 
 
-def test_a_dry_run_makes_no_store(placet):
+def test_a_dry_run_creates_no_store(placet):
     outcome = placet("design", FERRY, *STORE, "--dry-run")
     assert (outcome.code, outcome.err) == (0, "\nNothing was kept: it was a dry run.\n")
     assert list(placet.folder.iterdir()) == []
 
 
-def test_without_a_store_nothing_is_kept_and_that_is_said(placet):
+def test_without_a_store_nothing_is_kept_and_a_note_is_printed(placet):
     outcome = placet("design", FERRY)
     assert (outcome.code, outcome.err) == (0, "\nNothing was kept: there is no --store.\n")
     assert list(placet.folder.iterdir()) == []
 
 
-def test_undo_brings_values_and_locks_back(ferry):
+def test_undo_restores_values_and_locks(ferry):
     ferry("design", "beam 11 m, lock hull length", *STORE)
     outcome = ferry("design", "--undo", *STORE)
     assert outcome.code == 0
@@ -171,14 +171,14 @@ def test_undo_brings_values_and_locks_back(ferry):
     assert {"path": "hull.loa", "before": 60.0, "after": None} in told["changes"]
 
 
-def test_an_undo_puts_a_lock_on_again(ferry):
+def test_undoing_an_unlock_restores_the_lock(ferry):
     ferry("design", "lock beam", *STORE)
     ferry("design", "unlock beam", *STORE)
     rows = table_of(ferry("design", "--undo", *STORE).out)
     assert rows["hull.beam"] == "- locked"
 
 
-def test_there_may_be_nothing_to_undo_and_that_is_in_the_log(ferry):
+def test_an_undo_without_history_is_refused_and_logged(ferry):
     ferry("design", "--undo", *STORE)
     records = record_count(ferry)
     outcome = ferry("design", "--undo", *STORE)
@@ -186,7 +186,7 @@ def test_there_may_be_nothing_to_undo_and_that_is_in_the_log(ferry):
     assert record_count(ferry) == records + 1
 
 
-def test_phases_run_and_are_shown_with_what_matters_and_what_is_missing(placet):
+def test_phases_are_shown_with_results_flags_and_missing_inputs(placet):
     placet("design", "60 m ferry", *STORE)
     failed = placet("design", "--run-phases", *STORE)
     assert failed.code == 1
@@ -208,7 +208,7 @@ def test_phases_run_and_are_shown_with_what_matters_and_what_is_missing(placet):
     assert table_of(shown.out)["stability"].startswith("stale kg_m")
 
 
-def test_a_phase_that_fails_is_no_success_though_the_rest_was_done(ferry):
+def test_a_failed_phase_fails_the_command_after_the_rest_was_applied(ferry):
     outcome = ferry("design", "beam 11 m, run hull", *STORE, "--json")
     told = outcome.json()
     assert (outcome.code, told["answer"], told["success"]) == (1, "executed", False)
@@ -229,7 +229,7 @@ def test_show_lists_values_locks_and_how_much_is_unset(ferry):
     assert shown.err == ""
 
 
-def test_an_export_alone_is_the_document_and_nothing_else(ferry):
+def test_an_export_prints_the_document_only(ferry):
     exported = ferry("design", "export csv", *STORE).out.splitlines()
     assert exported[0] == "path,value,unit,locked"
     assert "hull.beam,12.0,m,no" in exported
@@ -240,7 +240,7 @@ def test_an_export_alone_is_the_document_and_nothing_else(ferry):
     assert '"beam":11.0' in told["export"]
 
 
-def test_a_log_of_commands_verifies_and_goes_on_after_it_was_compacted(ferry):
+def test_a_log_of_commands_verifies_and_continues_after_compaction(ferry):
     for n in range(8):
         assert ferry("design", f"beam {10 + n / 2} m", *STORE).code == 0
     assert ferry("verify", "ferry.db").code == 0
@@ -250,13 +250,13 @@ def test_a_log_of_commands_verifies_and_goes_on_after_it_was_compacted(ferry):
     assert ferry("verify", "ferry.db").code == 0
 
 
-async def test_an_orchestrator_goes_on_with_the_store(ferry):
+async def test_an_orchestrator_continues_the_store(ferry):
     config = OrchestratorConfig(store=str(ferry.folder / "ferry.db"))
     async with Orchestrator(Design(), config) as world:
         assert await world.query(lambda kernel: version_of(kernel.tree)) == 1
 
 
-async def test_the_store_of_an_orchestrator_is_gone_on_with_by_its_own_configuration(placet):
+async def test_an_orchestrators_store_is_continued_with_its_own_configuration(placet):
     store = str(placet.folder / "ferry.db")
     quotas = {"design.set": {"rate": 0.01, "burst": 1}}
     config = OrchestratorConfig(store=store, world="yard", seed=7, quotas=quotas)
@@ -267,7 +267,7 @@ async def test_the_store_of_an_orchestrator_is_gone_on_with_by_its_own_configura
     assert (refused.code, "may design.set" in refused.err) == (1, True)
 
 
-def test_a_design_with_settings_of_its_own_keeps_them(placet):
+def test_a_design_keeps_its_stored_settings(placet):
     line = b'{"register": "planner"}\n'
     (placet.folder / "strict.py").write_text(
         "from placet.domains.design import Design\n"
@@ -281,7 +281,7 @@ def test_a_design_with_settings_of_its_own_keeps_them(placet):
     assert placet("design", "--show", *STORE).out.startswith("design ferry, version 1")
 
 
-def test_a_store_of_something_else_is_refused(placet):
+def test_a_store_of_another_domain_is_refused(placet):
     placet("run", *TOWN, "--store", "town.db")
     for arguments in (("--show",), ("beam 9 m",)):
         outcome = placet("design", *arguments, "--store", "town.db")
@@ -289,7 +289,7 @@ def test_a_store_of_something_else_is_refused(placet):
         assert "holds a world of world, and no design" in outcome.err
 
 
-def test_a_design_beside_conversations_is_not_said_to_be_none(placet, monkeypatch):
+def test_a_store_with_sessions_is_refused_with_the_command_to_use(placet, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO("set beam to 9 m\n"))
     assert placet("chat", "--domain", "design", *STORE).code == 0
     for arguments in (("--show",), ("beam 9 m",)):
@@ -299,7 +299,7 @@ def test_a_design_beside_conversations_is_not_said_to_be_none(placet, monkeypatc
         assert "by `placet chat`" in outcome.err
 
 
-def test_what_is_not_there_cannot_be_shown_or_undone(placet):
+def test_show_and_undo_need_an_existing_design(placet):
     for mode in ("--show", "--undo"):
         assert placet("design", mode).code == 1
         outcome = placet("design", mode, *STORE)
@@ -307,7 +307,7 @@ def test_what_is_not_there_cannot_be_shown_or_undone(placet):
     assert list(placet.folder.iterdir()) == []
 
 
-def test_a_skipped_snapshot_is_told(ferry):
+def test_a_skipped_snapshot_is_reported(ferry):
     for n in range(8):
         ferry("design", f"beam {10 + n / 2} m", *STORE)
     ferry("compact", "ferry.db", "--keep", "4")
@@ -318,7 +318,7 @@ def test_a_skipped_snapshot_is_told(ferry):
 
 
 @pytest.mark.parametrize("arguments", [(), ("--show", "--undo"), ("beam 9 m", "--run-phases")])
-def test_one_thing_at_a_time(placet, arguments):
+def test_only_one_option_is_accepted_at_a_time(placet, arguments):
     outcome = placet("design", *arguments)
     assert (outcome.code, "give one of TEXT" in outcome.err) == (2, True)
 
@@ -356,7 +356,7 @@ class Person:
 
 
 @pytest.mark.slow
-def test_a_person_sees_it_and_is_asked_first(ferry):
+def test_a_person_is_shown_the_plan_and_asked_first(ferry):
     for answer, code, beam in (("n", 1, 12.0), ("y", 0, 9.0)):
         person = Person(ferry.folder, "beam 9 m")
         person.read_until("Do it?")
@@ -369,7 +369,7 @@ def test_a_person_sees_it_and_is_asked_first(ferry):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("arguments", [("beam 9 m",), ("--undo",)])
-def test_a_design_that_moved_on_while_a_person_thought_refuses(ferry, arguments):
+def test_a_design_changed_before_the_confirmation_refuses(ferry, arguments):
     person = Person(ferry.folder, *arguments)
     person.read_until("Do it?")
     assert ferry("design", "beam 11 m", *STORE).code == 0
@@ -380,13 +380,13 @@ def test_a_design_that_moved_on_while_a_person_thought_refuses(ferry, arguments)
 
 
 @pytest.mark.slow
-def test_a_person_may_say_yes_beforehand(ferry):
+def test_a_person_may_confirm_in_advance(ferry):
     person = Person(ferry.folder, "beam 9 m", "--yes")
     assert person.end() == 0
     assert "Do it?" not in person.read
 
 
-def test_what_was_decided_is_durable_before_it_is_told(ferry):
+def test_an_answer_is_printed_after_it_is_durable(ferry):
     told = ferry("design", "beam 9 m", *STORE, "--json").json()
     past = fold(open_event_log(str(ferry.folder / "ferry.db")))
     assert version_of(past.state) == told["design_version_after"]

@@ -41,7 +41,7 @@ async def make(served: Served, name: str = "ferry") -> str:
     return f"{DESIGNS}/{name}"
 
 
-async def test_the_seeds_own_example():
+async def test_the_example_of_the_action_contract_is_applied():
     async with designing() as served:
         url = await make(served)
         for number in range(5):
@@ -146,7 +146,7 @@ async def test_a_dry_run_shows_what_would_change_and_changes_nothing():
         ({"design_id": "other"}, 422, "request_invalid"),
     ],
 )
-async def test_what_is_no_plan_is_a_problem(change, status, code):
+async def test_an_invalid_plan_is_a_problem(change, status, code):
     body = {k: v for k, v in {**plan(LOA), **change}.items() if v is not None}
     async with designing() as served:
         url = await make(served)
@@ -155,7 +155,7 @@ async def test_what_is_no_plan_is_a_problem(change, status, code):
         assert answer.json()["problems"]
 
 
-async def test_what_is_wrong_with_a_plan_is_said_in_the_words_of_json():
+async def test_a_fault_of_a_plan_is_described_in_json_terms():
     actions = [set_to("hull.loa", {"a": None}), {"action_type": "sett"}, 5, None, {}]
     async with designing() as served:
         url = await make(served)
@@ -175,7 +175,7 @@ async def test_what_is_wrong_with_a_plan_is_said_in_the_words_of_json():
         assert unknown.json()["detail"] == "unknown fields x; there are req_id"
 
 
-async def test_a_sentence_becomes_a_plan_that_can_be_submitted_as_it_is():
+async def test_a_sentence_becomes_a_plan_that_can_be_submitted():
     async with designing() as served:
         url = await make(served)
         sentence = {"text": "60 m ferry, 12 m beam, lock length", "intent_id": "said_1"}
@@ -197,7 +197,7 @@ async def test_a_sentence_becomes_a_plan_that_can_be_submitted_as_it_is():
         assert entry["intent_id"] == "said_1"
 
 
-async def test_what_was_said_is_logged_with_the_plan_of_a_preview():
+async def test_the_sentence_of_a_preview_is_logged_with_its_plan():
     async with designing() as served:
         url = await make(served)
         sentence = {"text": "60 m ferry", "intent_id": "said_1"}
@@ -244,7 +244,7 @@ async def test_an_intent_of_another_plan_is_refused(change, at):
         assert (answer.status_code, answer.json()["problems"][0]["at"]) == (422, at)
 
 
-async def test_an_unclear_sentence_is_asked_back_with_ways_to_say_it():
+async def test_an_unclear_sentence_is_answered_with_rewordings():
     async with designing() as served:
         url = await make(served)
         sentence = {"text": "60 m ferry, 25 knots"}
@@ -282,7 +282,7 @@ async def test_any_text_is_answered(body, status):
         assert answer.status_code == status, answer.text
 
 
-async def test_an_undo_is_a_commit_of_its_own():
+async def test_an_undo_is_a_new_commit():
     async with designing() as served:
         url = await make(served)
         await served.post(f"{url}/actions", plan(LOA))
@@ -296,7 +296,7 @@ async def test_an_undo_is_a_commit_of_its_own():
         assert nothing["rejections"]
 
 
-async def test_a_malformed_plan_of_another_version_is_stale_before_all_else():
+async def test_staleness_of_a_malformed_plan_precedes_its_other_errors():
     async with designing() as served:
         url = await make(served)
         await served.post(f"{url}/actions", plan(LOA))
@@ -308,7 +308,7 @@ async def test_a_malformed_plan_of_another_version_is_stale_before_all_else():
         assert (rejected["success"], rejected["design_version"]) == (False, 1)
 
 
-async def test_a_dry_run_of_one_who_was_never_there_leaves_no_trace():
+async def test_a_dry_run_of_an_unknown_agent_registers_no_agent():
     async with designing() as served:
         url = await make(served)
         await served.post(f"{url}/actions", plan(LOA))
@@ -327,7 +327,7 @@ async def test_a_dry_run_of_one_who_was_never_there_leaves_no_trace():
         assert seen[0]["success"]
 
 
-async def test_a_dry_run_of_a_newcomer_is_held_to_locks():
+async def test_a_dry_run_of_an_unknown_agent_respects_locks():
     async with designing() as served:
         url = await make(served)
         await served.post(f"{url}/actions", plan({"action_type": "lock", "path": "hull.loa"}))
@@ -337,7 +337,7 @@ async def test_a_dry_run_of_a_newcomer_is_held_to_locks():
 
 
 @pytest.mark.parametrize("path", ["undo", "phases/hull/run"])
-async def test_what_needs_no_body_is_asked_for_without_one(path):
+async def test_routes_without_a_body_accept_none(path):
     async with designing() as served:
         url = await make(served)
         await served.post(f"{url}/actions", plan(LOA))
@@ -353,7 +353,7 @@ async def test_what_needs_no_body_is_asked_for_without_one(path):
         assert "the body is empty" in empty.json()["detail"]
 
 
-async def test_a_phase_that_fails_is_no_success_and_says_what_it_lacks():
+async def test_a_failed_phase_is_no_success_and_names_its_missing_input():
     async with designing() as served:
         url = await make(served)
         await served.post(f"{url}/actions", plan(LOA))
@@ -367,7 +367,7 @@ async def test_a_phase_that_fails_is_no_success_and_says_what_it_lacks():
         assert again == told
 
 
-async def test_a_phase_is_run_and_its_results_are_there():
+async def test_a_run_phase_has_readable_results():
     async with designing() as served:
         url = await make(served)
         values = {"cruise_speed_kts": 13, "max_speed_kts": 15, "range_nm": 3000}
@@ -387,7 +387,7 @@ async def test_a_phase_is_run_and_its_results_are_there():
         assert (await served.post(f"{url}/phases/paint/run", {})).status_code == 404
 
 
-async def test_events_and_audit_tell_what_happened():
+async def test_events_and_audit_have_the_history_of_plans():
     async with designing() as served:
         url = await make(served)
         await served.post(f"{url}/actions", plan(LOA), token="alice")
@@ -411,7 +411,7 @@ async def test_events_and_audit_tell_what_happened():
         assert (entry["design_version_before"], entry["design_version_after"]) == (1, 2)
 
 
-async def test_designs_are_made_by_the_operator_and_apart():
+async def test_designs_are_created_by_the_operator_and_independent():
     async with designing(limits={"designs_max": 3}) as served:
         assert (await served.post(DESIGNS, {"design_id": "a"}, token="alice")).status_code == 403
         first, second = await make(served, "a"), await make(served, "b ü")
@@ -434,7 +434,7 @@ async def test_designs_are_made_by_the_operator_and_apart():
         assert (await served.get(f"{DESIGNS}/a", token="nobody")).status_code == 401
 
 
-async def test_nobody_but_the_operator_is_the_host_of_a_design():
+async def test_only_the_operator_is_the_host_of_a_design():
     known = Credentials([KnownToken(n, hash_of(t)) for n, t in {**TOKENS, "host": "h"}.items()])
     async with designing() as served:
         served.context._credentials = known
@@ -448,7 +448,7 @@ async def test_nobody_but_the_operator_is_the_host_of_a_design():
         assert (await served.post(f"{url}/actions", unlock)).json()["success"]
 
 
-async def test_who_was_removed_does_not_come_back_by_itself():
+async def test_a_removed_agent_is_not_registered_again_automatically():
     async with designing() as served:
         url = await make(served)
         await served.post(f"{url}/actions", plan(LOA), token="alice")
@@ -460,7 +460,7 @@ async def test_who_was_removed_does_not_come_back_by_itself():
         assert answer.json()["refusals"][0]["code"] == "agent_unknown"
 
 
-async def test_designs_are_there_again_after_a_restart(tmp_path):
+async def test_designs_are_restored_after_a_restart(tmp_path):
     store = f"sqlite:///{tmp_path}/ships.db?synchronous=off"
     async with designing(store=store) as served:
         assert (await served.post(DESIGNS, {"design_id": "a%20b"})).status_code == 201
@@ -473,7 +473,7 @@ async def test_designs_are_there_again_after_a_restart(tmp_path):
         assert answer.json()["success"]
 
 
-async def test_a_name_that_no_file_can_have_is_refused_and_one_that_just_can_is_kept(tmp_path):
+async def test_a_design_name_has_at_most_the_bytes_of_a_file_name(tmp_path):
     names = ["a" * 128, "\u00fc" * 33]
     async with designing(store=f"sqlite:///{tmp_path}/ships.db") as served:
         for name in names:
@@ -488,7 +488,7 @@ async def test_a_name_that_no_file_can_have_is_refused_and_one_that_just_can_is_
         assert (await served.post(DESIGNS, {"design_id": "\u00fc" * 34})).status_code == 201
 
 
-async def test_other_domains_have_no_designs():
+async def test_other_domains_have_no_design_routes():
     async with serving() as served:
         assert (await served.get(DESIGNS)).status_code == 404
     app = create_app("design", OrchestratorConfig(), serve=ServeConfig(limits=HttpLimits()))

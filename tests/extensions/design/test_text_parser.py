@@ -273,7 +273,7 @@ def parse(text, **more):
 
 
 @pytest.mark.parametrize(("text", "actions"), UNDERSTOOD)
-def test_a_clear_sentence_comes_to_exactly_these_actions(text, actions):
+def test_a_clear_sentence_has_exactly_these_actions(text, actions):
     found = parse(text)
     assert isinstance(found, ParsedText), found
     assert list(found.actions) == actions
@@ -283,7 +283,7 @@ def test_a_clear_sentence_comes_to_exactly_these_actions(text, actions):
 
 
 @pytest.mark.parametrize(("text", "question", "candidates"), ASKED)
-def test_an_uncertain_sentence_is_asked_back_with_its_candidates(text, question, candidates):
+def test_an_unclear_sentence_has_these_candidates(text, question, candidates):
     found = parse(text)
     assert isinstance(found, Clarification), found
     assert question in found.question
@@ -293,19 +293,19 @@ def test_an_uncertain_sentence_is_asked_back_with_its_candidates(text, question,
     assert found.intent.confidence < 1
 
 
-def test_the_tables_are_as_long_as_promised():
+def test_the_tables_have_the_promised_length():
     assert len(UNDERSTOOD) + len(ASKED) >= 150
     assert len({text for text, *_ in UNDERSTOOD + ASKED}) == len(UNDERSTOOD) + len(ASKED)
 
 
-def test_what_was_clear_before_the_question_is_kept_and_not_submitted():
+def test_clear_actions_beside_an_unclear_clause_are_kept_and_not_submitted():
     found = parse("60 m aluminum catamaran ferry, 12 m beam, 25 knots")
     assert list(found.understood) == FERRY
     assert parse("beam 9 m, beam 9 m, draft 3").understood == (*BEAM_9, *BEAM_9)
 
 
 @pytest.mark.parametrize("text", ["increase beam and draft by 1 m", "lock beam and draft to 3 m"])
-def test_a_clause_on_which_an_unclear_one_leans_is_not_clear_either(text):
+def test_a_clause_that_an_unclear_one_depends_on_is_unclear(text):
     assert parse(text).understood == ()
 
 
@@ -323,21 +323,21 @@ def test_a_clause_on_which_an_unclear_one_leans_is_not_clear_either(text):
         ("good morning", IntentType.UNKNOWN, 0.0),
     ],
 )
-def test_the_intent_says_roughly_what_is_wanted(text, intent_type, confidence):
+def test_the_intent_type_classifies_the_sentence(text, intent_type, confidence):
     intent = parse(text, intent_id="i7", design_id="d1", parsed_at="2026-11-22T00:00:00Z").intent
     assert (intent.intent_type, intent.confidence) == (intent_type, confidence)
     assert (intent.intent_id, intent.design_id) == ("i7", "d1")
     assert intent.parsed_at == "2026-11-22T00:00:00Z"
 
 
-def test_a_percentage_without_the_present_value_is_asked_back():
+def test_a_percentage_without_a_present_value_is_unclear():
     found = parse_text("increase power by 15 %")
     assert isinstance(found, Clarification)
     assert "needs its present value" in found.question
 
 
 @pytest.mark.parametrize("path", REFINABLE_SCHEMA)
-def test_every_keyword_of_every_field_names_its_field(path):
+def test_every_keyword_finds_its_field(path):
     field = REFINABLE_SCHEMA[path]
     for keyword in field.keywords:
         if keyword in field.values:
@@ -351,7 +351,7 @@ def test_every_keyword_of_every_field_names_its_field(path):
         assert parse(f"set {path} to 7 {unit}").actions == (put(path, 7, unit),)
 
 
-def test_a_keyword_of_two_fields_is_asked_back_with_both():
+def test_a_keyword_of_two_fields_has_both_as_candidates():
     def field(path):
         return RefinableField(path=path, type="int", min_value=0, max_value=9, keywords=("size",))
 
@@ -364,7 +364,7 @@ def test_a_keyword_of_two_fields_is_asked_back_with_both():
     assert isinstance(parse_text("increase box.width", fields=fields), Clarification)
 
 
-def test_every_spelled_unit_is_a_unit():
+def test_every_spelling_of_a_unit_is_known():
     units = {*_UNIT_WORDS.values(), *_UNIT_PHRASES.values()} - {PERCENT}
     assert units <= set(UnitConverter.get_supported_units())
 
@@ -388,7 +388,7 @@ def test_every_spelled_unit_is_a_unit():
         ("9" * 41, None),
     ],
 )
-def test_a_number_is_read_only_where_it_has_one_reading(text, number):
+def test_an_ambiguous_number_is_not_read(text, number):
     found = number_of(text)
     assert (found, type(found)) == (number, type(number))
 
@@ -405,7 +405,7 @@ def manager():
 
 
 @pytest.mark.parametrize(("text", "actions"), UNDERSTOOD)
-def test_the_actions_can_be_submitted_as_they_are(manager, text, actions):
+def test_the_parsed_actions_can_be_submitted(manager, text, actions):
     plan = ActionPlan(
         f"plan-{UNDERSTOOD.index((text, actions))}", "i1", "design", actions, manager.design_version
     )
@@ -413,7 +413,7 @@ def test_the_actions_can_be_submitted_as_they_are(manager, text, actions):
     assert result.success, result.as_dict()
 
 
-def test_a_question_can_be_submitted_too(manager):
+def test_a_clarification_can_be_submitted(manager):
     found = parse("set beam to 9")
     plan = ActionPlan("asked", "i1", "design", list(found.actions), manager.design_version)
     assert ActionExecutor(manager).execute(plan, intent=found.intent, dry_run=True).success
@@ -440,7 +440,7 @@ def test_no_text_makes_the_parser_raise(text):
 
 @settings(max_examples=300)
 @given(SENTENCES, st.sampled_from(NEGATIONS), SENTENCES)
-def test_a_text_with_a_negation_never_comes_to_an_action(before, negation, after):
+def test_a_negated_text_has_no_action(before, negation, after):
     found = parse(f"{before} {negation} {after}")
     assert isinstance(found, Clarification)
     assert found.understood == ()
@@ -448,7 +448,7 @@ def test_a_text_with_a_negation_never_comes_to_an_action(before, negation, after
 
 @settings(max_examples=300)
 @given(SENTENCES)
-def test_an_action_says_only_what_its_field_allows(text):
+def test_an_action_respects_the_type_and_units_of_its_field(text):
     found = parse(text)
     if isinstance(found, Clarification):
         return
@@ -462,5 +462,5 @@ def test_an_action_says_only_what_its_field_allows(text):
 
 
 @given(st.sampled_from(["beam", "draft", "depth"]), st.integers(-500, 500))
-def test_the_number_that_was_said_is_the_number_proposed(keyword, number):
+def test_the_proposed_number_is_the_number_of_the_text(keyword, number):
     assert parse(f"set {keyword} to {number} m").actions == (put(f"hull.{keyword}", number, "m"),)

@@ -40,14 +40,14 @@ def test_a_text_is_reworded_for_each_candidate(text, ways):
     assert list(rewordings(asked)) == ways
 
 
-def test_a_percentage_is_read_by_the_values_that_are_known():
+def test_a_percentage_is_reworded_by_the_known_values():
     current = {"mission.max_speed_kts": 20.0}
     asked = parse_text("increase speed by 10 %", current=current)
     assert isinstance(asked, Clarification)
     assert rewordings(asked, current=current) == ("increase max speed by 10 %",)
 
 
-def test_fields_of_ones_own_are_reworded_by_their_own_keywords():
+def test_custom_fields_are_reworded_by_their_keywords():
     fields = {
         path: RefinableField(path, "float", "m", ("m",), keywords=(word,))
         for path, word in (("rig.mast", "mast height"), ("rig.boom", "boom"))
@@ -64,7 +64,7 @@ WORDS = st.sampled_from(
 
 
 @given(st.lists(WORDS, max_size=8).map(" ".join) | st.text(max_size=40))
-def test_a_rewording_always_goes_further_than_the_text_did(text):
+def test_a_rewording_is_clearer_than_its_text(text):
     asked = parse_text(text)
     if not isinstance(asked, Clarification):
         return

@@ -66,7 +66,7 @@ def sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-async def test_a_file_is_created_looked_into_and_replaced(folders):
+async def test_a_file_is_created_analyzed_and_replaced(folders):
     before = open_descriptors()
     async with Orchestrator(folders.domain(), QUIET) as world:
         ann = await world.register_agent("ann")
@@ -82,7 +82,7 @@ async def test_a_file_is_created_looked_into_and_replaced(folders):
     assert open_descriptors() == before
 
 
-async def test_a_plan_may_look_into_what_it_creates(folders):
+async def test_a_plan_may_read_a_file_it_creates(folders):
     """Kinds of effect have executors of their own, which do not wait for each other."""
     async with Orchestrator(folders.domain(), QUIET) as world:
         ann = await world.register_agent("ann")
@@ -98,7 +98,7 @@ async def test_a_plan_may_look_into_what_it_creates(folders):
         assert [one.output["words"] for one in outcomes[1::2]] == [1, 2, 3, 4, 5]
 
 
-async def test_who_waits_for_a_write_that_fails_hears_that_it_is_not_there(folders, monkeypatch):
+async def test_reading_a_file_whose_write_failed_is_not_found(folders, monkeypatch):
     monkeypatch.setattr(executor_files, "_PAUSE_S", 0.0)
     (folders.root / "d").write_text("in the way")
     async with Orchestrator(folders.domain(), QUIET) as world:
@@ -114,7 +114,7 @@ async def test_who_waits_for_a_write_that_fails_hears_that_it_is_not_there(folde
         assert await world.state(USAGE) == {"all": {"files": 0, "bytes": 0}}
 
 
-async def test_an_archive_is_listed_and_nothing_of_it_is_unpacked(folders):
+async def test_an_archive_is_listed_and_not_unpacked(folders):
     data = archive([("a.txt", b"hi"), ("../../evil", b"x"), (link("l"), b"/etc/passwd")])
     (folders.root / "in.zip").write_bytes(data)
     async with Orchestrator(folders.domain(), QUIET) as world:
@@ -140,9 +140,7 @@ async def test_an_archive_is_listed_and_nothing_of_it_is_unpacked(folders):
         (CREATE, {"filename": "link", "content": "x", "overwrite": True}, "symlink_refused"),
     ],
 )
-async def test_what_stands_in_the_way_is_a_failure_with_a_code_at_the_first_attempt(
-    folders, kind, payload, code
-):
+async def test_an_obstacle_fails_at_the_first_attempt_with_a_code(folders, kind, payload, code):
     (folders.root / "link").symlink_to(folders.outside / "secret")
     (folders.root / "hard").hardlink_to(folders.outside / "secret")
     os.mkfifo(folders.root / "fifo")
@@ -162,7 +160,7 @@ async def test_what_stands_in_the_way_is_a_failure_with_a_code_at_the_first_atte
 # no root, no tool
 
 
-async def test_without_a_root_nobody_touches_a_disk():
+async def test_without_a_root_no_file_is_touched():
     async with Orchestrator(Files(), QUIET) as world:
         ann = await world.register_agent("ann")
         verdict = await ann.submit([ann.intent(CREATE, filename="a", content="x")])
@@ -170,9 +168,7 @@ async def test_without_a_root_nobody_touches_a_disk():
         assert await world.gateway.executed() == frozenset()
 
 
-async def test_a_world_that_had_a_root_and_is_opened_without_refuses_what_it_did_before(
-    folders, store
-):
+async def test_a_world_reopened_without_its_root_refuses_effects(folders, store):
     async with Orchestrator(folders.domain(), config_of(store)) as world:
         ann = await world.register_agent("ann")
         await done(world, ann, CREATE, filename="a", content="x")
@@ -183,7 +179,7 @@ async def test_a_world_that_had_a_root_and_is_opened_without_refuses_what_it_did
         assert verdict.codes == ("tool_unregistered",)
 
 
-async def test_a_root_that_is_none_keeps_the_world_shut_and_lets_go_of_its_log(tmp_path, store):
+async def test_an_invalid_root_fails_the_opening_and_releases_the_log(tmp_path, store):
     world = Orchestrator(Files(tmp_path / "missing"), config_of(store))
     with pytest.raises(RootUnusable, match="cannot be the root of files"):
         await world.__aenter__()
@@ -194,7 +190,7 @@ async def test_a_root_that_is_none_keeps_the_world_shut_and_lets_go_of_its_log(t
 @pytest.mark.parametrize(
     "name", ["no.such:thing", "placet.errors:thing", "placet.errors:PlacetError"]
 )
-async def test_a_domain_that_names_no_executors_of_its_own_is_told_so(name):
+async def test_a_domain_whose_executors_cannot_be_loaded_is_an_error(name):
     class Misnamed(Domain):
         name, version = "misnamed", "1"
         kinds = Files().kinds
@@ -205,7 +201,7 @@ async def test_a_domain_that_names_no_executors_of_its_own_is_told_so(name):
         await Orchestrator(Misnamed(), QUIET).__aenter__()
 
 
-async def test_a_fork_reads_and_does_not_write_unless_its_host_says_so(folders, store, tmp_path):
+async def test_a_fork_reads_and_writes_only_when_allowed(folders, store, tmp_path):
     fork_path = f"{tmp_path}/fork.db"
     async with Orchestrator(folders.domain(), config_of(store)) as parent:
         ann = await parent.register_agent("ann")
@@ -236,7 +232,7 @@ async def test_a_fork_reads_and_does_not_write_unless_its_host_says_so(folders, 
 # the log, read again
 
 
-async def test_a_replay_touches_no_disk(folders, store):
+async def test_a_replay_touches_no_file(folders, store):
     async with Orchestrator(folders.domain(), config_of(store)) as world:
         ann = await world.register_agent("ann")
         await done(world, ann, CREATE, filename="a", content="hi")
@@ -254,7 +250,7 @@ async def test_a_replay_touches_no_disk(folders, store):
 
 
 @pytest.mark.slow
-async def test_verify_decides_the_log_again_without_a_root(folders, store, tmp_path):
+async def test_verify_works_without_a_root(folders, store, tmp_path):
     async with Orchestrator(folders.domain(files_max=3), config_of(store)) as world:
         ann = await world.register_agent("ann")
         await done(world, ann, CREATE, filename="a", content="hi")
@@ -281,7 +277,7 @@ def kill(store: str, folders: Folders, point: str, overwrites: bool) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("overwrites", [False, True])
 @pytest.mark.parametrize("point", POINTS)
-async def test_a_write_that_was_killed_is_found_out_and_finished(folders, store, point, overwrites):
+async def test_a_killed_write_is_detected_and_finished(folders, store, point, overwrites):
     kill(store, folders, point, overwrites)
     was_written = point in {"placed", "written"}
     content = NEW if was_written else OLD if overwrites else None
@@ -300,7 +296,7 @@ async def test_a_write_that_was_killed_is_found_out_and_finished(folders, store,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("overwrites", [False, True])
-async def test_what_somebody_else_wrote_meanwhile_stays_in_doubt_and_as_it_is(
+async def test_a_file_written_by_another_process_stays_in_doubt_and_unchanged(
     folders, store, overwrites
 ):
     kill(store, folders, "begun", overwrites)
@@ -320,7 +316,7 @@ async def test_what_somebody_else_wrote_meanwhile_stays_in_doubt_and_as_it_is(
 
 
 @pytest.mark.slow
-async def test_a_link_in_its_place_stays_in_doubt_too(folders, store):
+async def test_a_link_at_the_path_stays_in_doubt(folders, store):
     kill(store, folders, "begun", overwrites=False)
     (folders.root / "d").symlink_to(folders.outside)
     async with Orchestrator(folders.domain(), config_of(store)) as world:
@@ -328,7 +324,7 @@ async def test_a_link_in_its_place_stays_in_doubt_too(folders, store):
         assert len(await world.effects("in_doubt")) == 1
 
 
-async def test_a_write_whose_durability_is_open_is_made_sure_of(folders, monkeypatch):
+async def test_a_write_of_unknown_durability_is_synced_again(folders, monkeypatch):
     """The folder cannot be synced at first: the file is there, and perhaps not tomorrow."""
     failures = [OSError(5, "Input/output error")]
     reached = file_root.FileRoot._require_reached
@@ -349,7 +345,7 @@ async def test_a_write_whose_durability_is_open_is_made_sure_of(folders, monkeyp
 
 
 @pytest.mark.slow
-async def test_what_cannot_be_done_after_a_doubt_has_failed(folders, store, monkeypatch):
+async def test_an_impossible_write_in_doubt_fails(folders, store, monkeypatch):
     kill(store, folders, "begun", overwrites=False)
 
     def full(folder, name, data):
@@ -363,7 +359,9 @@ async def test_what_cannot_be_done_after_a_doubt_has_failed(folders, store, monk
         assert await world.state(USAGE) == {"all": {"files": 0, "bytes": 0}}
 
 
-async def test_a_disk_that_hangs_holds_up_nobody_and_is_asked_afterwards(folders, monkeypatch):
+async def test_a_hanging_disk_blocks_no_other_effect_and_is_checked_afterwards(
+    folders, monkeypatch
+):
     """The attempt is given up, and what it came to is found out: here nothing, so it is done."""
     goes_on, ended, calls = threading.Event(), threading.Event(), []
     write, create = file_root._write, file_root.FileRoot.create
@@ -399,7 +397,7 @@ async def test_a_disk_that_hangs_holds_up_nobody_and_is_asked_afterwards(folders
 
 
 @pytest.mark.slow
-def test_a_served_world_writes_below_the_root_that_its_settings_name(folders, tmp_path):
+def test_a_served_world_writes_below_its_configured_root(folders, tmp_path):
     def asked(req_id: str, kind: str, **payload: str) -> dict[str, object]:
         return {
             "kind": kind,
@@ -425,7 +423,7 @@ def test_a_served_world_writes_below_the_root_that_its_settings_name(folders, tm
     assert (folders.root / "a.txt").read_text() == "hi there"
 
 
-async def test_an_agent_in_a_session_creates_a_file_and_looks_into_it(folders):
+async def test_an_agent_in_a_session_creates_and_reads_a_file(folders):
     plan = {
         "version": "placet.plan/1",
         "goal": "a note",

@@ -41,13 +41,13 @@ def code_of(act, *given, **named):
     return raised.value.code
 
 
-def test_a_file_is_written_with_the_folders_that_lead_to_it(folders):
+def test_a_file_is_written_with_its_parent_folders(folders):
     create(folders.file_root(), "a/b/c.txt", b"hello")
     assert (folders.root / "a/b/c.txt").read_bytes() == b"hello"
     assert folders.file_root().read("a/b/c.txt", 5) == b"hello"
 
 
-def test_what_is_there_is_replaced_only_if_that_was_said(folders):
+def test_an_existing_file_is_replaced_only_on_request(folders):
     root = folders.file_root()
     create(root, "a", b"old")
     assert code_of(create, root, "a") == "already_exists"
@@ -57,7 +57,7 @@ def test_what_is_there_is_replaced_only_if_that_was_said(folders):
 
 
 @pytest.mark.parametrize("path", BAD_PATHS)
-def test_a_bad_path_is_refused_here_too(folders, path):
+def test_a_bad_path_is_refused(folders, path):
     root = folders.file_root()
     assert code_of(create, root, path) == BAD_PATHS[path]
     assert code_of(root.read, path, BYTES_MAX) == BAD_PATHS[path]
@@ -67,7 +67,7 @@ def test_a_bad_path_is_refused_here_too(folders, path):
 # what may stand in the way
 
 
-def test_a_folder_that_is_a_link_is_not_gone_through(folders):
+def test_a_linked_folder_is_not_followed(folders):
     (folders.root / "d").symlink_to(folders.outside)
     root = folders.file_root()
     assert code_of(create, root, "d/evil") == "symlink_refused"
@@ -85,14 +85,14 @@ def test_a_link_is_neither_read_nor_replaced(folders):
     assert (folders.root / "link").is_symlink()
 
 
-def test_a_dangling_link_makes_nothing_outside(folders):
+def test_a_dangling_link_creates_nothing_outside(folders):
     (folders.root / "link").symlink_to(folders.outside / "evil")
     root = folders.file_root()
     assert code_of(create, root, "link", overwrites=True) == "symlink_refused"
     assert code_of(create, root, "link") == "already_exists"
 
 
-def test_a_file_with_another_name_is_neither_read_nor_replaced(folders):
+def test_a_hard_linked_file_is_neither_read_nor_replaced(folders):
     (folders.root / "hard").hardlink_to(folders.outside / "secret")
     root = folders.file_root()
     assert code_of(root.read, "hard", BYTES_MAX) == "hardlink_refused"
@@ -101,7 +101,7 @@ def test_a_file_with_another_name_is_neither_read_nor_replaced(folders):
 
 
 @pytest.mark.timeout(10)
-def test_a_fifo_holds_nobody_up(folders):
+def test_a_fifo_does_not_block(folders):
     os.mkfifo(folders.root / "fifo")
     root = folders.file_root()
     assert code_of(root.read, "fifo", BYTES_MAX) == "not_a_regular_file"
@@ -109,7 +109,7 @@ def test_a_fifo_holds_nobody_up(folders):
     assert stat.S_ISFIFO((folders.root / "fifo").stat().st_mode)
 
 
-def test_a_folder_is_no_file_and_a_file_no_folder(folders):
+def test_a_folder_is_not_read_as_a_file_nor_a_file_as_a_folder(folders):
     root = folders.file_root()
     create(root, "d/file")
     assert code_of(root.read, "d", BYTES_MAX) == "not_a_regular_file"
@@ -119,14 +119,14 @@ def test_a_folder_is_no_file_and_a_file_no_folder(folders):
     assert code_of(root.read, "d/file/x", BYTES_MAX) == "not_a_directory"
 
 
-def test_what_is_missing_is_not_found(folders):
+def test_a_missing_file_is_not_found(folders):
     root = folders.file_root()
     assert code_of(root.read, "nope", BYTES_MAX) == "not_found"
     assert code_of(root.read, "no/where", BYTES_MAX) == "not_found"
     assert root.sha256_of("no/where", BYTES_MAX) is None
 
 
-def test_a_file_is_read_up_to_a_bound_and_no_further(folders):
+def test_a_file_is_read_up_to_a_bound(folders):
     root = folders.file_root()
     create(root, "a", b"x" * 11)
     assert code_of(root.read, "a", 10) == "file_too_large"
@@ -134,7 +134,7 @@ def test_a_file_is_read_up_to_a_bound_and_no_further(folders):
     assert len(root.read("a", 11)) == 11
 
 
-def test_a_file_that_grows_while_it_is_read_is_read_no_further(folders, monkeypatch):
+def test_a_file_growing_during_the_read_is_read_up_to_its_bound(folders, monkeypatch):
     root = folders.file_root()
     create(root, "a", b"x" * 10)
     read = os.read
@@ -153,7 +153,7 @@ def test_a_file_that_grows_while_it_is_read_is_read_no_further(folders, monkeypa
 
 @pytest.mark.parametrize("overwrites", [False, True])
 @pytest.mark.parametrize("is_moved_outside", [False, True])
-def test_a_folder_that_is_swapped_for_a_link_during_the_write_leads_nowhere(
+def test_a_folder_swapped_for_a_link_during_the_write_is_not_followed(
     folders, monkeypatch, overwrites, is_moved_outside
 ):
     root = folders.file_root()
@@ -175,7 +175,7 @@ def test_a_folder_that_is_swapped_for_a_link_during_the_write_leads_nowhere(
     assert [path.name for path in away.iterdir()] == ["first"]
 
 
-def test_a_link_put_in_the_files_place_at_the_last_moment_is_replaced_and_not_followed(
+def test_a_link_created_at_the_path_during_the_write_is_replaced_and_not_followed(
     folders, monkeypatch
 ):
     root = folders.file_root()
@@ -193,7 +193,7 @@ def test_a_link_put_in_the_files_place_at_the_last_moment_is_replaced_and_not_fo
     assert (folders.root / "a").read_bytes() == b"new"
 
 
-def test_another_folder_in_the_roots_place_is_not_the_root(folders):
+def test_a_folder_that_replaces_the_root_is_not_used(folders):
     root = folders.file_root()
     folders.root.rename(folders.root.parent / "old")
     folders.root.symlink_to(folders.outside)
@@ -204,14 +204,14 @@ def test_another_folder_in_the_roots_place_is_not_the_root(folders):
     (folders.root.parent / "old").rename(folders.root)
 
 
-def test_whoever_names_the_root_may_name_it_by_a_link(folders):
+def test_the_root_may_be_named_by_a_link(folders):
     link = folders.root.parent / "link"
     link.symlink_to(folders.root)
     create(FileRoot(str(link)), "a")
     assert (folders.root / "a").read_bytes() == b"new"
 
 
-def test_a_late_attempt_does_not_put_old_content_over_new(folders, monkeypatch):
+def test_a_late_attempt_does_not_overwrite_newer_content(folders, monkeypatch):
     """One that hung was given up; what was written since stays."""
     root = folders.file_root()
     hangs, goes_on = threading.Event(), threading.Event()
@@ -241,7 +241,7 @@ def test_a_late_attempt_does_not_put_old_content_over_new(folders, monkeypatch):
 # what a disk may do
 
 
-def test_what_is_larger_than_the_system_allows_is_a_clear_failure(folders):
+def test_a_file_larger_than_the_system_allows_is_a_clear_failure(folders):
     """A limit on the size of files stands for a disk that is full: the write itself fails."""
     root = folders.file_root()
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -257,9 +257,7 @@ def test_what_is_larger_than_the_system_allows_is_a_clear_failure(folders):
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EIO])
 @pytest.mark.parametrize("call", ["write", "fsync", "link"])
-def test_a_disk_that_fails_before_the_file_is_there_leaves_nothing(
-    folders, monkeypatch, number, call
-):
+def test_a_disk_failure_before_the_rename_leaves_nothing(folders, monkeypatch, number, call):
     root = folders.file_root()
 
     def failing(*_, **__):
@@ -273,9 +271,7 @@ def test_a_disk_that_fails_before_the_file_is_there_leaves_nothing(
     create(root, "a")
 
 
-def test_a_disk_that_fails_after_the_file_is_there_leaves_it_open_whether_it_will_be(
-    folders, monkeypatch
-):
+def test_a_disk_failure_after_the_rename_leaves_durability_unknown(folders, monkeypatch):
     root = folders.file_root()
     fsync = os.fsync
 
@@ -290,7 +286,7 @@ def test_a_disk_that_fails_after_the_file_is_there_leaves_it_open_whether_it_wil
     assert code_of(root.sync, "a") == "io_error"
 
 
-def test_a_write_is_made_durable_before_it_is_there_and_the_folder_after(folders, monkeypatch):
+def test_a_file_is_synced_before_the_rename_and_its_folder_after(folders, monkeypatch):
     root, calls = folders.file_root(), []
 
     def noted(name, call):
@@ -310,7 +306,7 @@ def test_a_write_is_made_durable_before_it_is_there_and_the_folder_after(folders
     assert calls == ["fsync file", "rename", "fsync"]
 
 
-def test_what_a_crash_left_beside_its_place_is_swept_and_nothing_else(folders):
+def test_only_temporary_files_of_a_crash_are_removed(folders):
     root = folders.file_root()
     create(root, "d/a")
     mine, others = file_root._temporaries_of(KEY), file_root._temporaries_of("world/8/0")
@@ -326,13 +322,13 @@ def test_what_a_crash_left_beside_its_place_is_swept_and_nothing_else(folders):
 
 
 @pytest.mark.parametrize("name", ["missing", "file"])
-def test_what_is_no_folder_is_no_root(tmp_path, name):
+def test_a_root_must_be_a_folder(tmp_path, name):
     (tmp_path / "file").write_text("x")
     with pytest.raises(RootUnusable, match="cannot be the root of files"):
         FileRoot(str(tmp_path / name))
 
 
-def test_a_system_that_cannot_keep_us_inside_gets_no_root(tmp_path, monkeypatch):
+def test_a_system_without_descriptor_relative_files_has_no_root(tmp_path, monkeypatch):
     """Windows has no files relative to a descriptor."""
     monkeypatch.setattr(os, "supports_dir_fd", set())
     with pytest.raises(RootUnusable, match="leave out the root"):
@@ -343,5 +339,5 @@ def test_a_system_that_cannot_keep_us_inside_gets_no_root(tmp_path, monkeypatch)
         FileRoot(str(tmp_path))
 
 
-def test_the_secret_is_readable_to_whoever_may_so_these_tests_mean_something(folders):
+def test_the_secret_outside_the_root_is_readable_by_this_process(folders):
     assert (folders.outside / "secret").read_text() == SECRET

@@ -23,7 +23,7 @@ def output(answer):
     return result["output"]
 
 
-async def test_a_program_is_changed_verified_compiled_run_and_looked_back_on():
+async def test_a_program_is_changed_verified_compiled_run_and_has_a_history():
     async with serving(Program()) as served:
         changed = await served.post(f"{PROGRAM}/mutations", HELLO, token="alice")
         assert changed.status_code == 200
@@ -36,7 +36,7 @@ async def test_a_program_is_changed_verified_compiled_run_and_looked_back_on():
         assert "alice" in str(history)
 
 
-async def test_a_refusal_is_the_gates():
+async def test_a_refusal_is_the_verdict_of_the_gate():
     async with serving(Program()) as served:
         refused = await served.post(f"{PROGRAM}/simulate", {"function": "nothing"})
         assert refused.status_code == 422
@@ -45,7 +45,7 @@ async def test_a_refusal_is_the_gates():
         assert codes(unsound) == ["payload_invalid"]
 
 
-async def test_nobody_else_has_the_operators_name(monkeypatch):
+async def test_only_the_operator_has_its_name(monkeypatch):
     monkeypatch.setitem(TOKENS, "host", "token-of-host")
     async with serving(Program()) as served:
         answer = await served.post(f"{PROGRAM}/verify", {}, token="host")
@@ -64,7 +64,7 @@ async def test_every_example_of_the_document_is_a_request():
             assert answer.status_code == 200, answer.text
 
 
-async def test_the_same_request_again_has_the_same_answer():
+async def test_a_repeated_request_has_the_same_answer():
     async with serving(Program()) as served:
         body = {**HELLO, "req_id": "once"}
         first = (await served.post(f"{PROGRAM}/mutations", body, token="alice")).json()
@@ -73,7 +73,7 @@ async def test_the_same_request_again_has_the_same_answer():
         assert again["seq"] == first["seq"]
 
 
-async def test_what_moved_under_a_context_is_stale():
+async def test_a_request_on_an_outdated_context_is_stale():
     async with serving(Program()) as served:
         seq = served.world.seq
         await served.post(f"{PROGRAM}/mutations", HELLO, token="alice")
@@ -82,7 +82,7 @@ async def test_what_moved_under_a_context_is_stale():
         assert (answer.status_code, codes(answer)) == (409, ["stale_context"])
 
 
-async def test_strangers_and_impostors_are_kept_out():
+async def test_unauthenticated_and_foreign_requests_are_refused():
     async with serving(Program()) as served:
         assert (await served.post(f"{PROGRAM}/verify", {}, token=None)).status_code == 401
         assert (await served.post("/api/v1/programs/other/verify", {})).status_code == 404
@@ -93,7 +93,7 @@ async def test_strangers_and_impostors_are_kept_out():
         assert codes(removed) == ["agent_unknown"]
 
 
-async def test_routes_are_there_with_the_domain_alone():
+async def test_routes_exist_only_with_the_program_domain():
     async with serving() as served:
         assert (await served.post(f"{PROGRAM}/verify", {})).status_code == 404
     async with serving([Program(), Sessions()]) as served:  # type: ignore[arg-type]
