@@ -19,14 +19,14 @@ def work() -> None:
 
 
 @in_virtual_time
-async def test_no_time_goes_by_while_a_thread_is_at_work():
+async def test_time_stands_still_while_a_thread_works():
     with anyio.fail_after(1):
         await to_thread.run_sync(work)
     assert now() == 0
 
 
 @in_virtual_time
-async def test_time_goes_by_while_a_thread_stands_at_a_gate_and_no_longer():
+async def test_time_advances_only_while_a_thread_waits_at_a_gate():
     gate, ended = Gate(), []
 
     def stand_and_work() -> None:
@@ -47,7 +47,7 @@ async def test_time_goes_by_while_a_thread_stands_at_a_gate_and_no_longer():
 
 
 @in_virtual_time
-async def test_a_call_that_was_given_up_at_a_gate_does_not_stand_for_another():
+async def test_an_abandoned_gate_call_does_not_count_for_another():
     gate = Gate()
     with anyio.move_on_after(5):
         await to_thread.run_sync(gate.stand, abandon_on_cancel=True)

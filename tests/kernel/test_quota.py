@@ -182,7 +182,7 @@ def test_a_batch_beyond_the_burst_has_no_retry_after():
     )
 
 
-def test_time_that_goes_back_earns_nothing():
+def test_time_that_goes_back_refills_no_quota():
     kernel, _ = reused(quotas={"Add": {"rate": 1, "burst": 1}})
     assert kernel.decide(add("a"), 10.0).admitted
     assert not kernel.decide(add("b"), 5.0).admitted

@@ -68,7 +68,7 @@ def test_a_scheduled_batch_is_answered_at_once_and_decided_when_due():
 
 
 @pytest.mark.parametrize("sim_time", [None, 0, 3, 5])
-def test_now_and_the_past_mean_now(sim_time):
+def test_a_time_of_now_or_earlier_is_not_scheduled(sim_time):
     kernel, _ = reused()
     kernel.tick(5.0)
     verdict = kernel.decide(later(sim_time, add("a")))

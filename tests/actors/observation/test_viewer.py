@@ -29,7 +29,7 @@ def kernel():
     return kernel
 
 
-def test_view_stays_as_it_was_when_the_world_moves_on(kernel):
+def test_a_view_does_not_change_when_the_world_does(kernel):
     viewer = Viewer(kernel)
     before = viewer.view(kernel, "ann")
     propose(kernel, "bob", 0, "Move", to=[5.0, 0.0])
@@ -92,7 +92,7 @@ def test_a_world_without_hidden_data_shows_the_shared_copy():
     assert one.state["world.agents"]["ann"] == two.state["world.agents"]["ann"]
 
 
-def test_domain_judges_its_own_collections_alone():
+def test_a_domain_decides_visibility_of_its_own_collections_only():
     class Secret(Domain):
         name, version, kinds = "secret", "1", ()
 

@@ -331,7 +331,7 @@ async def test_closing_the_world_ends_its_agents_without_a_fault():
 
 
 @in_virtual_time
-async def test_an_agent_whose_effects_are_slow_backs_off_and_gets_through():
+async def test_an_agent_with_slow_effects_backs_off_and_is_admitted():
     async with open_world() as world:
 
         async def send(effect: Effect) -> None:

@@ -66,7 +66,7 @@ def restarting(count: int) -> dict[str, int]:
 
 
 @in_virtual_time
-async def test_a_suspended_agents_policy_pauses_and_goes_on_when_it_is_resumed():
+async def test_a_suspended_agents_policy_pauses_until_resumed():
     async with open_world() as world:
         policy = Adder()
         actor = run(world, "alice", policy)
@@ -82,7 +82,7 @@ async def test_a_suspended_agents_policy_pauses_and_goes_on_when_it_is_resumed()
 
 
 @in_virtual_time
-async def test_a_policy_follows_its_agent_though_whoever_said_so_gave_up():
+async def test_a_policy_follows_a_status_change_whose_caller_was_canceled():
     log = SlowLog()
     async with open_world(log=log) as world:
         actor = run(world, "alice", Adder())
@@ -116,7 +116,7 @@ class Who(str, Enum):  # noqa: UP042  # formats as `Who.ANN`
 
 
 @in_virtual_time
-async def test_a_policy_of_an_agent_that_an_enum_names_ends_with_its_agent():
+async def test_a_policy_of_an_agent_named_by_an_enum_ends_with_its_agent():
     ended = asyncio.Event()
 
     async def think(view: View) -> None:
@@ -135,7 +135,7 @@ async def test_a_policy_of_an_agent_that_an_enum_names_ends_with_its_agent():
 
 
 @in_virtual_time
-async def test_an_agent_leaves_in_the_middle_of_a_thought_and_comes_back_as_another():
+async def test_an_agent_removed_during_a_policy_call_may_register_again():
     async with open_world() as world:
         alice, first = handle_of(world), Adder()
         world.policy_supervisor.run(AgentActor(alice, first))
@@ -165,7 +165,7 @@ async def test_an_agent_leaves_in_the_middle_of_a_thought_and_comes_back_as_anot
 
 
 @in_virtual_time
-async def test_a_policy_may_leave_by_itself():
+async def test_a_policy_may_deregister_its_own_agent():
     async with open_world() as world:
         alice = handle_of(world)
 
@@ -181,7 +181,7 @@ async def test_a_policy_may_leave_by_itself():
 
 
 @in_virtual_time
-async def test_a_removal_while_a_policy_backs_off_or_waits_to_be_resumed_ends_it():
+async def test_removing_an_agent_ends_its_policy_during_back_off_or_suspension():
     async with open_world(limits=restarting(50)) as world:
 
         def broken(view: View) -> None:
@@ -205,7 +205,7 @@ async def test_a_removal_while_a_policy_backs_off_or_waits_to_be_resumed_ends_it
 
 @pytest.mark.parametrize("before", ["registered", "suspended"])
 @in_virtual_time
-async def test_an_agent_that_is_removed_before_its_policy_had_a_turn_never_has_one(before):
+async def test_a_policy_of_an_agent_removed_before_its_first_call_never_runs(before):
     async with open_world() as world:
         policy = Adder()
         if before == "suspended":
@@ -244,7 +244,7 @@ async def test_removed_runs_are_retained_up_to_a_bound(monkeypatch):
 
 
 @in_virtual_time
-async def test_the_facade_runs_suspends_resumes_removes_and_tells():
+async def test_the_orchestrator_runs_suspends_resumes_removes_and_reports_policies():
     async with Orchestrator(Lab()) as world:
         alice = await world.register_agent("alice")
         policy = Adder()
@@ -270,7 +270,7 @@ async def test_the_facade_runs_suspends_resumes_removes_and_tells():
 
 
 @in_virtual_time
-async def test_a_policy_that_keeps_failing_is_suspended_and_resuming_it_is_a_new_budget(
+async def test_resuming_a_suspended_policy_resets_its_restart_budget(
     monkeypatch,
 ):
     fails = True
@@ -309,7 +309,7 @@ async def test_a_policy_that_keeps_failing_is_suspended_and_resuming_it_is_a_new
 
 
 @in_virtual_time
-async def test_resuming_is_a_new_budget_though_the_old_one_was_not_spent():
+async def test_resuming_resets_a_partly_used_restart_budget():
     async with open_world(limits=restarting(3)) as world:
         fails = 3
 
@@ -340,7 +340,7 @@ class UnprintableError(Exception):
 
 
 @in_virtual_time
-async def test_what_cannot_be_printed_is_told_by_its_type_and_hurts_nobody_else():
+async def test_an_exception_that_cannot_be_printed_is_reported_by_its_type():
     def policy(view: View) -> None:
         raise UnprintableError
 
@@ -354,7 +354,7 @@ async def test_what_cannot_be_printed_is_told_by_its_type_and_hurts_nobody_else(
 
 
 @in_virtual_time
-async def test_one_who_is_resumed_as_soon_as_it_is_suspended_is_not_lost_in_between(monkeypatch):
+async def test_a_policy_resumed_immediately_after_its_suspension_continues(monkeypatch):
     """The operator is faster than the roster, whose task has not yet heard of the suspension."""
     faults = [ZeroDivisionError(), ZeroDivisionError()]
 
@@ -381,7 +381,7 @@ async def test_one_who_is_resumed_as_soon_as_it_is_suspended_is_not_lost_in_betw
 
 
 @in_virtual_time
-async def test_a_policy_that_has_nothing_to_say_is_not_asked_without_a_pause():
+async def test_a_policy_without_intents_is_called_with_pauses():
     asked = 0
 
     async def nothing(view: View) -> list[Any]:
@@ -398,7 +398,7 @@ async def test_a_policy_that_has_nothing_to_say_is_not_asked_without_a_pause():
 
 
 @in_virtual_time
-async def test_one_intent_is_a_batch_of_its_own():
+async def test_a_policy_may_return_a_single_intent():
     answers = [add("one", 5), None]
     async with open_world() as world:
         await AgentActor(handle_of(world), lambda view: answers.pop(0)).run()
@@ -450,7 +450,7 @@ def _stale() -> StaleContextError:
 
 @pytest.mark.parametrize("bad", BAD)
 @in_virtual_time
-async def test_a_bad_policy_takes_no_more_than_its_turns_from_the_others(bad):
+async def test_a_flooding_policy_gets_no_more_turns_than_the_others(bad):
     """Counted in batches: while each good agent makes its hundred, the bad one has no more."""
     good = [f"good{number}" for number in range(3)]
     async with open_world(agents=["alice", *good], limits=restarting(3)) as world:
@@ -480,7 +480,7 @@ async def test_a_bad_policy_takes_no_more_than_its_turns_from_the_others(bad):
 
 
 @in_virtual_time
-async def test_an_iterator_without_an_end_is_a_fault_and_a_long_list_is_for_the_gate():
+async def test_an_endless_iterator_is_a_fault_and_a_long_list_is_refused_by_the_gate():
     async with open_world(limits=restarting(1)) as world:
         run(world, "alice", lambda view: endless(), intents_max=10)
         refused = run(world, "bob", lambda view: [add("x", agent_id="bob")] * 600, pause_s=10)
@@ -492,7 +492,7 @@ async def test_an_iterator_without_an_end_is_a_fault_and_a_long_list_is_for_the_
 
 
 @in_virtual_time
-async def test_a_plain_function_that_blocks_is_found_out_afterwards_and_told_what_to_do():
+async def test_a_blocking_plain_policy_is_reported_with_advice():
     async with open_world(limits=restarting(1)) as world:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualTimeLoop)
@@ -518,7 +518,7 @@ def threads_of(agent_id: str) -> int:
 
 
 @in_virtual_time
-async def test_a_function_that_blocks_in_its_thread_holds_up_nobody_and_has_one_thread_only():
+async def test_a_threaded_policy_that_blocks_delays_no_other_and_has_one_thread():
     gate = Gate()
 
     def block(view: View) -> list[dict[str, Any]]:
@@ -541,7 +541,7 @@ async def test_a_function_that_blocks_in_its_thread_holds_up_nobody_and_has_one_
         assert state_of(world) == "running"
 
 
-async def test_a_threaded_policy_proposes_raises_and_runs_its_iterators_in_its_thread():
+async def test_a_threaded_policy_runs_its_iterators_in_its_thread():
     threads = set()
 
     def numbers() -> Iterator[dict[str, Any]]:
@@ -585,7 +585,7 @@ class Writer:
 
 
 @in_virtual_time
-async def test_an_interruptible_policy_is_stopped_told_why_and_asked_again():
+async def test_an_interruptible_policy_is_canceled_with_the_reason_and_called_again():
     async with open_world(staleness_threshold=0) as world:
         policy = Writer()
         actor = run(world, "alice", policy)
@@ -598,7 +598,7 @@ async def test_an_interruptible_policy_is_stopped_told_why_and_asked_again():
 
 
 @in_virtual_time
-async def test_a_policy_is_interrupted_a_bounded_number_of_times_and_then_heard():
+async def test_a_policy_is_interrupted_a_bounded_number_of_times():
     async with open_world() as world:
         policy = Writer()
         actor = run(world, "alice", policy, tries_max=3)
@@ -611,7 +611,7 @@ async def test_a_policy_is_interrupted_a_bounded_number_of_times_and_then_heard(
 
 @pytest.mark.parametrize("is_set", [True, False])
 @in_virtual_time
-async def test_how_a_policy_is_interrupted_is_its_own_or_a_setting(is_set):
+async def test_interruption_options_come_from_the_policy_or_the_configuration(is_set):
     async with open_world() as world:
         policy = Writer()
         own = StalenessOptions(reads=[(COUNTS, "alice")])
@@ -646,7 +646,7 @@ class Follower:
 
 
 @in_virtual_time
-async def test_a_policy_that_observes_is_asked_when_there_is_something_new_and_not_before():
+async def test_an_observing_policy_is_called_only_for_new_observations():
     async with open_world() as world:
         policy = Follower()
         actor = run(world, "alice", policy)
@@ -660,7 +660,7 @@ async def test_a_policy_that_observes_is_asked_when_there_is_something_new_and_n
 
 
 @in_virtual_time
-async def test_one_that_observes_is_asked_again_when_it_was_stale_though_it_sees_nothing_new():
+async def test_an_observing_policy_is_called_again_after_a_stale_refusal():
     """Something hidden moved the world on: no observation comes, and the threshold binds."""
     async with open_world(staleness_threshold=0) as world:
         alice = handle_of(world)
@@ -683,7 +683,7 @@ async def test_one_that_observes_is_asked_again_when_it_was_stale_though_it_sees
 
 
 @in_virtual_time
-async def test_one_that_observes_ends_with_its_agent_and_with_its_world():
+async def test_an_observing_policy_ends_with_its_agent_and_with_its_world():
     async with open_world() as world:
         for agent_id in ("alice", "bob"):
             run(world, agent_id, Follower())
