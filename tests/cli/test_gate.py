@@ -17,7 +17,7 @@ from placet.cli.commands.gate_session import GateSession
 from placet.cli.signals import StopSignals
 from placet.domains.world import World
 from placet.kernel import Domain, Kernel, Kind
-from placet.runtime.history.reader import fold, verify
+from placet.runtime.history.reader import check_integrity, fold
 from placet.runtime.snapshots.files import SnapshotFiles, snapshots_of
 from placet.runtime.snapshots.writer import take_snapshot
 from placet.runtime.stores.memory import MemoryEventLog
@@ -279,7 +279,7 @@ def test_nothing_is_shown_before_it_is_durable():
     converse(GateSession(World(), log), as_lines(ANN, *[move(number=n) for n in range(50)]), peer)
     assert [answer.get("seq") for answer in peer.answers] == list(range(2, 53))
     assert peer.answers[-1]["durability"] == "memory"
-    assert verify(log).seq == 52
+    assert check_integrity(log).seq == 52
 
 
 def test_an_answer_that_is_in_no_log_does_not_say_that_it_is_kept():
@@ -328,7 +328,7 @@ def test_store_is_gone_on_with_by_its_own_configuration(tmp_path):
     assert ask(session, move(number=1))["batch_id"] != before["batch_id"]
     session.commit()
     second.close()
-    assert verify(open_event_log(str(path))).seq == 4
+    assert check_integrity(open_event_log(str(path))).seq == 4
 
 
 def test_store_is_gone_on_with_by_its_own_domain_and_settings(tmp_path, monkeypatch):
@@ -471,7 +471,7 @@ def test_file_of_any_shape_is_answered_line_by_line(tmp_path):
     assert junk["refusals"][0]["code"] == "field_invalid"
     assert huge["refusals"][0]["code"] == "batch_too_large"
     assert (moved["admitted"], moved["durability"]) == (True, "full")
-    assert verify(open_event_log(str(tmp_path / "g.db"))).seq == moved["seq"]
+    assert check_integrity(open_event_log(str(tmp_path / "g.db"))).seq == moved["seq"]
 
 
 @pytest.mark.slow
@@ -485,7 +485,7 @@ def test_peer_is_answered_after_each_line_and_a_signal_ends_cleanly(tmp_path, nu
         running.send_signal(number)
         outcome = running.end()
     assert (outcome.code, outcome.err) == (code, "")
-    assert verify(open_event_log(str(tmp_path / "g.db"))).seq == answers[-1]["seq"]
+    assert check_integrity(open_event_log(str(tmp_path / "g.db"))).seq == answers[-1]["seq"]
     assert [path.name for path in tmp_path.iterdir()] == ["g.db"]
 
 
@@ -507,7 +507,9 @@ def test_same_file_gives_the_same_world_on_any_hash_seed(tmp_path):
     for name, hash_seed in (("a.db", "0"), ("b.db", "1")):
         arguments = ("gate", "--store", name)
         run_process(*arguments, folder=tmp_path, stdin=as_lines(*lines), PYTHONHASHSEED=hash_seed)
-    digests = {verify(open_event_log(str(tmp_path / name))).digest for name in ("a.db", "b.db")}
+    digests = {
+        check_integrity(open_event_log(str(tmp_path / name))).digest for name in ("a.db", "b.db")
+    }
     assert len(digests) == 1
 
 

@@ -12,7 +12,7 @@ from placet.cli.terminal import printable
 from placet.domains.world import World
 from placet.kernel import Kernel, KernelConfig
 from placet.kernel.log.replay import Divergence
-from placet.runtime.history.reader import config_of, fold, records_between, verify
+from placet.runtime.history.reader import check_integrity, config_of, fold, records_between
 from placet.runtime.stores.memory import MemoryEventLog
 from placet.runtime.stores.url import file_of, open_event_log
 from placet.schemas.errors import StoreError
@@ -175,7 +175,7 @@ def test_replay_of_what_is_not_there_is_an_error(town, arguments, said):
 
 
 def test_verify_says_how_far_the_log_reaches(town):
-    assert town("verify", "town.db", "--no-redecide", "--json").json() == {
+    assert town("verify", "town.db", "--replay-only", "--json").json() == {
         "ok": True,
         "records": len(town("log", "town.db", "--json").json()),
         "seq": town.report["seq"],
@@ -227,7 +227,7 @@ def test_verify_of_a_torn_file_says_how_far_it_holds(town):
 def test_record_of_an_unknown_format_is_a_divergence():
     log, _ = memory_log()
     log.append(LogGroup(log.count(), 6, 6, (b"junk",)), 1)
-    verification = verify(log)
+    verification = check_integrity(log)
     assert not verification.is_ok
     assert verification.as_dict()["first_divergence"]["record"] == log.count() - 1
     with pytest.raises(Divergence, match="no record of a known format"):
@@ -237,7 +237,12 @@ def test_record_of_an_unknown_format_is_a_divergence():
 def test_empty_log_holds():
     log = MemoryEventLog()
     log.open()
-    assert verify(log).as_dict() == {"ok": True, "records": 0, "seq": 0, "digest": "0" * 32}
+    assert check_integrity(log).as_dict() == {
+        "ok": True,
+        "records": 0,
+        "seq": 0,
+        "digest": "0" * 32,
+    }
     assert config_of(log) is None
 
 

@@ -144,10 +144,10 @@ def test_log_of_another_world_is_not_reported_as_verified(placet, monkeypatch):
 
 def test_damaged_log_is_reported_and_fails(placet, monkeypatch):
     from placet.cli.commands import run_session as command
-    from placet.runtime.history.reader import Verification
+    from placet.runtime.history.reader import IntegrityReport
 
-    broken = Verification(False, 3, 2, "00", {"record": 3, "seq": 2, "why": "it is torn"})
-    monkeypatch.setattr(command, "verify_log", lambda _: broken)
+    broken = IntegrityReport(False, 3, 2, "00", {"record": 3, "seq": 2, "why": "it is torn"})
+    monkeypatch.setattr(command, "check_integrity", lambda _: broken)
     outcome = placet("run", *TOWN)
     assert outcome.code == 1
     assert "does NOT hold from record 3 on: it is torn" in outcome.out

@@ -10,7 +10,7 @@ import pytest
 from placet.domains.world import World
 from placet.kernel import Domain, Kernel, KernelConfig
 from placet.runtime.history.bisect import bisect
-from placet.runtime.history.verify_log import redecide
+from placet.runtime.history.verify_log import verify_log
 from placet.runtime.stores.memory import MemoryEventLog
 from placet.runtime.stores.url import open_event_log
 from placet.schemas.log.record import (
@@ -86,18 +86,18 @@ def forged(records: list[bytes], batch_id: str = "b1") -> list[bytes]:
 def test_verify_decides_a_town_again_by_the_settings_in_its_log(placet, town):
     report = town.report
     verified = placet("verify", "town.db", "--json").json()
-    decided = verified["decided_again"]
+    decided = verified["verified"]
     assert verified["digest"] == report["digest"]
-    assert decided["undecided"] == []
+    assert decided["unverified"] == []
     types = [event["type"] for event in placet("log", "town.db", "--json").json()]
     assert decided["batches"] == types.count("batch") + types.count("refused")
     assert decided["others"] == types.count("registered") + types.count("tick")
-    assert "Decided again: " in placet("verify", "town.db").out
+    assert "Re-executed: " in placet("verify", "town.db").out
 
 
 def test_verify_names_a_forged_record_and_its_rule(placet):
     name = stored(placet.folder / "forged.db", forged(a_life()))
-    assert placet("verify", name, "--no-redecide").code == 0
+    assert placet("verify", name, "--replay-only").code == 0
     outcome = placet("verify", name)
     assert outcome.code == 1
     assert "does NOT hold from record 4 on" in outcome.out
@@ -117,9 +117,9 @@ def test_verify_reads_what_there_is_while_a_writer_goes_on(tmp_path):
     for ordinal, data in enumerate(records):
         seq = decode_record(records[ordinal - 1]).seq if ordinal else 0
         log.append(LogGroup(ordinal, seq, decode_record(data).seq, (data,)), epoch)
-        report = redecide(open_event_log(f"sqlite:///{tmp_path}/live.db"))
-        assert report.verification.is_ok
-        assert report.verification.records == ordinal + 1
+        report = verify_log(open_event_log(f"sqlite:///{tmp_path}/live.db"))
+        assert report.integrity.is_ok
+        assert report.integrity.records == ordinal + 1
     log.close()
 
 
@@ -131,14 +131,14 @@ def test_settings_that_are_code_must_be_given(placet):
     name = stored(placet.folder / "own.db", records)
     outcome = placet("verify", name)
     assert outcome.code == 0
-    assert "Not decided again: records 2 to " in outcome.out
+    assert "Not re-executed: records 2 to " in outcome.out
     assert "give it with --domain module:attribute" in outcome.out
     for spec in ("domains_of_a_test:ready", "domains_of_a_test:factory"):
-        decided = placet("verify", name, "--domain", spec, "--json").json()["decided_again"]
-        assert (decided["batches"], decided["undecided"]) == (4, [])
+        decided = placet("verify", name, "--domain", spec, "--json").json()["verified"]
+        assert (decided["batches"], decided["unverified"]) == (4, [])
     outcome = placet("verify", name, "--domain", "world")
     assert outcome.code == 1
-    assert "cannot decide own.db again: it was decided by world 1+" in outcome.err
+    assert "cannot verify own.db: it was decided by world 1+" in outcome.err
 
 
 def test_a_domain_that_is_not_the_logs_is_an_error_that_names_both(placet):
@@ -178,7 +178,7 @@ def test_refusals_of_the_hosts_own_rule_are_counted_apart(placet):
     assert outcome.code == 0
     assert "Not judged: 1 refusal of the host's own rule" in outcome.out
     log = open_event_log(f"sqlite:///{placet.folder}/a.db")
-    assert redecide(log, validator=Guard()).refused_by_host == 0
+    assert verify_log(log, validator=Guard()).refused_by_host == 0
 
 
 # bisect

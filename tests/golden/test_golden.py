@@ -10,7 +10,7 @@ from placet.kernel.log.replay import Replayer, folded
 from placet.kernel.log.snapshot import world_digest
 from placet.kernel.log.verify import Verifier
 from placet.kernel.rules_version import Rules
-from placet.runtime.history.verify_log import redecide
+from placet.runtime.history.verify_log import verify_log
 from placet.runtime.plugins import remake
 from placet.runtime.stores.url import open_event_log
 from placet.schemas.log.record import (
@@ -65,21 +65,21 @@ def test_an_old_log_replays_to_its_digests(path):
 @EACH_LOG
 def test_an_old_log_is_verified(path):
     log = open_event_log(f"sqlite:///{path}")
-    again = redecide(log, domains_of, validator=Watchman())
-    assert again.verification.first_divergence is None
-    assert (again.undecided, again.refused_by_host) == ((), 0)
+    again = verify_log(log, domains_of, validator=Watchman())
+    assert again.integrity.first_divergence is None
+    assert (again.unverified, again.refused_by_host) == ((), 0)
     batches = [r for r in map(decode_record, records_of(path)) if hasattr(r, "batch_id")]
     assert again.batches == len(batches)
 
 
 @EACH_LOG
 def test_verification_ends_with_the_same_ledger(path):
-    redecider = Verifier(domains_of, validator=Watchman())
+    verifier = Verifier(domains_of, validator=Watchman())
     for data in records_of(path):
-        redecider.apply(data)
+        verifier.apply(data)
     expected = expected_of(path)
     del expected["types"]
-    assert summary(redecider) == expected
+    assert summary(verifier) == expected
 
 
 def test_the_golden_logs_contain_every_type_of_record():

@@ -180,7 +180,7 @@ def test_a_whole_log_is_verified_by_its_newer_rules():
     kernel.decide([intent("Pour", {"milliliters": 1}, "r")], 2.0)
     kernel.decide([], 10.0)
     again = decided(log, tank_2())
-    assert (again.batches, again.undecided) == (4, [])
+    assert (again.batches, again.unverified) == (4, [])
     assert again.state.digest().hex() == kernel.digest()
 
 
@@ -222,19 +222,19 @@ def test_records_of_missing_rules_are_folded_and_named():
     kernel.decide([intent("Pour", {"liters": 3}, "r")], 2.0)
     again = decided(log, other)
     assert again.batches == 1
-    (undecided,) = again.undecided
-    assert (undecided.first_record, undecided.last_record) == (2, 4)
-    assert "decided by tank 1 (" in undecided.why
+    (unverified,) = again.unverified
+    assert (unverified.first_record, unverified.last_record) == (2, 4)
+    assert "decided by tank 1 (" in unverified.why
     both = decided(log, lambda rules: [tank_1() if rules.domains == [("tank", "1")] else other])
-    assert (both.batches, both.undecided) == (3, [])
+    assert (both.batches, both.unverified) == (3, [])
 
 
-def test_a_kind_without_upcaster_is_not_decided_again():
+def test_a_kind_without_upcaster_is_not_verified():
     log = poured_in_liters()
     again = decided(log, tank_2(None))
-    assert again.undecided[0].why == "Pour was of version 1, and is 2 with no upcaster from it"
+    assert again.unverified[0].why == "Pour was of version 1, and is 2 with no upcaster from it"
     gone = decided(log, Tank([Kind("Drain", Liters, pour)]))
-    assert "is not there with no upcaster" in gone.undecided[0].why
+    assert "is not there with no upcaster" in gone.unverified[0].why
 
 
 def test_scheduled_batches_of_a_removed_kind_are_refused():

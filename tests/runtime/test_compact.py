@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from placet.runtime.history.reader import fold, verify
+from placet.runtime.history.reader import check_integrity, fold
 from placet.runtime.snapshots import compaction
 from placet.runtime.snapshots.files import snapshots_of
 from placet.runtime.stores.files import Disk
@@ -200,7 +200,7 @@ def test_a_log_is_never_compacted_without_its_snapshots(tmp_path, monkeypatch):
         except StoreError as error:
             assert "the power went" in str(error)  # noqa: PT017  # or it was done
         assert fold(log).state.digest() == whole
-        assert verify(log).is_ok
+        assert check_integrity(log).is_ok
 
 
 # what is damaged
@@ -247,6 +247,6 @@ def test_no_flipped_byte_of_a_snapshot_is_silent(compacted):
             damaged = bytearray(sound)
             damaged[at] ^= 0x55
             path.write_bytes(damaged)
-            assert verify(log).warnings
+            assert check_integrity(log).warnings
             assert fold(log).state.digest() == whole  # the other one serves
         path.write_bytes(sound)

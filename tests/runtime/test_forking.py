@@ -22,7 +22,7 @@ from placet.runtime.history.bisect import bisect
 from placet.runtime.history.diff import diff
 from placet.runtime.history.fork import ForkOptions, fork
 from placet.runtime.history.reader import fold
-from placet.runtime.history.verify_log import redecide
+from placet.runtime.history.verify_log import verify_log
 from placet.runtime.snapshots.files import snapshots_of
 from placet.runtime.stores.sqlite import layout as log_layout_sqlite
 from placet.runtime.stores.sqlite.log import SqliteEventLog
@@ -140,7 +140,7 @@ def test_what_happened_happens_again_in_a_fork_of_any_seq(setting, seed, tmp_pat
 
 
 @EACH_SETTING
-def test_a_fork_is_verified_and_decided_again_from_its_parents_beginning(setting, tmp_path):
+def test_a_fork_is_verified_and_verified_from_its_parents_beginning(setting, tmp_path):
     log: list[bytes] = []
     parent = kernel_of(sink=log, agents=["alice", "bob", "carol"], **settings_of(setting))
     live(parent, long_life(5, 60))
@@ -148,9 +148,9 @@ def test_a_fork_is_verified_and_decided_again_from_its_parents_beginning(setting
     made = make_fork(
         log, tmp_path, at, put={f"{THINGS}/new": {"x": 1}}, effects="simulate", is_replayed=True
     )
-    decided = redecide(open_event_log(made.store), DOMAINS)
-    assert decided.verification.first_divergence is None
-    assert decided.undecided == ()
+    decided = verify_log(open_event_log(made.store), DOMAINS)
+    assert decided.integrity.first_divergence is None
+    assert decided.unverified == ()
     parting = bisect(log_of(log), open_event_log(made.store), DOMAINS)
     assert (parting.record, parting.seq) == (made.record, at)
 
@@ -207,7 +207,7 @@ def test_a_fork_of_a_fork_is_one(tmp_path):
     once = make_fork(log, tmp_path, name="once.db")
     twice = make_fork(records_in(once.store), tmp_path, name="twice.db")
     assert (once.parent, twice.parent) == ("world", once.world)
-    assert redecide(open_event_log(twice.store), DOMAINS).verification.is_ok
+    assert verify_log(open_event_log(twice.store), DOMAINS).integrity.is_ok
     before = make_fork(records_in(twice.store), tmp_path, 3, "before.db", is_replayed=True)
     assert before.what_if is not None
     assert "fork it here or later" in before.what_if.stopped
@@ -257,7 +257,7 @@ async def test_a_running_world_is_forked_and_goes_on(tmp_path):
             assert await options.state("world.agents/ann/position") == [1, 0, 0]
             again = await options.register_agent("ann")
             assert (await again.submit([again.intent("Move", to=[9, 9])])).admitted
-        assert redecide(open_event_log(made.store)).verification.is_ok
+        assert verify_log(open_event_log(made.store)).integrity.is_ok
 
 
 async def test_a_world_in_memory_is_forked_into_a_file(tmp_path):
@@ -354,7 +354,7 @@ def test_of_two_forks_at_once_to_one_path_one_is_made_and_the_other_told(
     assert "somebody else made it meanwhile; give a new path" in str(failure)
     (made,) = (one.result() for one in tried if one.exception() is None)
     child = open_event_log(made.store)
-    assert redecide(child, DOMAINS).verification.is_ok
+    assert verify_log(child, DOMAINS).integrity.is_ok
     header = fold(child).header
     assert header is not None
     assert header.world == made.world
@@ -383,7 +383,7 @@ def test_a_compacted_log_is_forked_from_what_it_still_has(tmp_path):
     assert child.start() == log.start() != (0, 0)
     past = fold(child)
     assert past.state.digest() == fold(log_of(records)).state.digest()
-    assert redecide(child, DOMAINS).verification.is_ok
+    assert verify_log(child, DOMAINS).integrity.is_ok
     with pytest.raises(StoreError, match="was compacted up to"):
         fork(log, str(tmp_path / "early.db"), at=3)
 
@@ -454,8 +454,8 @@ def test_what_is_set_and_who_is_dropped_stands_in_the_record(tmp_path):
     assert past.ledger.seq == made.seq == decode_record(log[-1]).seq
     assert list(past.ledger.agents) == ["alice"]
     assert past.ledger.scheduled == {}  # what bob had there
-    decided = redecide(open_event_log(made.store), DOMAINS)
-    assert decided.verification.first_divergence is None
+    decided = verify_log(open_event_log(made.store), DOMAINS)
+    assert decided.integrity.first_divergence is None
     kernel = kernel_in(made)
     assert kernel.decide([add("x", 15)]).admitted  # 40 + 15
     assert kernel.decide([add("y", 15)]).codes == ("invariant_violated",)
@@ -491,7 +491,7 @@ def test_a_false_record_of_what_was_set_is_found(tmp_path):
     richer = msgspec.structs.replace(change, fields={"count": 50})
     changes = msgspec.structs.replace(record.changes, entities=[richer])
     forged = encode_record(msgspec.structs.replace(record, changes=changes))
-    divergence = redecide(log_of([*log, forged]), DOMAINS).verification.first_divergence
+    divergence = verify_log(log_of([*log, forged]), DOMAINS).integrity.first_divergence
     assert divergence is not None
     assert divergence["what"] == "lab.counts/alice count"
     assert "for a fork" in divergence["rule"]
@@ -499,9 +499,9 @@ def test_a_false_record_of_what_was_set_is_found(tmp_path):
 
 def test_where_no_rules_are_at_hand_a_fork_is_folded(tmp_path):
     made = make_fork(a_lab(), tmp_path, put={f"{COUNTS}/alice/count": 40}, dropped=["bob"])
-    decided = redecide(open_event_log(made.store), ())
-    assert decided.verification.is_ok
-    assert decided.undecided
+    decided = verify_log(open_event_log(made.store), ())
+    assert decided.integrity.is_ok
+    assert decided.unverified
     with pytest.raises(StoreError, match="cannot be decided by the domains given"):
         fork_by_world(a_lab(), tmp_path)
 

@@ -9,7 +9,7 @@ from placet import Orchestrator, OrchestratorConfig
 from placet.domains.world import World
 from placet.runtime.executors import DoNotRetry, LiveHandler, SimulatedHandler
 from placet.runtime.history.fork import ForkOptions
-from placet.runtime.history.verify_log import redecide
+from placet.runtime.history.verify_log import verify_log
 from placet.runtime.stores.url import open_event_log
 from placet.schemas.effect import Effect
 from placet.schemas.errors import StoreError, ValidationError
@@ -130,9 +130,9 @@ async def test_entity_is_restored_by_a_new_record(tmp_path):
             await world.restore("world.agents/ann", before) == before + 2
         )  # the restore is undone
         assert await world.state("world.agents/ann/position") == [2, 0, 0]
-    decided = redecide(open_event_log(config.store))
-    assert decided.verification.is_ok
-    assert decided.undecided == ()
+    decided = verify_log(open_event_log(config.store))
+    assert decided.integrity.is_ok
+    assert decided.unverified == ()
 
 
 async def test_collection_is_restored_with_added_and_removed_entities():

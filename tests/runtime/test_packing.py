@@ -66,8 +66,8 @@ def test_what_is_packed_is_what_is_checked(tmp_path):
     found = checked(tmp_path / "w.pack")
     assert found.is_ok
     assert (found.false, found.about) == ((), done.about)
-    assert found.redecision.undecided == ()
-    assert found.redecision.batches > 10
+    assert found.verification.unverified == ()
+    assert found.verification.batches > 10
     reader = PackEventLog(tmp_path / "w.pack")
     assert [data for _, data in reader.read()] == log
     assert reader.count() == len(log)
@@ -184,8 +184,8 @@ def test_who_forges_the_checksum_too_is_found_by_chain_by_rule_and_by_word(tmp_p
     forged(path, records=rich)
     found = checked(path)
     assert not found.is_ok
-    assert found.redecision.verification.first_divergence is not None
-    assert "re-executed" in found.redecision.verification.first_divergence["why"]
+    assert found.verification.integrity.first_divergence is not None
+    assert "re-executed" in found.verification.integrity.first_divergence["why"]
     path.write_bytes(sound)
     about = PackEventLog(path).pack.about
     for name in about:

@@ -10,7 +10,13 @@ from msgspec.structs import replace as changed
 
 from placet.kernel.log import snapshot as snapshots
 from placet.kernel.log.replay import Divergence, Replayer, folded
-from placet.runtime.history.reader import config_from, config_of, fold, records_between, verify
+from placet.runtime.history.reader import (
+    check_integrity,
+    config_from,
+    config_of,
+    fold,
+    records_between,
+)
 from placet.runtime.snapshots.files import SnapshotFiles
 from placet.runtime.snapshots.recovery import recover, trusted_places
 from placet.runtime.snapshots.writer import take_snapshot
@@ -109,7 +115,9 @@ def test_a_snapshot_that_is_whole_and_lies_is_skipped(log):
     recovered = recover(log)
     assert recovered.snapshot is None
     assert "not the one that it tells of" in recovered.skipped[0]
-    assert verify(log).warnings == ()  # whole, and its world is the fold's; its digest is not used
+    assert (
+        check_integrity(log).warnings == ()
+    )  # whole, and its world is the fold's; its digest is not used
 
 
 def test_a_snapshot_of_another_log_is_skipped(log, tmp_path):
@@ -198,7 +206,7 @@ def test_a_compacted_log_without_a_snapshot_that_can_be_trusted_says_so(log):
     folder = files_of(log).folder
     for place in places:
         (folder / place.name).write_bytes(b"nothing")
-    for read in (recover, verify, config_of):
+    for read in (recover, check_integrity, config_of):
         with pytest.raises(StoreError, match=r"no snapshot can be trusted.*from a copy.*000010-"):
             read(log)
     for place in places:
@@ -211,8 +219,8 @@ def test_a_snapshot_before_the_cut_is_not_used(log):
     early = snapshot_at(log, RECORDS, 5)
     snapshot_at(log, RECORDS, 10)
     cut_at(log, 9)
-    assert "begins at record 9, after it" in verify(log).warnings[0]
-    assert early.name in verify(log).warnings[0]
+    assert "begins at record 9, after it" in check_integrity(log).warnings[0]
+    assert early.name in check_integrity(log).warnings[0]
     with pytest.raises(StoreError, match="begins at record 9, after it"):
         recover(log, to_seq=6)
 
@@ -247,8 +255,8 @@ def test_verify_takes_no_log_that_is_cut_meanwhile_for_a_damaged_one(log):
     snapshot_at(log, RECORDS, 10)
     compacts_at(log, 0)
     with pytest.raises(StoreError, match="it was compacted meanwhile and begins at record 25 now"):
-        verify(log)
-    assert verify(log).is_ok
+        check_integrity(log)
+    assert check_integrity(log).is_ok
 
 
 def test_verify_says_that_a_log_was_cut_before_its_reader(log, monkeypatch):
@@ -263,7 +271,7 @@ def test_verify_says_that_a_log_was_cut_before_its_reader(log, monkeypatch):
 
     log.read = read
     with pytest.raises(StoreError, match=r"cannot read on from record 4 .* compacted meanwhile"):
-        verify(log)
+        check_integrity(log)
 
 
 # verify
@@ -272,12 +280,12 @@ def test_verify_says_that_a_log_was_cut_before_its_reader(log, monkeypatch):
 def test_verify_compares_every_snapshot_with_the_fold(log):
     for at in (10, 30):
         snapshot_at(log, RECORDS, at)
-    report = verify(log)
+    report = check_integrity(log)
     assert (report.is_ok, report.records, report.snapshots) == (True, END, 2)
     liar = folded(RECORDS[:30])
     liar.ledger.agents["alice"].priority_max = 7
     files_of(log).write(snapshots.take(liar))
-    report = verify(log)
+    report = check_integrity(log)
     assert not report.is_ok
     assert report.first_divergence == {
         "record": 29,
@@ -290,7 +298,7 @@ def test_verify_of_a_compacted_log_checks_what_is_left(log):
     for at in (10, 30):
         snapshot_at(log, RECORDS, at)
     cut_at(log, 5)
-    report = verify(log)
+    report = check_integrity(log)
     assert (report.is_ok, report.records, report.start) == (True, END - 5, LogStart(5, 4))
     assert report.as_dict()["compacted"] == {"first_record": 5, "after_seq": 4}
     assert report.snapshots == 2
@@ -305,7 +313,7 @@ def test_a_record_before_the_oldest_snapshot_is_checked_by_the_chain(tmp_path):
     log.read = lambda from_record=0: (  # type: ignore[method-assign]  # a disk that lies soundly
         (ordinal, broken[ordinal]) for ordinal, _ in genuine(from_record)
     )
-    report = verify(log)
+    report = check_integrity(log)
     assert report.first_divergence is not None
     assert (report.is_ok, report.first_divergence["record"]) == (False, 7)
     assert "names another record" in report.first_divergence["why"]
@@ -339,7 +347,7 @@ def test_every_snapshot_that_is_kept_is_of_use_after_a_compaction(tmp_path):
         write_log(tmp_path / "a.db", RECORDS, to=length)
         cut_at(log, take_snapshot(log, files_of(log), kept=3).compact_before)
     assert log.start().record == 19
-    report = verify(log)
+    report = check_integrity(log)
     assert (report.is_ok, report.snapshots, report.warnings) == (True, 3, ())
 
 

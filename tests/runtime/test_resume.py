@@ -9,7 +9,7 @@ import pytest
 
 from placet.kernel.log.snapshot import world_digest
 from placet.runtime import world as open_world
-from placet.runtime.history.reader import fold, verify
+from placet.runtime.history.reader import check_integrity, fold
 from placet.runtime.stores.url import open_event_log
 from placet.scenarios import load
 from placet.scenarios.loader import as_text, from_text
@@ -106,7 +106,7 @@ async def test_run_resumed_after_any_group_ends_with_the_same_digest(crashes):
         digest = await run(f"sqlite:///{image}?synchronous=off", is_resumed=True, **options)
         assert digest == whole[0].hex()
         assert whole_digest(str(image)) == whole
-        assert verify(open_event_log(str(image))).is_ok
+        assert check_integrity(open_event_log(str(image))).is_ok
     assert resumed_at == set(range(TICKS + 1))
 
 

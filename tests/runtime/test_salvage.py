@@ -5,7 +5,7 @@ import sqlite3
 import pytest
 
 from placet.kernel.log.replay import folded
-from placet.runtime.history.reader import verify
+from placet.runtime.history.reader import check_integrity
 from placet.runtime.stores.salvage import salvage
 from placet.runtime.stores.url import open_event_log
 from placet.schemas.errors import StoreError
@@ -32,7 +32,7 @@ def test_what_stands_before_the_damage_is_saved_and_no_more(tmp_path, record):
     assert f"record {record}" in saved.why_not_more
     new = log_at(tmp_path / "b.db")
     assert [data for _, data in new.read()] == RECORDS[:record]
-    assert verify(new).is_ok
+    assert check_integrity(new).is_ok
     assert saved.past.journal.count == record
     if record:
         assert saved.past.state.digest() == folded(RECORDS[:record]).state.digest()
@@ -66,17 +66,17 @@ def test_a_compacted_log_has_no_beginning_to_save(tmp_path):
 
 def test_salvage_as_a_command(placet, tmp_path):
     write_log(tmp_path / "a.db", RECORDS)
-    sound = placet("verify", "a.db", "--no-redecide", "--salvage", "b.db")
+    sound = placet("verify", "a.db", "--replay-only", "--salvage", "b.db")
     assert sound.code == 0
     assert "Nothing was saved in b.db: all of a.db holds." in sound.out
     assert not (tmp_path / "b.db").exists()  # there was nothing to save it from
     damage(tmp_path / "a.db", 300)
-    told = placet("verify", "a.db", "--no-redecide").out
+    told = placet("verify", "a.db", "--replay-only").out
     assert "To save what holds: placet verify a.db --salvage NEW" in told
-    lost = placet("verify", "a.db", "--no-redecide", "--salvage", "b.db")
+    lost = placet("verify", "a.db", "--replay-only", "--salvage", "b.db")
     assert lost.code == 1
     assert "Saved in b.db: 300 records, up to seq 299. Go on with that one." in lost.out
-    assert placet("verify", "b.db", "--no-redecide").code == 0
+    assert placet("verify", "b.db", "--replay-only").code == 0
     nowhere = placet("verify", "a.db", "--salvage", "memory://")
     assert nowhere.code == 1
     assert "give a path" in nowhere.err

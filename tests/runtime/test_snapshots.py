@@ -15,7 +15,7 @@ from placet import Orchestrator, OrchestratorConfig
 from placet.actors.metrics.counters import Counters
 from placet.kernel.log.replay import Replayer
 from placet.runtime import world as open_world
-from placet.runtime.history.reader import verify
+from placet.runtime.history.reader import check_integrity
 from placet.runtime.snapshots import writer as snapshot_process
 from placet.runtime.snapshots.files import SnapshotFiles, snapshots_of
 from placet.runtime.snapshots.recovery import Recovery, recover
@@ -280,7 +280,7 @@ async def test_a_world_takes_snapshots_and_is_opened_from_the_newest(tmp_path):
     assert recovered.snapshot is not None
     assert recovered.past.state.digest().hex() == digest
     assert recovered.folded == log.count() - recovered.snapshot.records
-    report = verify(log)
+    report = check_integrity(log)
     assert (report.is_ok, report.snapshots, report.warnings) == (True, 2, ())
     async with Orchestrator(Lab(), config) as world:
         assert world._open.counters.gauges["snapshot_seq"][""]() == recovered.snapshot.seq
@@ -298,7 +298,7 @@ async def test_a_world_that_compacts_keeps_two_snapshots_and_what_came_after_the
         events = [event.seq async for event in _soon(world, since=0)]
         assert events[0] > 50  # what is gone is not made up
     log = open_event_log(config.store)
-    assert verify(log).is_ok
+    assert check_integrity(log).is_ok
     assert log.start().record > 60
     async with Orchestrator(Lab(), config) as world:
         assert await world.digest() == digest

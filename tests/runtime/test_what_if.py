@@ -6,7 +6,7 @@ from typing import Any
 from placet.kernel import Kernel, Kind
 from placet.runtime.history.counterfactual_report import WhatIf
 from placet.runtime.history.fork import ForkOptions, fork
-from placet.runtime.history.verify_log import redecide
+from placet.runtime.history.verify_log import verify_log
 from placet.runtime.stores.url import open_event_log
 from placet.schemas.config import KernelConfig
 from placet.schemas.effect import EffectKey, Settlement
@@ -20,8 +20,8 @@ from tests.runtime.forks import DOMAINS, log_of, make_fork
 def replayed(log: list[bytes], folder: Path, at: int, **options: Any) -> WhatIf:
     """Fork, decide the rest again, and check that what came of it holds."""
     made = make_fork(log, folder, at, **{"effects": "simulate", "is_replayed": True, **options})
-    decided = redecide(open_event_log(made.store), DOMAINS)
-    assert decided.verification.first_divergence is None
+    decided = verify_log(open_event_log(made.store), DOMAINS)
+    assert decided.integrity.first_divergence is None
     assert made.what_if is not None
     return made.what_if
 
@@ -215,7 +215,7 @@ def test_rules_and_settings_that_changed_change_again(tmp_path):
     assert report is not None
     assert (report.stopped, report.batches, report.same) == ("", 3, 3)
     assert report.digest == report.parent_digest
-    assert redecide(open_event_log(made.store), domains).verification.is_ok
+    assert verify_log(open_event_log(made.store), domains).integrity.is_ok
 
     def only_once(then: Any) -> list[Post]:
         return [Post(2)]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from placet.cli.commands.run_report import report_lines
-from placet.runtime.history.reader import verify
+from placet.runtime.history.reader import check_integrity
 from placet.runtime.stores.url import open_event_log
 from placet.scenarios import ScenarioError, load
 from placet.scenarios.resume import find_run
@@ -32,7 +32,7 @@ def test_dilated_time_refuses_nothing_for_load(tmp_path):
     assert report.as_dict()["time"]["behind_s"] > 0
     (line,) = [line for line in report_lines(report, None, "") if line.startswith("  time")]
     assert "of the machine's at the slowest" in line
-    assert verify(open_event_log(store)).is_ok
+    assert check_integrity(open_event_log(store)).is_ok
 
 
 def test_all_agents_act_in_each_realtime_tick():

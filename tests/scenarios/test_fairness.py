@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placet.cli.commands.run_report import report_lines
-from placet.runtime.history.reader import verify
+from placet.runtime.history.reader import check_integrity
 from placet.runtime.stores.url import open_event_log
 from placet.scenarios import load
 from placet.scenarios.fairness import AgentPair, FairnessStats, jain, lottery_jain_index
@@ -37,7 +37,7 @@ def test_a_rush_is_identical_in_memory_and_on_disk(tmp_path):
     reports = [run(**small), run(store, **small), run(**small)]
     assert len({report.digest for report in reports}) == 1
     assert len({json.dumps(report.fairness.as_dict(60)) for report in reports}) == 1
-    verified = verify(open_event_log(store))
+    verified = check_integrity(open_event_log(store))
     assert (verified.is_ok, verified.digest) == (True, reports[0].digest)
     assert run(seed=2, **small).digest != reports[0].digest
 

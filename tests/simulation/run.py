@@ -141,13 +141,13 @@ async def _close(server: Server, crowd: Crowd) -> None:
     history = [data for _, data in server.disk.log.read()]
     kernel = Kernel(Fairground(), server.swarm.config.kernel_config(), history=history)
     expect(kernel.digest() == archive.digests[-1], "G15", "opened again, the world is another")
-    redecider = Verifier([Fairground()])
+    verifier = Verifier([Fairground()])
     try:
         for data in history:
-            redecider.apply(data)
+            verifier.apply(data)
     except Divergence as divergence:
         expect(False, "G16", str(divergence))
-    expect(not redecider.undecided, "G16", f"not decided again: {redecider.undecided}")
+    expect(not verifier.unverified, "G16", f"not re-executed: {verifier.unverified}")
     if server.executor != "none":
         unsettled = set(archive.effects) - set(archive.settled) - archive.doubted
         expect(not unsettled, "G17", f"effects {sorted(unsettled)} were never settled")

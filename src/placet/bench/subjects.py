@@ -258,12 +258,12 @@ class Fold(Contender):
             replayer.apply(data)
 
 
-class Redecided(Fold):
-    """Decides a log again, as `placet verify` does; compiling the domain's kinds is in it."""
+class Verified(Fold):
+    """Verifies a log, as `placet verify` does; compiling the domain's kinds is in it."""
 
     async def run(self, chunk: Chunk) -> None:
-        """Decide it."""
-        redecider = Verifier([make_domain()])
+        """Re-execute every record."""
+        verifier = Verifier([make_domain()])
         for data in self.records:
-            redecider.apply(data)
-        assert redecider.intents == chunk.intents, "all of it is decided again"
+            verifier.apply(data)
+        assert verifier.intents == chunk.intents, "every intent is re-executed"

@@ -24,8 +24,8 @@ from placet.bench.subjects import (
     Contender,
     Fold,
     KernelAlone,
-    Redecided,
     Reference,
+    Verified,
     WholeWorld,
 )
 from placet.bench.workloads import Load, Scale, Shape
@@ -184,15 +184,15 @@ async def w5(scale: Scale, seconds: float) -> Figures:
 
 
 async def replay(scale: Scale, seconds: float) -> Figures:
-    """Recovery: folding the log of W1, and deciding it again, beside W1 itself."""
+    """Recovery: replaying the log of W1, and verifying it, beside W1 itself."""
     shape = Shape(agents=scale.agents, window_ids=scale.window_ids)
     reference = Reference(Load(shape, chunk_intents=scale.chunk_intents))
     world = WholeWorld(Load(shape, chunk_intents=scale.chunk_intents))
     fold = Fold(Load(shape, chunk_intents=scale.chunk_intents), scale.replay_intents)
-    again = Redecided(Load(shape, chunk_intents=scale.chunk_intents), scale.replay_intents)
+    again = Verified(Load(shape, chunk_intents=scale.chunk_intents), scale.replay_intents)
     turns = await _compete([reference, world, fold, again], seconds)
     figures = _figures(turns[fold], turns[reference])
-    for name, contender in (("ratio_to_w1", fold), ("redecided_to_w1", again)):
+    for name, contender in (("ratio_to_w1", fold), ("verify_to_w1", again)):
         to_w1 = spread(ratios(turns[contender], turns[world]))
         figures[name] = to_w1.middle
         figures["spread"][name] = to_w1.as_dict()

@@ -15,7 +15,7 @@ DomainOption: Final = typer.Option(
 AgainBy: Final = typer.Option(
     "--domain",
     metavar="D",
-    help="By what to decide again, if the log does not hold what makes its domain again: an "
+    help="The domain to verify with, if the log does not hold what makes its domain again: an "
     "installed name, module:Class, or module:attribute. May be given once for each domain.",
 )
 

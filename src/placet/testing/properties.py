@@ -139,10 +139,10 @@ def _check_re_execution(runner: TraceRunner, trace: Trace, factory: Factory) -> 
             again.apply(data)
     except Divergence as error:
         return f"{error}. {advice}"
-    if again.undecided:
+    if again.unverified:
         return (
             f"A second domain of the same factory may not decide it again: "
-            f"{again.undecided[0].why}. Name, version and kinds must be the same each time."
+            f"{again.unverified[0].why}. Name, version and kinds must be the same each time."
         )
     return None
 

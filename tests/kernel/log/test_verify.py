@@ -102,7 +102,7 @@ def test_verification_gives_the_same_world(setting, life):
     batches = [r for r in map(decode_record, log) if isinstance(r, Admitted | Refused | Scheduled)]
     assert again.batches == len(batches)
     assert again.intents == sum(len(batch.contexts) for batch in batches)
-    assert again.undecided == []
+    assert again.unverified == []
 
 
 class LetterModel(BaseModel, extra="forbid"):
@@ -221,7 +221,7 @@ def test_batches_of_a_truncated_group_are_not_verified():
     for data in log[cut:]:
         again.apply(data)
     assert again.batches == 1
-    assert [(part.first_record, part.last_record) for part in again.undecided] == [(cut, cut + 1)]
+    assert [(part.first_record, part.last_record) for part in again.unverified] == [(cut, cut + 1)]
     assert again.ledger.seq == kernel.seq
 
 
@@ -504,12 +504,12 @@ def test_other_rules_verify_nothing_and_give_the_reason():
     again = decided(log, [Later(things=("a",))])
     assert (again.batches, again.hooks) == (0, 0)
     assert again.state.digest() == folded(log).state.digest()
-    (undecided,) = again.undecided
-    first, last = undecided.first_record, undecided.last_record
+    (unverified,) = again.unverified
+    first, last = unverified.first_record, unverified.last_record
     assert (first, last) == (place_of(log, Registered), len(log) - 1)
-    assert "it was decided by lab 1 (" in undecided.why
-    assert "lab 2 (" in undecided.why
-    assert decided(log, ()).undecided[0].why == "no domain is given"
+    assert "it was decided by lab 1 (" in unverified.why
+    assert "lab 2 (" in unverified.why
+    assert decided(log, ()).unverified[0].why == "no domain is given"
 
 
 def test_a_domain_with_other_settings_verifies_nothing():
@@ -524,7 +524,7 @@ def test_a_domain_with_other_settings_verifies_nothing():
     log: list[bytes] = []
     kernel_of(Set(2), sink=log).decide([add("p")])
     assert decided(log, [Set(2)]).batches == 1
-    why = decided(log, [Set(3)]).undecided[0].why
+    why = decided(log, [Set(3)]).unverified[0].why
     assert why == "the settings of lab were {'step': 2} and are {'step': 3}"
     made = decided(log, lambda rules: [Set(**rules.settings["lab"])])
     assert made.batches == 1
@@ -536,7 +536,7 @@ def test_payloads_that_changed_without_their_version_are_named():
 
     log: list[bytes] = []
     kernel_of(sink=log).decide([add("p")])
-    why = decided(log, [Wider()]).undecided[0].why
+    why = decided(log, [Wider()]).unverified[0].why
     assert "the payloads differ, though the versions are the same" in why
 
 
@@ -544,7 +544,7 @@ def test_domains_that_cannot_be_recreated_verify_nothing():
     def cannot(rules: Any) -> Any:
         raise StoreError("it is gone")
 
-    assert decided(lived(), cannot).undecided[0].why == "it is gone"
+    assert decided(lived(), cannot).unverified[0].why == "it is gone"
 
 
 # a host's own rule

@@ -40,7 +40,7 @@ def check(
     if as_json:
         say_json(checked.as_dict())
         return 0 if checked.is_ok else 1
-    for line in lines_of(file, checked.redecision):
+    for line in lines_of(file, checked.verification):
         say(printable(line))
     for name in checked.false:
         say(f"It says of itself what is not so: {name} {printable(str(checked.about.get(name)))}")

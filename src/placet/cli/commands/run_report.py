@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from shlex import quote
 
 from placet.cli.terminal import number, pluralize, printable, table
-from placet.runtime.history.reader import Verification
+from placet.runtime.history.reader import IntegrityReport
 from placet.runtime.stores.url import file_of, open_event_log
 from placet.scenarios.runner import RunReport
 
@@ -12,7 +12,7 @@ _EXAMPLE_CHARACTERS = 100
 
 
 def report_lines(
-    report: RunReport, verification: Verification | None, stopped_by: str
+    report: RunReport, verification: IntegrityReport | None, stopped_by: str
 ) -> Iterator[str]:
     """Return the report's lines: the run, its results, its log, and the next commands."""
     scenario = report.scenario
@@ -86,7 +86,7 @@ def _contests(report: RunReport) -> list[tuple[str, str]]:
     return [*rows, ("most contended pairs", ", ".join(lost))]
 
 
-def _kept(report: RunReport, verification: Verification | None) -> Iterator[str]:
+def _kept(report: RunReport, verification: IntegrityReport | None) -> Iterator[str]:
     if verification is None:
         yield "  The log was in memory and is gone; leave out --store to keep it in a file."
         return

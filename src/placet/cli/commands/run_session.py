@@ -12,8 +12,7 @@ from placet.cli.signals import StopSignals
 from placet.cli.stores import fresh_store, log_to_read, require_fresh
 from placet.cli.terminal import CommandError, say, say_json
 from placet.runtime.gc_tuning import tuned_gc
-from placet.runtime.history.reader import Verification
-from placet.runtime.history.reader import verify as verify_log
+from placet.runtime.history.reader import IntegrityReport, check_integrity
 from placet.runtime.orchestrator import Orchestrator
 from placet.runtime.stores.url import file_of
 from placet.scenarios import Scenario, load
@@ -156,7 +155,7 @@ def _progress(scenario: Scenario) -> Iterator[Callable[[int], None]]:
         yield lambda tick: progress.update(task, completed=tick)
 
 
-def _verified(report: RunReport, store: str) -> Verification | None:
+def _verified(report: RunReport, store: str) -> IntegrityReport | None:
     """Verify the log; None if none was kept.
 
     Raises:
@@ -165,7 +164,7 @@ def _verified(report: RunReport, store: str) -> Verification | None:
     if report.store == "memory://":
         return None
     # By the name that was given: what a report shows has no password.
-    verification = verify_log(log_to_read(store))
+    verification = check_integrity(log_to_read(store))
     told = (verification.seq, verification.digest)
     if verification.is_ok and told != (report.seq, report.digest):
         raise CommandError(

@@ -20,15 +20,14 @@ from placet.cli.terminal import (
     say_json,
     table,
 )
-from placet.runtime.history.reader import Verification
-from placet.runtime.history.reader import verify as verify_log
+from placet.runtime.history.reader import IntegrityReport, check_integrity
 from placet.runtime.plugins import remake
 from placet.runtime.stores.salvage import salvage as save_what_holds
 from placet.runtime.stores.url import is_lasting, open_event_log
 from placet.schemas.codec import Json, to_json
 
 if TYPE_CHECKING:
-    from placet.runtime.history.verify_log import Redecision
+    from placet.runtime.history.verify_log import Verification
 
 _VALUE_CHARS_MAX: Final = 400
 _SHOWN: Final = ("what", "recorded", "decided", "rule")
@@ -38,8 +37,8 @@ def verify(
     store: StoreArgument,
     domain: Annotated[list[str] | None, AgainBy] = None,
     *,
-    no_redecide: Annotated[
-        bool, typer.Option("--no-redecide", help="Check chain and digests only; run no rule.")
+    replay_only: Annotated[
+        bool, typer.Option("--replay-only", help="Check chain and digests only; run no rule.")
     ] = False,
     salvage: Annotated[
         str | None,
@@ -53,20 +52,22 @@ def verify(
     out the same. Exit code 1 if they do not; the first record that differs is named, with the rule
     that decided it. A log that is being written is checked up to its present end.
     """
-    if no_redecide:
-        verification = verify_log(log_to_read(store))
-        report, decided = verification.as_dict(), None
+    if replay_only:
+        integrity = check_integrity(log_to_read(store))
+        report, verification = integrity.as_dict(), None
     else:
-        from placet.runtime.history.verify_log import redecide  # noqa: PLC0415  # and pydantic with it
+        from placet.runtime.history.verify_log import (  # noqa: PLC0415  # it imports pydantic
+            verify_log,
+        )
 
-        decided = redecide(log_to_read(store), partial(remake, given=domain or ()))
-        verification, report = decided.verification, decided.as_dict()
+        verification = verify_log(log_to_read(store), partial(remake, given=domain or ()))
+        integrity, report = verification.integrity, verification.as_dict()
         if domain:
-            _require_decided(store, decided)
-    lines = _lines(store, verification) if decided is None else lines_of(store, decided)
-    if salvage is None and _may_be_saved(verification):
+            _require_verified(store, verification)
+    lines = _lines(store, integrity) if verification is None else lines_of(store, verification)
+    if salvage is None and _may_be_saved(integrity):
         lines.append(f"To save what holds: placet verify {quote(store)} --salvage NEW")
-    if salvage is not None and verification.is_ok:
+    if salvage is not None and integrity.is_ok:
         lines.append(f"Nothing was saved in {salvage}: all of {store} holds.")
     elif salvage is not None:
         past = save_what_holds(log_to_read(store), _new_log(salvage)).past
@@ -80,12 +81,12 @@ def verify(
     else:
         for line in lines:
             say(printable(line))
-    return 0 if verification.is_ok else 1
+    return 0 if integrity.is_ok else 1
 
 
-def lines_of(store: str, decided: "Redecision") -> list[str]:
+def lines_of(store: str, verification: "Verification") -> list[str]:
     """Describe the result of a verification in lines of text."""
-    return [*_lines(store, decided.verification), *_decided_lines(decided)]
+    return [*_lines(store, verification.integrity), *_verification_lines(verification)]
 
 
 def _new_log(store: str) -> EventLog:
@@ -95,33 +96,32 @@ def _new_log(store: str) -> EventLog:
     return log
 
 
-def _may_be_saved(verification: Verification) -> bool:
+def _may_be_saved(integrity: IntegrityReport) -> bool:
     """Return whether a log is damaged and has a beginning; other decisions are no damage."""
-    first = verification.first_divergence
-    return first is not None and "rule" not in first and not verification.start.record
+    first = integrity.first_divergence
+    return first is not None and "rule" not in first and not integrity.start.record
 
 
-def _require_decided(store: str, decided: "Redecision") -> None:
+def _require_verified(store: str, verification: "Verification") -> None:
     """Check that a domain that was asked for did decide something.
 
     Raises:
-        CommandError: Nothing in the log was decided by it.
+        CommandError: Nothing in the log was verified by it.
     """
-    nothing = not decided.batches and not decided.others
-    if nothing and decided.undecided and decided.verification.is_ok:
-        raise CommandError(f"cannot decide {store} again: {decided.undecided[-1].why}")
+    nothing = not verification.batches and not verification.others
+    if nothing and verification.unverified and verification.integrity.is_ok:
+        raise CommandError(f"cannot verify {store}: {verification.unverified[-1].why}")
 
 
-def _lines(store: str, verification: Verification) -> list[str]:
+def _lines(store: str, integrity: IntegrityReport) -> list[str]:
     reach = (
-        f"{pluralize(verification.records, 'record')}, seq {verification.seq}, digest "
-        f"{verification.digest}"
+        f"{pluralize(integrity.records, 'record')}, seq {integrity.seq}, digest {integrity.digest}"
     )
-    lines = [f"warning: {warning}" for warning in verification.warnings]
-    if verification.start.record:
-        start = verification.start
+    lines = [f"warning: {warning}" for warning in integrity.warnings]
+    if integrity.start.record:
+        start = integrity.start
         lines.append(f"{store} was compacted: it begins at record {start.record}, seq {start.seq}")
-    first = verification.first_divergence
+    first = integrity.first_divergence
     if first is None:
         return [*lines, f"{store} holds: {reach}"]
     lines.append(f"{store} does NOT hold from record {first['record']} on: {first['why']}")
@@ -138,23 +138,23 @@ def _difference_lines(first: Mapping[str, Json]) -> list[str]:
     return table(rows)
 
 
-def _decided_lines(decided: "Redecision") -> list[str]:
+def _verification_lines(verification: "Verification") -> list[str]:
     lines = []
-    if decided.batches or decided.others:
+    if verification.batches or verification.others:
         lines.append(
-            f"Decided again: {pluralize(decided.batches, 'batch', 'batches')} of "
-            f"{pluralize(decided.intents, 'intent')}, "
-            f"and {pluralize(decided.others, 'registration')}, "
+            f"Re-executed: {pluralize(verification.batches, 'batch', 'batches')} of "
+            f"{pluralize(verification.intents, 'intent')}, "
+            f"and {pluralize(verification.others, 'registration')}, "
             "ticks and the like."
         )
     lines += [
-        f"Not decided again: records {one.first_record} to {one.last_record}: {one.why}"
-        for one in decided.undecided
+        f"Not re-executed: records {part.first_record} to {part.last_record}: {part.why}"
+        for part in verification.unverified
     ]
-    if decided.refused_by_host:
+    if verification.refused_by_host:
         lines.append(
-            f"Not judged: {pluralize(decided.refused_by_host, 'refusal')} of the host's own rule, "
-            "which is not in the log; `redecide(log, validator=...)` judges them too."
+            f"Not judged: {pluralize(verification.refused_by_host, 'refusal')} of the host's own rule, "
+            "which is not in the log; `verify_log(log, validator=...)` judges them too."
         )
     return lines
 

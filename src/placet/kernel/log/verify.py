@@ -97,7 +97,7 @@ class Verifier(Replayer):
         batches: Number of re-executed batches.
         intents: Number of their intents.
         hooks: Number of re-executed registrations, ticks, settlements and other hooks.
-        undecided: Ranges of records that were folded instead, with the reason.
+        unverified: Ranges of records that were folded and not re-executed, with the reason.
         refused_by_host: Number of refusals that only the effect validator can have made, while it
             is not available.
     """
@@ -117,7 +117,7 @@ class Verifier(Replayer):
         "intents",
         "is_folding",
         "refused_by_host",
-        "undecided",
+        "unverified",
     )
 
     def __init__(
@@ -143,7 +143,7 @@ class Verifier(Replayer):
         self.is_folding = False
         self.batches = self.intents = self.hooks = 0
         self.refused_by_host = 0
-        self.undecided: list[Unverified] = []
+        self.unverified: list[Unverified] = []
 
     def reverify(self, record: BatchRecord) -> tuple[Verdict, CheckedBatch] | None:
         """Decide the batch of the next record as a dry run; None if its rules are not available.
@@ -232,7 +232,7 @@ class Verifier(Replayer):
             super()._fold(record, data)
             return
         if record.group_seq < self._start_seq:  # earlier claims of the group are unknown
-            self._note_undecided(record, _CUT_OFF)
+            self._note_unverified(record, _CUT_OFF)
             super()._fold(record, data)
             return
         batch = self.batch_of(record)
@@ -321,7 +321,7 @@ class Verifier(Replayer):
     def _ready(self, record: Record | None = None) -> Sandbox | None:
         """Return the sandbox for the rules in force, or None.
 
-        If the rules are not available, add the record to `undecided`.
+        If the rules are not available, add the record to `unverified`.
         """
         header = self.header
         assert header is not None, "a log begins with its header"
@@ -330,7 +330,7 @@ class Verifier(Replayer):
         if header is not self._current_header:  # the rules changed
             self._find_rules(header)
         if self._registry is None:
-            self._note_undecided(record, self._why_not)
+            self._note_unverified(record, self._why_not)
             return None
         if self._sandbox is None:
             host = self._validator if self._has_host else None
@@ -366,15 +366,15 @@ class Verifier(Replayer):
             self._why_not = incompatibility(then, registry) or ""
             self._registry = None if self._why_not else registry
 
-    def _note_undecided(self, record: Record | None, why: str) -> None:
+    def _note_unverified(self, record: Record | None, why: str) -> None:
         if record is None:
             return
         at = self.journal.count
-        last = self.undecided[-1] if self.undecided else None
+        last = self.unverified[-1] if self.unverified else None
         if last is not None and last.why == why:
             last.last_record = at
         else:
-            self.undecided.append(Unverified(at, at, why))
+            self.unverified.append(Unverified(at, at, why))
 
     @property
     def _has_host(self) -> bool:

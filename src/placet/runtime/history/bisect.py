@@ -279,7 +279,7 @@ def _decided(log: EventLog, ordinal: int, domains: Sequence[Domain] | Maker) -> 
             return _Decided(past, is_decided=True, matches=False)
         if at == ordinal:
             break
-    is_decided = not past.undecided
+    is_decided = not past.unverified
     return _Decided(past, is_decided, matches=is_decided)
 
 

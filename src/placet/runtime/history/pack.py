@@ -17,7 +17,7 @@ from placet.kernel.log import snapshot as snapshots
 from placet.kernel.log.replay import Replayer, seqs_of
 from placet.kernel.log.verify import Maker
 from placet.runtime.history.fork import replay_to
-from placet.runtime.history.verify_log import Redecision, redecide
+from placet.runtime.history.verify_log import Verification, verify_log
 from placet.runtime.plugins import remake
 from placet.runtime.snapshots.files import snapshots_of
 from placet.runtime.snapshots.recovery import decode, no_beginning, recover, trusted_snapshots
@@ -50,25 +50,25 @@ class Check:
     """The result of checking a pack.
 
     Attributes:
-        redecision: Its log, decided again.
+        verification: The verification of its log.
         about: The pack's description of itself.
         false: Names of the false entries of the description; the pack is sound only if there are
             none.
     """
 
-    redecision: Redecision
+    verification: Verification
     about: dict[str, Json]
     false: tuple[str, ...]
 
     @property
     def is_ok(self) -> bool:
         """Return whether the pack holds."""
-        return self.redecision.verification.is_ok and not self.false
+        return self.verification.integrity.is_ok and not self.false
 
     def as_dict(self) -> dict[str, Json]:
         """Return it as plain JSON."""
-        decided = {**self.redecision.as_dict(), "ok": self.is_ok}
-        return {**decided, "false": list(self.false), "about": self.about}
+        verification = {**self.verification.as_dict(), "ok": self.is_ok}
+        return {**verification, "false": list(self.false), "about": self.about}
 
 
 def pack(log: EventLog, path: Path, *, from_seq: int | None = None) -> Packed:
@@ -120,12 +120,12 @@ def check(
         StoreError: It is damaged, or is no pack.
     """
     said = log.pack.about
-    decided = redecide(log, domains, validator=validator)
-    if not decided.verification.is_ok:
-        return Check(decided, said, ())
+    verification = verify_log(log, domains, validator=validator)
+    if not verification.integrity.is_ok:
+        return Check(verification, said, ())
     found = about(recover(log).past, log.start())
     false = sorted(name for name in {*said, *found} if said.get(name) != found.get(name))
-    return Check(decided, said, tuple(false))
+    return Check(verification, said, tuple(false))
 
 
 def about(past: Replayer, start: LogStart) -> dict[str, Json]:

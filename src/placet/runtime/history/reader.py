@@ -30,17 +30,17 @@ def _as_it_is(past: Replayer) -> Replayer:
 
 
 @dataclass(frozen=True, slots=True)
-class Verification:
-    """Whether a log holds together, and how far.
+class IntegrityReport:
+    """Whether the records of a log hold, and how many do.
 
     Attributes:
-        is_ok: Every record follows the one before it, and every digest is the fold's.
+        is_ok: Every record follows the one before it, and every recorded digest is that of the replay.
         records: How many records hold.
         seq: Sequence number that they reach.
         digest: State digest there, hexadecimal.
-        first_divergence: `{record, seq, why}` of the first that does not hold.
+        first_divergence: `{record, seq, why}` of the first record that does not hold, or None.
         start: Where the log begins; earlier records were compacted away.
-        snapshots: Number of snapshots that equal the fold at their positions.
+        snapshots: Number of snapshots that equal the replay at their positions.
         warnings: Snapshots that cannot be used, one sentence each. The log holds without them.
     """
 
@@ -72,15 +72,18 @@ class Verification:
         return report
 
 
-def verify(log: EventLog, *, taken_up: Callable[[Replayer], Replayer] = _as_it_is) -> Verification:
-    """Check the chain of a log and every digest in it, by folding all of it that is left. O(log).
+def check_integrity(
+    log: EventLog, *, continue_with: Callable[[Replayer], Replayer] = _as_it_is
+) -> IntegrityReport:
+    """Check the chain of a log and every digest in it, by a replay of all its records. O(log).
 
     The part of a compacted log before its oldest snapshot is checked by the chain alone. Each
-    snapshot must equal the fold at its position.
+    snapshot must equal the replay at its position.
 
     Args:
-        log: Which.
-        taken_up: Replayer to continue from the beginning; a `Verifier` checks more than a fold.
+        log: The log; it is only read, and may be written meanwhile.
+        continue_with: Returns the replayer that continues from the start of the log; a `Verifier`
+            re-executes the decisions too.
 
     Raises:
         StoreError: There is no log to check, or no snapshot at the start of a compacted one; or the
@@ -90,7 +93,7 @@ def verify(log: EventLog, *, taken_up: Callable[[Replayer], Replayer] = _as_it_i
     warnings: list[str] = []
     kept = _snapshots(log, warnings)
     start = log.start()
-    past = taken_up(_oldest(log, start, kept, warnings))
+    past = continue_with(_oldest(log, start, kept, warnings))
     expected = {place.records: snapshot.world_digest for place, snapshot in kept}
     divergence: dict[str, Json] | None = None
     matched, prev = 0, None
@@ -112,7 +115,7 @@ def verify(log: EventLog, *, taken_up: Callable[[Replayer], Replayer] = _as_it_i
         divergence = {"record": record, "seq": past.ledger.seq, "why": str(error)}
         if isinstance(error, DecisionMismatch):
             divergence = {**error.difference.as_dict(), "why": str(error)}
-    return Verification(
+    return IntegrityReport(
         divergence is None,
         past.journal.count - start.record,
         past.ledger.seq,
