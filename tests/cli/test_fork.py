@@ -11,7 +11,7 @@ def test_fork_makes_a_world_that_verifies_and_says_where_it_is_from(town):
     assert town("verify", "fork.db").code == 0
     assert "forked from 'town' here" in town("log", "fork.db").out
     told = town("fork", "town.db", "b2.db", "--at", "60", "--world", "mine", "--json").json()
-    assert (told["world"], told["seq"], told["effects"], told["what_if"]) == (
+    assert (told["world"], told["seq"], told["effects"], told["counterfactual"]) == (
         *("mine", 60, "refuse"),
         None,
     )
@@ -37,7 +37,7 @@ def test_fork_replay_says_what_would_have_been_decided_otherwise(town):
         assert word in differing.out
     told = town("diff", "town.db", "fork.db", "--json").json()
     assert told["shared_records"] > 0
-    assert {"agent_id", "req_ids", "one", "other"} == set(told["decisions"][0])
+    assert {"agent_id", "req_ids", "first", "second"} == set(told["decisions"][0])
 
 
 def test_diff_of_a_world_and_itself_is_nothing(town):

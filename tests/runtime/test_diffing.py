@@ -47,7 +47,7 @@ def test_what_differs_for_the_digest_alone_is_told(value):
         kernel.decide([intent("Put", {"thing": "a", "field": "x", "value": put}, "p")])
     found = diff(*map(log_of, logs))
     assert found.digests[0] != found.digests[1]
-    assert [(one.path, one.one, type(one.other)) for one in found.state] == [
+    assert [(one.path, one.first, type(one.second)) for one in found.state] == [
         (f"{THINGS}/a/x", 1, type(value))
     ]
 
@@ -58,17 +58,17 @@ def test_what_differs_is_told_by_path_by_book_and_by_request():
     assert not found.is_empty
     assert found.shared_records == 6
     assert [difference.as_dict() for difference in found.state] == [
-        {"path": f"{COUNTS}/bob/count", "one": 20, "other": 55},
-        {"path": f"{THINGS}/c", "one": {"made_by": "alice", "x": [1]}},
+        {"path": f"{COUNTS}/bob/count", "first": 20, "second": 55},
+        {"path": f"{THINGS}/c", "first": {"made_by": "alice", "x": [1]}},
     ]
     ledger = {difference.path: difference for difference in found.ledger}
-    assert (ledger["agents/alice/suspended"].one, ledger["agents/alice/suspended"].other) == (
+    assert (ledger["agents/alice/suspended"].first, ledger["agents/alice/suspended"].second) == (
         True,
         False,
     )
     assert sum(path.startswith("outbox/") for path in ledger) == 1
     assert sum(path.startswith("schedule/") for path in ledger) == 1
-    told = {answer.req_ids: (str(answer.one), str(answer.other)) for answer in found.decisions}
+    told = {answer.req_ids: (str(answer.first), str(answer.second)) for answer in found.decisions}
     assert told == {
         ("b:1",): ("admitted", "refused: invariant_violated"),
         ("p",): ("admitted", "None"),
@@ -81,8 +81,8 @@ def test_what_differs_is_told_by_path_by_book_and_by_request():
     assert found.as_dict()["decisions"][0] == {
         "agent_id": "bob",
         "req_ids": ["b:1"],
-        "one": "admitted",
-        "other": "refused: invariant_violated",
+        "first": "admitted",
+        "second": "refused: invariant_violated",
     }
 
 
@@ -100,7 +100,7 @@ def test_worlds_are_compared_at_a_seq_and_at_a_path():
             diff(one, other, path=nothing)
     # Of an entity that is on one side only, so is the field that is asked for.
     (field,) = diff(one, other, path=f"{THINGS}/c/x").state
-    assert field.as_dict() == {"path": f"{THINGS}/c/x", "one": [1]}
+    assert field.as_dict() == {"path": f"{THINGS}/c/x", "first": [1]}
     with pytest.raises(StoreError, match="it ends at seq"):
         diff(one, other, at=99)
 
@@ -127,7 +127,7 @@ def test_a_batch_that_was_put_together_otherwise_is_told_by_request():
         for batch in batches:
             kernel.decide(batch)
     found = diff(*map(log_of, logs))
-    assert [(a.req_ids, str(a.one), str(a.other)) for a in found.decisions] == [
+    assert [(a.req_ids, str(a.first), str(a.second)) for a in found.decisions] == [
         (("a:0",), "refused: invariant_violated", "admitted")
     ]
 
@@ -147,7 +147,7 @@ def test_a_fork_differs_from_its_parent_in_what_was_set(tmp_path):
     made = make_fork(log, tmp_path, put={f"{COUNTS}/bob/count": 3}, effects="simulate")
     found = diff(log_of(log), open_event_log(made.store))
     assert [d.as_dict() for d in found.state] == [
-        {"path": f"{COUNTS}/bob/count", "one": 20, "other": 3}
+        {"path": f"{COUNTS}/bob/count", "first": 20, "second": 3}
     ]
     assert (found.ledger, found.decisions, found.shared_records) == ((), (), len(log))
 

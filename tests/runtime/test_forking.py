@@ -129,11 +129,11 @@ def test_what_happened_happens_again_in_a_fork_of_any_seq(setting, seed, tmp_pat
     live(parent, long_life(seed, 60))
     for at in ends_of_groups(log)[2::9]:
         made = make_fork(log, tmp_path, at, f"{at}.db", effects="simulate", is_replayed=True)
-        report = made.what_if
+        report = made.counterfactual
         assert report is not None
         assert (report.stopped, report.notes) == ("", [])
         assert report.batches == report.same
-        assert report.changed_otherwise == report.effects_unanswered == 0
+        assert report.other_changes == report.effects_unanswered == 0
         assert (report.seq, report.digest) == (parent.seq, parent.digest())
         assert (report.parent_seq, report.parent_digest) == (report.seq, report.digest)
         assert diff(log_of(log), open_event_log(made.store)).is_empty
@@ -209,8 +209,8 @@ def test_a_fork_of_a_fork_is_one(tmp_path):
     assert (once.parent, twice.parent) == ("world", once.world)
     assert verify_log(open_event_log(twice.store), DOMAINS).integrity.is_ok
     before = make_fork(records_in(twice.store), tmp_path, 3, "before.db", is_replayed=True)
-    assert before.what_if is not None
-    assert "fork it here or later" in before.what_if.stopped
+    assert before.counterfactual is not None
+    assert "fork it here or later" in before.counterfactual.stopped
 
 
 # it shares nothing

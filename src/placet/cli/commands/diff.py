@@ -11,9 +11,9 @@ from placet.schemas.codec import Json, to_json
 from placet.schemas.errors import ValidationError
 
 if TYPE_CHECKING:
-    from placet.runtime.history.diff import OtherAnswer, WorldDiff, WorldDifference
+    from placet.runtime.history.diff import DecisionDifference, WorldDiff, WorldDifference
 
-_Found = TypeVar("_Found")
+_Difference = TypeVar("_Difference")
 _SHOWN: Final = 40
 _VALUE_CHARS_MAX: Final = 120
 
@@ -32,68 +32,68 @@ def diff(
     *,
     as_json: AsJson = False,
 ) -> int:
-    """Compare the state and decisions of two worlds.
+    """Compare state, ledger and decisions of two worlds.
 
-    The ledgers are compared too, and the decisions since the worlds parted.
+    Decisions are compared from the first record in which the logs differ.
 
-    Such as a fork and its parent. Exit code 1 if they differ, 2 if neither has anything at a path.
-    Where two logs of one world part, and which rule it was, says `placet bisect`.
+    For example a fork and its parent. Exit code 1 if they differ, 2 if neither has anything at the
+    path. `placet bisect` finds the record at which two logs of one world part, and its rule.
     """
     from placet.runtime.history.diff import diff as compare  # noqa: PLC0415  # and pydantic with it
 
     try:
-        found = compare(log_to_read(store), log_to_read(other), at=at, path=path)
+        worlds = compare(log_to_read(store), log_to_read(other), at=at, path=path)
     except ValidationError as error:  # there is nothing to compare
         raise typer.BadParameter(str(error), param_hint="--path") from error
     if as_json:
-        say_json(found.as_dict())
+        say_json(worlds.as_dict())
     else:
-        for line in _lines(store, other, found):
+        for line in _lines(store, other, worlds):
             say(printable(line))
-    return 0 if found.is_empty else 1
+    return 0 if worlds.is_empty else 1
 
 
-def _lines(store: str, other: str, found: "WorldDiff") -> list[str]:
+def _lines(store: str, other: str, worlds: "WorldDiff") -> list[str]:
     lines = [
-        f"- {store} at seq {found.seqs[0]}, digest {found.digests[0]}",
-        f"+ {other} at seq {found.seqs[1]}, digest {found.digests[1]}",
-        f"The first {found.shared_records} records are the same.",
+        f"- {store} at seq {worlds.seqs[0]}, digest {worlds.digests[0]}",
+        f"+ {other} at seq {worlds.seqs[1]}, digest {worlds.digests[1]}",
+        f"The first {worlds.shared_records} records are the same.",
     ]
-    if found.is_empty:
+    if worlds.is_empty:
         return [*lines, "Nothing differs."]
     return [
         *lines,
-        *_section("State", found.state, _difference_lines),
-        *_section("Ledger", found.ledger, _difference_lines),
-        *_section("Decisions", found.decisions, _answer_lines),
+        *_section("State", worlds.state, _difference_lines),
+        *_section("Ledger", worlds.ledger, _difference_lines),
+        *_section("Decisions", worlds.decisions, _decision_lines),
     ]
 
 
 def _section(
-    title: str, found: Sequence[_Found], lines_of: Callable[[_Found], list[str]]
+    title: str, differences: Sequence[_Difference], lines_of: Callable[[_Difference], list[str]]
 ) -> list[str]:
-    if not found:
+    if not differences:
         return []
-    lines = [f"{title}: {len(found)}"]
-    for one in found[:_SHOWN]:
-        lines += lines_of(one)
-    more = len(found) - _SHOWN
+    lines = [f"{title}: {len(differences)}"]
+    for difference in differences[:_SHOWN]:
+        lines += lines_of(difference)
+    more = len(differences) - _SHOWN
     return [*lines, f"  and {more} more; all of them with --json"] if more > 0 else lines
 
 
-def _difference_lines(one: "WorldDifference") -> list[str]:
+def _difference_lines(difference: "WorldDifference") -> list[str]:
     return [
-        f"  {one.path}",
-        *([f"  - {_shown(one.one)}"] if one.is_in_one else []),
-        *([f"  + {_shown(one.other)}"] if one.is_in_other else []),
+        f"  {difference.path}",
+        *([f"  - {_shown(difference.first)}"] if difference.is_in_first else []),
+        *([f"  + {_shown(difference.second)}"] if difference.is_in_second else []),
     ]
 
 
-def _answer_lines(one: "OtherAnswer") -> list[str]:
+def _decision_lines(difference: "DecisionDifference") -> list[str]:
     return [
-        f"  {one.agent_id} {', '.join(one.req_ids)}",
-        f"  - {one.one or 'no answer in the log'}",
-        f"  + {one.other or 'no answer in the log'}",
+        f"  {difference.agent_id} {', '.join(difference.req_ids)}",
+        f"  - {difference.first or 'no answer in the log'}",
+        f"  + {difference.second or 'no answer in the log'}",
     ]
 
 

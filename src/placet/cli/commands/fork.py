@@ -24,7 +24,7 @@ from placet.runtime.stores.files import unquoted
 from placet.schemas.codec import Json, from_json
 
 if TYPE_CHECKING:
-    from placet.runtime.history.counterfactual_report import WhatIf
+    from placet.runtime.history.counterfactual_report import CounterfactualReport
     from placet.runtime.history.fork import Fork
 
 _CHANGED_SHOWN: Final = 10
@@ -63,7 +63,7 @@ def fork(
     ] = None,
     replay: Annotated[
         bool,
-        typer.Option("--replay", help="Decide the parent's own later inputs again in the fork."),
+        typer.Option("--replay", help="Re-execute the parent's later inputs in the fork."),
     ] = False,
     domain: Annotated[list[str] | None, AgainBy] = None,
     as_json: AsJson = False,
@@ -135,30 +135,35 @@ def _lines(store: str, made: "Fork") -> list[str]:
             f"{pluralize(made.open_effects, 'effect')} of the parent's not settled at seq "
             f"{made.seq} are open here too, and are not run."
         )
-    return [*lines, *([] if made.what_if is None else _what_if_lines(made.what_if))]
+    return [
+        *lines,
+        *([] if made.counterfactual is None else _counterfactual_lines(made.counterfactual)),
+    ]
 
 
-def _what_if_lines(report: "WhatIf") -> Sequence[str]:
+def _counterfactual_lines(report: "CounterfactualReport") -> Sequence[str]:
     count = pluralize(report.batches, "batch", "batches")
     lines = [
-        f"Decided again: {count} of the parent, in the recorded order. Agents do not react.",
+        f"Re-executed: {count} of the parent, in the recorded order. Agents do not react.",
         *table(
             [
                 ("the same", str(report.same)),
                 ("refused instead", str(report.refused_instead)),
                 ("admitted instead", str(report.admitted_instead)),
-                ("otherwise", str(report.otherwise)),
-                ("the same, with other changes", str(report.changed_otherwise)),
+                ("other differences", str(report.other_differences)),
+                ("the same, with other changes", str(report.other_changes)),
                 ("of dropped agents, left out", str(report.not_proposed)),
             ]
         ),
     ]
-    for one in report.changed[:_CHANGED_SHOWN]:
-        now = "not proposed" if one.now is None else str(one.now)
-        who = f"{', '.join(one.was.agent_ids)} {', '.join(one.was.req_ids)}"
-        lines.append(f"  after seq {one.seq}, {one.sim_time:g} s: {who}: {one.was} -> {now}")
-        lines.append(f"      {one.why}")
-    more = report.refused_instead + report.admitted_instead + report.otherwise - _CHANGED_SHOWN
+    for batch in report.changed[:_CHANGED_SHOWN]:
+        now = "not proposed" if batch.now is None else str(batch.now)
+        who = f"{', '.join(batch.was.agent_ids)} {', '.join(batch.was.req_ids)}"
+        lines.append(f"  after seq {batch.seq}, {batch.sim_time:g} s: {who}: {batch.was} -> {now}")
+        lines.append(f"      {batch.why}")
+    more = (
+        report.refused_instead + report.admitted_instead + report.other_differences - _CHANGED_SHOWN
+    )
     if more > 0:
         lines.append(f"  and {more} more; all of them with --json, or with placet diff")
     if report.effects_answered or report.effects_unanswered:

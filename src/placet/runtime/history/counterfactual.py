@@ -28,7 +28,7 @@ from placet.kernel.log.verify import Maker
 from placet.kernel.plugin_boundary import PluginError
 from placet.kernel.registry import Registry
 from placet.kernel.rules_version import Rules, incompatibility, rules_in, rules_of, validator_name
-from placet.runtime.history.counterfactual_report import Changed, WhatIf
+from placet.runtime.history.counterfactual_report import ChangedDecision, CounterfactualReport
 from placet.runtime.history.diff import BatchDecision, decision_of, decision_of_verdict
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json, canonical
@@ -57,7 +57,7 @@ from placet.schemas.log.record import (
 from placet.schemas.verdict import Verdict
 
 _DIFFERENCES_MAX: Final = 10_000
-"""So many are told one by one; all are counted."""
+"""At most so many differing decisions are listed; all are counted."""
 
 
 class CounterfactualReplay:
@@ -85,7 +85,7 @@ class CounterfactualReplay:
         validator: EffectValidator | None = None,
     ) -> None:
         assert past.header is not None, "a fork has a header"
-        self.report = WhatIf()
+        self.report = CounterfactualReport()
         self.records: list[bytes] = []
         self._past, self._domains, self._dropped = past, domains, frozenset(dropped)
         self._kinds = past.header.kinds
@@ -175,7 +175,7 @@ class CounterfactualReplay:
         if isinstance(record, Admitted) and isinstance(made, Admitted):
             self._note_effects(record, made)
             if canonical(_puts(record)) != canonical(_puts(made)):
-                self.report.changed_otherwise += 1
+                self.report.other_changes += 1
 
     def _decide(self, batch: CheckedBatch) -> Verdict:
         sandbox = self._sandbox
@@ -246,11 +246,11 @@ class CounterfactualReplay:
         elif was.passes and not passes:
             report.refused_instead += 1
         else:
-            report.otherwise += 1
+            report.other_differences += 1
         if len(report.changed) < _DIFFERENCES_MAX:
             seq_before = record.seq - (len(record.contexts) if isinstance(record, Admitted) else 0)
             sim_time = record.now_ns / SECOND_NS
-            report.changed.append(Changed(ordinal, seq_before, sim_time, was, now, why))
+            report.changed.append(ChangedDecision(ordinal, seq_before, sim_time, was, now, why))
 
     def _note_effects(self, there: Admitted, here: Admitted) -> None:
         """Remember which effects are the same: an outcome that was recorded is theirs alone."""

@@ -7,16 +7,16 @@ from placet.schemas.codec import Json
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
-    """A batch that is decided otherwise than it was.
+class ChangedDecision:
+    """A batch of the parent's log whose decision in the fork is another.
 
     Attributes:
         record: Ordinal number of its record in the parent's log.
-        seq: Of the parent's world before it.
-        sim_time: When, in simulated seconds.
+        seq: Sequence number of the parent's world before the batch.
+        sim_time: Simulated time of the decision in the parent, seconds.
         was: Verdict in the parent's log.
         now: Verdict in the fork; None if the batch is not submitted there.
-        why: The first refusal in words, of the side that refuses.
+        why: Message of the first refusal, of the side that refuses.
     """
 
     record: int
@@ -41,25 +41,26 @@ class Changed:
 
 
 @dataclass(slots=True)
-class WhatIf:
-    """The results of a log's inputs in a fork.
+class CounterfactualReport:
+    """The result of a counterfactual replay: a parent's later inputs, re-executed in a fork.
 
     Attributes:
-        batches: How many were decided again.
-        same: How many of them with the same outcome and codes.
-        admitted_instead: How many are admitted that were refused.
-        refused_instead: How many are refused that were admitted.
-        otherwise: How many differ in another way, such as in their codes.
-        changed_otherwise: How many of the same outcome do something else to the state.
-        not_proposed: Batches of dropped agents.
-        effects_answered: How many effects have the recorded outcome.
-        effects_unanswered: How many recorded outcomes are of effects that the fork does not have.
-        changed: The differences, in order, as many as are told.
+        batches: Number of re-executed batches.
+        same: Number of batches with the same outcome and the same codes.
+        admitted_instead: Number of batches that are admitted in the fork and were refused.
+        refused_instead: Number of batches that are refused in the fork and were admitted.
+        other_differences: Number of batches that differ in another way: refused with other codes,
+            or scheduled where they were admitted.
+        other_changes: Number of batches that are admitted in both and change the state differently.
+        not_proposed: Number of batches of dropped agents, which are left out.
+        effects_answered: Number of effects that have the recorded outcome.
+        effects_unanswered: Number of recorded outcomes of effects that the fork does not have.
+        changed: The decisions that differ, in order, at most 10 000.
         stopped: Why the replay ended before the end of the log; empty if it did not.
-        notes: What else is to be known.
-        seq: Where the fork ends.
-        digest: Its state digest there.
-        parent_seq: Where the parent's log ends.
+        notes: Sentences on inputs that could not be repeated exactly.
+        seq: Sequence number at the end of the fork.
+        digest: State digest of the fork there, hexadecimal.
+        parent_seq: Sequence number at the end of the parent's log.
         parent_digest: The parent's state digest there.
     """
 
@@ -67,12 +68,12 @@ class WhatIf:
     same: int = 0
     admitted_instead: int = 0
     refused_instead: int = 0
-    otherwise: int = 0
-    changed_otherwise: int = 0
+    other_differences: int = 0
+    other_changes: int = 0
     not_proposed: int = 0
     effects_answered: int = 0
     effects_unanswered: int = 0
-    changed: list[Changed] = field(default_factory=list)
+    changed: list[ChangedDecision] = field(default_factory=list)
     stopped: str = ""
     notes: list[str] = field(default_factory=list)
     seq: int = 0
@@ -83,4 +84,4 @@ class WhatIf:
     def as_dict(self) -> dict[str, Json]:
         """Return it as plain JSON."""
         plain = {name: getattr(self, name) for name in self.__slots__}
-        return {**plain, "changed": [one.as_dict() for one in self.changed]}
+        return {**plain, "changed": [decision.as_dict() for decision in self.changed]}

@@ -77,39 +77,47 @@ class WorldDifference(NamedTuple):
 
     Attributes:
         path: `collection/entity/field`, or shorter where all of it is on one side.
-        one: The value in the first, plain JSON; None if `is_in_one` is false.
-        other: The value in the second.
-        is_in_one: The path exists in the first world.
-        is_in_other: The path exists in the second world.
+        first: The value in the first world, plain JSON; None if `is_in_first` is false.
+        second: The value in the second world, plain JSON; None if `is_in_second` is false.
+        is_in_first: The path exists in the first world.
+        is_in_second: The path exists in the second world.
     """
 
     path: str
-    one: Json
-    other: Json
-    is_in_one: bool
-    is_in_other: bool
+    first: Json
+    second: Json
+    is_in_first: bool
+    is_in_second: bool
 
     def as_dict(self) -> dict[str, Json]:
         """Return the difference as plain JSON, without the side on which the path is absent."""
-        sides = {"one": self.one} if self.is_in_one else {}
-        return {"path": self.path, **sides, **({"other": self.other} if self.is_in_other else {})}
+        first = {"first": self.first} if self.is_in_first else {}
+        second = {"second": self.second} if self.is_in_second else {}
+        return {"path": self.path, **first, **second}
 
 
-class OtherAnswer(NamedTuple):
-    """A request that two worlds decided differently; None: the log has no decision on it."""
+class DecisionDifference(NamedTuple):
+    """A request that two worlds decided differently.
+
+    Attributes:
+        agent_id: The agent that submitted it.
+        req_ids: Its request id; all those of its batch if the batch is the same in both worlds.
+        first: The decision in the first world; None if its log has none.
+        second: The decision in the second world; None if its log has none.
+    """
 
     agent_id: str
     req_ids: tuple[str, ...]
-    one: BatchDecision | None
-    other: BatchDecision | None
+    first: BatchDecision | None
+    second: BatchDecision | None
 
     def as_dict(self) -> dict[str, Json]:
         """Return plain JSON."""
         return {
             "agent_id": self.agent_id,
             "req_ids": list(self.req_ids),
-            "one": None if self.one is None else str(self.one),
-            "other": None if self.other is None else str(self.other),
+            "first": None if self.first is None else str(self.first),
+            "second": None if self.second is None else str(self.second),
         }
 
 
@@ -131,7 +139,7 @@ class WorldDiff:
     shared_records: int
     state: tuple[WorldDifference, ...]
     ledger: tuple[WorldDifference, ...]
-    decisions: tuple[OtherAnswer, ...]
+    decisions: tuple[DecisionDifference, ...]
 
     @property
     def is_empty(self) -> bool:
@@ -144,33 +152,34 @@ class WorldDiff:
             "seqs": list(self.seqs),
             "digests": list(self.digests),
             "shared_records": self.shared_records,
-            "state": [one.as_dict() for one in self.state],
-            "ledger": [one.as_dict() for one in self.ledger],
-            "decisions": [one.as_dict() for one in self.decisions],
+            "state": [difference.as_dict() for difference in self.state],
+            "ledger": [difference.as_dict() for difference in self.ledger],
+            "decisions": [difference.as_dict() for difference in self.decisions],
         }
 
 
-def diff(one: EventLog, other: EventLog, *, at: int | None = None, path: str = "") -> WorldDiff:
+def diff(first: EventLog, second: EventLog, *, at: int | None = None, path: str = "") -> WorldDiff:
     """Compare two worlds. O(both states, and both logs after the place where they part).
 
     Args:
-        one: A log; it is only read.
-        other: Another; of the same world or not.
-        at: At which seq of both; None is the end of each.
-        path: Only this part of the state, and then nothing but the state.
+        first: A log; it is only read.
+        second: Another log, of the same world or not; it is only read.
+        at: Sequence number at which both are compared; None is the end of each.
+        path: `collection/entity/field`, or shorter: compare only this part of the state, and
+            neither ledger nor decisions.
 
     Raises:
         StoreError: A log cannot be read, or ends before `at`.
         ValidationError: The path exists in neither world.
     """
-    logs = one, other
-    pasts = fold(one, at), fold(other, at)
+    logs = first, second
+    pasts = fold(first, at), fold(second, at)
     states = [past.state for past in pasts]
     trees = _tree(states[0]), _tree(states[1])
     path = path.strip("/")
     if path and not any(_is_there(tree, path) for tree in trees):
         raise ValidationError(f"there is nothing at {path}, in neither of the two worlds")
-    shared = shared_records(one, other)
+    shared = shared_records(first, second)
     return WorldDiff(
         seqs=(pasts[0].ledger.seq, pasts[1].ledger.seq),
         digests=(states[0].digest().hex(), states[1].digest().hex()),
@@ -228,10 +237,10 @@ def _ledger_entries(ledger: Ledger) -> _Tree:
     return {"agents": agents, "outbox": outbox, "schedule": schedule, "executors": executors}
 
 
-def _in_trees(one: _Tree, other: _Tree, path: str = "") -> Iterator[WorldDifference]:
+def _in_trees(first: _Tree, second: _Tree, path: str = "") -> Iterator[WorldDifference]:
     """Compare entity by entity, the ones that differ field by field."""
-    for name in sorted({*one, *other}):
-        rows, others = one.get(name, {}), other.get(name, {})
+    for name in sorted({*first, *second}):
+        rows, others = first.get(name, {}), second.get(name, {})
         for key in sorted({*rows, *others}):
             entity = f"{name}/{key}"
             if not _is_part(entity, path):
@@ -253,16 +262,16 @@ def _in_fields(
     entity: str, fields: Mapping[str, Json], there: Mapping[str, Json], path: str
 ) -> Iterator[WorldDifference]:
     for field in sorted({*fields, *there}):
-        one, other = fields.get(field, _ABSENT), there.get(field, _ABSENT)
-        if not _is_same(one, other) and _is_part(f"{entity}/{field}", path):
-            yield _difference(f"{entity}/{field}", one, other)
+        first, second = fields.get(field, _ABSENT), there.get(field, _ABSENT)
+        if not _is_same(first, second) and _is_part(f"{entity}/{field}", path):
+            yield _difference(f"{entity}/{field}", first, second)
 
 
-def _is_same(one: object, other: object) -> bool:
+def _is_same(first: object, second: object) -> bool:
     """Compare as the digest does: to Python, 1 and 1.0 and True are equal."""
-    if one is _ABSENT or other is _ABSENT:
-        return one is other
-    return canonical(one) == canonical(other)
+    if first is _ABSENT or second is _ABSENT:
+        return first is second
+    return canonical(first) == canonical(second)
 
 
 def _is_part(name: str, path: str) -> bool:
@@ -270,14 +279,14 @@ def _is_part(name: str, path: str) -> bool:
     return not path or f"{name}/".startswith(f"{path}/") or path.startswith(f"{name}/")
 
 
-def _difference(path: str, one: Json, other: Json) -> WorldDifference:
-    is_in_one, is_in_other = one is not _ABSENT, other is not _ABSENT
+def _difference(path: str, first: Json, second: Json) -> WorldDifference:
+    is_in_first, is_in_second = first is not _ABSENT, second is not _ABSENT
     return WorldDifference(
         path,
-        thaw(one) if is_in_one else None,
-        thaw(other) if is_in_other else None,
-        is_in_one,
-        is_in_other,
+        thaw(first) if is_in_first else None,
+        thaw(second) if is_in_second else None,
+        is_in_first,
+        is_in_second,
     )
 
 
@@ -298,10 +307,10 @@ def _answers(log: EventLog, from_record: int, to_seq: int | None) -> _Answers:
     return answers
 
 
-def _in_answers(one: _Answers, other: _Answers) -> Iterator[OtherAnswer]:
+def _in_answers(firsts: _Answers, seconds: _Answers) -> Iterator[DecisionDifference]:
     compared: set[tuple[str, str]] = set()
-    for key in [*one, *(key for key in other if key not in one)]:
-        first, second = one.get(key), other.get(key)
+    for key in [*firsts, *(key for key in seconds if key not in firsts)]:
+        first, second = firsts.get(key), seconds.get(key)
         if key in compared or (
             first is not None and second is not None and first[:2] == second[:2]
         ):
@@ -309,7 +318,7 @@ def _in_answers(one: _Answers, other: _Answers) -> Iterator[OtherAnswer]:
         batch = first or second
         assert batch is not None, "a request is of one of them"
         # A batch that is the same in both logs is reported once, not once for each of its requests.
-        is_one = first is None or second is None or first.requests == second.requests
-        together = batch.requests if is_one else (key,)
+        is_same_batch = first is None or second is None or first.requests == second.requests
+        together = batch.requests if is_same_batch else (key,)
         compared.update(together)
-        yield OtherAnswer(key[0], tuple(req_id for _, req_id in together), first, second)
+        yield DecisionDifference(key[0], tuple(req_id for _, req_id in together), first, second)

@@ -24,7 +24,7 @@ from placet.kernel.log.replay import Divergence, Replayer
 from placet.kernel.log.verify import Maker
 from placet.kernel.rules_version import rules_in
 from placet.runtime.history.counterfactual import CounterfactualReplay, registry_of
-from placet.runtime.history.counterfactual_report import WhatIf
+from placet.runtime.history.counterfactual_report import CounterfactualReport
 from placet.runtime.history.patch import parse_patch
 from placet.runtime.plugins import remake
 from placet.runtime.snapshots.files import files_beside, snapshots_of
@@ -53,7 +53,7 @@ class Fork:
         digest: Its state digest as it begins, hexadecimal.
         effects: `refuse` or `simulate`.
         open_effects: Effects of the parent's that were not settled there; they stay open.
-        what_if: Result of the counterfactual replay, if one was requested.
+        counterfactual: Result of the counterfactual replay, if one was requested.
     """
 
     store: str
@@ -65,12 +65,17 @@ class Fork:
     digest: str
     effects: str
     open_effects: int
-    what_if: WhatIf | None = None
+    counterfactual: CounterfactualReport | None = None
 
     def as_dict(self) -> dict[str, Json]:
         """Return it as plain JSON."""
         plain = {name: getattr(self, name) for name in self.__slots__}
-        return {**plain, "what_if": None if self.what_if is None else self.what_if.as_dict()}
+        return {
+            **plain,
+            "counterfactual": None
+            if self.counterfactual is None
+            else self.counterfactual.as_dict(),
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +90,7 @@ class ForkOptions:
         put: Initial changes: `collection/entity/field`, or `collection/entity` with all its fields,
             or with None to delete it -> the value.
         dropped: Agents that are not there from the start.
-        is_replayed: The parent's own later inputs are decided again in it.
+        is_replayed: Re-execute the parent's later inputs in the fork.
     """
 
     world: str | None = None
@@ -109,7 +114,7 @@ def fork(
     Args:
         log: The parent's; it is only read.
         to: A path, or `sqlite:///` and one, at which nothing is yet.
-        options: What is to be otherwise; None is nothing.
+        options: Differences from the parent; None is an exact copy.
         at: At which seq: the end of a batch. None is the end of the log.
         domains: Domains to use if values are set, agents dropped or inputs re-executed. By default
             they are remade from the log.
@@ -148,7 +153,7 @@ def fork(
         digest=digest,
         effects=options.effects,
         open_effects=open_effects,
-        what_if=None if rerun is None else rerun.report,
+        counterfactual=None if rerun is None else rerun.report,
     )
 
 

@@ -1,10 +1,10 @@
-"""What if: a parent's own inputs in a fork in which something is otherwise."""
+"""Counterfactual replay: a parent's inputs in a fork that starts with a difference."""
 
 from pathlib import Path
 from typing import Any
 
 from placet.kernel import Kernel, Kind
-from placet.runtime.history.counterfactual_report import WhatIf
+from placet.runtime.history.counterfactual_report import CounterfactualReport
 from placet.runtime.history.fork import ForkOptions, fork
 from placet.runtime.history.verify_log import verify_log
 from placet.runtime.stores.url import open_event_log
@@ -17,16 +17,16 @@ from tests.kernel.domains import COUNTS, MAIL, THINGS, Amount, Lab
 from tests.runtime.forks import DOMAINS, log_of, make_fork
 
 
-def replayed(log: list[bytes], folder: Path, at: int, **options: Any) -> WhatIf:
+def replayed(log: list[bytes], folder: Path, at: int, **options: Any) -> CounterfactualReport:
     """Fork, decide the rest again, and check that what came of it holds."""
     made = make_fork(log, folder, at, **{"effects": "simulate", "is_replayed": True, **options})
     decided = verify_log(open_event_log(made.store), DOMAINS)
     assert decided.integrity.first_divergence is None
-    assert made.what_if is not None
-    return made.what_if
+    assert made.counterfactual is not None
+    return made.counterfactual
 
 
-def told(report: WhatIf) -> list[tuple[str, str]]:
+def told(report: CounterfactualReport) -> list[tuple[str, str]]:
     return [
         (str(one.was), "not proposed" if one.now is None else str(one.now))
         for one in report.changed
@@ -46,7 +46,7 @@ def test_it_is_told_what_would_have_been_refused_and_what_admitted(tmp_path):
         ("refused: invariant_violated", "admitted"),
     ]
     assert (poorer.admitted_instead, poorer.refused_instead, poorer.same) == (1, 0, 3)
-    assert poorer.changed_otherwise == 2  # what alice has after adding and after taking
+    assert poorer.other_changes == 2  # what alice has after adding and after taking
     richer = replayed(log, tmp_path, at, name="r.db", put={f"{COUNTS}/alice/count": 50})
     assert told(richer) == [("admitted", "refused: invariant_violated")]
     one = richer.changed[0]
@@ -63,7 +63,7 @@ def test_what_differs_for_the_digest_alone_is_done_otherwise(tmp_path):
     at = kernel.seq
     kernel.decide([add("a:0", 1)])
     report = replayed(log, tmp_path, at, put={f"{COUNTS}/alice/count": 0.0})
-    assert (report.same, report.changed_otherwise) == (1, 1)
+    assert (report.same, report.other_changes) == (1, 1)
     assert report.digest != report.parent_digest
 
 
@@ -124,7 +124,7 @@ def test_what_was_begun_there_leaves_the_draws_as_they_were(tmp_path):
     kernel.settle(Settlement(first.key, succeeded=True, output="sent"))
     kernel.decide([intent("Look", {"thing": None}, "l")])
     again = replayed(log, tmp_path, at)
-    assert (again.same, again.changed_otherwise) == (2, 0)
+    assert (again.same, again.other_changes) == (2, 0)
     assert (again.seq, again.digest) == (again.parent_seq, again.parent_digest)
     refused = replayed(log, tmp_path, at, name="r.db", effects="refuse")
     assert (refused.effects_answered, refused.refused_instead) == (1, 1)
@@ -150,9 +150,9 @@ def test_an_outcome_is_not_taken_for_that_of_another_effect(tmp_path):
     kernel.settle(Settlement(EffectKey("world", kernel.seq, 0), succeeded=True))
     options = ForkOptions(put={f"{COUNTS}/alice/count": 7}, effects="simulate", is_replayed=True)
     made = fork(log_of(log), str(tmp_path / "f.db"), options, at=at, domains=[Choosy()])
-    assert made.what_if is not None
-    assert (made.what_if.effects_answered, made.what_if.effects_unanswered) == (0, 1)
-    assert made.what_if.same == 1
+    assert made.counterfactual is not None
+    assert (made.counterfactual.effects_answered, made.counterfactual.effects_unanswered) == (0, 1)
+    assert made.counterfactual.same == 1
 
 
 def test_what_is_scheduled_in_one_world_alone_is_due_there_alone(tmp_path):
@@ -188,7 +188,7 @@ def test_what_cannot_happen_in_the_fork_is_told_with_what_was_to_come_of_it(tmp_
         ("refused: invariant_violated", "refused: stale_context"),
         ("admitted", "not proposed"),
     ]
-    assert (report.refused_instead, report.otherwise, report.same) == (2, 1, 1)
+    assert (report.refused_instead, report.other_differences, report.same) == (2, 1, 1)
     assert "not done again" in report.notes[0]
     assert "no entity lab.things/b" in report.notes[0]
 
@@ -211,7 +211,7 @@ def test_rules_and_settings_that_changed_change_again(tmp_path):
 
     options = ForkOptions(effects="simulate", is_replayed=True)
     made = fork(log_of(log), str(tmp_path / "f.db"), options, at=at, domains=domains)
-    report = made.what_if
+    report = made.counterfactual
     assert report is not None
     assert (report.stopped, report.batches, report.same) == ("", 3, 3)
     assert report.digest == report.parent_digest
@@ -221,9 +221,9 @@ def test_rules_and_settings_that_changed_change_again(tmp_path):
         return [Post(2)]
 
     made = fork(log_of(log), str(tmp_path / "g.db"), options, at=at, domains=only_once)
-    assert made.what_if is not None
-    assert "cannot be decided by the domains given" in made.what_if.stopped
-    assert made.what_if.batches == 1
+    assert made.counterfactual is not None
+    assert "cannot be decided by the domains given" in made.counterfactual.stopped
+    assert made.counterfactual.batches == 1
 
 
 def test_the_hosts_own_rule_is_asked_where_it_is_given(tmp_path):
@@ -238,7 +238,7 @@ def test_the_hosts_own_rule_is_asked_where_it_is_given(tmp_path):
         fork(log_of(log), str(tmp_path / f"{n}.db"), options, at=at, domains=[Post()], validator=v)
         for n, v in enumerate([None, Watchman()])
     ]
-    without, beside = [made.what_if for made in reports]
+    without, beside = [made.counterfactual for made in reports]
     assert without is not None
     assert beside is not None
     assert told(without) == [("refused: post.refused", "admitted")]
