@@ -21,7 +21,7 @@ from typing import Final
 from placet import Orchestrator
 from placet.agents import ScriptedAdapter, Session
 from placet.agents.proposal.catalogue import Catalogue
-from placet.agents.proposal.contract import parse
+from placet.agents.proposal.plan_parser import parse
 from placet.bench.report import machine
 from placet.domains.session import Sessions
 from placet.domains.world import World

@@ -13,8 +13,8 @@ from placet import Orchestrator, OrchestratorConfig
 from placet.agents import AgentLimits, PlannerOutput, ScriptedAdapter, Session
 from placet.agents.proposal.adapter import PlannerUnavailable, Usage
 from placet.agents.proposal.codes import TABLE, Code, facts_of
-from placet.agents.proposal.contract import Call
 from placet.agents.proposal.modes import PolicyDecision
+from placet.agents.proposal.plan_parser import Call
 from placet.domains.session import Sessions
 from placet.domains.session import domain as session_rules
 from placet.errors import OutcomeUnknown

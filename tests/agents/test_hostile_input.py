@@ -23,7 +23,7 @@ from placet.agents.adapters.scripted import raw_of_step
 from placet.agents.loop.model_calls import json_of, raw_of
 from placet.agents.proposal.adapter import PlannerUnavailable, Usage
 from placet.agents.proposal.catalogue import Catalogue
-from placet.agents.proposal.contract import ISSUES_MAX, Call, parse, parse_calls
+from placet.agents.proposal.plan_parser import ISSUES_MAX, Call, parse, parse_calls
 from placet.domains.session import RECORDER, Sessions
 from placet.domains.world import World
 from placet.kernel import Domain, Draft, Kind

@@ -12,7 +12,7 @@ import pytest
         ("placet", {"placet.agents", "placet.domains.session", "pydantic_ai", "mcp"}),
         ("placet.agents", {"placet.frontends", "pydantic_ai", "mcp", "typer", "fastapi"}),
         ("placet.agents.compat", {"placet.frontends", "pydantic_ai", "mcp", "typer", "fastapi"}),
-        ("placet.agents.proposal.contract", {"placet.frontends", "pydantic_ai", "mcp"}),
+        ("placet.agents.proposal.plan_parser", {"placet.frontends", "pydantic_ai", "mcp"}),
     ],
 )
 def test_imports_do_not_load_other_layers(module: str, without: set[str]) -> None:

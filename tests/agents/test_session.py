@@ -19,9 +19,9 @@ from placet.agents import (
     Turn,
 )
 from placet.agents.proposal.context_text import ContextText
-from placet.agents.proposal.contract import Call
 from placet.agents.proposal.modes import Mode, PolicyDecision
 from placet.agents.proposal.plan import VERSION, Action, Plan, Stop
+from placet.agents.proposal.plan_parser import Call
 from placet.domains.session import KINDS, Sessions
 from placet.domains.world import World
 from placet.kernel.domain import Risk

@@ -17,7 +17,7 @@ from placet.agents import (
     SessionError,
     Turn,
 )
-from placet.agents.proposal.contract import Call
+from placet.agents.proposal.plan_parser import Call
 from placet.domains.session import SESSION_CHARS_MAX, Sessions
 from placet.errors import AgentError, ClosedError
 from placet.runtime.api.gateway import AgentGateway

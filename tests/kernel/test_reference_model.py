@@ -12,7 +12,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from placet.kernel.commit.commit import Applier
 from placet.kernel.gate import dedup
 from placet.kernel.ledger.dedup_window import Window
-from placet.kernel.ledger.quota import charge, charges_on
+from placet.kernel.ledger.token_buckets import charge, charges_on
 from placet.kernel.log import snapshot
 from placet.kernel.state.transaction import START, Transaction
 from placet.kernel.state.tree import Stamp

@@ -144,7 +144,7 @@ def a_refusal_that_is_not_recorded() -> AbstractContextManager[object]:
 
 
 def a_deadline_that_passes_unanswered() -> AbstractContextManager[object]:
-    return patch("placet.actors.orchestrator.resolve", lambda reply, result: None)
+    return patch("placet.actors.orchestrator_actor.resolve", lambda reply, result: None)
 
 
 def commands_that_wait_behind_batches() -> AbstractContextManager[object]:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Final
 
 from placet.actors.effects.dispatcher import Executors
-from placet.actors.orchestrator import OrchestratorActor
+from placet.actors.orchestrator_actor import OrchestratorActor
 from placet.actors.ports import Clock
 from placet.actors.timers.participants import TimeParticipants
 from placet.kernel.kernel import Kernel

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from placet.agents.adapters.scripted import plan_of
 from placet.agents.proposal.adapter import PlannerInput, PlannerOutput
 from placet.agents.proposal.codes import facts_of
-from placet.agents.proposal.contract import Call
 from placet.agents.proposal.plan import Stop
+from placet.agents.proposal.plan_parser import Call
 from placet.agents.proposal.tools import wire_name
 from placet.schemas.codec import Json, to_json
 

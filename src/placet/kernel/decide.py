@@ -13,7 +13,7 @@ from placet.schemas.refusal import Refusal
 from placet.schemas.verdict import Verdict
 
 if TYPE_CHECKING:
-    from placet.kernel.ledger.quota import Charges
+    from placet.kernel.ledger.token_buckets import Charges
 
 _agent, _dedup, _staleness, _quota, _backpressure = ON_ARRIVAL
 

@@ -22,7 +22,7 @@ from placet.actors.metrics.counters import Counters
 from placet.actors.observation.delayed_observer import Time
 from placet.actors.observation.hub import ObserverHub
 from placet.actors.observation.viewer import Viewer
-from placet.actors.orchestrator import OrchestratorActor
+from placet.actors.orchestrator_actor import OrchestratorActor
 from placet.actors.policies.runner import PolicySupervisor
 from placet.actors.policies.subscriptions import SubscriptionTable
 from placet.actors.ports import Clock, EventLog

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from placet.actors.admission.time_scaled_queue import Dilation
 from placet.actors.effects.dispatcher import Executors
 from placet.actors.next_event import NextEvent
-from placet.actors.orchestrator import OrchestratorActor
+from placet.actors.orchestrator_actor import OrchestratorActor
 from placet.actors.ports import AgentIdentity, Clock
 from placet.actors.timers.participants import TimeParticipants
 from placet.actors.timers.timer_queue import TimerQueue

@@ -29,8 +29,8 @@ from placet.agents.loop.model_calls import json_of, raw_of
 from placet.agents.proposal.adapter import Media, PlannerOutput, PlannerUnavailable, Repair
 from placet.agents.proposal.catalogue import Catalogue, wire_name
 from placet.agents.proposal.context_text import build
-from placet.agents.proposal.contract import parse_calls
 from placet.agents.proposal.plan import Issue
+from placet.agents.proposal.plan_parser import parse_calls
 from placet.domains.design import Design
 from placet.domains.files import Files
 from placet.domains.memory import Memory

@@ -13,7 +13,7 @@ from placet.agents import AgentLimits, Llm, PlannerInput, ReplayAdapter, Session
 from placet.agents.adapters.llm import tool_search as finding
 from placet.agents.proposal.catalogue import Catalogue
 from placet.agents.proposal.context_text import build
-from placet.agents.proposal.contract import Call, parse_calls
+from placet.agents.proposal.plan_parser import Call, parse_calls
 from placet.domains.session import Sessions
 from placet.kernel import Domain, Draft, Kind
 from placet.schemas.intent import Intent

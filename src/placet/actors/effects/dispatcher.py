@@ -7,7 +7,7 @@ import anyio
 
 from placet.actors.effects.executor import Executor, ExecutorFault, RetryPolicy
 from placet.actors.metrics.counters import EFFECT_COUNTS, Counters
-from placet.actors.orchestrator import OrchestratorActor
+from placet.actors.orchestrator_actor import OrchestratorActor
 from placet.actors.ports import AsyncEffectHandler, Clock
 from placet.actors.supervisor import Supervisor
 from placet.kernel.kernel import Kernel

@@ -1,7 +1,7 @@
 """The faces of older contracts over the one that there is.
 
 A compatibility layer translates and decides nothing: its output is read by
-`placet.agents.proposal.contract` and decided by the gate like any other plan. It never guesses.
+`placet.agents.proposal.plan_parser` and decided by the gate like any other plan. It never guesses.
 
     plan_v1   the planner contract of seed 001: `version`, `goal`, `actions`, `stop_reason`, `notes`
     codi      ACTION_INTENT_CONTRACT_v1 of seed 004: intents, actions, tools

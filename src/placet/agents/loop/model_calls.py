@@ -21,7 +21,7 @@ from placet.agents.proposal.adapter import (
     Usage,
 )
 from placet.agents.proposal.codes import Code
-from placet.agents.proposal.contract import Call
+from placet.agents.proposal.plan_parser import Call
 from placet.domains.session import PROPOSE
 from placet.schemas.codec import Json, to_json
 from placet.schemas.effect import Effect, Settlement

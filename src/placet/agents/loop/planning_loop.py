@@ -26,10 +26,10 @@ from placet.agents.proposal.adapter import (
 )
 from placet.agents.proposal.codes import TABLE, Code
 from placet.agents.proposal.context_text import ContextTooLarge, tokens_of
-from placet.agents.proposal.contract import parse, parse_calls
 from placet.agents.proposal.limits import AgentLimits
 from placet.agents.proposal.modes import Mode
 from placet.agents.proposal.plan import Issue, Plan, Stop
+from placet.agents.proposal.plan_parser import parse, parse_calls
 from placet.agents.proposal.turn_result import Attempt, OutcomeName, PlanResult, Status, TurnEnd
 from placet.schemas.codec import Json, canonical
 from placet.schemas.errors import PermissionDeniedError

@@ -5,8 +5,8 @@ from decimal import Decimal
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from placet.agents.proposal.catalogue import Catalogue
-from placet.agents.proposal.contract import Call
 from placet.agents.proposal.plan import Issue
+from placet.agents.proposal.plan_parser import Call
 from placet.schemas.codec import Json
 
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 from placet.agents.proposal.catalogue import Catalogue
-from placet.agents.proposal.contract import Vocabulary
 from placet.agents.proposal.plan import Issue
+from placet.agents.proposal.plan_parser import Vocabulary
 from placet.schemas.codec import Json, to_json
 
 RULES: Final = (

@@ -7,9 +7,9 @@ from typing import Final, NamedTuple
 from pydantic import ValidationError
 
 from placet.agents.proposal.catalogue import ASK, STOP, Catalogue, kind_name, wire_name
-from placet.agents.proposal.contract import VERSION, Call, Vocabulary, parse, parse_calls
 from placet.agents.proposal.legacy import ChatIntent
 from placet.agents.proposal.plan import Issue, Stop
+from placet.agents.proposal.plan_parser import VERSION, Call, Vocabulary, parse, parse_calls
 from placet.schemas.codec import Json, from_json, to_json
 from placet.schemas.json_value import message_for, pointer
 

@@ -26,11 +26,11 @@ from placet.agents.ports import Handle, WorldPort
 from placet.agents.proposal.adapter import Adapter, Media, PlannerInput, PlannerOutput
 from placet.agents.proposal.catalogue import Catalogue
 from placet.agents.proposal.codes import TABLE, Code
-from placet.agents.proposal.contract import parse
 from placet.agents.proposal.legacy import ChatIntent, ExecutionPlan
 from placet.agents.proposal.limits import MESSAGE_BYTES_MAX, AgentLimits
 from placet.agents.proposal.modes import ApprovalPolicy, Mode, ModeName, mode_of
 from placet.agents.proposal.plan import VERSION, Issue, Plan
+from placet.agents.proposal.plan_parser import parse
 from placet.agents.proposal.turn_result import (
     ApprovalRequest,
     Attempt,

@@ -14,7 +14,7 @@ from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json, to_json
 from placet.server.http.problems import Problem
 from placet.server.routes.state import durable_events
-from placet.server.visibility import Viewpoint
+from placet.server.viewpoint import Viewpoint
 
 _JSON: Final = "application/json"
 _VIEW: Final = "placet://view"

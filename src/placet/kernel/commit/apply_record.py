@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from placet.kernel.ledger import dedup_window
 from placet.kernel.ledger.dedup_window import StoredRefusal
 from placet.kernel.ledger.ledger import Agent, GateSettings, Ledger, Mark, Pending
-from placet.kernel.ledger.quota import Charges, charge, charges_on
+from placet.kernel.ledger.token_buckets import Charges, charge, charges_on
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import FrozenDict, freeze, from_canonical
 from placet.schemas.config import Quota

@@ -1,13 +1,13 @@
 """Stage 5: does the agent propose faster than it may?
 
 A batch passes a bucket if its charge leaves the bucket's theoretical arrival time within `burst`
-intervals of now (`kernel/ledger/quota.py` has the algorithm). The charges are computed here once,
+intervals of now (`kernel/ledger/token_buckets.py` has the algorithm). The charges are computed here once,
 and applied by the commit: a batch that a later stage refuses is not charged.
 """
 
 from placet.kernel.context import GateContext
 from placet.kernel.gate.intent_refusals import positions_of, refuse_intent
-from placet.kernel.ledger.quota import Charge, Charges, charges_on
+from placet.kernel.ledger.token_buckets import Charge, Charges, charges_on
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.refusal import Refusal, RefusalCode, seconds_until
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from placet.kernel.gate.staleness import reads_of
 from placet.kernel.ledger.dedup_window import PLAIN, DedupEntry, unpack
-from placet.kernel.ledger.quota import charges_on
+from placet.kernel.ledger.token_buckets import charges_on
 from placet.kernel.log.divergence import STRUCTURE_NOTICES, BatchRecord
 from placet.kernel.log.replay import seqs_of
 from placet.kernel.log.verify import Verifier

@@ -30,8 +30,8 @@ from placet.kernel.log.divergence import (
     difference_of_hook,
     name_of_rule,
 )
-from placet.kernel.log.re_execution import Sandbox
 from placet.kernel.log.replay import Replayer, seqs_of
+from placet.kernel.log.sandbox import Sandbox
 from placet.kernel.plugin_boundary import PluginError
 from placet.kernel.registry import Registry
 from placet.kernel.rules_version import Rules, incompatibility, rules_in, validator_name

@@ -22,8 +22,8 @@ from placet.kernel.domain import Domain
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.gate.structure import Structure
 from placet.kernel.ledger.ledger import GateSettings, Ledger
-from placet.kernel.log.re_execution import Sandbox
 from placet.kernel.log.replay import Replayer, header_after
+from placet.kernel.log.sandbox import Sandbox
 from placet.kernel.log.verify import Maker
 from placet.kernel.plugin_boundary import PluginError
 from placet.kernel.registry import Registry

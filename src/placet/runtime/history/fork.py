@@ -19,8 +19,8 @@ from placet.kernel.control.operator_patch import require_fork
 from placet.kernel.domain import Domain
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.gate.structure import Structure
-from placet.kernel.log.re_execution import Sandbox
 from placet.kernel.log.replay import Divergence, Replayer
+from placet.kernel.log.sandbox import Sandbox
 from placet.kernel.log.verify import Maker
 from placet.kernel.rules_version import rules_in
 from placet.runtime.history.counterfactual import CounterfactualReplay, registry_of

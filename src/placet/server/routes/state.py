@@ -14,7 +14,7 @@ from placet.schemas.limits import SECOND_NS
 from placet.server.context import PageLimit, RequestContext, context_of
 from placet.server.http.problems import Problem
 from placet.server.openapi import answers, body_of
-from placet.server.visibility import Viewpoint
+from placet.server.viewpoint import Viewpoint
 
 router = APIRouter(tags=["reading"])
 

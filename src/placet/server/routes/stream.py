@@ -26,7 +26,7 @@ from placet.server.auth import SUBPROTOCOL
 from placet.server.context import RequestContext, context_of
 from placet.server.credentials import Principal
 from placet.server.http.problems import Problem, deny
-from placet.server.visibility import Viewpoint
+from placet.server.viewpoint import Viewpoint
 
 _Seconds = Annotated[float | None, Query(ge=0, allow_inf_nan=False)]
 

@@ -17,7 +17,7 @@ from pydantic_ai.messages import (
     ToolCallPart,
 )
 
-from placet.agents.proposal.contract import Call
+from placet.agents.proposal.plan_parser import Call
 from placet.schemas.codec import Json, to_json
 
 _LEFT_OUT: Final = frozenset({"timestamp", "usage", "state"})

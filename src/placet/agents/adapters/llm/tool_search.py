@@ -9,7 +9,7 @@ import re
 from typing import Final
 
 from placet.agents.proposal.catalogue import Catalogue, wire_name
-from placet.agents.proposal.contract import Call
+from placet.agents.proposal.plan_parser import Call
 from placet.agents.proposal.tools import TALKING, ToolDefinition
 from placet.kernel.domain import Kind
 from placet.schemas.codec import Json, from_json, to_json

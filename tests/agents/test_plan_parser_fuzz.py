@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from placet.agents.proposal.catalogue import Catalogue
-from placet.agents.proposal.contract import ISSUES_MAX, Call, parse, parse_calls
+from placet.agents.proposal.plan_parser import ISSUES_MAX, Call, parse, parse_calls
 from placet.domains.world import World
 
 WORLD = Catalogue(World())

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from typing_extensions import TypedDict
 
 from placet.agents.proposal.catalogue import Catalogue, kind_name, wire_name
-from placet.agents.proposal.contract import Call, parse, parse_calls
 from placet.agents.proposal.limits import AgentLimits
+from placet.agents.proposal.plan_parser import Call, parse, parse_calls
 from placet.domains.world import World
 from placet.kernel import Domain, Draft, Kind
 from placet.schemas.intent import Intent

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from placet.kernel.ledger.quota import charge, charges_on
+from placet.kernel.ledger.token_buckets import charge, charges_on
 from placet.schemas.config import FULL_BURST_NS_MAX, Quota
 from placet.schemas.limits import SECOND_NS
 from tests.kernel.builders import add, checked, intent, kernel_of, reused

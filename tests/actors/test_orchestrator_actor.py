@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from placet.actors.orchestrator import OrchestratorActor
+from placet.actors.orchestrator_actor import OrchestratorActor
 from placet.kernel import Kernel
 from placet.kernel.decide import Decision
 from placet.runtime.agent_handle import AgentHandle
