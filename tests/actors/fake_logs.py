@@ -60,7 +60,7 @@ class SlowLog:
             raise self.failure
         self._kept.append(group, epoch)
 
-    def open(self) -> int:
+    def open(self, *, take_over: bool = False) -> int:
         return self._kept.open()
 
     def read(self, from_record: int = 0) -> Iterator[tuple[int, bytes]]:

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import signal
 import threading
 from itertools import pairwise
@@ -543,3 +544,32 @@ def test_log_of_other_domains_is_not_gone_on_with(placet):
     assert outcome.code == 1
     assert "domains" in outcome.err
     assert [p.name for p in placet.folder.iterdir() if p.suffix.startswith(".db")] == ["g.db"]
+
+
+@pytest.mark.parametrize("command", [("gate",), ("serve", "--port", "0")], ids=["gate", "serve"])
+def test_a_log_that_a_gate_writes_is_refused_to_another_command(tmp_path, command):
+    with Process("gate", "--store", "a.db", folder=tmp_path) as first:
+        first.tell({"register": "ann"})
+        assert first.out.readline()
+        refused = run_process(*command, "--store", "a.db", folder=tmp_path)
+        assert refused.code == 1
+        assert re.search(r"process \d+ at .* writes it, since 20", refused.err)
+        assert "--take-over" in refused.err
+        assert "Traceback" not in refused.err
+        first.tell({"register": "ben"})
+        assert b'"registered":"ben"' in first.out.readline()
+        assert first.end().code == 0
+
+
+def test_a_gate_that_takes_over_fences_the_one_before(tmp_path):
+    with Process("gate", "--store", "a.db", folder=tmp_path) as first:
+        first.tell({"register": "ann"})
+        assert first.out.readline()
+        line = as_lines({"register": "ben"})
+        second = run_process("gate", "--store", "a.db", "--take-over", folder=tmp_path, stdin=line)
+        assert (second.code, second.err) == (0, "")
+        first.tell({"register": "cid"})
+        fenced = first.end()
+    assert fenced.code == 1
+    assert "this writer is fenced" in fenced.err
+    assert b"cid" not in fenced.out.encode()

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from placet.actors.ports import EventLog
+from placet.runtime.stores.append_rules import FencedError, InUseError
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import LogGroup, LogStart
 
@@ -49,7 +50,7 @@ class Store:
     def lose(self, handle: EventLog) -> None:
         """Let the process of a handle be taken for dead, which it does not know.
 
-        Whoever opens a log fences who had it; some stores do so to the dead alone.
+        A log is opened if its writer is dead, or if the caller takes it over.
         """
 
     def close(self) -> None:
@@ -161,6 +162,18 @@ class EventLogContract:
         with pytest.raises(StoreError):
             zombie.append(LogGroup(1, 1, 2, [b"zombie"]), old)
         assert records_of(store.handle()) == [b"a"]
+
+    def test_a_log_that_is_written_is_refused_unless_it_is_taken_over(self, store):
+        writer, heir = store.handle(), store.handle()
+        old = writer.open()
+        append(writer, old, b"a")
+        if self.durability != "memory":  # which is of one process
+            with pytest.raises(InUseError, match=r"writes it, since .*--take-over"):
+                heir.open()
+        append(heir, heir.open(take_over=True), b"b")
+        with pytest.raises(FencedError, match=r"epoch 1.*latest is 2"):
+            writer.append(LogGroup(1, 1, 2, [b"late"]), old)
+        assert records_of(heir) == [b"a", b"b"]
 
     def test_an_epoch_that_nobody_took_is_refused(self, log):
         epoch = log.open()

@@ -1,11 +1,13 @@
 """Every store passes the contract of the event log."""
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
 
 from placet.runtime.stores.memory import MemoryEventLog
 from placet.runtime.stores.postgres.address import address_of
+from placet.runtime.stores.sqlite.heartbeat import Heartbeat
 from placet.runtime.stores.sqlite.log import SqliteEventLog
 from placet.runtime.stores.url import open_event_log
 from tests.contracts.event_log_contract import EventLogContract, Store
@@ -22,11 +24,19 @@ class TestMemory(EventLogContract):
         return Store(lambda: log)
 
 
+class SqliteStore(Store):
+    """Handles on one file; a process that has died leaves a heartbeat that names no live one."""
+
+    def lose(self, handle):
+        Heartbeat(handle.file).path.write_bytes(b"")
+        os.utime(Heartbeat(handle.file).path, (0, 0))
+
+
 class TestSqliteFull(EventLogContract):
     durability = "full"
 
     def make_store(self, folder):
-        return Store(lambda: SqliteEventLog(folder / "a.db", synchronous=self.durability))
+        return SqliteStore(lambda: SqliteEventLog(folder / "a.db", synchronous=self.durability))
 
 
 class TestSqliteNormal(TestSqliteFull):

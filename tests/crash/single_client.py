@@ -26,7 +26,7 @@ LIFE_SECONDS_MAX: Final = 60
 def config_of(store: str) -> OrchestratorConfig:
     # No answer is forgotten, and a machine that stands still is no overload.
     limits = Limits(window_ids_max=1_000_000, loop_lag_ms_max=600_000)
-    return OrchestratorConfig(store=store, limits=limits, log_level="critical")
+    return OrchestratorConfig(store=store, limits=limits, log_level="critical", take_over=True)
 
 
 class SingleClient:

@@ -417,7 +417,8 @@ def test_a_writer_in_another_process_is_fenced_by_this_one(log, path):
     script = (
         "import sys; from placet.runtime.stores.sqlite.log import SqliteEventLog as S;"
         "from placet.schemas.log.record import LogGroup;"
-        "log = S(sys.argv[1]); epoch = log.open(); print(epoch, flush=True); sys.stdin.readline();"
+        "log = S(sys.argv[1]); epoch = log.open(take_over=True); print(epoch, flush=True);"
+        "sys.stdin.readline();"
         "log.append(LogGroup(4, 2, 3, [b'zombie']), epoch)"
     )
     with subprocess.Popen(
@@ -430,7 +431,7 @@ def test_a_writer_in_another_process_is_fenced_by_this_one(log, path):
         assert child.stdout is not None
         assert child.stdout.readline() == "2\n"
         assert "fenced" in error_of(log.append, LogGroup(4, 2, 3, [b"late"]), 1)
-        log.append(LogGroup(4, 2, 3, [b"mine"]), log.open())
+        log.append(LogGroup(4, 2, 3, [b"mine"]), log.open(take_over=True))
         _, errors = child.communicate("go\n")
     assert "this writer is fenced, it holds epoch 2 and the latest is 3" in errors
     assert list(log.read(4)) == [(4, b"mine")]

@@ -682,7 +682,7 @@ async def test_store_of_another_world_is_not_opened(tmp_path, change, message):
 async def test_fenced_writer_writes_no_more(tmp_path):
     async with world_of(store=store_in(tmp_path)) as old:
         await old.register_agent("alice")
-        async with world_of(store=store_in(tmp_path)) as new:
+        async with world_of(store=store_in(tmp_path), take_over=True) as new:
             with pytest.raises(StoreError, match="fenced"):
                 await old.submit([add("zombie")])
             with pytest.raises(StoreError, match="fenced"):

@@ -266,9 +266,9 @@ def test_orchestrator_takes_the_fence_before_it_reads(monkeypatch, tmp_path):
     log = open_event_log(f"{tmp_path}/w.db")
     genuine = log.open
 
-    def note_open() -> int:
+    def note_open(**options: Any) -> int:
         calls.append("open")
-        return genuine()
+        return genuine(**options)
 
     def note_recover(log: Any) -> Any:
         calls.append("recover")

@@ -223,7 +223,7 @@ async def test_a_compaction_that_fails_is_reported_and_the_snapshots_go_on(tmp_p
     log = SqliteEventLog(tmp_path / "a.db")
     log.open()
     other = SqliteEventLog(tmp_path / "a.db")
-    other.open()  # somebody else has taken the fence
+    other.open(take_over=True)
     process = FakeProcess(taken(10, 10, before=5), taken(30, 30, before=5))
     kept = Kept(process, log)
     kept.keeper.note(10, 10)

@@ -145,7 +145,7 @@ class Handle:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.disk.log, name)
 
-    def open(self) -> int:
+    def open(self, *, take_over: bool = False) -> int:
         self._check_alive()
         self.process.epoch = self.disk.epoch = self.disk.log.open()
         return self.disk.epoch

@@ -26,11 +26,15 @@ class EventLog(Protocol):
     is_blocking: bool
     url: str
 
-    def open(self) -> int:
+    def open(self, *, take_over: bool = False) -> int:
         """Acquire the fence and return the new epoch; every earlier writer is excluded.
 
+        Args:
+            take_over: Do so even if another process writes the log at present.
+
         Raises:
-            StoreError: The store cannot be opened, is damaged, or is not a placet log.
+            StoreError: Another process writes the log; or the store cannot be opened, is damaged,
+                or is not a placet log.
         """
 
     def append(self, group: LogGroup, epoch: int) -> None:

@@ -4,6 +4,9 @@ from itertools import chain, count
 from pathlib import Path
 from re import sub
 from shlex import quote
+from typing import Annotated, TypeAlias
+
+import typer
 
 from placet.actors.ports import EventLog
 from placet.cli.terminal import CommandError
@@ -12,6 +15,16 @@ from placet.runtime.stores.append_rules import NoWorldError
 from placet.runtime.stores.files import quoted
 from placet.runtime.stores.pack import pack_at
 from placet.runtime.stores.url import file_of, is_lasting, open_event_log
+
+
+TakeOver: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--take-over",
+        help="Open the store even if another process writes it; that process stops at its next "
+        "write.",
+    ),
+]
 
 
 def log_to_read(store: str) -> EventLog:

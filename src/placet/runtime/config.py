@@ -48,6 +48,8 @@ class OrchestratorConfig:
         world: Name of the world; part of every effect key.
         standby: If another process writes the store, follow its log until that process is gone,
             then open the world. Needs a store with a lease: `postgresql://`.
+        take_over: Open the store even if another process writes it, and fence that process. It
+            stops at its next write; its acknowledged batches are kept.
         snapshot_every_seqs: Write a snapshot of a store on disk, in a separate process, after this
             many seqs (or records): it bounds the time of the next opening. None for never.
         snapshots_kept: How many of them stay; 2 at least.
@@ -79,6 +81,7 @@ class OrchestratorConfig:
     dilation_factor_min: float = FACTOR_MIN
     world: str = "world"
     standby: bool = False
+    take_over: bool = False
     snapshot_every_seqs: int | None = EVERY_SEQS
     snapshots_kept: int = KEPT_MIN
     compact_log: bool = False

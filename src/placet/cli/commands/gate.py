@@ -12,6 +12,7 @@ from placet.cli.commands.gate_input import InputStream, LineSplitter
 from placet.cli.commands.gate_session import GateSession
 from placet.cli.domains import DomainOption, open_plain
 from placet.cli.signals import StopSignals
+from placet.cli.stores import TakeOver
 from placet.cli.terminal import CommandError
 from placet.kernel.domain import Domain
 from placet.kernel.log.replay import Replayer
@@ -35,6 +36,8 @@ def gate(
             "ends.",
         ),
     ] = None,
+    *,
+    take_over: TakeOver = False,
 ) -> int:
     """Read batches as JSON lines, write verdicts.
 
@@ -51,7 +54,7 @@ def gate(
             find_domain(domain)  # before a file is made for it
         if store is not None:
             log = stack.enter_context(closing(open_event_log(store)))
-        session = GateSession(partial(_domains, domain), log)
+        session = GateSession(partial(_domains, domain), log, take_over=take_over)
         if sys.stdin.isatty():
             sys.stderr.write("placet gate: JSON lines, please; Ctrl-D ends\n")
         tune_gc()

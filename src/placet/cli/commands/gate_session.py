@@ -42,6 +42,7 @@ class GateSession:
         domain: Domains whose kinds may be proposed; or a function that chooses them by the log's
             past.
         log: The log, opened here and closed by its creator; None keeps nothing.
+        take_over: Open the log even if another process writes it.
         monotonic_ns: The machine's clock; a test hands in its own.
 
     Raises:
@@ -53,6 +54,7 @@ class GateSession:
         domain: Domain | DomainChoice,
         log: EventLog | None = None,
         *,
+        take_over: bool = False,
         monotonic_ns: Callable[[], int] = monotonic_ns,
     ) -> None:
         self._log = log
@@ -62,7 +64,7 @@ class GateSession:
         if log is None:
             self._kernel = Kernel(domain if isinstance(domain, Domain) else domain(Replayer()))
         else:
-            self._epoch = log.open()
+            self._epoch = log.open(take_over=take_over)
             recovery = recover(log)
             self._kernel = Kernel(
                 domain if isinstance(domain, Domain) else domain(recovery.past),

@@ -8,6 +8,7 @@ import typer
 
 from placet.cli.commands.config import ConfigOption, SetOption, read_settings
 from placet.cli.domains import DomainOption
+from placet.cli.stores import TakeOver
 from placet.cli.terminal import AsJson, CommandError, say_json
 from placet.runtime.gc_tuning import tune_gc
 from placet.runtime.plugins import find_domain
@@ -47,6 +48,7 @@ def serve(  # noqa: PLR0917  # the command line has no positions
         bool,
         typer.Option("--standby", help="Wait until the world's writer is gone, then serve it."),
     ] = False,
+    take_over: TakeOver = False,
     as_json: AsJson = False,
 ) -> int:
     """Serve a world over HTTP and WebSocket.
@@ -62,6 +64,7 @@ def serve(  # noqa: PLR0917  # the command line has no positions
         domain=domain,
         store=store,
         standby=standby or None,
+        take_over=take_over or None,
         serve__host=host,
         serve__port=port,
         serve__tokens=tokens,

@@ -16,6 +16,31 @@ class OvertakenError(StoreError):
     """A log was compacted beyond the record that its reader wants next. The log is sound."""
 
 
+class InUseError(StoreError):
+    """A live process writes the log, and the caller did not ask to take it over."""
+
+
+class FencedError(StoreError):
+    """Another writer has taken the log over, so that this handle never appends again."""
+
+
+def in_use(store: str, writer: str, since: str) -> InUseError:
+    """Make the error for a log that a live process writes.
+
+    Args:
+        store: URL of the log.
+        writer: The process, in words.
+        since: When it opened the log.
+    """
+    return InUseError(
+        f"cannot open {store}: {writer} writes it, since {since}. Stop that process; or only read "
+        "beside it, as `placet log`, `replay`, `explain` and `verify` do; or take the log over, "
+        "which fences that process: `placet serve` and `gate` by --take-over, a program by "
+        "take_over=True in its OrchestratorConfig",
+        store=store,
+    )
+
+
 def require_writer(epoch: int, *, held: int | None, failure: str | None, store: str) -> None:
     """Check that a handle may still append.
 
@@ -44,10 +69,10 @@ def require_epoch(epoch: int, *, latest: int, store: str) -> None:
     """Check that no other writer has taken the fence since.
 
     Raises:
-        StoreError: Somebody has.
+        FencedError: Another writer has.
     """
     if epoch != latest:
-        raise StoreError(
+        raise FencedError(
             f"cannot append to {store}: this writer is fenced, it holds epoch {epoch} and the "
             f"latest is {latest}; another writer has opened the log, so stop this one",
             store=store,

@@ -93,7 +93,7 @@ class PackEventLog:
     def close(self) -> None:
         """Do nothing: no resource is held."""
 
-    def open(self) -> int:
+    def open(self, *, take_over: bool = False) -> int:  # the port's
         """Refuse: a pack is read-only.
 
         Raises:

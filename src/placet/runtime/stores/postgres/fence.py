@@ -20,6 +20,7 @@ from psycopg import Connection
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import TupleRow
 
+from placet.runtime.stores.append_rules import in_use
 from placet.runtime.stores.postgres.address import PostgresAddress
 from placet.runtime.stores.postgres.errors import ConnectionRefused, postgres_faults
 from placet.schemas.errors import StoreError
@@ -43,6 +44,8 @@ _LOCK_ROW: Final = """\
 _HOLDER: Final = f"""\
     SELECT pid, application_name, coalesce(client_addr::text, 'this host'), backend_start::text
     FROM pg_stat_activity WHERE pid IN (SELECT pid FROM pg_locks WHERE granted AND {_LOCK_ROW})"""
+_END_HOLDER: Final = f"""\
+    SELECT pg_terminate_backend(pid) FROM pg_locks WHERE granted AND {_LOCK_ROW}"""
 _IS_FOLLOWED: Final = f"SELECT EXISTS (SELECT FROM pg_locks WHERE {_LOCK_ROW})"
 
 
@@ -86,14 +89,20 @@ class PostgresFence:
         self.connection: Connection[TupleRow] | None = None
         self.is_followed = False
 
-    def take(self) -> Connection[TupleRow]:
+    def take(self, *, take_over: bool = False) -> Connection[TupleRow]:
         """Take the fence, waiting as long as a dead writer may hold it, and return the session.
 
+        Args:
+            take_over: End the session that holds it.
+
         Raises:
-            StoreError: A writer that is alive holds it, or the server is read-only.
+            InUseError: A writer that is alive holds it.
+            StoreError: The server is read-only, or does not permit to end the other session.
         """
         until = monotonic() + self._address.lease_s + _GRACE_SECONDS
         while not self.try_take():
+            if take_over:
+                self._end_holder()
             if monotonic() >= until:
                 error = self._refused()
                 self.release()
@@ -188,20 +197,25 @@ class PostgresFence:
                 continue  # it was canceled, which is no silence
             self.is_followed = bool(row and row[0])
 
+    def _end_holder(self) -> None:
+        """End the session that holds the fence, if there is one.
+
+        Raises:
+            StoreError: The server does not permit that.
+        """
+        assert self._waiting is not None, "a refused writer has a session"
+        with postgres_faults("take over", self._address.url):
+            self._waiting.execute(_END_HOLDER, (self._key,))
+
     def _refused(self) -> StoreError:
         url = self._address.url
-        assert self._waiting is not None, "who was refused has a session to ask with"
+        assert self._waiting is not None, "a refused writer has a session"
         with postgres_faults("open", url):
             row = self._waiting.execute(_HOLDER, (self._key,)).fetchone()
-        who = "it has just gone, so try again"
-        if row is not None:
-            pid, name, host, since = row
-            who = f"it is {name!r} at {host}, server process {pid}, since {since}"
-        return StoreError(
-            f"cannot open {url}: another writer is alive and holds its fence; {who}. Stop that "
-            "one, or wait for it as a standby",
-            store=url,
-        )
+        if row is None:
+            return StoreError(f"cannot open {url}: its writer has just gone; try again", store=url)
+        pid, name, host, since = row
+        return in_use(url, f"{name!r} at {host}, server process {pid},", since)
 
 
 def announce_follower(connection: Connection[TupleRow], address: PostgresAddress) -> None:

@@ -77,19 +77,23 @@ class PostgresEventLog:
         self._idle: list[Connection[TupleRow]] = []
         finalize(self, _close_all, self._idle)
 
-    def open(self) -> int:
-        """Make the tables if there are none, take the fence, and give the new epoch.
+    def open(self, *, take_over: bool = False) -> int:
+        """Make the tables if there are none, take the fence, and return the new epoch.
 
         Waits for the lease of a writer that has died; a standby has taken the fence before.
 
+        Args:
+            take_over: End the session of a writer that is alive, which releases its fence.
+
         Raises:
-            StoreError: Another writer is alive; the server cannot be reached or written, or the
+            InUseError: Another writer is alive.
+            StoreError: The server cannot be reached or written, or the
                 schema is not a placet log of a version that this release knows.
         """
         with self._lock:
             if self._epoch is not None:
                 self._release()
-            connection = self.fence.take()
+            connection = self.fence.take(take_over=take_over)
             try:
                 with postgres_faults("open", self.url), connection.transaction():
                     self._layout.make(connection)

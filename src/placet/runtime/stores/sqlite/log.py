@@ -14,8 +14,10 @@ from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Final
+from weakref import finalize
 
 from placet.runtime.stores.append_rules import (
+    in_use,
     require_epoch,
     require_follows,
     require_writer,
@@ -25,6 +27,7 @@ from placet.runtime.stores.rows import Row, Tail, read_rows
 from placet.runtime.stores.sqlite import layout
 from placet.runtime.stores.sqlite.errors import sqlite_faults
 from placet.runtime.stores.sqlite.file import connect_bare, is_bare, leave_wal
+from placet.runtime.stores.sqlite.heartbeat import Heartbeat, Writer
 from placet.runtime.stores.sqlite.wal import damage_of
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import LogGroup, LogStart
@@ -66,11 +69,17 @@ class SqliteEventLog:
         self._failure: str | None = None
         self._tail = Tail()
         self._is_wal_sound = False
+        self._heartbeat = Heartbeat(self.file)
+        finalize(self, self._heartbeat.end)  # a handle that is dropped writes nothing more
 
-    def open(self) -> int:
-        """Make the file if there is none, take the fence, and give the new epoch.
+    def open(self, *, take_over: bool = False) -> int:
+        """Make the file if there is none, take the fence, and return the new epoch.
+
+        Args:
+            take_over: Do so even if another process writes the log at present.
 
         Raises:
+            InUseError: Another process writes the log.
             StoreError: The file cannot be made or written, or is not a placet log of a version
                 that this release knows.
         """
@@ -78,10 +87,12 @@ class SqliteEventLog:
             self._release()
             with sqlite_faults("open", self.url):
                 self._require_place()
+                dead = None if take_over else self._require_no_writer()
                 connection = self._connect("rwc")
                 try:
-                    self._epoch, self._tail = self._take_fence(connection)
+                    self._epoch, self._tail = self._take_fence(connection, dead, take_over)
                 except BaseException:
+                    self._heartbeat.end()
                     connection.close()
                     raise
             self._connection = connection
@@ -104,6 +115,7 @@ class SqliteEventLog:
                     self._tail = self._write(connection, group, epoch)
             except StoreError as error:
                 self._failure = str(error)
+                self._heartbeat.end()  # this handle writes nothing more
                 raise
             self._failure = None
 
@@ -221,6 +233,7 @@ class SqliteEventLog:
 
     def _release(self) -> None:
         connection, self._connection = self._connection, None
+        self._heartbeat.end()
         if connection is None:
             return
         with closing(connection), sqlite_faults("close", self.url):
@@ -291,7 +304,25 @@ class SqliteEventLog:
                 raise
         return connection
 
-    def _take_fence(self, connection: sqlite3.Connection) -> tuple[int, Tail]:
+    def _require_no_writer(self, dead: Writer | None = None) -> Writer | None:
+        """Check that no live process writes the log; return the dead one that did, None if none.
+
+        Args:
+            dead: A writer that is known to be dead.
+
+        Raises:
+            InUseError: A live process writes the log.
+        """
+        if dead is not None and self._heartbeat.read() == dead:
+            return dead
+        writer = self._heartbeat.living_writer()
+        if writer is not None:
+            raise in_use(self.url, str(writer), writer.since)
+        return self._heartbeat.read()
+
+    def _take_fence(
+        self, connection: sqlite3.Connection, dead: Writer | None, take_over: bool
+    ) -> tuple[int, Tail]:
         # Before the first write, because the file may be somebody else's.
         layout.is_placet_log(connection, self.url)
         mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
@@ -304,6 +335,9 @@ class SqliteEventLog:
             if not layout.is_placet_log(connection, self.url):
                 layout.create_tables(connection)
             layout.require_layout(connection, self.url)
+            if not take_over:
+                self._require_no_writer(dead)  # of two that open at once, the second sees the first
+            self._heartbeat.begin()
             return layout.take_epoch(connection), layout.tail_of(connection)
 
     def _write(self, connection: sqlite3.Connection, group: LogGroup, epoch: int) -> Tail:
