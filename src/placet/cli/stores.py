@@ -16,7 +16,6 @@ from placet.runtime.stores.files import quoted
 from placet.runtime.stores.pack import pack_at
 from placet.runtime.stores.url import file_of, is_lasting, open_event_log
 
-
 TakeOver: TypeAlias = Annotated[
     bool,
     typer.Option(

@@ -140,7 +140,9 @@ class Orchestrator:
     def _load(
         self, log: EventLog, records: list[bytes], standby: Standby | None = None
     ) -> tuple[int, Kernel, Recovery]:
-        epoch = log.open(take_over=self.config.take_over)  # before the first look, so that nobody appends after it
+        epoch = log.open(
+            take_over=self.config.take_over
+        )  # before the first look, so that nobody appends after it
         recovery = recover(log) if standby is None else standby.fold()
         kernel = Kernel(
             self._domain,

@@ -42,7 +42,7 @@ class MemoryEventLog:
         self._is_open = False
         self._failure: str | None = None
 
-    def open(self, *, take_over: bool = False) -> int:  # noqa: ARG002  # no other process has it
+    def open(self, *, take_over: bool = False) -> int:  # no other process has it
         """Take the fence and return the new epoch; the holder of the previous epoch is shut out."""
         self._epoch += 1
         self._is_open = True

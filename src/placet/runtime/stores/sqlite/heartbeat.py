@@ -2,7 +2,7 @@
 
 The fence alone makes two writers safe. The heartbeat makes the second one polite: it is refused,
 and learns which process writes the log. So a fault here loses nothing: a heartbeat that cannot be
-written is left out, and the next opening then takes the fence as if nobody wrote.
+written is left out, and the next opening then takes the fence as if there were no writer.
 
 The file names the process, and its modification time is renewed once a second by one thread for
 all logs of this process. An opener on the same machine asks the system whether that process
@@ -119,7 +119,10 @@ class Heartbeat:
             try:
                 with draft.open("xb") as file:
                     file.write(msgspec.json.encode(_this_process(os.fstat(file.fileno()).st_ino)))
-                self._descriptor, self._pid = os.open(draft, os.O_RDONLY | os.O_CLOEXEC), os.getpid()
+                self._descriptor, self._pid = (
+                    os.open(draft, os.O_RDONLY | os.O_CLOEXEC),
+                    os.getpid(),
+                )
                 draft.replace(self.path)
             except OSError:
                 self.end()
@@ -206,9 +209,7 @@ if hasattr(os, "register_at_fork"):
 def _this_process(inode: int) -> Writer:
     pid = os.getpid()
     since = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    return Writer(
-        pid, _started_at(pid), _boot(), _namespace(), socket.gethostname(), since, inode
-    )
+    return Writer(pid, _started_at(pid), _boot(), _namespace(), socket.gethostname(), since, inode)
 
 
 def _started_at(pid: int) -> str:
