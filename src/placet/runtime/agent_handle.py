@@ -10,7 +10,6 @@ from placet.actors.policies.staleness_scope import Begin, Read, StalenessOptions
 from placet.actors.policies.subscriptions import ExternalChange
 from placet.kernel.kernel import Kernel
 from placet.runtime.api import sim_time as time_api
-from placet.runtime.api import submission
 from placet.runtime.pending_verdict import PendingVerdict
 from placet.schemas.codec import Json
 from placet.schemas.errors import PermissionDeniedError
@@ -75,9 +74,7 @@ class AgentHandle:
             batch: A list of intents, a batch object, or one intent.
             dry_run: Decide, and change nothing.
         """
-        return await submission.submit(
-            self._world, batch, self.agent_id, dry_run=dry_run, identity=self
-        )
+        return await self._world.submit(batch, self.agent_id, dry_run, self)
 
     def submit_nowait(self, batch: object, *, dry_run: bool = False) -> PendingVerdict:
         """Submit a batch of this agent without waiting; await the result for its verdict."""
@@ -96,8 +93,7 @@ class AgentHandle:
         Raises:
             PlacetError: The batch was refused; the subclass stands for the first refusal.
         """
-        verdict = await self.submit(submission.batch_of(intents, sim_time))
-        return submission.admitted_ids(verdict)
+        return await self._world.submit_intents(intents, sim_time, self.agent_id, self)
 
     async def submit_intent(self, intent: Mapping[str, Json], sim_time: float | None = None) -> str:
         """Submit one intent, and return its req_id.

@@ -33,7 +33,6 @@ from placet.runtime.agent_handle import AgentHandle
 from placet.runtime.api import effects as effects_api
 from placet.runtime.api import history as history_api
 from placet.runtime.api import sim_time as time_api
-from placet.runtime.api import submission
 from placet.runtime.api.gateway import AgentGateway
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.executors.fork_handlers import LiveHandler, SimulatedHandler
@@ -270,9 +269,7 @@ class Orchestrator:
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
         """
-        return await submission.submit(
-            self._open, batch, OPERATOR, dry_run=dry_run, identity=identity
-        )
+        return await self._open.submit(batch, OPERATOR, dry_run, identity)
 
     def submit_nowait(
         self, batch: object, *, dry_run: bool = False, submitter: str = OPERATOR
@@ -302,8 +299,7 @@ class Orchestrator:
         Raises:
             PlacetError: The batch was refused; the subclass stands for the first refusal.
         """
-        verdict = await self.submit(submission.batch_of(intents, sim_time))
-        return submission.admitted_ids(verdict)
+        return await self._open.submit_intents(intents, sim_time, OPERATOR)
 
     async def submit_intent(self, intent: Mapping[str, Json], sim_time: float | None = None) -> str:
         """Submit one intent, and return its req_id.

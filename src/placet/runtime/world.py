@@ -7,7 +7,7 @@ become durable, then the tasks end and the store is released.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, TypeVar
@@ -25,7 +25,7 @@ from placet.actors.observation.viewer import Viewer
 from placet.actors.orchestrator_actor import OrchestratorActor
 from placet.actors.policies.runner import PolicySupervisor
 from placet.actors.policies.subscriptions import SubscriptionTable
-from placet.actors.ports import Clock, EventLog
+from placet.actors.ports import AgentIdentity, Clock, EventLog
 from placet.actors.publisher import Publisher
 from placet.actors.supervisor import Supervisor, TaskFailure
 from placet.kernel.kernel import Kernel
@@ -39,7 +39,7 @@ from placet.runtime.snapshots.writer import SnapshotProcess
 from placet.runtime.stores.url import environment_of, lasting_url_of
 from placet.runtime.world_time import WorldTime
 from placet.schemas.codec import Json
-from placet.schemas.errors import PlacetError, StoreError
+from placet.schemas.errors import PlacetError, StoreError, error_of
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.record import Forked
 from placet.schemas.verdict import Verdict
@@ -199,8 +199,42 @@ class WorldRuntime:
         header = self._recovery.past.header
         return header.forked_from if isinstance(header, Forked) else None
 
+    async def submit(
+        self,
+        batch: object,
+        submitter: str,
+        dry_run: bool = False,
+        identity: AgentIdentity | None = None,
+    ) -> Verdict:
+        """Submit a batch, and wait for its verdict; never raises for a refusal."""
+        reply = self.actor.post(batch, submitter, dry_run, identity)
+        if reply.done():  # refused at admission: a submitter that retries in a loop yields to others
+            await asyncio.sleep(0)
+        return await reply
+
+    async def submit_intents(
+        self,
+        intents: Iterable[Mapping[str, Json]],
+        sim_time: float | None,
+        submitter: str,
+        identity: AgentIdentity | None = None,
+    ) -> list[str]:
+        """Submit intents as one batch, and return their req_ids in the submitter's order.
+
+        Raises:
+            PlacetError: The batch was refused; the subclass stands for the first refusal.
+        """
+        value: object = intents
+        if isinstance(value, Iterable) and not isinstance(value, Mapping | str | bytes):
+            value = list(value)  # any other value is left for the structure stage
+        batch = {"intents": value, "sim_time": sim_time}
+        verdict = await self.submit(batch, submitter, identity=identity)
+        if not verdict.admitted:
+            raise error_of(verdict)
+        return verdict.req_ids
+
     def statistics(self) -> dict[str, Json]:
-        """Sum up."""
+        """Return the counts of this world by name, as the JSON of `Orchestrator.statistics`."""
         return {
             **self.counters.statistics(),
             "seq": self.committer.durable_seq,
