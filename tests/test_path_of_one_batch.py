@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 from placet import Domain, Kind, Orchestrator, OrchestratorConfig
 from placet.actors.committer import Commit, Committer
 from placet.actors.effects.executor import Executor, RetryPolicy
-from placet.actors.metrics.counters import Counters
+from placet.actors.metrics import Counters
 from placet.actors.publisher import Publisher, event_of
 from placet.kernel import Draft, Kernel, KernelConfig, RuleRefusal, refuse
 from placet.kernel.gate import ON_ARRIVAL

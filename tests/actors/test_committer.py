@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from placet.actors.committer import Commit, Committer
-from placet.actors.metrics.counters import Counters
+from placet.actors.metrics import Counters
 from placet.runtime.world import WorldRuntime
 from placet.schemas.errors import ClosedError, StoreError
 from placet.schemas.identity import OPERATOR

@@ -12,7 +12,7 @@ import pytest
 from anyio import to_thread
 
 from placet import Orchestrator, OrchestratorConfig
-from placet.actors.metrics.counters import Counters
+from placet.actors.metrics import Counters
 from placet.kernel.log.replay import Replayer
 from placet.runtime import world as open_world
 from placet.runtime.history.reader import check_integrity

@@ -21,7 +21,7 @@ from placet.actors.admission.time_scaled_queue import DilatingQueue
 from placet.actors.admission.wait_queue import WaitingQueue
 from placet.actors.barrier import Barrier
 from placet.actors.committer import Commit, Committer, QueuedBatch, resolve
-from placet.actors.metrics.counters import Counters, GroupMetrics, GroupReport
+from placet.actors.metrics import Counters, GroupMetrics, GroupReport
 from placet.actors.ports import Clock, DilatingClock, HostClock
 from placet.actors.timers.timer_queue import OneShotTimer
 from placet.kernel.kernel import Kernel

@@ -18,7 +18,7 @@ from anyio import to_thread
 from placet.actors.admission.time_scaled_queue import Dilation
 from placet.actors.committer import Commit, Committer
 from placet.actors.effects.dispatcher import Executors
-from placet.actors.metrics.counters import Counters
+from placet.actors.metrics import Counters
 from placet.actors.observation.delayed_observer import Time
 from placet.actors.observation.hub import ObserverHub
 from placet.actors.observation.viewer import Viewer
@@ -208,7 +208,9 @@ class WorldRuntime:
     ) -> Verdict:
         """Submit a batch, and wait for its verdict; never raises for a refusal."""
         reply = self.actor.post(batch, submitter, dry_run, identity)
-        if reply.done():  # refused at admission: a submitter that retries in a loop yields to others
+        if (
+            reply.done()
+        ):  # refused at admission: who retries in a loop yields to others
             await asyncio.sleep(0)
         return await reply
 

@@ -10,7 +10,7 @@ import pytest
 
 from placet.actors.admission.ingress import Ingress
 from placet.actors.admission.queue import BatchQueue
-from placet.actors.metrics.counters import GroupMetrics
+from placet.actors.metrics import GroupMetrics
 from placet.kernel import Kernel
 from placet.runtime.world import WorldRuntime
 from placet.schemas.errors import ClosedError

@@ -8,8 +8,7 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from placet.actors.metrics.counters import EFFECT_COUNTS, OTHER_CODE, UNKNOWN_KIND, Counters
-from placet.actors.metrics.histogram import LATENCY_BOUNDS
+from placet.actors.metrics import EFFECT_COUNTS, LATENCY_BOUNDS, OTHER_CODE, UNKNOWN_KIND, Counters
 from placet.runtime.telemetry.prometheus import (
     SHOWN_SECONDS,
     create_registry,

@@ -21,7 +21,7 @@ from placet.actors.admission.overload import (
 from placet.actors.admission.queue import BatchQueue
 from placet.actors.committer import Commit, Committer, QueuedBatch, resolve
 from placet.actors.mailbox import MailboxFull
-from placet.actors.metrics.counters import GroupMetrics
+from placet.actors.metrics import GroupMetrics
 from placet.actors.ports import AgentIdentity, Clock, HostClock
 from placet.kernel.kernel import Kernel
 from placet.kernel.order import priority_cap

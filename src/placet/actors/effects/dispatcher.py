@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from placet.actors.effects.executor import Executor, ExecutorFault, RetryPolicy
-from placet.actors.metrics.counters import EFFECT_COUNTS, Counters
+from placet.actors.metrics import EFFECT_COUNTS, Counters
 from placet.actors.orchestrator_actor import OrchestratorActor
 from placet.actors.ports import AsyncEffectHandler, Clock
 from placet.actors.supervisor import Supervisor

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple, TypeAlias
 import anyio
 import msgspec
 
-from placet.actors.metrics.counters import Counters
+from placet.actors.metrics import Counters
 from placet.actors.ports import AsyncEffectHandler, Clock
 from placet.kernel.prng import random_unit
 from placet.schemas.codec import Json

@@ -12,7 +12,7 @@ from typing import Final
 import anyio
 from anyio import to_thread
 
-from placet.actors.metrics.counters import Counters
+from placet.actors.metrics import Counters
 from placet.actors.ports import EventLog
 from placet.runtime.snapshots.recovery import Recovery
 from placet.runtime.snapshots.writer import SnapshotProcess, WrittenSnapshot

@@ -18,8 +18,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from placet.actors.metrics.counters import Counters, EffectCount, Gauge
-from placet.actors.metrics.histogram import BATCH_BOUNDS, Histogram
+from placet.actors.metrics import BATCH_BOUNDS, Counters, EffectCount, Gauge, Histogram
 from placet.schemas.errors import PlacetError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet.actors.metrics.histogram import (
+from placet.actors.metrics import (
     BATCH_BOUNDS,
     LATENCY_BOUNDS,
     Histogram,

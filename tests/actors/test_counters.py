@@ -1,6 +1,6 @@
 """Counters are exact; labels that a client chooses are bounded."""
 
-from placet.actors.metrics.counters import (
+from placet.actors.metrics import (
     DOMAIN_CODES_MAX,
     OTHER_CODE,
     OUTCOMES,

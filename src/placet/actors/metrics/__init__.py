@@ -1,1 +1,0 @@
-"""Counters and distributions of one world, in plain integers."""
