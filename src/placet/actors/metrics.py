@@ -53,7 +53,7 @@ DOMAIN_CODES_MAX: Final = 256
 class Histogram:
     """Counts samples per bucket; a sample belongs to the first bound that is not below it.
 
-    A sample costs one bisection and two additions, a third of what a Prometheus histogram costs.
+    A sample costs one bisection and two additions: a third of the time of a Prometheus histogram.
     The buckets give percentiles; their bounds include the round numbers that an exporter shows.
 
     Attributes:

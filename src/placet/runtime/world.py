@@ -264,7 +264,7 @@ class WorldRuntime:
             self.publisher.publish(commit.group)
             if self.observing.is_observed:
                 self.observing.publish(commit.group)
-            if self.subscriptions:
+            if self.subscriptions.open:
                 self.subscriptions.publish(commit.group)
             if self._keeper is not None:
                 self._keeper.note(self.committer.durable_records, commit.group.seq)

@@ -99,7 +99,7 @@ async def test_a_change_by_another_agent_cancels_the_block_with_its_reason():
         assert stale.code == RefusalCode.STALE_CONTEXT
         assert stale.refusals[0].stage is Stage.STALENESS
         assert "lab.things/lamp changed" in str(stale)
-        assert len(world.subscriptions) == 0
+        assert len(world.subscriptions.open) == 0
 
 
 @in_virtual_time
@@ -109,9 +109,9 @@ async def test_a_completed_block_raises_nothing_and_leaves_no_subscription():
         async with alice.fresh_context() as context:
             assert context.view.state[COUNTS]["alice"] == {"count": 0}
             assert alice.view_seq == context.view.view_seq
-            assert len(world.subscriptions) == 1
+            assert len(world.subscriptions.open) == 1
         assert not context.is_stale
-        assert len(world.subscriptions) == 0
+        assert len(world.subscriptions.open) == 0
         await act(world, put("lamp"))
         assert not context.is_stale
 
@@ -359,7 +359,7 @@ async def test_canceling_from_outside_is_a_cancellation_and_not_staleness():
         assert scope.cancelled_caught
         assert not after
         assert now() == 1
-        assert len(world.subscriptions) == 0
+        assert len(world.subscriptions.open) == 0
 
 
 @pytest.mark.parametrize("laps", range(4))
@@ -377,7 +377,7 @@ async def test_canceling_the_entry_leaves_no_subscription(laps):
         await asyncio.wait([task])
         await turns()
         assert task.cancelled()
-        assert len(world.subscriptions) == 0
+        assert len(world.subscriptions.open) == 0
 
 
 @in_virtual_time
@@ -493,7 +493,7 @@ async def test_an_invalid_read_set_is_refused_on_entry(settings, error, message)
         with pytest.raises(error, match=message):
             async with handle_of(world).fresh_context(**settings):
                 raise AssertionError("not entered")
-        assert len(world.subscriptions) == 0
+        assert len(world.subscriptions.open) == 0
 
 
 @pytest.mark.parametrize(
@@ -552,5 +552,5 @@ async def test_a_thousand_blocks_need_no_tasks_and_are_indexed_by_ref():
         assert told == 0
         for block in reversed(blocks):
             await block.__aexit__(None, None, None)
-        assert len(world.subscriptions) == 0
+        assert len(world.subscriptions.open) == 0
         assert not world.subscriptions._by_ref

@@ -37,6 +37,7 @@ class ObserverHub:
         time: Simulated time, for delayed observers and for waits.
 
     Attributes:
+        is_observed: There is an observer, and so a replica to update.
         idle: Context of a wait for observations; simulated time may advance meanwhile.
     """
 
@@ -52,13 +53,9 @@ class ObserverHub:
         self._count = 0
         self._visible: VisibleState | None = None
         self._event_kinds = tuple(kind.name.encode() for kind in registry if kind.broadcast)
+        self.is_observed = False
         self._is_closed = False
         self._overflows_before = 0
-
-    @property
-    def is_observed(self) -> bool:
-        """Return whether there is a replica to update."""
-        return self._visible is not None
 
     @property
     def count(self) -> int:
@@ -176,10 +173,12 @@ class ObserverHub:
                 self._visible.interest.remove_observer(observer.agent_id)
         if not self._observers:
             self._visible = None
+            self.is_observed = False
 
     def _copy(self, kernel: Kernel) -> None:
         if self._visible is None:
             self._visible = VisibleState(self._registry, ReadReplica(kernel))
+            self.is_observed = True
 
     def _open_visible(self) -> VisibleState:
         assert self._visible is not None, "there is a replica while there is an observer"

@@ -77,22 +77,22 @@ class SubscriptionTable:
         state: Returns the state that visibility is judged by: the published replica if there is
             one, else the live state, which may be ahead of the log. It affects only whether a
             change is delivered, never the delivered values.
+
+    Attributes:
+        open: The subscriptions, in the order in which they were added.
     """
 
     def __init__(self, registry: Registry, state: Callable[[], State]) -> None:
         self._registry = registry
         self._state = state
-        self._open: dict[ReadSubscription, None] = {}
+        self.open: dict[ReadSubscription, None] = {}
         self._counting: dict[ReadSubscription, None] = {}
         self._wide: dict[ReadSubscription, None] = {}
         self._by_ref: dict[Ref, dict[ReadSubscription, None]] = {}
 
-    def __len__(self) -> int:
-        return len(self._open)
-
     def add(self, subscription: ReadSubscription) -> None:
         """Deliver changes after the subscription's context until `discard`."""
-        self._open[subscription] = None
+        self.open[subscription] = None
         if subscription.threshold is not None:
             self._counting[subscription] = None
         if subscription.footprint is None:
@@ -102,9 +102,9 @@ class SubscriptionTable:
 
     def discard(self, subscription: ReadSubscription) -> None:
         """Remove a subscription; no effect if it is absent."""
-        if subscription not in self._open:
+        if subscription not in self.open:
             return
-        del self._open[subscription]
+        del self.open[subscription]
         self._counting.pop(subscription, None)
         self._wide.pop(subscription, None)
         for ref in subscription.footprint or ():
@@ -136,7 +136,7 @@ class SubscriptionTable:
                 subscription.advance(seqs)
 
     def _end(self, agent_id: str) -> None:
-        for subscription in self._open:
+        for subscription in self.open:
             if subscription.agent_id == agent_id:
                 subscription.end()
 
