@@ -7,7 +7,6 @@ from placet.actors.metrics import (
     UNKNOWN_KIND,
     Counters,
 )
-from placet.kernel.checked_batch import index_intents
 from placet.schemas.batch import CheckedBatch, part_of
 from placet.schemas.intent import Intent
 from placet.schemas.refusal import STAGE_OF, Stage
@@ -27,7 +26,7 @@ def batch_of(*kinds):
         )
         for number, kind in enumerate(kinds)
     ]
-    assert index_intents(batch, list(map(part_of, batch.intents)))
+    assert batch.index(list(map(part_of, batch.intents)))
     return batch
 
 

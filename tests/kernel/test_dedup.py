@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placet.kernel.ledger.dedup_window import RangeEntry, Window, admitted, refused, unpack
+from placet.schemas.batch import only_sequence, sequence_form, sequences_of
 from placet.schemas.codec import canonical, from_canonical
-from placet.schemas.identity import only_sequence, sequence_form, sequences_of
 from tests.kernel.builders import add, intent, reused, trace
 
 MINUTE = 60.0

@@ -208,9 +208,7 @@ class WorldRuntime:
     ) -> Verdict:
         """Submit a batch, and wait for its verdict; never raises for a refusal."""
         reply = self.actor.post(batch, submitter, dry_run, identity)
-        if (
-            reply.done()
-        ):  # refused at admission: who retries in a loop yields to others
+        if reply.done():  # refused at admission: who retries in a loop yields to others
             await asyncio.sleep(0)
         return await reply
 

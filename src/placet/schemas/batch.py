@@ -1,22 +1,24 @@
 """Batches: the submitted form on the wire, and the checked form that the gate works on.
 
 The structure stage turns a submitted batch into a `CheckedBatch`, encodes it once and computes its
-fingerprint. Later stages and the log use that form. `kernel/checked_batch.py` fills in the rest and
-rebuilds it from a record.
+fingerprint. Later stages and the log use that form; `kernel/recorded_batch.py` rebuilds it from a
+record.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import lru_cache
 from operator import itemgetter
 from types import MappingProxyType
-from typing import Final, TypeAlias, cast
+from typing import Final, NamedTuple, TypeAlias, TypeVar, cast
 
 from typing_extensions import TypedDict
 
 from placet.schemas.codec import Json
-from placet.schemas.identity import Span
 from placet.schemas.intent import Intent
 from placet.schemas.log.intents import checked_intents, decode_intents
 from placet.schemas.refusal import Notice
+
+T = TypeVar("T", bound=Hashable)
 
 Part: TypeAlias = tuple[str, str, str, Json, int]
 """`(agent_id, req_id, kind, payload, priority)`: the encoded fields of an intent."""
@@ -49,10 +51,26 @@ class Batch(_BatchOptions):
     intents: list[Intent]
 
 
+class Span(NamedTuple):
+    """A summary of req_ids of one sequence.
+
+    Attributes:
+        name: Name of the sequence.
+        lowest: Lowest number.
+        highest: Highest number.
+        is_run: The req_ids are known to be all numbers from lowest to highest, in this order.
+    """
+
+    name: str
+    lowest: int
+    highest: int
+    is_run: bool
+
+
 class CheckedBatch:
     """A batch that passed the structure stage: validated, encoded and measured once.
 
-    `kernel/gate/structure.py` builds it, and `kernel/checked_batch.py` rebuilds it from a record;
+    `kernel/gate/structure.py` builds it, and `kernel/recorded_batch.py` rebuilds it from a record;
     later stages trust it. Sequences are parallel and in the submitted order.
 
     Attributes:
@@ -113,6 +131,54 @@ class CheckedBatch:
     notices: dict[int, tuple[Notice, ...]] | None
     due_of: int | None
 
+    def index(self, parts: Sequence[Part]) -> bool:
+        """Set `req_ids`, `span`, `agents`, `counts`, `priority` and `order` of a self.
+
+        Args:
+            parts: The encoded parts of its intents, in the submitted order.
+
+        Returns:
+            False if an agent uses a req_id twice.
+        """
+        if len(parts) > 1:
+            return self._index_many(parts)
+        agent_id, req_id, kind, _, self.priority = parts[0]
+        self.req_ids = [req_id]
+        sequence = sequence_form(req_id)
+        if sequence is None:
+            self.span = None
+        else:
+            name, number = sequence
+            self.span = Span(name, number, number, True)
+        self.agents = (agent_id,)
+        self.counts = ((agent_id, kind, 1),)
+        self.order = None
+        return True
+
+    def _index_many(self, parts: Sequence[Part]) -> bool:
+        count = len(parts)
+        # Five columns at once: a list for each would take twice as long.
+        agents, req_ids, kinds, _, priorities = zip(*parts, strict=True)
+        self.req_ids = list(req_ids)
+        self.span = only_sequence(self.req_ids)
+        self.priority = priorities[0]
+        self.order = None
+        if priorities.count(self.priority) != count:
+            self.priority = max(priorities)
+            order = sorted(range(count), key=lambda position: -priorities[position])
+            self.order = order if order != list(range(count)) else None
+        if agents.count(agents[0]) == count:  # the usual batch: one agent, and often one kind
+            self.agents = (agents[0],)
+            if kinds.count(kinds[0]) == count:
+                self.counts = ((agents[0], kinds[0], count),)
+            else:
+                self.counts = tuple([(agents[0], k, n) for k, n in _counted(kinds).items()])
+            return len(set(req_ids)) == count
+        self.agents = tuple(dict.fromkeys(agents))
+        pairs = _counted(zip(agents, kinds, strict=True))
+        self.counts = tuple([(agent, kind, n) for (agent, kind), n in pairs.items()])
+        return len(set(zip(agents, req_ids, strict=True))) == count
+
     def __len__(self) -> int:
         return len(self.intents)
 
@@ -135,3 +201,90 @@ class CheckedBatch:
         agent and req_id.
         """
         self.intents = checked_intents(self.encoded, self.contexts, self.valid_until_ns)
+
+
+def _counted(values: Iterable[T]) -> dict[T, int]:
+    """Count the few values of a batch in a third of a Counter's time."""
+    counts: dict[T, int] = {}
+    for value in values:
+        counts[value] = counts.get(value, 0) + 1
+    return counts
+
+
+SEQUENCE_DIGITS_MAX: Final = 18
+"""A sequence number fits 63 bits."""
+
+_COUNTS_MAX: Final = 32
+"""Number of cached sequences from 0, by length: at most 3 KB each."""
+
+
+def sequence_form(req_id: str) -> tuple[str, int] | None:
+    """Split `name:<n>` into name and number; None for a free-form id.
+
+    Only the canonical spelling is accepted: at most `SEQUENCE_DIGITS_MAX` ASCII digits without a
+    leading zero.
+    """
+    name, colon, digits = req_id.rpartition(":")
+    if not colon or not digits.isdecimal() or not digits.isascii():
+        return None
+    if len(digits) > SEQUENCE_DIGITS_MAX or (digits[0] == "0" and digits != "0"):
+        return None
+    return name, int(digits)
+
+
+def sequences_of(req_ids: Sequence[str]) -> list[Span]:
+    """Return the sequences among req_ids, each name once.
+
+    The usual batch, all of one sequence, is recognized without parsing each id.
+    """
+    only = only_sequence(req_ids)
+    if only is not None:
+        return [only]
+    spans: dict[str, tuple[int, int]] = {}
+    for req_id in req_ids:
+        sequence = sequence_form(req_id)
+        if sequence is not None:
+            name, number = sequence
+            lowest, highest = spans.get(name, (number, number))
+            spans[name] = (min(lowest, number), max(highest, number))
+    return [Span(name, *bounds, False) for name, bounds in spans.items()]
+
+
+def only_sequence(req_ids: Sequence[str]) -> Span | None:
+    """Return the span of ids that are all of one sequence.
+
+    None if the ids must be parsed one by one: several sequences, free-form ids, or an unusual
+    spelling.
+    """
+    sequence = sequence_form(req_ids[0])
+    if sequence is None:
+        return None
+    name, first = sequence
+    last = first + len(req_ids) - 1
+    if len(req_ids) == 1:
+        return Span(name, first, last, True)
+    joined = "\0".join(req_ids)  # an id holds neither NUL nor SOH
+    if first == 0 and joined == _from_zero(len(req_ids)).replace("\1", name):
+        return Span(name, first, last, True)  # the ids of one plan
+    if (  # the ids of an agent handle: consecutive
+        last < 10**SEQUENCE_DIGITS_MAX
+        and req_ids == [f"{name}:{number}" for number in range(first, last + 1)]
+    ):
+        return Span(name, first, last, True)
+    # Split all ids at once; an id of another name leaves a wrong number of parts.
+    before, *digits = ("\0" + joined).split(f"\0{name}:")
+    if before or len(digits) != len(req_ids):
+        return None
+    joined = "".join(digits)
+    if not (joined.isdecimal() and joined.isascii()):
+        return None
+    if min(digits) < "1" or max(map(len, digits)) > SEQUENCE_DIGITS_MAX:
+        return None
+    numbers = list(map(int, digits))
+    return Span(name, min(numbers), max(numbers), False)
+
+
+@lru_cache(maxsize=_COUNTS_MAX)
+def _from_zero(count: int) -> str:
+    """Return the joined ids of a sequence from 0, with SOH in place of its name."""
+    return "\0".join([f"\1:{number}" for number in range(count)])

@@ -5,8 +5,6 @@ later stages trust them.
 """
 
 import re
-from collections.abc import Sequence
-from functools import lru_cache
 from typing import Final, NamedTuple, NewType
 
 AgentId = NewType("AgentId", str)
@@ -63,99 +61,3 @@ def _is_encodable(value: str) -> bool:
     except UnicodeEncodeError:  # a lone surrogate
         return False
     return True
-
-
-SEQUENCE_DIGITS_MAX: Final = 18
-"""A sequence number fits 63 bits."""
-
-
-class Span(NamedTuple):
-    """A summary of req_ids of one sequence.
-
-    Attributes:
-        name: Name of the sequence.
-        lowest: Lowest number.
-        highest: Highest number.
-        is_run: The req_ids are known to be all numbers from lowest to highest, in this order.
-    """
-
-    name: str
-    lowest: int
-    highest: int
-    is_run: bool
-
-
-_COUNTS_MAX: Final = 32
-"""Number of cached sequences from 0, by length: at most 3 KB each."""
-
-
-def sequence_form(req_id: str) -> tuple[str, int] | None:
-    """Split `name:<n>` into name and number; None for a free-form id.
-
-    Only the canonical spelling is accepted: at most `SEQUENCE_DIGITS_MAX` ASCII digits without a
-    leading zero.
-    """
-    name, colon, digits = req_id.rpartition(":")
-    if not colon or not digits.isdecimal() or not digits.isascii():
-        return None
-    if len(digits) > SEQUENCE_DIGITS_MAX or (digits[0] == "0" and digits != "0"):
-        return None
-    return name, int(digits)
-
-
-def sequences_of(req_ids: Sequence[str]) -> list[Span]:
-    """Return the sequences among req_ids, each name once.
-
-    The usual batch, all of one sequence, is recognized without parsing each id.
-    """
-    only = only_sequence(req_ids)
-    if only is not None:
-        return [only]
-    spans: dict[str, tuple[int, int]] = {}
-    for req_id in req_ids:
-        sequence = sequence_form(req_id)
-        if sequence is not None:
-            name, number = sequence
-            lowest, highest = spans.get(name, (number, number))
-            spans[name] = (min(lowest, number), max(highest, number))
-    return [Span(name, *bounds, False) for name, bounds in spans.items()]
-
-
-def only_sequence(req_ids: Sequence[str]) -> Span | None:
-    """Return the span of ids that are all of one sequence.
-
-    None if the ids must be parsed one by one: several sequences, free-form ids, or an unusual
-    spelling.
-    """
-    sequence = sequence_form(req_ids[0])
-    if sequence is None:
-        return None
-    name, first = sequence
-    last = first + len(req_ids) - 1
-    if len(req_ids) == 1:
-        return Span(name, first, last, True)
-    joined = "\0".join(req_ids)  # an id holds neither NUL nor SOH
-    if first == 0 and joined == _from_zero(len(req_ids)).replace("\1", name):
-        return Span(name, first, last, True)  # the ids of one plan
-    if (  # the ids of an agent handle: consecutive
-        last < 10**SEQUENCE_DIGITS_MAX
-        and req_ids == [f"{name}:{number}" for number in range(first, last + 1)]
-    ):
-        return Span(name, first, last, True)
-    # Split all ids at once; an id of another name leaves a wrong number of parts.
-    before, *digits = ("\0" + joined).split(f"\0{name}:")
-    if before or len(digits) != len(req_ids):
-        return None
-    joined = "".join(digits)
-    if not (joined.isdecimal() and joined.isascii()):
-        return None
-    if min(digits) < "1" or max(map(len, digits)) > SEQUENCE_DIGITS_MAX:
-        return None
-    numbers = list(map(int, digits))
-    return Span(name, min(numbers), max(numbers), False)
-
-
-@lru_cache(maxsize=_COUNTS_MAX)
-def _from_zero(count: int) -> str:
-    """Return the joined ids of a sequence from 0, with SOH in place of its name."""
-    return "\0".join([f"\1:{number}" for number in range(count)])

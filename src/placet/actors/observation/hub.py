@@ -14,8 +14,8 @@ from placet.actors.observation.delayed_observer import DelayedObserver, Time
 from placet.actors.observation.interest import VisibleState
 from placet.actors.observation.observer import Begin, Observer
 from placet.actors.observation.replica import ReadReplica
-from placet.kernel.checked_batch import recorded_batch
 from placet.kernel.kernel import Kernel
+from placet.kernel.recorded_batch import recorded_batch
 from placet.kernel.registry import Registry
 from placet.kernel.state.tree import State
 from placet.schemas.errors import INTERRUPTS

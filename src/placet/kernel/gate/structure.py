@@ -18,7 +18,6 @@ from struct import Struct
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from placet.kernel.checked_batch import index_intents
 from placet.kernel.gate.shape import intents_adapter
 from placet.kernel.gate.structure_errors import Diagnosis, Unsound, refuse_batch
 from placet.kernel.plugin_boundary import plugin_boundary
@@ -203,7 +202,7 @@ class Structure:
         if fields != count * REQUIRED_FIELDS:  # an intent has the optional field
             batch.valid_until_ns = [_until_ns(intent) for intent in intents]
             set_valid_until(intents, batch.valid_until_ns)
-        if not index_intents(batch, items):
+        if not batch.index(items):
             return self._diagnosis.duplicates(intents)
         if options:
             _read_options(batch, options)

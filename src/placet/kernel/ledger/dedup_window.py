@@ -14,8 +14,8 @@ from typing import ClassVar, Final, NamedTuple, TypeAlias
 
 import msgspec
 
+from placet.schemas.batch import Span, only_sequence, sequence_form, sequences_of
 from placet.schemas.codec import Json, canonical, from_canonical
-from placet.schemas.identity import Span, only_sequence, sequence_form, sequences_of
 
 MIXED: Final = -1
 """Value of `highest` where the ids are of several sequences, or of none."""

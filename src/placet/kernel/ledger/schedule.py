@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from placet.kernel.checked_batch import recorded_batch
 from placet.kernel.ledger.ledger import Ledger
+from placet.kernel.recorded_batch import recorded_batch
 from placet.schemas.batch import CheckedBatch
 
 

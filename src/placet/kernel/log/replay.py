@@ -9,10 +9,10 @@ from typing import Final
 
 import msgspec
 
-from placet.kernel.checked_batch import recorded_batch
 from placet.kernel.commit.apply_record import apply_record
 from placet.kernel.commit.commit import Journal
 from placet.kernel.ledger.ledger import GateSettings, Ledger
+from placet.kernel.recorded_batch import recorded_batch
 from placet.kernel.state.tree import DIRTY_MAX, Entity, Stamp, State
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import freeze, joined

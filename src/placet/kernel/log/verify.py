@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from placet.kernel.checked_batch import recorded_batch
 from placet.kernel.decide import decide_batch
 from placet.kernel.domain import Domain
 from placet.kernel.gate.domain_rules import EffectValidator
@@ -33,6 +32,7 @@ from placet.kernel.log.divergence import (
 from placet.kernel.log.replay import Replayer, seqs_of
 from placet.kernel.log.sandbox import Sandbox
 from placet.kernel.plugin_boundary import PluginError
+from placet.kernel.recorded_batch import recorded_batch
 from placet.kernel.registry import Registry
 from placet.kernel.rules_version import Rules, incompatibility, rules_in, validator_name
 from placet.kernel.state.tree import State

@@ -18,7 +18,6 @@ from typing import Final, NamedTuple
 import msgspec
 
 from placet.actors.ports import EventLog
-from placet.kernel.checked_batch import recorded_batch
 from placet.kernel.domain import Domain
 from placet.kernel.log.divergence import (
     DecisionMismatch,
@@ -28,6 +27,7 @@ from placet.kernel.log.divergence import (
 )
 from placet.kernel.log.replay import seqs_of
 from placet.kernel.log.verify import Maker, Verifier
+from placet.kernel.recorded_batch import recorded_batch
 from placet.runtime.plugins import remake
 from placet.runtime.snapshots.recovery import decode, read_on, recover
 from placet.schemas.codec import Json

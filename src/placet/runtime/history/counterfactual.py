@@ -15,7 +15,6 @@ from typing import Final
 
 import msgspec
 
-from placet.kernel.checked_batch import recorded_batch
 from placet.kernel.commit.apply_record import apply_configured
 from placet.kernel.decide import decide_batch
 from placet.kernel.domain import Domain
@@ -26,6 +25,7 @@ from placet.kernel.log.replay import Replayer, header_after
 from placet.kernel.log.sandbox import Sandbox
 from placet.kernel.log.verify import Maker
 from placet.kernel.plugin_boundary import PluginError
+from placet.kernel.recorded_batch import recorded_batch
 from placet.kernel.registry import Registry
 from placet.kernel.rules_version import Rules, incompatibility, rules_in, rules_of, validator_name
 from placet.runtime.history.counterfactual_report import ChangedDecision, CounterfactualReport
