@@ -379,7 +379,7 @@ def test_a_raising_payload_validator_refuses_the_payload(fault):
         ("/intents/0/payload/a", "a number must be finite, got nan"),
     ]
     listing = kernel.decide(intent("Listing", [1]))
-    assert "a payload must be an object, got list" in listing.refusals[0].message
+    assert "a payload must be an object, got [1]" in listing.refusals[0].message
 
 
 @pytest.mark.parametrize("spoiled", ["nan", "-nan", "inf", "-inf"])

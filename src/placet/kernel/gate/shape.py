@@ -10,7 +10,15 @@ from functools import lru_cache, reduce
 from operator import or_
 from typing import Annotated, Any, Final, Literal, NotRequired
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, PlainValidator, TypeAdapter
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    PlainValidator,
+    TypeAdapter,
+)
+from pydantic_core import CoreSchema, core_schema
 from typing_extensions import TypedDict, is_typeddict
 
 from placet.kernel.registry import Registry
@@ -124,13 +132,28 @@ def _payload(payload: Shape, limits: Limits) -> Shape:
         payload = Annotated[payload, BeforeValidator(bounded)]
     elif is_typeddict(payload):
         return payload
-    return Annotated[payload, AfterValidator(_as_object)]
+    return Annotated[payload, _MustBeObject]
 
 
 def _as_object(value: object) -> dict[str, Json]:
     if type(value) is not dict:
         raise ValueError(f"a payload must be an object, got {type(value).__name__}")
     return value
+
+
+class _MustBeObject:
+    """Marks a payload type whose functions may return anything: pydantic checks the result."""
+
+    @staticmethod
+    def __get_pydantic_core_schema__(
+        source: object, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        is_object = core_schema.custom_error_schema(
+            core_schema.is_instance_schema(dict),
+            custom_error_type="not_an_object",
+            custom_error_message="a payload must be an object",
+        )
+        return core_schema.chain_schema([handler(source), is_object])
 
 
 def _parts_of(schema: object) -> set[str]:
