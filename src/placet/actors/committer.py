@@ -15,7 +15,7 @@ import anyio
 import msgspec
 from anyio import to_thread
 
-from placet.actors.metrics.counters import Counters
+from placet.actors.metrics import Counters
 from placet.actors.ports import AgentIdentity, Clock, EventLog
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.effect import Effect
