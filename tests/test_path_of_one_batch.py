@@ -214,10 +214,9 @@ async def test_8_subscribers_are_told():
     """`actors/publisher`: an event is a projection of the durable record."""
     kernel, records, verdict, _ = decided()
     log = MemoryEventLog()
-    publisher = Publisher(log, 10)
+    publisher = Publisher(log, 10, lambda: (kernel.seq, log.count()))
     group = LogGroup(0, 0, kernel.seq, tuple(records))
     log.append(group, log.open())
-    publisher.publish(group)
     publisher.close()
     events = [event async for event in publisher.events()]
     assert [event.type for event in events] == [

@@ -227,5 +227,5 @@ def test_a_slow_subscriber_reads_on_from_a_closed_world_on_disk(tmp_path):
 
 @in_virtual_time
 async def test_an_empty_publisher_has_no_lag():
-    publisher = Publisher(MemoryEventLog(), 5)
+    publisher = Publisher(MemoryEventLog(), 5, lambda: (0, 0))
     assert (publisher.observers, publisher.lag_seqs) == (0, 0)

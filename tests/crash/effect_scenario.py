@@ -179,7 +179,7 @@ def dispatch_early() -> None:
     offer: Callable[[Committer, Commit], None] = vars(Committer)["offer"]
 
     def early(committer: Committer, commit: Commit) -> None:
-        committer._on_durable(Commit(None, (), commit.effects))
+        committer._on_durable(Commit(None, [], commit.effects))
         asyncio.get_running_loop().call_later(0.01, offer, committer, commit)
 
     setattr(Committer, "offer", early)  # noqa: B010  # likewise

@@ -66,7 +66,7 @@ def dispatch_before_append() -> None:
 
     def early(offer: Any) -> Any:
         def offer_late(committer: Committer, commit: Commit) -> None:
-            committer._on_durable(Commit(None, (), commit.effects))
+            committer._on_durable(Commit(None, [], commit.effects))
             offer(committer, commit)
 
         return offer_late

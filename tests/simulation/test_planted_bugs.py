@@ -43,7 +43,7 @@ def an_effect_before_its_commit() -> AbstractContextManager[object]:
     offer = Committer.offer
 
     def planted(self: Committer, commit: Commit) -> None:
-        self._on_durable(Commit(None, (), commit.effects))
+        self._on_durable(Commit(None, [], commit.effects))
         offer(self, commit)
 
     return patch.object(Committer, "offer", planted)

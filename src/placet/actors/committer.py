@@ -7,7 +7,7 @@ precede them. A failed write stops the world: there is no retry on the same hand
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -74,7 +74,7 @@ def resolve(reply: asyncio.Future[Any], result: object) -> None:
         reply.set_result(result)
 
 
-class Commit:
+class Commit(msgspec.Struct, eq=False):
     """The results of one cycle of the orchestrator, released together once its records are durable.
 
     Attributes:
@@ -86,20 +86,11 @@ class Commit:
             commit or, where the cycle fails half way, by the failure.
     """
 
-    __slots__ = ("decided", "effects", "group", "owed", "replies")
-
-    def __init__(
-        self,
-        group: LogGroup | None = None,
-        replies: Iterable[Reply] = (),
-        effects: Iterable[Effect] = (),
-        decided: Iterable[Decided] = (),
-    ) -> None:
-        self.group = group
-        self.replies = list(replies)
-        self.effects = list(effects)
-        self.decided = list(decided)
-        self.owed: list[asyncio.Future[Any]] = []
+    group: LogGroup | None = None
+    replies: list[Reply] = []
+    effects: list[Effect] = []
+    decided: list[Decided] = []
+    owed: list[asyncio.Future[Any]] = []
 
     def fail(self, failure: BaseException) -> None:
         """Set the failure on the future of every message that the cycle took."""
@@ -119,6 +110,7 @@ class Committer:
     Attributes:
         durable_seq: The highest durable seq.
         durable_records: The number of durable records.
+        is_full: As many commits wait for the next write as may; see `room`.
         failure: The reason why the world stopped; None while it runs.
     """
 
@@ -144,11 +136,16 @@ class Committer:
         self._limiter = anyio.CapacityLimiter(1)
         self.durable_seq = 0
         self.durable_records = 0
+        self.is_full = False
         self.failure: StoreError | None = None
 
     def begin(self, seq: int, records: int) -> None:
         """Set the durable position from which writing continues."""
         self.durable_seq, self.durable_records = seq, records
+
+    def position(self) -> tuple[int, int]:
+        """Return the durable seq and the number of durable records."""
+        return self.durable_seq, self.durable_records
 
     def offer(self, commit: Commit) -> None:
         """Accept a commit, to be released once it is durable. Never blocks; see `room`."""
@@ -162,6 +159,7 @@ class Committer:
             self._write_now(commit)
             return
         self._waiting.append(commit)
+        self.is_full = len(self._waiting) >= self._in_flight_max
         self._wake.set()
 
     @property
@@ -169,14 +167,9 @@ class Committer:
         """Number of commits that wait for the next write, without those being written."""
         return len(self._waiting)
 
-    @property
-    def has_room(self) -> bool:
-        """Return whether fewer than `in_flight_max` commits wait for the next write."""
-        return len(self._waiting) < self._in_flight_max
-
     async def room(self) -> None:
-        """Wait until there is room, or the world has failed."""
-        while not self.has_room and self.failure is None:
+        """Wait until the committer is not full, or the world has failed."""
+        while self.is_full and self.failure is None:
             self._room = anyio.Event()
             await self._room.wait()
 
@@ -192,6 +185,7 @@ class Committer:
                 await self._wake.wait()
             commits = list(self._waiting)
             self._waiting.clear()
+            self.is_full = False
             self._room.set()  # before the write, so that the kernel decides while it lasts
             await self._write(commits)
         raise self.failure
@@ -213,6 +207,7 @@ class Committer:
         for commit in self._waiting:
             _fail(commit, self.failure)
         self._waiting.clear()
+        self.is_full = False
         self._room.set()
         self._wake.set()
 

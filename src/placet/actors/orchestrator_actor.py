@@ -54,6 +54,7 @@ class OrchestratorActor:
         shed: Answers all queued messages without deciding them (`Ingress.shed`).
         stall: Fails the batches held for a step that will not come (`Ingress.stall`).
         barrier: The barrier at which the host of a stepped world waits for its agents.
+        ended: Set when `run` has returned or failed.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class OrchestratorActor:
         self.stall = ingress.stall
         self.barrier = Barrier(ingress)
         self._alarm = OneShotTimer(clock, self._mailbox.wake)
+        self.ended = asyncio.Event()
         self._is_free = True  # no operator command and no step since the last cycle
         counters.watch("mailbox_depth", self.__len__, "orchestrator")
         counters.watch("mailbox_oldest_seconds", self._oldest_seconds)
@@ -228,12 +230,13 @@ class OrchestratorActor:
                     await self._mailbox.wait()
                 with self._cycle() as commit:
                     self._run_cycle(commit)
-                if not self._committer.has_room:
+                if self._committer.is_full:
                     await self._committer.room()
                     self._ingress.woken_ns = 0  # the wait was for the store, not for the event loop
                 await asyncio.sleep(0)  # let the tasks that were answered run
         finally:
             self._alarm.clear()
+            self.ended.set()
 
     @contextmanager
     def _cycle(self) -> Iterator[Commit]:
@@ -353,8 +356,9 @@ class OrchestratorActor:
     def _offer(self, commit: Commit) -> None:
         """Offer the cycle's records and replies to the committer, if there are any."""
         if self._records:
-            seq, count = self._offered_end
-            commit.group = group = LogGroup(count, seq, self._kernel.seq, tuple(self._records))
+            seq_before, count = self._offered_end
+            seq = self._kernel.ledger.seq
+            commit.group = group = LogGroup(count, seq_before, seq, tuple(self._records))
             self._offered_end = (group.seq, count + len(group.records))
             self._records.clear()
         if commit.group is not None or commit.decided or commit.replies:

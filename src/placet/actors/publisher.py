@@ -38,30 +38,29 @@ class Publisher:
     Args:
         log: Read for records older than the ring.
         recent_max: Number of records in the ring.
+        position: Returns the durable seq and the number of durable records.
+
+    Attributes:
+        is_observed: There is a subscriber, and groups are to be published.
     """
 
-    def __init__(self, log: EventLog, recent_max: int) -> None:
+    def __init__(
+        self, log: EventLog, recent_max: int, position: Callable[[], tuple[int, int]]
+    ) -> None:
         self._log = log
+        self._position = position
+        self.is_observed = False
         self._recent: deque[tuple[int, bytes]] = deque(maxlen=recent_max)
         self._places: dict[int, int] = {}
         self._subscribers = 0
-        self._durable = 0
-        self._durable_seq = 0
+        self._durable_seq, self._durable = 0, 0
         self._news = anyio.Event()
         self._is_closed = False
 
-    def begin(self, seq: int, records: int) -> None:
-        """Set the durable position from which events continue."""
-        self._durable_seq, self._durable = seq, records
-
     def publish(self, group: LogGroup) -> None:
-        """Deliver a durable group to the subscribers."""
+        """Deliver a durable group to the subscribers; needed only while there are some."""
         self._durable = group.first_record + len(group.records)
         self._durable_seq = group.seq
-        if not self._places:
-            if self._recent:
-                self._recent.clear()
-            return
         self._recent.extend(enumerate(group.records, group.first_record))
         self._wake()
 
@@ -117,11 +116,17 @@ class Publisher:
     def _subscribed(self, since: int) -> Iterator[int]:
         self._subscribers += 1
         me = self._subscribers
+        if not self.is_observed:
+            self.is_observed = True
+            self._durable_seq, self._durable = self._position()
         self._places[me] = min(since, self._durable_seq)
         try:
             yield me
         finally:
             del self._places[me]
+            self.is_observed = bool(self._places)
+            if not self.is_observed:
+                self._recent.clear()
 
     async def _follow(self, since: int, from_record: int | None) -> AsyncGenerator[list[Event]]:
         is_all = from_record is not None or since == self._durable_seq

@@ -91,10 +91,10 @@ class WorldRuntime:
         self.time = WorldTime(config, start_ns, clock, self._on_dilated, self._on_stall)
         self.clock, self.sleepers = self.time.clock, self.time.sleepers
         self.counters = Counters(kernel.registry.kinds)
-        self.publisher = Publisher(log, limits.subscriber_events_max)
         self.committer = Committer(
             log, epoch, self.clock, self.counters, limits.groups_in_flight_max, self._on_durable
         )
+        self.publisher = Publisher(log, limits.subscriber_events_max, self.committer.position)
         self.actor = OrchestratorActor(
             kernel,
             records,
@@ -122,7 +122,6 @@ class WorldRuntime:
         self.metrics_server: MetricsServer | None = None
         self._recovery = recovery or Recovery(Replayer())
         self._keeper = self._make_scheduler()
-        self._drained = anyio.Event()
         self._root: asyncio.Task[None] | None = None
         self._is_ending = False
         kernel.rules.on_fault = self._on_error
@@ -131,13 +130,12 @@ class WorldRuntime:
     async def start(self) -> None:
         """Start the actors; the records that the kernel wrote on opening become durable."""
         self.committer.begin(*self.kernel.history_end)
-        self.publisher.begin(*self.kernel.history_end)
         started = anyio.Event()
         for sentence in self._recovery.skipped:
             self._reports.warning(sentence)
         self._root = asyncio.create_task(self.supervisor.run(started), name="placet")
         await started.wait()
-        for name, run in (("committer", self.committer.run), ("orchestrator", self._orchestrate)):
+        for name, run in (("committer", self.committer.run), ("orchestrator", self.actor.run)):
             self.supervisor.start(name, run, self._on_escalation, restarts=False)
         if self._keeper is not None:
             seq, records = self.kernel.history_end
@@ -161,7 +159,7 @@ class WorldRuntime:
             if self.committer.failure is None:
                 await self.executors.finish()
             self.actor.close()
-            await self._drained.wait()
+            await self.actor.ended.wait()
             await self.committer.flush()
         self.actor.close()
         self.actor.shed("the world was closed")
@@ -251,15 +249,10 @@ class WorldRuntime:
             "durability": self.log.durability,
         }
 
-    async def _orchestrate(self) -> None:
-        try:
-            await self.actor.run()
-        finally:
-            self._drained.set()
-
     def _on_durable(self, commit: Commit) -> None:
         if commit.group is not None:
-            self.publisher.publish(commit.group)
+            if self.publisher.is_observed:
+                self.publisher.publish(commit.group)
             if self.observing.is_observed:
                 self.observing.publish(commit.group)
             if self.subscriptions.open:
