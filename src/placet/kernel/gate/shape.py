@@ -145,9 +145,7 @@ class _MustBeObject:
     """Marks a payload type whose functions may return anything: pydantic checks the result."""
 
     @staticmethod
-    def __get_pydantic_core_schema__(
-        source: object, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
+    def __get_pydantic_core_schema__(source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
         is_object = core_schema.custom_error_schema(
             core_schema.is_instance_schema(dict),
             custom_error_type="not_an_object",
