@@ -39,7 +39,7 @@ def test_an_action_has_a_type_a_tool_and_params() -> None:
         ("inspect_zip", "INSPECT_ZIP"),
     ],
 )
-def test_the_catalogue(name: str, kind: str) -> None:
+def test_the_catalogue_is_as_documented(name: str, kind: str) -> None:
     built = ActionBuilder().build({"name": name, "params": PARAMS[name]})
     assert built == Action(kind, "FileTool", PARAMS[name])
 
@@ -60,7 +60,7 @@ def test_the_catalogue(name: str, kind: str) -> None:
         "create_file",
     ],
 )
-def test_rule_1_an_unknown_action_fails_at_once(intent: Any) -> None:
+def test_rule_1_an_unknown_action_fails_immediately(intent: Any) -> None:
     with pytest.raises(ValueError, match="intent"):
         ActionBuilder().build(intent)
 
@@ -100,7 +100,7 @@ def executor(root: Path) -> Executor:
     return Executor(manager)
 
 
-def test_the_whole_flow(tmp_path: Path) -> None:
+def test_the_documented_flow_runs_end_to_end(tmp_path: Path) -> None:
     """Objective > AIPlanner > List[Intent] > ActionBuilder > Executor > ToolManager > result."""
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         archive.writestr("inside.txt", "x")

@@ -57,7 +57,7 @@ def test_the_base_class_is_abstract_and_has_the_documented_signature() -> None:
         AgentAdapter()  # type: ignore[abstract]
 
 
-async def test_any_subclass_is_an_adapter_and_is_given_all_four_parts_of_the_context() -> None:
+async def test_any_subclass_is_an_adapter_and_gets_all_four_parts_of_the_context() -> None:
     integration = Integration(call(), ChatIntent.model_validate_json(QUESTION))
     async with talk(adapter=integration, mode="autonomous") as session:
         assert (await session.send("set it")).outcome == "applied"
@@ -98,7 +98,7 @@ async def test_confirmed_is_read_ignored_and_logged() -> None:
         assert outputs == [{"confirmed": "ignored"}]
 
 
-async def test_an_action_that_does_not_exist_comes_back_as_an_error_prompt() -> None:
+async def test_an_unknown_action_is_answered_with_an_error_prompt() -> None:
     """'Action XYZ does not exist. Please chose from...', before it reaches the engine."""
     integration = Integration(call(action_id="XYZ"), call())
     async with talk(adapter=integration, mode="autonomous") as session:

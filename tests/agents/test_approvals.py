@@ -98,7 +98,7 @@ async def test_a_risk_is_judged_by_the_state_in_which_the_plan_is_decided() -> N
         assert await total(session) == 10
 
 
-async def test_a_risk_that_cannot_be_judged_is_a_high_one() -> None:
+async def test_a_risk_that_cannot_be_judged_is_high() -> None:
     from dataclasses import replace
 
     def breaks(*_: Any) -> Any:
@@ -110,7 +110,7 @@ async def test_a_risk_that_cannot_be_judged_is_a_high_one() -> None:
         assert (await session.send("go")).outcome == "held"
 
 
-async def test_facts_of_the_domain_memory_are_told() -> None:
+async def test_facts_of_the_memory_domain_are_in_the_context() -> None:
     seen: list[PlannerInput] = []
 
     def model(context: PlannerInput) -> Any:
@@ -255,7 +255,7 @@ async def test_risk_is_judged_on_the_normalized_payload(payload: Any) -> None:
 # grants
 
 
-async def test_a_grant_is_not_used_up_by_what_is_refused() -> None:
+async def test_a_refused_plan_does_not_consume_a_grant() -> None:
     steps: tuple[Any, ...] = ([EMPTY, put(-1)], [EMPTY])
     async with talk(*steps, mode="autonomous", limits=AgentLimits(attempts_max=1)) as session:
         await session.grant("till.empty", by="ann", uses=1)

@@ -42,7 +42,7 @@ def tags(text: str) -> list[str]:
     return re.findall(r"^<(\w+)>$", text, re.MULTILINE)
 
 
-def test_sections_stand_from_what_never_changes_to_what_always_does() -> None:
+def test_sections_are_ordered_from_constant_to_volatile() -> None:
     assert tags(context()) == [name for name in SECTIONS if name not in {"guides", "issues"}]
     assert list(context().report) == SECTIONS
 
@@ -52,14 +52,14 @@ def test_the_same_inputs_give_the_same_text() -> None:
     assert context() == build(domain=World(), **other)
 
 
-def test_the_last_turns_and_results_are_told() -> None:
+def test_the_latest_turns_and_results_are_in_the_text() -> None:
     text = context(last_turns=3, last_results=2)
     assert (text.report["conversation"].kept, text.report["results"].kept) == (3, 2)
     assert "turn 39" in text
     assert "turn 36" not in text
 
 
-def test_over_budget_the_oldest_of_the_lightest_goes_first_and_is_reported() -> None:
+def test_over_budget_the_oldest_item_of_the_lightest_section_is_dropped_and_reported() -> None:
     whole = context(last_turns=40, last_results=40)
     tight = context(last_turns=40, last_results=40, tokens_max=tokens_of(whole) - 300)
     report = tight.report

@@ -57,13 +57,13 @@ async def paid(hook: Hook | None, *, times: int = 1) -> Turn:
 
 
 @pytest.mark.parametrize("times", [1, 3])
-async def test_an_effect_that_the_hook_finds_done_succeeds(times: int) -> None:
+async def test_an_effect_the_hook_reports_as_done_succeeds(times: int) -> None:
     turn = await paid(arrived, times=times)
     assert (turn.outcome, turn.stop) == ("applied", "completed")
     assert [one.output for one in turn.results] == [{"receipt": 7}] * times
 
 
-async def test_an_effect_that_the_hook_finds_undone_fails() -> None:
+async def test_an_effect_the_hook_reports_as_undone_fails() -> None:
     turn = await paid(lost)
     assert [one.code for one in turn.attempts[0].issues] == ["effect_failed"]
     assert turn.attempts[0].issues[0].message == "it never arrived"

@@ -145,7 +145,7 @@ def test_calls_are_bounded_together() -> None:
     assert issue.code == "plan_too_large"
 
 
-def test_a_plan_has_the_same_bytes_whichever_way_it_comes() -> None:
+def test_a_plan_has_the_same_bytes_in_every_form() -> None:
     plan = {"version": "placet.plan/1", "goal": "g", "base_seq": 0, "actions": []}
     small = AgentLimits(plan_bytes_max=300)
     for said in ("x" * 400, "é" * 200):
@@ -231,7 +231,7 @@ async def test_an_answer_of_impossible_cost_is_not_acted_on(usage: Usage) -> Non
 # what is kept
 
 
-async def test_outputs_that_fill_a_turn_are_kept_as_far_as_they_fit() -> None:
+async def test_outputs_that_exceed_a_turn_are_truncated() -> None:
     read = ("till.tell", {"amount": 4_000})
     async with talk([read] * 30, **AUTO) as session:
         turn = await session.send("read it all")
@@ -242,7 +242,7 @@ async def test_outputs_that_fill_a_turn_are_kept_as_far_as_they_fit() -> None:
         assert sum(one.get("is_truncated", False) for one in kept["results"]) > 10
 
 
-async def test_outputs_of_numbers_fill_a_turn_by_what_they_are_in_the_log() -> None:
+async def test_numeric_outputs_are_counted_by_their_size_in_the_log() -> None:
     class Measuring(Till):
         def __init__(self) -> None:
             super().__init__()
@@ -260,7 +260,7 @@ async def test_outputs_of_numbers_fill_a_turn_by_what_they_are_in_the_log() -> N
 
 
 @pytest.mark.parametrize("depth", [61, 62, 64])
-async def test_an_output_that_is_nested_as_deep_as_may_be_hides_nothing_that_was_done(
+async def test_a_deeply_nested_output_does_not_hide_applied_actions(
     depth: int,
 ) -> None:
     class Diving(Till):
@@ -290,7 +290,7 @@ async def test_an_output_that_is_nested_as_deep_as_may_be_hides_nothing_that_was
         assert result.get("is_truncated", False) is (depth > 61)
 
 
-async def test_an_output_is_cut_to_what_an_agent_is_shown() -> None:
+async def test_an_output_is_truncated_for_the_agent() -> None:
     async with talk([("till.tell", {"amount": 9_000})], **AUTO) as session:
         [result] = (await session.send("read")).results
         assert (result.is_truncated, len(result.output)) == (True, 4 * 1024)
@@ -305,7 +305,7 @@ async def test_an_output_is_cut_to_what_an_agent_is_shown() -> None:
     st.text(alphabet=st.characters(exclude_categories=())),
 )
 @example([], "x" * 70_000, "")
-def test_what_the_log_keeps_of_an_answer_is_read_again(
+def test_the_logged_form_of_an_answer_is_read_back(
     calls: list[tuple[str, str, str]], plan: str | None, text: str
 ) -> None:
     kept = json_of(PlannerOutput(calls=[Call(*one) for one in calls], plan=plan, text=text))
@@ -333,7 +333,7 @@ async def test_opening_a_session_does_not_widen_permissions() -> None:
         assert told.agent_id == "agent"
 
 
-async def test_a_revoked_permission_is_gone_at_the_next_message() -> None:
+async def test_a_revoked_permission_ends_at_the_next_message() -> None:
     async with talk([put(1)], [put(1)], **AUTO) as session:
         assert (await session.send("one")).outcome == "applied"
         assert isinstance(session.world, Orchestrator)
@@ -556,7 +556,7 @@ async def test_opening_a_session_again_does_not_end_its_running_turn() -> None:
         assert [turn["outcome"] for turn in await session.turns()] == ["applied"]
 
 
-async def test_many_wait_for_their_models_at_once() -> None:
+async def test_many_sessions_wait_for_models_concurrently() -> None:
     waiting = 0
     all_wait = anyio.Event()
 

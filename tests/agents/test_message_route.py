@@ -26,7 +26,7 @@ COMMANDS = (
          {"filename": "a", "content": ""}),
     ],
 )  # fmt: skip
-def test_a_command_is_read(message: str, kind: str, payload: dict[str, object]) -> None:
+def test_a_command_is_parsed(message: str, kind: str, payload: dict[str, object]) -> None:
     assert parse_command(message, COMMANDS) == MessageCommand(kind, payload)
 
 
@@ -64,7 +64,7 @@ def test_a_command_with_an_error_stays_a_command(message: str, error: str) -> No
 
 
 @given(st.text())
-def test_no_message_makes_it_raise(message: str) -> None:
+def test_no_message_makes_the_router_raise(message: str) -> None:
     read = parse_command(message, COMMANDS)
     assert read is None or read.plan(message, 0)["actions"][0]["kind"] == read.kind[:64]
     slash = parse_command(f"/x{message}", COMMANDS)

@@ -60,7 +60,7 @@ async def test_an_approval_of_an_inadmissible_plan_leaves_the_request_open() -> 
         assert (await session.resolve(turn.approval_id, "approve", "ann")).outcome == "applied"
 
 
-async def test_a_refusal_points_into_the_plan_and_not_past_the_grant_before_it() -> None:
+async def test_a_refusal_points_at_the_action_of_the_plan_and_not_of_the_batch() -> None:
     async with Robbed([Strict(), Sessions()]) as world:
         session = await Session.open(world=world, adapter=ScriptedAdapter([[EMPTY]] * 2))
         await session.send("/till.put amount=5")

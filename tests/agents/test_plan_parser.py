@@ -31,7 +31,7 @@ def codes(value: object, **options: Any) -> list[tuple[str, str]]:
     return [(issue.code, issue.at) for issue in issues]
 
 
-def test_a_sound_plan_is_read_as_text_and_as_object() -> None:
+def test_a_valid_plan_is_read_from_text_and_from_an_object() -> None:
     for value in (plan(), json.dumps(plan()), json.dumps(plan()).encode()):
         read, issues = parse(value, domain=WORLD)
         assert issues == []
@@ -75,7 +75,7 @@ def test_an_issue_has_a_code_and_a_pointer(value: object, expected: list[tuple[s
     assert codes(value) == expected
 
 
-def test_all_issues_of_a_layer_are_told_at_once() -> None:
+def test_all_issues_of_a_layer_are_reported_together() -> None:
     wrong = plan(goal="", actions=[{"kind": "Fly"}, {"kind": "Speak", "payload": {"txt": 1}}])
     assert codes(wrong, actions_max=1) == [
         ("goal_empty", "/goal"),
@@ -86,7 +86,7 @@ def test_all_issues_of_a_layer_are_told_at_once() -> None:
     ]
 
 
-def test_an_unknown_kind_is_answered_with_the_nearest_and_with_what_there_is() -> None:
+def test_an_unknown_kind_is_refused_with_the_nearest_and_the_available_kinds() -> None:
     _, [issue] = parse(plan(actions=[{"kind": "Moove"}]), domain=WORLD)
     assert issue.suggestions[0] == "Move"
     assert "does not exist. Choose from: Custom, Interact, Move, Speak" in issue.message
@@ -257,7 +257,7 @@ def test_nothing_makes_the_parser_raise(value: object) -> None:
 @given(
     st.lists(st.tuples(st.text() | st.just("Move"), st.text() | _JSON.map(json.dumps)), max_size=4)
 )
-def test_nothing_that_a_model_calls_makes_it_raise(calls: list[tuple[str, str]]) -> None:
+def test_no_model_call_makes_the_parser_raise(calls: list[tuple[str, str]]) -> None:
     read, issues = parse_calls(
         [Call(name, text) for name, text in calls], goal="", base_seq=0, domain=WORLD
     )

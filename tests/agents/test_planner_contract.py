@@ -97,7 +97,7 @@ def test_an_invalid_envelope_is_a_failure_without_fallback(text: Any) -> None:
         ),
     ],
 )
-def test_a_reason_to_stop(reason: Any, code: str, message: str) -> None:
+def test_each_stop_reason_has_its_code(reason: Any, code: str, message: str) -> None:
     envelope = {"version": "1", "goal": "g", "stop_reason": reason}
     plan, issues = plan_v1.read(envelope, base_seq=0, domain=Program())
     assert issues == []

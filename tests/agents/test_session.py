@@ -104,7 +104,7 @@ async def test_how_a_turn_ends(
         assert await total(session) == 0
 
 
-async def test_without_a_planner_it_says_so_and_commands_still_work() -> None:
+async def test_without_a_planner_messages_are_refused_and_commands_work() -> None:
     async with talk(adapter=None) as session:
         assert (await session.send("put it in")).stop == "planner_unconfigured"
         turn = await session.send("/till.put amount=3")
@@ -161,7 +161,7 @@ async def test_a_hanging_proposer_is_abandoned_at_the_deadline() -> None:
         assert (await session.send("/till.put amount=1")).outcome == "applied", "the world goes on"
 
 
-async def test_a_proposer_whose_connection_timed_out_was_away_and_the_turn_had_time() -> None:
+async def test_a_connection_timeout_of_the_proposer_is_unavailable_and_not_a_deadline() -> None:
     async def refused(_context: PlannerInput) -> Any:
         raise TimeoutError("connect")
 
@@ -408,7 +408,7 @@ async def test_two_sessions_talk_in_one_world() -> None:
         assert [len(await one.turns()), len(await two.turns())] == [1, 1]
 
 
-async def test_a_world_that_is_strict_about_old_views_keeps_its_sessions() -> None:
+async def test_sessions_work_under_a_strict_staleness_threshold() -> None:
     config = OrchestratorConfig(staleness_threshold=3)
     async with Orchestrator([Till(), Sessions()], config) as world:
         script = ScriptedAdapter([[put(1)], [EMPTY]], is_looping=True)

@@ -117,7 +117,7 @@ async def test_an_empty_agent_id_is_not_the_default_agent() -> None:
             await Session.open(world=world, session="a", agent="")
 
 
-async def test_the_longest_name_can_hold_and_grant() -> None:
+async def test_the_longest_name_can_request_approvals_and_grants() -> None:
     name = "ü" * SESSION_CHARS_MAX
     async with talk([EMPTY], [EMPTY], session=name) as session:
         turn = await session.send("empty it")
@@ -196,7 +196,7 @@ async def test_an_answer_for_a_removed_agent_is_not_applied_for_its_successor() 
 
 
 @pytest.mark.parametrize("is_followed", [True, False])
-async def test_an_agent_removed_within_its_turn_is_asked_no_more(
+async def test_the_proposer_of_a_removed_agent_is_not_called_again(
     is_followed: bool,
 ) -> None:
     asked: list[PlannerInput] = []

@@ -11,7 +11,7 @@ SCRIPT = Path(__file__).parents[2] / "benchmarks" / "bench_area.py"
 
 
 @pytest.mark.slow
-def test_it_measures_each_size_and_a_slow_observer():
+def test_area_benchmark_measures_each_size_and_a_slow_observer():
     command = [sys.executable, str(SCRIPT), "--seconds", "0", "--agents", "200", "400", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     result = json.loads(done.stdout)

@@ -59,7 +59,7 @@ def ask_reference(reference, raw, submitter, now_ns):
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
-def test_every_workload_reports_the_same_frame(results, workload):
+def test_every_workload_reports_the_same_fields(results, workload):
     result = results[workload]
     assert json.loads(json.dumps(result)) == result
     assert {"workload", "intents_per_second", "ratio_to_reference", "verdict_ms"} <= result.keys()
@@ -77,7 +77,7 @@ def test_throughput_has_a_spread_and_a_ratio(results, workload):
 
 
 @pytest.mark.parametrize("workload", ["w1", "w1s", "w2", "w3", "w4"])
-def test_latency_is_reported_where_somebody_waits(results, workload):
+def test_latency_is_reported_for_workloads_with_a_waiting_caller(results, workload):
     latency = results[workload]["verdict_ms"]
     assert 0 < latency["p50"] <= latency["p99"]
 
@@ -87,14 +87,14 @@ def test_a_durable_figure_comes_with_its_commit_latency(results):
     assert results["w3"]["ratio_to_memory"] > 0
 
 
-def test_scaling_tells_what_was_compared(results):
+def test_scaling_reports_what_was_compared(results):
     sizes = results["w5"]["sizes"]
     assert [size["agents"] for size in sizes] == [3, 6, 3]
     assert sizes[-1]["log_records"] >= TINY.log_records > 0
     assert results["w5"]["cost_largest_to_smallest"] >= 1
 
 
-def test_what_lies_still_is_measured_in_bytes(results):
+def test_storage_is_measured_in_bytes(results):
     assert results["memory"]["bytes_per_agent"] > 0
     memory = results["memory"]
     assert memory["bytes_per_free_form_req_id"] > memory["bytes_per_req_id"] > 0
@@ -102,13 +102,13 @@ def test_what_lies_still_is_measured_in_bytes(results):
     assert results["import"]["first_world_seconds"] > 0
 
 
-def test_opening_from_a_snapshot_folds_the_tail_however_long_the_log(results):
+def test_opening_from_a_snapshot_folds_only_the_tail(results):
     short, long = results["recovery"]["openings"]
     assert long["intents"] > short["intents"]
     assert short["folded"] == long["folded"] < short["records"] < long["records"]
 
 
-def test_every_bar_finds_its_figure(results):
+def test_every_bar_has_a_figure(results):
     for bar in BARS:
         assert figure(results[bar.workload], bar.path) is not None, bar.label
 
@@ -126,12 +126,12 @@ def test_tables_name_every_workload_and_every_bar(results):
     ("workloads", "seconds", "message"),
     [(["w9"], 1.0, "w9"), ([], 0.0, "seconds"), ([], float("nan"), "seconds")],
 )
-def test_a_mistaken_call_is_told_what_is_wrong(workloads, seconds, message):
+def test_invalid_arguments_are_reported(workloads, seconds, message):
     with pytest.raises(ValueError, match=message):
         run(workloads, seconds)
 
 
-def test_every_workload_says_what_it_measures():
+def test_every_workload_describes_what_it_measures():
     assert all(workload.__doc__ for workload in SUITE.values())
 
 
@@ -150,7 +150,7 @@ def test_a_ratio_is_to_the_mean_of_the_turns_around_it():
     assert cpu_ratios(turns[1:], reference[1:]) == [1.0]
 
 
-def test_percentiles_are_of_the_sorted_samples():
+def test_percentiles_are_taken_from_sorted_samples():
     assert percentiles_ms([n * 1_000_000 for n in range(100, -1, -1)]) == {"p50": 50, "p99": 99}
     assert percentiles_ms([]) is None
     assert spread([3, 1, 2]).as_dict() == {"min": 1, "median": 2, "max": 3}
@@ -159,7 +159,7 @@ def test_percentiles_are_of_the_sorted_samples():
 # the load
 
 
-def test_a_load_is_repeated_by_its_seed_and_numbers_every_lane():
+def test_a_load_is_reproducible_by_its_seed_and_numbers_every_lane():
     shape = Shape(agents=2, batch_intents=3, lanes=2)
     one, other = Load(shape), Load(shape)
     assert one.chunk(5, 2) == other.chunk(5, 2)
@@ -178,7 +178,7 @@ async def test_the_clock_starts_when_every_window_is_full():
     assert all(window is not None and window.forgotten for window in windows)
 
 
-def test_every_stage_is_on():
+def test_every_stage_is_enabled():
     config = make_config(SHAPE)
     assert config.quotas
     assert config.staleness_threshold is not None
@@ -305,13 +305,13 @@ def both(shape, batches, submitter="agent_000000", now_ns=0):
     ]
 
 
-def test_both_replay_an_answer_and_forget_by_the_high_water_mark():
+def test_both_repeat_an_answer_and_forget_below_the_high_water_mark():
     batches = Load(SHAPE).chunk(4, 9).lanes[0].batches
     assert both(SHAPE, [batches[0], batches[0]]) == [(None, None)] * 2
     assert both(SHAPE, [*batches, batches[0]])[-1] == ("req_id_too_old", "req_id_too_old")
 
 
-def test_both_refuse_what_another_changed_since():
+def test_both_refuse_a_stale_batch():
     first, second = Load(SHAPE).chunk(4, 2).lanes[0].batches
     reference, alone = pair()
     assert ask(alone.kernel, first, "operator", 0) is None
@@ -335,7 +335,7 @@ def test_both_refuse_kinds_that_are_not_permitted():
 @pytest.mark.parametrize(
     ("burst", "code"), [(25, "quota_exceeded"), (9, "batch_exceeds_burst"), (30, None)]
 )
-def test_both_meter_alike(burst, code):
+def test_both_apply_the_same_quotas(burst, code):
     shape = SHAPE
     reference, _ = pair()
     config = make_config(shape)
@@ -352,7 +352,7 @@ def test_both_meter_alike(burst, code):
     assert codes[-1] == (code, code)
 
 
-def test_the_reference_refuses_what_is_no_batch_and_a_full_outbox():
+def test_the_reference_refuses_invalid_batches_and_a_full_outbox():
     reference, _ = pair()
     batch = Load(SHAPE).chunk(4, 1).lanes[0].batches[0]
     assert ask_reference(reference, [], "operator", 0) == "batch_empty"

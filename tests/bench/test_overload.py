@@ -47,7 +47,7 @@ def test_the_peak_is_the_best_of_the_open_loads(result, policy):
         assert point["goodput_to_peak"] == point["goodput_to_closed_loop"] / (best or 1.0)
 
 
-def test_the_bar_is_that_of_the_worst_policy(result):
+def test_the_bar_applies_to_the_worst_policy(result):
     last = [points[-1] for points in result["policies"].values()]
     assert set(result["policies"]) == set(POLICIES)
     assert result["goodput_at_5x"] == min(point["goodput_to_peak"] for point in last)
@@ -58,7 +58,7 @@ def test_a_load_is_compared_with_the_closed_loops_around_it():
     assert overload.to_closed_loop([5.0], [0.0, 0.0]) == 0.0
 
 
-async def test_every_batch_is_new_and_of_the_next_agent():
+async def test_every_batch_is_new_and_from_the_next_agent():
     stand = Harness(SHAPE, "reject")
     async with stand.orchestrator:
         await stand.register()
@@ -89,7 +89,7 @@ async def loaded(monkeypatch, make_ns):
             return await stand.trial([n / 100_000 for n in range(1_000)], 0.01)
 
 
-async def test_a_slower_generator_offers_as_much_and_its_time_is_not_the_worlds(monkeypatch):
+async def test_a_slow_generator_offers_the_same_load_outside_the_measured_time(monkeypatch):
     quick, slow = [await loaded(monkeypatch, make_ns) for make_ns in (0, 50_000)]
     assert slow.offered == quick.offered > 500
     assert slow.world_seconds == pytest.approx(quick.world_seconds)
@@ -114,7 +114,7 @@ class Watched(list[Intent]):
         Watched.alive -= 1
 
 
-async def test_nothing_is_made_ahead_and_what_is_refused_is_dropped(monkeypatch):
+async def test_batches_are_generated_on_demand_and_refused_ones_dropped(monkeypatch):
     stand = Harness(SHAPE, "reject")
     make = stand._load.batch
     monkeypatch.setattr(stand._load, "batch", lambda *of: Watched(make(*of)))

@@ -17,25 +17,25 @@ def own(name):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_is_listed_by_the_first_sentence_of_its_help(name):
+def test_a_command_is_listed_with_the_first_sentence_of_its_help(name):
     command, late = command_of(own(name)), LateCommand(name, help=COMMANDS[name])
     assert command.help.startswith(COMMANDS[name])
     for limit in (20, 45, 80, 1_000):
         assert late.get_short_help_str(limit) == command.get_short_help_str(limit)
 
 
-def test_every_file_that_has_a_command_is_in_the_table():
+def test_every_file_with_a_command_is_in_the_table():
     files = {path.stem for path in Path(placet.cli.commands.__path__[0]).glob("*.py")}
     named = {name for name in files - {"__init__"} if own(name) is not None}
     assert named == set(COMMANDS)
 
 
-def test_a_late_command_is_the_command_to_whoever_calls_it(placet):
+def test_a_lazily_loaded_command_behaves_like_the_command(placet):
     for name in COMMANDS:
         assert placet(name, "--help").out.startswith(f"Usage: placet {name} [OPTIONS]")
 
 
-def test_commands_that_are_named_can_be_typed_as_they_stand_whatever_the_name(placet):
+def test_commands_in_messages_are_quoted_for_the_shell(placet):
     store = ("--store", "a b.db")
     placet("run", *TOWN, *store)
     (_, hint) = placet("run", *TOWN, *store).err.split("To look at it: placet ")

@@ -62,7 +62,7 @@ def test_effects_are_listed_by_state_and_kind(placet, store):
     assert placet("effects", store, "--state", "started", "--json").json() == []
 
 
-def test_people_read_a_table(placet, store):
+def test_effects_are_shown_as_a_table(placet, store):
     out = placet("effects", store).out
     assert "in_doubt" in out
     assert "connection lost" in out
@@ -72,7 +72,7 @@ def test_people_read_a_table(placet, store):
 
 
 @pytest.mark.parametrize("outcome", ["succeeded", "failed"])
-def test_an_operator_settles_what_is_in_doubt_once(placet, store, outcome):
+def test_an_operator_settles_an_effect_in_doubt_once(placet, store, outcome):
     key = key_of(placet, store, "in_doubt")
     resolve = ("effects", store, "--resolve", key, outcome, "--output", '{"seen": 1}', *LAB)
     done = placet(*resolve)
@@ -88,7 +88,7 @@ def test_an_operator_settles_what_is_in_doubt_once(placet, store, outcome):
     assert placet("verify", store, *LAB).code == 0
 
 
-def test_an_output_that_a_log_does_not_take_settles_nothing(placet, store):
+def test_an_output_that_cannot_be_logged_settles_nothing(placet, store):
     key = key_of(placet, store, "in_doubt")
     large = f'"{70_000 * "x"}"'
     done = placet("effects", store, "--resolve", key, "succeeded", "--output", large, *LAB)
@@ -97,7 +97,7 @@ def test_an_output_that_a_log_does_not_take_settles_nothing(placet, store):
     assert key_of(placet, store, "in_doubt") == key
 
 
-def test_a_store_in_use_is_not_written_and_is_not_fenced(placet, store):
+def test_a_store_in_use_is_neither_written_nor_fenced(placet, store):
     key = key_of(placet, store, "open")
 
     async def serve() -> None:
@@ -113,7 +113,7 @@ def test_a_store_in_use_is_not_written_and_is_not_fenced(placet, store):
     assert placet("effects", store, "--state", "open", "--json").json() == []
 
 
-def test_what_was_under_way_when_a_world_died_is_in_doubt(placet):
+def test_effects_running_at_a_crash_are_in_doubt(placet):
     config = OrchestratorConfig(store="mail.db", log_level="critical")
     begun = asyncio.Event()
 
@@ -155,17 +155,17 @@ def test_what_was_under_way_when_a_world_died_is_in_doubt(placet):
         (("--output", "1"), "go with --resolve"),
     ],
 )
-def test_what_is_not_understood_is_a_usage_error(placet, store, arguments, says):
+def test_invalid_arguments_are_usage_errors(placet, store, arguments, says):
     outcome = placet("effects", store, *arguments)
     assert outcome.code == 2
     assert says in outcome.err
 
 
-def test_another_worlds_key_settles_nothing(placet, store):
+def test_the_key_of_another_world_settles_nothing(placet, store):
     outcome = placet("effects", store, "--resolve", "other/3/0", "failed", *LAB)
     assert outcome.code == 1
 
 
-def test_there_is_nothing_to_list_of_a_world_without_effects(placet):
+def test_a_world_without_effects_has_an_empty_list(placet):
     assert placet("run", "town", "--agents", "2", "--ticks", "1", "--store", "town.db").code == 0
     assert placet("effects", "town.db", "--json").json() == []

@@ -218,7 +218,7 @@ def test_a_forgotten_agent_is_not_reported_as_never_registered():
     assert notes == ("'alice' is not registered; who was removed long ago is forgotten",)
 
 
-def test_a_thousand_changes_are_cut():
+def test_a_thousand_changes_are_truncated():
     objects = {f"cup_{number}": {"position": [number, 0]} for number in range(100)}
     records: list[bytes] = []
     Kernel(World(objects=objects), sink=records.append)
@@ -227,7 +227,7 @@ def test_a_thousand_changes_are_cut():
     assert lines[-1].endswith("more fields; --json has them all")
 
 
-def test_many_intents_and_wide_values_are_cut():
+def test_many_intents_and_wide_values_are_truncated():
     records: list[bytes] = []
     kernel = Kernel(World(), sink=records.append)
     kernel.register_agent("ann")

@@ -3,7 +3,7 @@
 import pytest
 
 
-def test_fork_makes_a_world_that_verifies_and_says_where_it_is_from(town):
+def test_fork_creates_a_world_that_verifies_and_names_its_parent(town):
     made = town("fork", "town.db", "fork.db", "--at", "60")
     assert made.code == 0
     assert "town.db up to seq 60" in made.out
@@ -17,7 +17,7 @@ def test_fork_makes_a_world_that_verifies_and_says_where_it_is_from(town):
     )
 
 
-def test_fork_replay_says_what_would_have_been_decided_otherwise(town):
+def test_fork_replay_lists_the_decisions_that_change(town):
     made = town(
         *("fork", "town.db", "fork.db", "--at", "40", "--replay", "--drop-agent", "folk_3"),
         *("--set", "world.agents/folk_4/position=[0,0,0]"),
@@ -40,7 +40,7 @@ def test_fork_replay_says_what_would_have_been_decided_otherwise(town):
     assert {"agent_id", "req_ids", "first", "second"} == set(told["decisions"][0])
 
 
-def test_diff_of_a_world_and_itself_is_nothing(town):
+def test_diff_of_a_world_with_itself_is_empty(town):
     same = town("diff", "town.db", "town.db")
     assert (same.code, "Nothing differs." in same.out) == (0, True)
     for path in ("world.agents", "/world.agents/folk_4", "world.agents/folk_4/position"):
@@ -48,7 +48,7 @@ def test_diff_of_a_world_and_itself_is_nothing(town):
 
 
 @pytest.mark.parametrize("path", ["agents", "world.agents/nobody", "world.agents/folk_4/hat"])
-def test_diff_at_a_path_that_is_in_neither_world_says_so(town, path):
+def test_diff_at_a_path_in_neither_world_is_reported(town, path):
     failed = town("diff", "town.db", "town.db", "--path", path)
     assert (failed.code, failed.out) == (2, "")
     assert f"there is nothing at {path}" in failed.err
@@ -66,14 +66,14 @@ def test_diff_at_a_path_that_is_in_neither_world_says_so(town, path):
         (("--at", "99999"), 1, "it ends at seq"),
     ],
 )
-def test_a_fork_that_cannot_be_says_why_on_stderr(town, options, code, said):
+def test_an_impossible_fork_prints_the_reason_on_stderr(town, options, code, said):
     failed = town("fork", "town.db", "fork.db", *options)
     assert (failed.code, failed.out) == (code, "")
     assert said in failed.err
     assert not (town.folder / "fork.db").exists()
 
 
-def test_pack_makes_one_file_that_check_checks_and_other_commands_read(town):
+def test_pack_writes_one_file_that_check_and_other_commands_read(town):
     made = town("pack", "town.db", "town.pack", "--json").json()
     assert made["about"]["world"] == "town"
     assert made["bytes"] == (town.folder / "town.pack").stat().st_size
@@ -90,7 +90,7 @@ def test_pack_makes_one_file_that_check_checks_and_other_commands_read(town):
     assert town("verify", "on.db").code == 0
 
 
-def test_check_finds_what_was_changed(town):
+def test_check_detects_changed_bytes(town):
     town("pack", "town.db", "town.pack")
     path = town.folder / "town.pack"
     data = bytearray(path.read_bytes())

@@ -47,7 +47,7 @@ def ask(session, value):
 
 
 @given(st.lists(st.binary(max_size=12)), st.lists(st.integers(0, 200)))
-def test_lines_are_the_same_however_the_stream_is_cut(lines, cuts):
+def test_lines_do_not_depend_on_the_chunks_of_the_stream(lines, cuts):
     stream = b"\n".join(lines)
     bounds = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
     splitter, split = LineSplitter(8), []
@@ -63,7 +63,7 @@ def test_lines_are_the_same_however_the_stream_is_cut(lines, cuts):
     assert split == kept
 
 
-def test_line_beyond_the_limit_is_never_held():
+def test_line_beyond_the_limit_is_not_buffered():
     splitter = LineSplitter(10)
     for _ in range(1000):
         assert splitter.feed(b"x" * 10) == []
@@ -91,7 +91,7 @@ def test_intent_array_and_batch_object_are_batches(session):
         assert (verdict["admitted"], verdict["results"][0]["req_id"]) == (True, f"ann:{number}")
 
 
-def test_lines_are_decided_one_after_the_other(session):
+def test_lines_are_decided_in_sequence(session):
     """A registration takes effect at its line, and not for the lines before it."""
     lines = as_lines(move(), ANN, move(), move()).splitlines()
     first, registered, second, again = (json.loads(session.answer(line)) for line in lines)
@@ -101,7 +101,7 @@ def test_lines_are_decided_one_after_the_other(session):
     assert (again["admitted"], again["replayed"]) == (True, True)
 
 
-def test_encoding_of_a_verdict_is_that_of_its_dict():
+def test_verdict_is_encoded_like_its_dict():
     kernel = Kernel(World(bounds=[[0, 0], [9, 9]]))
     kernel.register_agent("ann", position=[0, 0])
     legacy = move(number=5, schema_version="1.9.0", unknown_field=1)
@@ -139,14 +139,14 @@ def test_encoding_of_a_verdict_is_that_of_its_dict():
         None,
     ],
 )
-def test_line_that_is_no_batch_is_refused_by_structure(session, line):
+def test_line_that_is_not_a_batch_is_refused_by_structure(session, line):
     verdict = json.loads(session.answer(line))
     assert verdict["admitted"] is False
     assert {refusal["stage"] for refusal in verdict["refusals"]} == {"structure"}
     assert verdict.keys() == Kernel(World()).decide([]).as_dict().keys()
 
 
-def test_line_that_is_not_json_says_which_line_and_what_is_expected(session):
+def test_line_that_is_not_json_is_reported_with_its_number_and_what_is_expected(session):
     session.answer(b"1")
     message = json.loads(session.answer(b"junk"))["refusals"][0]["message"]
     assert message.startswith("line 2 must be an intent, an array of intents")
@@ -160,7 +160,7 @@ def test_no_line_makes_the_gate_raise(line):
 SHARED = GateSession(World())
 
 
-def test_registering_again_changes_permissions_where_they_are_given(session):
+def test_registering_again_changes_only_given_permissions(session):
     ask(session, {**ANN, "permissions": ["Move"]})
     assert ask(session, ANN) == {"registered": "ann", "new": False, "seq": 2}
     speak = {**move(), "kind": "Speak", "payload": {"text": "hello"}}
@@ -188,7 +188,7 @@ def test_registering_again_changes_permissions_where_they_are_given(session):
         ({"priority_max": "high"}, "priority_max"),
     ],
 )
-def test_registration_that_cannot_be_is_an_error_on_its_line(session, more, said):
+def test_invalid_registration_is_an_error_on_its_line(session, more, said):
     answer = ask(session, {"register": "ann", **more})
     assert answer.keys() == {"registered", "error"}
     assert answer["registered"] is None
@@ -212,7 +212,7 @@ class Raising(Domain):
             raise RuntimeError("no place")
 
 
-def test_fault_of_a_domain_is_told_and_the_gate_lives(capsys):
+def test_fault_of_a_domain_is_reported_and_the_gate_continues(capsys):
     session = GateSession(Raising())
     assert "the domain raised RuntimeError('no place')" in ask(session, ANN)["error"]
     ask(session, {"register": "ann"})
@@ -274,7 +274,7 @@ def converse(session, data, peer):
         os.close(reading)
 
 
-def test_nothing_is_shown_before_it_is_durable():
+def test_no_answer_is_printed_before_it_is_durable():
     log = Watched()
     peer = Peer(log)
     converse(GateSession(World(), log), as_lines(ANN, *[move(number=n) for n in range(50)]), peer)
@@ -283,7 +283,7 @@ def test_nothing_is_shown_before_it_is_durable():
     assert check_integrity(log).seq == 52
 
 
-def test_an_answer_that_is_in_no_log_does_not_say_that_it_is_kept():
+def test_an_answer_without_a_record_does_not_claim_durability():
     session = GateSession(World(), MemoryEventLog())
     ask(session, ANN)
     assert ask(session, move(number=1))["durability"] == "memory"
@@ -291,7 +291,7 @@ def test_an_answer_that_is_in_no_log_does_not_say_that_it_is_kept():
     assert (stranger["refusals"][0]["code"], stranger["durability"]) == ("agent_unknown", "none")
 
 
-def test_flood_of_tiny_lines_is_answered_in_parts(monkeypatch):
+def test_flood_of_short_lines_is_answered_in_parts(monkeypatch):
     monkeypatch.setattr("placet.cli.commands.gate._SHOWN_BYTES_MAX", 10)
     log = Watched()
     peer = Peer(log)
@@ -299,7 +299,7 @@ def test_flood_of_tiny_lines_is_answered_in_parts(monkeypatch):
     assert (peer.writes, len(peer.answers)) == (10, 10)
 
 
-def test_failed_write_shows_nothing_and_stops():
+def test_failed_write_prints_no_answer_and_stops():
     log = Watched()
     session, peer = GateSession(World(), log), Peer(log)
     log.is_full = True
@@ -308,12 +308,12 @@ def test_failed_write_shows_nothing_and_stops():
     assert peer.answers == []
 
 
-def test_gate_without_a_store_says_that_nothing_is_kept(session):
+def test_gate_without_a_store_prints_that_nothing_is_kept(session):
     ask(session, ANN)
     assert ask(session, move())["durability"] == "none"
 
 
-def test_store_is_gone_on_with_by_its_own_configuration(tmp_path):
+def test_store_is_continued_with_its_own_configuration(tmp_path):
     path = tmp_path / "town.db"
     first = SqliteEventLog(path)
     session = GateSession(World(), first)
@@ -332,7 +332,7 @@ def test_store_is_gone_on_with_by_its_own_configuration(tmp_path):
     assert check_integrity(open_event_log(str(path))).seq == 4
 
 
-def test_store_is_gone_on_with_by_its_own_domain_and_settings(tmp_path, monkeypatch):
+def test_store_is_continued_with_its_own_domain_and_settings(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     strict = SqliteEventLog("town.db")
     session = GateSession(World(max_step=1.0), strict)
@@ -346,7 +346,7 @@ def test_store_is_gone_on_with_by_its_own_domain_and_settings(tmp_path, monkeypa
         assert outcome.err == ""
 
 
-def test_store_is_gone_on_with_from_its_snapshot(tmp_path, capsys):
+def test_store_is_continued_from_its_snapshot(tmp_path, capsys):
     first = SqliteEventLog(tmp_path / "g.db")
     session = GateSession(World(), first)
     ask(session, ANN)
@@ -396,7 +396,7 @@ def test_scheduled_batch_is_decided_when_it_is_due():
     assert session.seconds_until_due() is None
 
 
-def test_what_comes_due_while_lines_come_does_not_take_their_answers():
+def test_batches_due_between_lines_do_not_replace_their_answers():
     machine = Machine()
     session = GateSession(World(), monotonic_ns=machine)
     ask(session, ANN)
@@ -423,7 +423,7 @@ class Later:
         return 10**12
 
 
-def test_gate_that_waits_for_input_decides_what_is_due():
+def test_gate_waiting_for_input_decides_due_batches():
     log = Watched()
     session = GateSession(World(), log)
     lines = as_lines(ANN, {"intents": [move(to=(7.0, 0.0, 0.0))], "sim_time": 900.0})
@@ -439,7 +439,7 @@ def test_nothing_is_read_after_a_signal():
     assert (stream.is_stopped, stop.exit_code) == (True, 143)
 
 
-def test_person_at_a_terminal_is_told_what_to_type(placet, monkeypatch, tmp_path):
+def test_a_hint_is_shown_at_a_terminal(placet, monkeypatch, tmp_path):
     (tmp_path / "typed").write_bytes(as_lines(ANN))
     with (tmp_path / "typed").open() as typed:
         monkeypatch.setattr("sys.stdin", typed)
@@ -453,7 +453,7 @@ def test_person_at_a_terminal_is_told_what_to_type(placet, monkeypatch, tmp_path
 
 
 @pytest.mark.slow
-def test_file_of_any_shape_is_answered_line_by_line(tmp_path):
+def test_any_file_is_answered_line_by_line(tmp_path):
     good = json.dumps(move()).encode()
     register = json.dumps(ANN).encode()
     stdin = (
@@ -477,7 +477,7 @@ def test_file_of_any_shape_is_answered_line_by_line(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_peer_is_answered_after_each_line_and_a_signal_ends_cleanly(tmp_path, number, code):
+def test_peer_is_answered_after_each_line_and_a_signal_ends_the_gate(tmp_path, number, code):
     answers = []
     with Process("gate", "--store", "g.db", folder=tmp_path) as running:
         for value in (ANN, move(number=0), move(number=1)):
@@ -491,7 +491,7 @@ def test_peer_is_answered_after_each_line_and_a_signal_ends_cleanly(tmp_path, nu
 
 
 @pytest.mark.slow
-def test_reader_that_goes_away_ends_the_gate_quietly(tmp_path):
+def test_closed_reader_ends_the_gate_quietly(tmp_path):
     with Process("gate", folder=tmp_path) as running:
         running.out.close()
         running.tell(ANN)
@@ -522,21 +522,21 @@ def test_same_file_gives_the_same_world_on_any_hash_seed(tmp_path):
         (["--store", "nowhere/x.db"], "there is no directory"),
     ],
 )
-def test_gate_that_cannot_open_says_so_in_one_line(placet, arguments, said):
+def test_gate_that_cannot_open_prints_one_line(placet, arguments, said):
     outcome = placet("gate", *arguments)
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err.count("\n") == 1
     assert said in outcome.err
 
 
-def test_gate_without_stdin_says_so(placet, monkeypatch):
+def test_gate_without_stdin_is_an_error(placet, monkeypatch):
     monkeypatch.setattr("sys.stdin", None)
     outcome = placet("gate")
     assert outcome.code == 1
     assert "no standard input" in outcome.err
 
 
-def test_log_of_other_domains_is_not_gone_on_with(placet):
+def test_log_of_other_domains_is_not_continued(placet):
     (placet.folder / "faulty.py").write_text("from tests.cli.test_gate import Raising as Faulty\n")
     outcome = run_process("gate", "--store", "g.db", folder=placet.folder, stdin=as_lines(ANN))
     assert outcome.code == 0

@@ -38,7 +38,7 @@ def memory_log(config=None):
 # log
 
 
-def test_log_is_a_line_for_each_record(town):
+def test_log_prints_a_line_for_each_record(town):
     outcome = town("log", "town.db")
     head, *lines = outcome.out.splitlines()
     assert outcome.code == 0
@@ -50,20 +50,20 @@ def test_log_is_a_line_for_each_record(town):
     assert lines[-1].split()[4] in {"tick", "checkpoint"}
 
 
-def test_log_as_json_is_one_array_of_all_records(town):
+def test_log_prints_all_records_as_one_json_array(town):
     events = town("log", "town.db", "--json").json()
     assert [event["record"] for event in events] == list(range(len(events)))
     assert events[0]["type"] == "header"
     assert events[-1]["seq"] == town.report["seq"]
 
 
-def test_log_from_and_to_are_included(town):
+def test_log_range_includes_its_ends(town):
     events = town("log", "town.db", "--from", "3", "--to", "5", "--json").json()
     assert [event["seq"] for event in events] == [3, 4, 5]
     assert town("log", "town.db", "--from", "99999", "--json").json() == []
 
 
-def test_batch_is_within_a_range_that_any_of_its_intents_is_in():
+def test_batch_is_in_a_range_if_any_of_its_intents_is():
     log, _ = memory_log()
     for seq in (4, 5):
         types = [type(record).__name__ for _, record in records_between(log, seq, seq)]
@@ -110,12 +110,12 @@ def test_every_type_of_record_has_a_line(placet):
     assert _summary(checkpoint) == "state digest 01"
 
 
-def test_what_would_move_the_cursor_is_escaped():
+def test_control_characters_are_escaped():
     assert printable("good day, é 猫") == "good day, é 猫"
     assert printable("\x1b[2J\u202e") == "\\x1b[2J\\u202e"
 
 
-def test_log_is_cut_to_the_width_of_a_terminal(town, monkeypatch):
+def test_log_lines_are_truncated_to_the_width_of_a_terminal(town, monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     lines = town("log", "town.db").out.splitlines()
@@ -125,12 +125,12 @@ def test_log_is_cut_to_the_width_of_a_terminal(town, monkeypatch):
 # replay
 
 
-def test_replay_gives_seq_and_digest_and_no_state(town):
+def test_replay_prints_seq_and_digest_without_the_state(town):
     outcome = town("replay", "town.db", "--json")
     assert outcome.json() == {"seq": town.report["seq"], "digest": town.report["digest"]}
 
 
-def test_replay_to_the_middle_of_a_batch_leaves_the_batch_out():
+def test_replay_to_the_middle_of_a_batch_omits_the_batch():
     log, kernel = memory_log()
     assert fold(log, 4).ledger.seq == 3
     assert fold(log, 5).ledger.seq == 5
@@ -150,7 +150,7 @@ def test_replay_shows_the_state_at_a_path(town, path, depth):
     assert field["state"] == state["position"]
 
 
-def test_replay_for_people_shows_the_same(town):
+def test_replay_as_text_has_the_same_values(town):
     out = town("replay", "town.db", "--path", "world.agents/folk_1/team").out
     assert town.report["digest"] in out
     assert out.endswith("state   world.agents/folk_1/team\n  null\n")
@@ -165,7 +165,7 @@ def test_replay_for_people_shows_the_same(town):
         (["--to", "99999"], "ends at seq"),
     ],
 )
-def test_replay_of_what_is_not_there_is_an_error(town, arguments, said):
+def test_replay_of_a_missing_store_or_path_is_an_error(town, arguments, said):
     outcome = town("replay", "town.db", *arguments, "--json")
     assert (outcome.code, outcome.out) == (1, "")
     assert said in outcome.err
@@ -174,7 +174,7 @@ def test_replay_of_what_is_not_there_is_an_error(town, arguments, said):
 # verify
 
 
-def test_verify_says_how_far_the_log_reaches(town):
+def test_verify_reports_the_end_of_the_log(town):
     assert town("verify", "town.db", "--replay-only", "--json").json() == {
         "ok": True,
         "records": len(town("log", "town.db", "--json").json()),
@@ -201,7 +201,7 @@ def damage(path):
     connection.close()
 
 
-def test_verify_names_the_first_record_that_does_not_follow(town):
+def test_verify_names_the_first_divergent_record(town):
     damage(town.folder / "town.db")
     outcome = town("verify", "town.db", "--json")
     report = outcome.json()
@@ -211,7 +211,7 @@ def test_verify_names_the_first_record_that_does_not_follow(town):
     assert "does NOT hold from record" in town("verify", "town.db").out
 
 
-def test_verify_of_a_torn_file_says_how_far_it_holds(town):
+def test_verify_of_a_torn_file_reports_the_last_valid_record(town):
     with sqlite3.connect(town.folder / "town.db") as connection:
         connection.execute("UPDATE groups SET blob = x'00' WHERE first_record > 3")
     connection.close()
@@ -234,7 +234,7 @@ def test_record_of_an_unknown_format_is_a_divergence():
         list(records_between(log))
 
 
-def test_empty_log_holds():
+def test_empty_log_is_valid():
     log = MemoryEventLog()
     log.open()
     assert check_integrity(log).as_dict() == {
@@ -262,7 +262,7 @@ def test_empty_log_holds():
         ("postgresql://127.0.0.1:1/x", "cannot be reached"),
     ],
 )
-def test_what_is_no_log_is_said_in_one_line(placet, command, store, said):
+def test_file_that_is_not_a_log_is_a_one_line_error(placet, command, store, said):
     (placet.folder / "notes.txt").write_text("not a log, and long enough to be a header " * 30)
     with sqlite3.connect(placet.folder / "other.db") as connection:
         connection.execute("CREATE TABLE t (x)")
@@ -274,7 +274,7 @@ def test_what_is_no_log_is_said_in_one_line(placet, command, store, said):
         assert said in outcome.err
 
 
-def test_readers_leave_the_writer_its_fence_and_the_file_as_it_is(town):
+def test_readers_change_neither_the_fence_nor_the_file(town):
     log = open_event_log("town.db")
     epoch = log.open()
     names = sorted(path.name for path in town.folder.iterdir())
@@ -287,7 +287,7 @@ def test_readers_leave_the_writer_its_fence_and_the_file_as_it_is(town):
     log.close()
 
 
-def test_configuration_is_read_back_as_it_was_written():
+def test_configuration_round_trips_through_the_log():
     quotas: dict[str, dict[str, float]] = {
         "Move": {"rate": 3, "burst": 2},
         "*": {"rate": 1e9, "burst": 1},
@@ -312,14 +312,14 @@ def test_configuration_is_read_back_as_it_was_written():
     assert reopened.world_digest() == kernel.world_digest()
 
 
-def test_header_alone_is_enough_to_go_on_from():
+def test_header_alone_is_enough_to_continue():
     whole, _ = memory_log(KernelConfig(world="w", seed=5))
     log = MemoryEventLog()
     log.append(LogGroup(0, 0, 0, (next(whole.read())[1],)), log.open())
     assert config_of(log) == KernelConfig(world="w", seed=5)
 
 
-def test_file_of_a_log_is_where_its_url_says():
+def test_file_of_a_log_is_at_its_url():
     assert str(file_of(open_event_log("sqlite:///a%20b.db?synchronous=off"))) == "a b.db"
     assert file_of(open_event_log("memory://")) is None
 
@@ -344,7 +344,7 @@ def test_kinds_shows_the_registry(placet):
         assert said in out
 
 
-def test_kinds_of_a_domain_of_ones_own(placet):
+def test_kinds_shows_a_custom_domain(placet):
     (placet.folder / "pots.py").write_text(
         "from typing import Literal\n"
         "from pydantic import BaseModel\n"
@@ -374,7 +374,7 @@ def test_kinds_of_a_domain_of_ones_own(placet):
         assert said in outcome.err
 
 
-def test_module_that_raises_as_it_is_imported_is_an_error_of_one_line(placet):
+def test_module_that_raises_on_import_is_a_one_line_error(placet):
     (placet.folder / "bad.py").write_text("1 / 0\n")
     outcome = placet("kinds", "--domain", "bad:Bad")
     assert outcome.code == 1
@@ -384,7 +384,7 @@ def test_module_that_raises_as_it_is_imported_is_an_error_of_one_line(placet):
 # bench
 
 
-def test_bench_prints_what_the_benchmarks_give(placet, monkeypatch):
+def test_bench_prints_the_results_of_the_benchmarks(placet, monkeypatch):
     bench = pytest.importorskip("placet.bench")
     result = {
         "workload": "w1",
@@ -412,7 +412,7 @@ def test_bench_prints_what_the_benchmarks_give(placet, monkeypatch):
 # the command itself
 
 
-def test_command_without_a_command_shows_its_help(placet):
+def test_missing_subcommand_shows_the_help(placet):
     outcome = placet()
     assert outcome.code == 2
     assert "placet run town" in outcome.out
@@ -432,7 +432,7 @@ def test_version_is_printed(placet, monkeypatch):
     assert placet("--version").out == "placet (source tree, not installed)\n"
 
 
-def test_command_that_is_not_known_names_the_nearest(placet):
+def test_unknown_command_suggests_the_nearest(placet):
     outcome = placet("rnu")
     assert outcome.code == 2
     assert "'run'" in outcome.err
@@ -450,13 +450,13 @@ def test_interrupt_ends_quietly(placet, monkeypatch):
 
 
 @pytest.mark.slow
-def test_module_is_the_command(tmp_path):
+def test_python_dash_m_runs_the_command(tmp_path):
     outcome = run_process("--version", folder=tmp_path)
     assert (outcome.code, outcome.out[:7]) == (0, "placet ")
 
 
 @pytest.mark.slow
-def test_full_disk_and_closed_stdout_are_no_traceback(tmp_path):
+def test_full_disk_and_closed_stdout_print_no_traceback(tmp_path):
     import subprocess
 
     from tests.cli.command_line import PLACET
@@ -488,7 +488,7 @@ def test_help_loads_neither_rich_nor_the_benchmarks(tmp_path):
 
 
 @pytest.mark.slow
-def test_what_stdout_cannot_write_is_escaped_and_ends_nothing(tmp_path):
+def test_unencodable_output_is_escaped(tmp_path):
     """Agents are named in any language, files by any bytes, and a pipe has any encoding."""
     file, pack = os.fsdecode(b"\xff.db"), os.fsdecode(b"\xfe.pack")
     given = as_lines({"register": "\u65e5\u672c", "position": [0, 0]})

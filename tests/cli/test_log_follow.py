@@ -55,7 +55,7 @@ def followed(writer, folder, *arguments):
     ("number", "code"),
     [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)],
 )
-def test_what_is_written_is_shown_until_a_signal_comes(writer, tmp_path, number, code):
+def test_new_records_are_shown_until_a_signal(writer, tmp_path, number, code):
     with followed(writer, tmp_path, "--json") as command:
         assert json.loads(command.out.readline())["type"] == "header"
         assert json.loads(command.out.readline())["type"] == "configured"
@@ -68,7 +68,7 @@ def test_what_is_written_is_shown_until_a_signal_comes(writer, tmp_path, number,
     assert (outcome.code, outcome.out, outcome.err) == (code, "", "")
 
 
-def test_since_begins_after_a_seq(writer, tmp_path):
+def test_since_starts_after_a_seq(writer, tmp_path):
     writer.step()
     with followed(writer, tmp_path, "--since", "2") as command:
         head = command.out.readline()
@@ -79,7 +79,7 @@ def test_since_begins_after_a_seq(writer, tmp_path):
         assert command.wait() == 130
 
 
-def test_it_ends_when_nobody_reads_it_any_more(writer, tmp_path):
+def test_follow_ends_when_its_reader_closes(writer, tmp_path):
     with followed(writer, tmp_path) as command:
         command.out.readline()
         command.out.close()
@@ -88,7 +88,7 @@ def test_it_ends_when_nobody_reads_it_any_more(writer, tmp_path):
 
 
 @pytest.mark.slow
-def test_it_takes_no_fence_and_looks_seldom(writer, tmp_path):
+def test_follow_takes_no_fence_and_polls_seldom(writer, tmp_path):
     with followed(writer, tmp_path, "--since", "1") as command:
         command.out.readline()
         for _ in range(20):
@@ -99,7 +99,7 @@ def test_it_takes_no_fence_and_looks_seldom(writer, tmp_path):
         assert command.wait() == 143
 
 
-def test_what_has_no_end_and_two_beginnings_are_mistakes(placet, writer):
+def test_follow_with_to_or_two_starts_is_a_usage_error(placet, writer):
     outcome = placet("log", "live.db", "--follow", "--to", "3")
     assert (outcome.code, "--follow has no end" in outcome.err) == (2, True)
     outcome = placet("log", "live.db", "--from", "1", "--since", "3")
@@ -115,7 +115,7 @@ def abandoned(monkeypatch):
 
 
 @pytest.mark.usefixtures("abandoned")
-def test_what_is_there_already_is_shown_at_once(placet, writer):
+def test_existing_records_are_shown_immediately(placet, writer):
     outcome = placet("log", "live.db", "--follow", "--since", "1")
     assert (outcome.code, len(outcome.out.splitlines())) == (0, 1)
     assert placet("log", "live.db", "--follow", "--json").out.count("\n") == 2

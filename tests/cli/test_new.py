@@ -32,7 +32,7 @@ def written(folder):
     return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
 
 
-def test_the_files_are_written_and_named(placet):
+def test_the_files_are_written_and_listed(placet):
     outcome = placet("new", "domain", "garden_shed", "--json")
     made = placet.folder / "placet-garden-shed"
     assert outcome.code == 0
@@ -48,13 +48,13 @@ def test_the_files_are_written_and_named(placet):
     assert "$" not in "".join((made / name).read_text() for name in FILES)
 
 
-def test_a_person_is_told_what_to_do_next(placet):
+def test_the_next_steps_are_printed(placet):
     lines = placet("new", "domain", "garden").out.splitlines()
     assert lines[0] == "The domain garden is in placet-garden. Look further:"
     assert "  placet gate --domain garden:Garden" in lines
 
 
-def test_its_entry_point_leads_to_the_domain(folder, monkeypatch):
+def test_its_entry_point_finds_the_domain(folder, monkeypatch):
     project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
     monkeypatch.chdir(folder)
     [(name, spec)] = project["entry-points"]["placet.domains"].items()
@@ -66,7 +66,7 @@ def test_its_entry_point_leads_to_the_domain(folder, monkeypatch):
     del sys.modules["garden_shed"]
 
 
-def test_the_gate_answers_for_it(folder):
+def test_the_gate_runs_the_new_domain(folder):
     add = {
         "kind": "garden_shed.Add",
         "payload": {"jar": "plums", "amount": 3},
@@ -85,7 +85,7 @@ def test_the_gate_answers_for_it(folder):
     assert '"admitted":true' in outcome.out.splitlines()[1]
 
 
-def test_a_scenario_of_it_runs(folder):
+def test_a_scenario_of_the_new_domain_runs(folder):
     outcome = run_process("run", "scenario.toml", "--json", folder=folder)
     assert outcome.code == 0, outcome.err
     report = outcome.json()
@@ -106,7 +106,7 @@ def checked(*command, folder):
 
 
 @pytest.mark.slow
-def test_its_own_tests_pass_and_are_not_idle(folder):
+def test_its_tests_pass_and_can_fail(folder):
     done = checked("pytest", "-q", folder=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "20 passed" in done.stdout
@@ -118,7 +118,7 @@ def test_its_own_tests_pass_and_are_not_idle(folder):
     assert "garden_shed.too_few" in done.stdout
 
 
-def test_it_is_written_as_we_write(placet):
+def test_the_generated_files_pass_lint_and_format(placet):
     placet("new", "domain", "shed", "--into", "shed")
     for command in (("ruff", "check", "--isolated"), ("ruff", "format", "--isolated", "--check")):
         more = ("--line-length", "100", "--no-cache", ".")
@@ -142,7 +142,7 @@ def test_it_is_written_as_we_write(placet):
         ("world", "is the name of a domain that is installed"),
     ],
 )
-def test_a_name_that_cannot_be_one_is_refused(placet, name, problem):
+def test_an_invalid_name_is_refused(placet, name, problem):
     outcome = placet("new", "domain", name)
     assert outcome.code == 2
     assert problem in outcome.err
@@ -157,7 +157,7 @@ def test_a_group_without_a_command_shows_its_help(placet, group, command):
     assert f"\n  {command} " in outcome.out
 
 
-def test_nothing_is_overwritten(placet, folder):
+def test_no_existing_file_is_overwritten(placet, folder):
     (folder / "README.md").write_text("mine")
     (folder / "garden_shed.py").unlink()
     outcome = placet("new", "domain", "garden_shed", "--into", str(folder))
@@ -168,13 +168,13 @@ def test_nothing_is_overwritten(placet, folder):
     assert not (folder / "garden_shed.py").exists()
 
 
-def test_a_folder_with_other_files_is_written_into(placet):
+def test_a_folder_with_other_files_is_accepted(placet):
     (placet.folder / "notes.txt").write_text("mine")
     assert placet("new", "domain", "garden", "--into", ".").code == 0
     assert (placet.folder / "garden.py").exists()
 
 
-def test_a_folder_that_cannot_be_made_is_an_error(placet):
+def test_a_folder_that_cannot_be_created_is_an_error(placet):
     (placet.folder / "file").write_text("")
     outcome = placet("new", "domain", "garden", "--into", "file/deep")
     assert outcome.code == 1

@@ -79,7 +79,7 @@ def test_report_as_json_has_the_documented_keys_and_adds_up(placet):
     assert report["interrupted"] is False
 
 
-def test_report_for_people_says_what_came_of_it_and_how_to_look_further(placet):
+def test_report_as_text_has_the_outcome_and_the_next_commands(placet):
     outcome = placet("run", *TOWN)
     assert (outcome.code, outcome.err) == (0, "")
     for said in (
@@ -93,7 +93,7 @@ def test_report_for_people_says_what_came_of_it_and_how_to_look_further(placet):
     assert looked.json()["digest"] in outcome.out
 
 
-def test_commands_that_the_report_names_work(placet):
+def test_commands_in_the_report_work(placet):
     (placet.folder / "a town.toml").write_text(OWN_SCENARIO.replace("people:Walker", "child"))
     outcome = placet("run", "a town.toml", "--ticks", "2")
     commands = [line.split() for line in outcome.out.splitlines() if line.startswith("    placet ")]
@@ -102,12 +102,12 @@ def test_commands_that_the_report_names_work(placet):
         assert placet(*words).code == 0
 
 
-def test_run_again_takes_a_fresh_file(placet):
+def test_a_second_run_needs_a_new_file(placet):
     stores = [placet("run", *TOWN, "--json").json()["store"] for _ in range(3)]
     assert stores == ["sqlite:///town.db", "sqlite:///town-2.db", "sqlite:///town-3.db"]
 
 
-def test_store_that_holds_a_world_is_left_alone(placet):
+def test_store_with_a_world_is_refused_unchanged(placet):
     placet("run", *TOWN)
     before = (placet.folder / "town.db").read_bytes()
     outcome = placet("run", *TOWN, "--store", "town.db", "--json")
@@ -117,13 +117,13 @@ def test_store_that_holds_a_world_is_left_alone(placet):
     assert (placet.folder / "town.db").read_bytes() == before
 
 
-def test_empty_file_is_a_store_to_begin_in(placet):
+def test_empty_file_is_accepted_as_a_new_store(placet):
     (placet.folder / "mine.db").touch()
     assert placet("run", *TOWN, "--store", "sqlite:///mine.db").code == 0
     assert placet("verify", "mine.db").code == 0
 
 
-def test_log_in_memory_is_gone_and_says_so(placet):
+def test_log_in_memory_is_reported_as_not_kept(placet):
     report = placet("run", *TOWN, "--store", "memory://", "--json").json()
     assert (report["store"], report["verified"]) == ("memory://", None)
     assert "gone" in placet("run", *TOWN, "--store", "memory://").out
@@ -175,7 +175,7 @@ def test_same_seed_gives_the_same_digest_on_any_hash_seed_and_any_store(tmp_path
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_signal_ends_the_run_after_the_tick_in_flight_and_loses_nothing(own, number, code):
+def test_signal_ends_the_run_after_the_current_tick(own, number, code):
     folder = own(f"os.kill(os.getpid(), signal.{number.name})")
     outcome = run_process("run", "own.toml", "--json", folder=folder)
     assert (outcome.code, outcome.err) == (code, "")
@@ -189,7 +189,7 @@ def test_signal_ends_the_run_after_the_tick_in_flight_and_loses_nothing(own, num
     )
 
 
-def test_report_of_a_stopped_run_says_where_it_stopped(placet, own, monkeypatch):
+def test_report_of_a_stopped_run_has_the_tick_of_the_stop(placet, own, monkeypatch):
     monkeypatch.delitem(sys.modules, "people", raising=False)
     own("os.kill(os.getpid(), signal.SIGTERM)")
     outcome = placet("run", "own.toml")
@@ -199,7 +199,7 @@ def test_report_of_a_stopped_run_says_where_it_stopped(placet, own, monkeypatch)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_a_stopped_run_in_memory_is_not_said_to_be_kept(placet, own, monkeypatch):
+def test_a_stopped_run_in_memory_is_not_reported_as_kept(placet, own, monkeypatch):
     monkeypatch.delitem(sys.modules, "people", raising=False)
     own("os.kill(os.getpid(), signal.SIGTERM)")
     outcome = placet("run", "own.toml", "--store", "memory://")
@@ -207,7 +207,7 @@ def test_a_stopped_run_in_memory_is_not_said_to_be_kept(placet, own, monkeypatch
     assert "The log was in memory and is gone" in outcome.out
 
 
-def test_run_of_nobody_and_of_no_time_is_a_run(placet):
+def test_run_without_agents_or_ticks_succeeds(placet):
     for nothing in ("--agents", "--ticks"):
         outcome = placet("run", "town", "--agents", "3", "--ticks", "2", nothing, "0")
         assert outcome.code == 0
@@ -215,7 +215,7 @@ def test_run_of_nobody_and_of_no_time_is_a_run(placet):
 
 
 @pytest.mark.slow
-def test_signal_from_outside_ends_the_run_too(tmp_path):
+def test_signal_from_another_process_ends_the_run(tmp_path):
     arguments = ("run", "town", "--ticks", "1000000", "--store", "t.db", "--metrics-port", "0")
     with Process(*arguments, folder=tmp_path) as running:
         assert running.err.readline().startswith(b"metrics at http://127.0.0.1:")
@@ -237,7 +237,7 @@ def test_policy_that_raises_is_named(placet, own, monkeypatch):
     )
 
 
-def test_policy_that_cannot_be_made_is_named(placet, own, monkeypatch):
+def test_policy_that_cannot_be_constructed_is_named(placet, own, monkeypatch):
     (own("pass") / "people.py").write_text("def Walker(*_):\n    raise KeyError('speed')\n")
     monkeypatch.delitem(sys.modules, "people", raising=False)
     outcome = placet("run", "own.toml", "--store", "memory://")
@@ -248,7 +248,7 @@ def test_policy_that_cannot_be_made_is_named(placet, own, monkeypatch):
 
 
 @pytest.mark.parametrize("proposed", ["[5]", "[{}]", "{'kind': 'Move'}", "[None]"])
-def test_what_a_policy_proposes_and_is_no_intent_is_refused(placet, own, monkeypatch, proposed):
+def test_invalid_proposal_of_a_policy_is_refused(placet, own, monkeypatch, proposed):
     own(f"return {proposed}")
     monkeypatch.delitem(sys.modules, "people", raising=False)
     report = placet("run", "own.toml", "--store", "memory://", "--json").json()
@@ -271,7 +271,7 @@ def test_what_a_policy_proposes_and_is_no_intent_is_refused(placet, own, monkeyp
         (["."], "."),
     ],
 )
-def test_what_cannot_be_run_is_said_in_one_line(placet, arguments, said):
+def test_invalid_scenario_is_a_one_line_error(placet, arguments, said):
     (placet.folder / "demanding.py").write_text(
         "class Demanding:\n"
         "    def __init__(self, hat, bounds, max_step, interaction_range, inventory_max,\n"

@@ -83,7 +83,7 @@ def forged(records: list[bytes], batch_id: str = "b1") -> list[bytes]:
 # verify
 
 
-def test_verify_decides_a_town_again_by_the_settings_in_its_log(placet, town):
+def test_verify_recreates_the_domain_from_the_settings_in_the_log(placet, town):
     report = town.report
     verified = placet("verify", "town.db", "--json").json()
     decided = verified["verified"]
@@ -110,7 +110,7 @@ def test_verify_names_a_forged_record_and_its_rule(placet):
     assert (first["record"], first["agent_id"]) == (4, "ann")
 
 
-def test_verify_reads_what_there_is_while_a_writer_goes_on(tmp_path):
+def test_verify_reads_a_log_while_it_is_written(tmp_path):
     records = a_life()
     log = open_event_log(f"sqlite:///{tmp_path}/live.db")
     epoch = log.open()
@@ -123,7 +123,7 @@ def test_verify_reads_what_there_is_while_a_writer_goes_on(tmp_path):
     log.close()
 
 
-def test_settings_that_are_code_must_be_given(placet):
+def test_settings_that_are_code_must_be_passed(placet):
     (placet.folder / "domains_of_a_test.py").write_text(DOMAINS)
     from placet.runtime.plugins import find_domain
 
@@ -141,7 +141,7 @@ def test_settings_that_are_code_must_be_given(placet):
     assert "cannot verify own.db: it was decided by world 1+" in outcome.err
 
 
-def test_a_domain_that_is_not_the_logs_is_an_error_that_names_both(placet):
+def test_another_domain_than_the_logs_is_an_error_that_names_both(placet):
     name = stored(placet.folder / "a.db", a_life())
     outcome = placet("verify", name, "--domain", "tests.kernel.domains:Lab")
     assert outcome.code == 1
@@ -152,7 +152,7 @@ def test_a_domain_that_is_not_the_logs_is_an_error_that_names_both(placet):
     assert "makes no domain" in outcome.err
 
 
-def test_a_domain_that_does_not_take_what_the_log_has_of_it_is_an_error(placet, monkeypatch):
+def test_a_domain_that_rejects_its_logged_settings_is_an_error(placet, monkeypatch):
     name = stored(placet.folder / "a.db", a_life())
 
     def narrower(self, *, bounds=None):
@@ -163,7 +163,7 @@ def test_a_domain_that_does_not_take_what_the_log_has_of_it_is_an_error(placet, 
     assert "cannot be made again with the settings of the log" in outcome.out
 
 
-def test_refusals_of_the_hosts_own_rule_are_counted_apart(placet):
+def test_refusals_of_the_host_validator_are_counted_separately(placet):
     class Guard:
         def validate_intent(self, given, state):
             return given["agent_id"] != "bob"
@@ -190,7 +190,7 @@ def in_memory(records: Sequence[bytes]) -> MemoryEventLog:
     return log
 
 
-def test_two_logs_part_at_the_first_record_that_differs_and_few_are_read():
+def test_bisect_finds_the_first_different_record_reading_few():
     one = a_life(moves=900)
     other = a_life(moves=900, far=3.0)
     parting = bisect(in_memory(one), in_memory(other))
@@ -202,7 +202,7 @@ def test_two_logs_part_at_the_first_record_that_differs_and_few_are_read():
     assert parting.decided_as == "both"
 
 
-def test_a_forged_log_is_told_from_the_true_one():
+def test_bisect_finds_the_forged_log():
     parting = bisect(in_memory(a_life()), in_memory(forged(a_life())))
     assert (parting.record, parting.seq) == (4, 3)
     assert parting.what == "world.agents/ann position"
@@ -212,7 +212,7 @@ def test_a_forged_log_is_told_from_the_true_one():
     assert bisect(in_memory(forged(a_life())), in_memory(a_life())).decided_as == "second"
 
 
-def test_logs_of_other_settings_are_compared_without_their_hashes():
+def test_logs_with_other_settings_are_compared_without_their_hashes():
     near, far = a_life(), a_life(World(max_step=1.5))
     parting = bisect(in_memory(near), in_memory(far))
     assert set(parting.set_up) >= {"settings", "fingerprint", "domains"}
@@ -237,32 +237,32 @@ def renumbered(records: list[bytes], start: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("start", [4, 7])
-def test_other_numbers_of_batches_are_told_and_are_no_parting(start):
+def test_different_batch_counts_alone_are_no_divergence(start):
     records = a_life()
     parting = bisect(in_memory(records), in_memory(renumbered(records, start)))
     assert (parting.shared, parting.record, parting.seq) == (True, 9, 8)
     assert (parting.renumbered, parting.set_up) == (start, ())
 
 
-def test_what_parts_after_other_numbers_is_found():
+def test_a_divergence_after_different_batch_counts_is_found():
     records = renumbered(forged(a_life(), batch_id="b3"), 4)
     parting = bisect(in_memory(a_life()), in_memory(records))
     assert (parting.shared, parting.renumbered, parting.record) == (False, 4, 6)
     assert (parting.what, parting.decided_as) == ("world.agents/ann position", "first")
 
 
-def test_a_log_that_goes_on_where_another_ends_does_not_part_from_it():
+def test_a_longer_log_does_not_diverge_from_its_prefix():
     records = a_life()
     parting = bisect(in_memory(records), in_memory(records[:-1]))
     assert (parting.shared, parting.record, parting.seq) == (True, len(records) - 1, 7)
 
 
-def test_logs_of_two_worlds_part_at_once():
+def test_logs_of_two_worlds_diverge_at_the_first_record():
     parting = bisect(in_memory(a_life()), in_memory(a_life(seed=9)))
     assert (parting.record, parting.what) == (0, "its seed")
 
 
-def test_a_tick_that_drew_otherwise_is_named_with_its_draws():
+def test_a_tick_with_other_draws_is_named_with_them():
     from tests.kernel.domains import COUNTS, Lab
 
     class Later(Lab):
@@ -282,7 +282,7 @@ def test_a_tick_that_drew_otherwise_is_named_with_its_draws():
     assert bisect(logs[0], logs[1]).decided_as is None  # the lab is not installed
 
 
-def test_bisect_as_a_command(placet):
+def test_the_bisect_command_prints_the_first_difference(placet):
     stored(placet.folder / "a.db", a_life())
     stored(placet.folder / "b.db", forged(a_life()))
     outcome = placet("bisect", "a.db", "b.db")

@@ -76,7 +76,7 @@ class EventLogContract:
     def log(self, store):
         return store.handle()
 
-    def test_it_says_how_durable_it_is_and_where(self, log):
+    def test_a_log_reports_its_durability_and_location(self, log):
         assert log.durability == self.durability
         assert log.is_blocking is (self.durability != "memory")
         assert "://" in log.url
@@ -85,14 +85,14 @@ class EventLogContract:
         log.open()
         assert (log.count(), log.size_bytes(), records_of(log), log.find_seq(1)) == (0, 0, [], 0)
 
-    def test_what_is_appended_is_read_in_order(self, log):
+    def test_appended_groups_are_read_in_order(self, log):
         epoch = log.open()
         append(log, epoch, b"a", b"")
         append(log, epoch, b"\x00\xff")
         assert list(log.read()) == [(0, b"a"), (1, b""), (2, b"\x00\xff")]
         assert (log.count(), log.size_bytes()) == (3, 3)
 
-    def test_it_reads_from_the_middle_of_a_group(self, log):
+    def test_reading_may_start_in_the_middle_of_a_group(self, log):
         epoch = log.open()
         append(log, epoch, b"a", b"b", b"c")
         append(log, epoch, b"d", b"e")
@@ -100,7 +100,7 @@ class EventLogContract:
         assert list(log.read(4)) == [(4, b"e")]
         assert list(log.read(5)) == list(log.read(99)) == list(log.read(10**30)) == []
 
-    def test_a_seq_leads_to_the_group_that_reached_it(self, log):
+    def test_a_seq_is_found_in_the_group_that_reached_it(self, log):
         epoch = log.open()
         log.append(LogGroup(0, 0, 0, [b"header"]), epoch)
         log.append(LogGroup(1, 0, 5, [b"five", b"seqs"]), epoch)
@@ -152,7 +152,7 @@ class EventLogContract:
             append(zombie, old, b"zombie")
         assert records_of(writer) == [b"a", b"b"]
 
-    def test_the_first_writer_is_fenced_after_the_second_has_gone(self, store):
+    def test_the_first_writer_stays_fenced_after_the_second_closed(self, store):
         zombie, writer = store.handle(), store.handle()
         old = zombie.open()
         store.lose(zombie)
@@ -175,7 +175,7 @@ class EventLogContract:
             writer.append(LogGroup(1, 1, 2, [b"late"]), old)
         assert records_of(heir) == [b"a", b"b"]
 
-    def test_an_epoch_that_nobody_took_is_refused(self, log):
+    def test_an_epoch_that_was_never_issued_is_refused(self, log):
         epoch = log.open()
         with pytest.raises(StoreError, match="fenced"):
             append(log, epoch + 1, b"a")
@@ -218,14 +218,14 @@ class EventLogContract:
         with pytest.raises(StoreError, match="not open"):
             log.append(LogGroup(0, 0, 1, [b"a"]), epoch)
 
-    def test_closing_twice_is_harmless_and_leaves_it_readable(self, log):
+    def test_closing_twice_is_harmless_and_the_log_stays_readable(self, log):
         log.close()
         append(log, log.open(), b"a")
         log.close()
         log.close()
         assert (log.count(), log.size_bytes(), records_of(log)) == (1, 1, [b"a"])
 
-    def test_large_groups_and_large_records(self, log):
+    def test_large_groups_and_records_are_accepted(self, log):
         epoch = log.open()
         many = [index.to_bytes(4, "big") for index in range(70_000)]
         append(log, epoch, *many)
@@ -237,7 +237,7 @@ class EventLogContract:
             (70_001, b"end"),
         ]
 
-    def test_a_reader_sees_what_is_appended_while_it_reads(self, store):
+    def test_a_reader_sees_groups_appended_during_the_read(self, store):
         writer, reader = store.handle(), store.handle()
         epoch = writer.open()
         append(writer, epoch, b"a")
@@ -246,7 +246,7 @@ class EventLogContract:
         append(writer, epoch, b"b", b"c")
         assert list(reading) == [(1, b"b"), (2, b"c")]
 
-    def test_an_abandoned_reading_stops_nobody(self, store):
+    def test_an_abandoned_reader_blocks_no_writer(self, store):
         writer, reader = store.handle(), store.handle()
         epoch = writer.open()
         append(writer, epoch, b"a", b"b")
@@ -284,14 +284,14 @@ class EventLogContract:
 
     # compaction
 
-    def test_a_log_begins_at_its_first_record_until_it_is_compacted(self, log):
+    def test_a_log_starts_at_its_first_record_until_it_is_compacted(self, log):
         epoch = log.open()
         assert log.start() == LogStart(0, 0)
         assert log.compact(5, epoch, groups_max=9) is False
         append(log, epoch, b"a", b"b")
         assert log.start() == LogStart(0, 0)
 
-    def test_what_lies_wholly_before_a_record_is_removed_and_the_rest_is_as_it_was(self, store):
+    def test_compaction_removes_whole_groups_before_a_record_and_keeps_the_rest(self, store):
         log = store.handle()
         epoch = log.open()
         for record in range(0, 10, 2):
@@ -316,7 +316,7 @@ class EventLogContract:
         append(again, again.open(), b"d")
         assert list(again.read()) == [(1, b"b"), (2, b"c"), (3, b"d")]
 
-    def test_the_last_group_stays(self, log):
+    def test_compaction_keeps_the_last_group(self, log):
         epoch = log.open()
         append(log, epoch, b"a")
         append(log, epoch, b"b", b"c")
@@ -324,7 +324,7 @@ class EventLogContract:
             assert log.compact(before, epoch, groups_max=9) is False
             assert list(log.read()) == [(1, b"b"), (2, b"c")]
 
-    def test_a_slice_removes_no_more_than_it_may_and_says_that_there_is_more(self, log):
+    def test_a_slice_removes_a_bounded_number_and_reports_whether_more_remain(self, log):
         epoch = log.open()
         for number in range(6):
             append(log, epoch, b"%d" % number)
@@ -360,7 +360,7 @@ class EventLogContract:
         append(writer, epoch, b"5")
         assert list(reading) == [(4, b"4"), (5, b"5")]
 
-    def test_a_reader_whose_next_record_was_removed_is_told(self, store):
+    def test_a_reader_whose_next_record_was_removed_raises(self, store):
         writer, reader = store.handle(), store.handle()
         epoch = writer.open()
         append(writer, epoch, *[b"%d" % n for n in range(300)])
@@ -401,7 +401,7 @@ class EventLogContract:
         suppress_health_check=[HealthCheck.differing_executors],
     )
     @given(groups=RECORDS, from_record=st.integers(0, 50))
-    def test_any_groups_come_back_as_they_were(self, tmp_path_factory, groups, from_record):
+    def test_any_groups_round_trip(self, tmp_path_factory, groups, from_record):
         store = self.make_store(tmp_path_factory.mktemp("log"))
         log = store.handle()
         epoch = log.open()

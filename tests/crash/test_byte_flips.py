@@ -114,7 +114,7 @@ def flipped_wal(left: LeftBehind, folder: Path, look: Look, step: int = 1) -> Fl
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_no_flipped_byte_of_a_closed_log_is_silent(records, folder):
+def test_no_flipped_byte_of_a_closed_log_changes_records_undetected(records, folder):
     left = leave(folder / "made.db", records[:25], is_clean=True)
     flips = flipped_database(left, folder, shown_by_reading)
     assert flips.silent == []
@@ -123,7 +123,7 @@ def test_no_flipped_byte_of_a_closed_log_is_silent(records, folder):
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_no_flipped_byte_is_silent_when_the_log_is_opened(records, folder):
+def test_no_flipped_byte_is_undetected_when_the_log_is_opened(records, folder):
     left = leave(folder / "made.db", records[:12], is_clean=True)
     path = folder / "a.db"
     flips = Flips(left, path, path)
@@ -136,7 +136,7 @@ def test_no_flipped_byte_is_silent_when_the_log_is_opened(records, folder):
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("look", [shown_by_reading, shown_by_opening])
-def test_no_flipped_byte_of_a_wal_is_silent(records, folder, look):
+def test_no_flipped_byte_of_a_wal_changes_records_undetected(records, folder, look):
     left = leave(folder / "made.db", records[:20], is_clean=False)
     flips = flipped_wal(left, folder, look, step=211)
     assert flips.silent == []

@@ -130,7 +130,7 @@ ELSEWHERE = {"order_by_hash", "write_unfenced"}
 """In test_determinism.py and test_two_writers.py."""
 
 
-def test_each_plant_has_a_test():
+def test_each_planted_bug_has_a_test():
     assert EXPECTED.keys() == PLANTED_BUGS.keys() - ELSEWHERE
 
 

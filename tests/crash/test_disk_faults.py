@@ -102,7 +102,7 @@ def test_a_disk_full_at_the_start_is_reported(forker, small_disk):
 
 
 @pytest.mark.slow
-def test_a_file_that_may_grow_no_more_stops_the_world(forker, folder):
+def test_a_file_size_limit_stops_the_world(forker, folder):
     """The same for a limit of the process, at any length: needs no right to mount."""
     for limit in range(64 * KB, 256 * KB, 17 * KB + 1):
         store = f"sqlite:///{folder}/{limit}.db"
@@ -122,7 +122,7 @@ def test_a_full_disk_finds_a_committer_that_does_not_stop(forker, small_disk):
 
 
 @pytest.mark.skipif(not IS_ROOT, reason="becomes another user")
-def test_a_folder_that_is_closed_meanwhile_loses_nothing(forker, folder):
+def test_a_folder_made_inaccessible_meanwhile_loses_nothing(forker, folder):
     """A file that is open stays open: the world goes on, and what it answers is kept."""
     os.chown(folder, NOBODY, NOBODY)
     store = f"sqlite:///{folder}/a.db"

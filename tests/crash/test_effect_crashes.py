@@ -183,7 +183,7 @@ def test_a_crash_at_any_point_leaves_no_effect_unaccounted_for(forker, folder, d
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("delivery", CLASSES)
-def test_no_kill_executes_twice_what_must_not_be_or_loses_an_effect(forker, tmp_path, delivery):
+def test_no_kill_repeats_an_at_most_once_effect_or_loses_an_effect(forker, tmp_path, delivery):
     executed = 0
     for seed in range(-(-KILLS // 2 // KILLS_PER_STORE)):  # a half for each class
         runs = EffectRuns(forker, tmp_path, seed, delivery, None)

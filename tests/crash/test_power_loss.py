@@ -118,11 +118,11 @@ def moments_of(files_class: type[SnapshotFiles] = SnapshotFiles, from_record: in
     return len(seen)
 
 
-def test_a_loss_of_power_at_any_moment_is_recovered_from():
+def test_a_power_loss_at_any_moment_is_recovered_from():
     assert moments_of() > 25
 
 
-def test_the_disk_keeps_what_it_must_and_nothing_more():
+def test_the_simulated_disk_keeps_synced_data_only():
     disk, draft, target = LossyDisk(), FOLDER / "draft", FOLDER / "target"
 
     def remains() -> set[frozenset[tuple[str, bytes]]]:
@@ -182,7 +182,7 @@ class TooEarly(SnapshotFiles):
 
 
 @pytest.mark.parametrize("files", [Unsynced, Unlisted, TooEarly])
-def test_a_barrier_that_is_left_out_is_found(files):
+def test_a_missing_sync_is_found(files):
     """The control."""
     with pytest.raises(FoundWrongError, match="no snapshot can be trusted"):
         moments_of(files, from_record=1)

@@ -83,20 +83,20 @@ def town():
     return Town()
 
 
-def test_no_flipped_byte_of_a_snapshot_is_silent(town):
+def test_no_flipped_byte_of_a_snapshot_changes_the_world(town):
     silent, aside = town.flipped()
     assert silent == []
     assert aside == len(town.newest[1])
 
 
-def test_a_snapshot_cut_short_is_left_aside(town):
+def test_a_truncated_snapshot_is_skipped(town):
     _, sound = town.newest
     assert town.recovered(sound) == (town.kernel.world_digest(), True)
     for length in range(len(sound)):
         assert town.recovered(sound[:length]) == (town.kernel.world_digest(), False)
 
 
-def test_a_compacted_log_without_a_sound_snapshot_says_so(town):
+def test_a_compacted_log_without_a_valid_snapshot_is_an_error(town):
     log = MemoryEventLog()
     epoch = log.open()
     groups = [[data] for _, data in town.log.read()]

@@ -73,7 +73,7 @@ def what_is_wrong(left: LeftBehind, path: Path, cut: int) -> str:
 
 
 @pytest.mark.slow
-def test_a_wal_cut_anywhere_lacks_whole_groups_of_its_tail(records, folder):
+def test_a_truncated_wal_loses_only_whole_groups_of_its_tail(records, folder):
     left = leave(folder / "made.db", records, is_clean=False)
     cuts = cuts_of(len(left.wal), step=331)
     wrong = [what for cut in cuts if (what := what_is_wrong(left, folder / "a.db", cut))]
@@ -106,7 +106,7 @@ def test_cuts_find_a_store_that_splits_groups(records, folder, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_database_cut_anywhere_is_damaged_or_whole(records, folder):
+def test_a_truncated_database_is_damaged_or_intact(records, folder):
     left = leave(folder / "made.db", records, is_clean=True)
     path = folder / "a.db"
     for cut in range(2, len(left.database), 101):  # none and one byte are an empty file to SQLite

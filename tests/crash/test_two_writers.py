@@ -109,7 +109,7 @@ def test_a_zombie_writes_nothing_more(store, round_):
     assert store.complaints() == []
 
 
-def test_a_zombie_that_is_not_fenced_is_found(store):
+def test_a_zombie_without_a_fence_is_found(store):
     """The control: without the fence it goes on writing as long as the other one is silent."""
     zombie, _ = zombie_and_heir(store, "write_unfenced")
     before = answers_of(zombie)

@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @in_virtual_time
-async def test_one_is_interrupted_in_the_middle_of_a_sentence_and_the_page_shows_it():
+async def test_an_agent_is_interrupted_within_a_sentence_and_the_page_has_the_output():
     lines: list[str] = []
     await runpy.run_path(str(ROOT / "examples" / "converse.py"))["converse"](lines.append)
     page = (ROOT / "docs" / "guides" / "policies.md").read_text(encoding="utf-8")

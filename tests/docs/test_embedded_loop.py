@@ -28,7 +28,7 @@ def played(*arguments: str) -> str:
     return done.stdout
 
 
-def test_it_tells_what_the_kernel_took_of_a_frame():
+def test_the_example_reports_the_share_of_the_kernel_in_a_frame():
     first, *budget, last = played("4", "9").splitlines()
     assert first == "4 frames of 16.67 ms, 9 intents in each"
     assert [line.split()[0] for line in budget] == ["decide", "digest", "left"]
@@ -38,12 +38,12 @@ def test_it_tells_what_the_kernel_took_of_a_frame():
 
 
 @pytest.mark.parametrize("arguments", [["0", "5"], ["5", "0"], ["5"], ["a", "b"], ["1", "2", "3"]])
-def test_what_cannot_be_played_is_a_line_of_usage(arguments):
+def test_invalid_arguments_print_the_usage(arguments):
     with pytest.raises(subprocess.CalledProcessError) as raised:
         played(*arguments)
     assert raised.value.stderr.startswith("usage: ")
 
 
-def test_what_is_decided_does_not_depend_on_how_long_it_took():
+def test_decisions_do_not_depend_on_elapsed_time():
     ends = {played("4", "9").rpartition("late, ")[2] for _ in range(2)}
     assert len(ends) == 1

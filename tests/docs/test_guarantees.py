@@ -20,7 +20,7 @@ def test_every_guarantee_has_a_row():
     assert re.findall(r"^\| (G\d+) \|", PAGE, re.MULTILINE) == [f"G{n}" for n in range(1, 25)]
 
 
-def test_what_holds_is_proved():
+def test_every_guarantee_names_a_test():
     for row in re.findall(r"^\| G\d+ \|.*$", PAGE, re.MULTILINE):
         _, number, _, holds, tests, _ = (cell.strip() for cell in row.split("|"))
         assert tests or holds.startswith("not yet"), f"{number} holds and names no test"

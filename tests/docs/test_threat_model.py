@@ -18,7 +18,7 @@ def test_a_named_test_exists(path, name):
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_what_is_tried_is_shown_refused(row):
+def test_every_attack_has_a_test(row):
     tried, stands, shown = row.split(" | ")
     assert tried
     assert stands
@@ -37,5 +37,5 @@ def test_what_is_tried_is_shown_refused(row):
         "Cost runaway",
     ],
 )
-def test_what_must_be_answered_is_there(threat):
+def test_every_required_attack_is_listed(threat):
     assert f"**{threat}**" in PAGE

@@ -34,11 +34,11 @@ def at_origin(env: WorldEnv) -> WorldEnv:
     raise AssertionError("no seed puts ann at the origin")
 
 
-def test_the_api_is_pettingzoos():
+def test_the_environment_passes_pettingzoos_api_test():
     parallel_api_test(grid_env(max_steps=60), num_cycles=150)
 
 
-def test_a_seed_is_an_episode():
+def test_a_seed_determines_an_episode():
     parallel_seed_test(grid_env, num_cycles=30)
 
 
@@ -85,7 +85,7 @@ def test_a_refused_action_is_reported_and_changes_nothing():
 
 
 @pytest.mark.parametrize("action", [5, -1, 1.5, "east", None, [1]])
-def test_an_action_outside_its_space_is_refused_before_anything_happens(action):
+def test_an_action_outside_its_space_is_refused_before_the_step(action):
     env = at_origin(corner_env())
     before, seq = env.kernel.digest(), env.kernel.seq
     with pytest.raises(ValueError, match=r"'bob' must act within Discrete\(5\), got"):
@@ -217,7 +217,7 @@ def test_a_failed_registration_is_an_error():
 
 
 @pytest.mark.parametrize("name", ["parallel_env", "grid"])
-def test_without_the_extra_one_sentence_says_what_is_missing(name):
+def test_a_missing_extra_is_reported_in_one_sentence(name):
     program = f"import sys; sys.modules['gymnasium'] = None; import placet.envs.{name}"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
@@ -226,7 +226,7 @@ def test_without_the_extra_one_sentence_says_what_is_missing(name):
     assert done.stderr.endswith(f"ImportError: {said}\n")
 
 
-def test_the_library_does_not_load_it():
+def test_importing_placet_does_not_load_pettingzoo():
     program = "import sys, placet.cli; print('numpy' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True

@@ -29,12 +29,12 @@ def test_a_sentence_is_proposed_and_applied(placet):
     assert outcome.code == 0
 
 
-def test_a_command_goes_past_the_agent(placet):
+def test_a_command_bypasses_the_agent(placet):
     (turn,) = turns(placet.told("/design.set path=hull.beam value=9", to=DESIGN))
     assert (turn["outcome"], turn["route"]) == ("applied", "command")
 
 
-def test_what_is_unclear_is_asked_back_with_sentences_to_say(placet):
+def test_an_unclear_message_is_answered_with_suggested_sentences(placet):
     outcome = placet.told("set the bea to 10 m", to=DESIGN)
     (turn,) = turns(outcome)
     assert (turn["outcome"], turn["stop"]) == ("clarify", "clarification_needed")
@@ -42,7 +42,7 @@ def test_what_is_unclear_is_asked_back_with_sentences_to_say(placet):
     assert outcome.code == 1
 
 
-def test_half_a_sentence_is_not_done(placet):
+def test_a_partly_understood_sentence_is_not_applied(placet):
     (turn, state) = turns(
         placet.told(
             "set beam to 9 m, set the draf to 2 m", "/state design.parameters/hull.beam", to=DESIGN
@@ -51,24 +51,24 @@ def test_half_a_sentence_is_not_done(placet):
     assert (turn["outcome"], state) == ("clarify", {"state": {"value": None}})
 
 
-def test_a_change_by_a_share_is_of_the_present_value(placet):
+def test_a_percentage_is_relative_to_the_present_value(placet):
     *_, turn = turns(placet.told("set power to 1000 kW", "increase power by 15 %", to=DESIGN))
     assert turn["outcome"] == "applied"
     assert 1150.0 in [one["new"] for one in turn["diff"]]
 
 
-def test_more_than_the_mode_takes_is_said_once(placet):
+def test_too_many_actions_for_the_mode_are_refused_with_advice(placet):
     (turn,) = turns(placet.told("set beam to 9 m, lock hull length", to=INTERACTIVE))
     assert (turn["outcome"], turn["stop"]) == ("refused", "unsupported_goal")
     assert turn["message"].endswith("got 2; say less at once")
 
 
-def test_a_sentence_that_the_gate_refuses_keeps_its_reason(placet):
+def test_a_sentence_refused_by_the_gate_shows_the_reason(placet):
     *_, turn = turns(placet.told("set beam to 9 m, lock beam", "set beam to 8 m", to=DESIGN))
     assert turn["results"][0]["issues"][0]["code"] == "design.locked"
 
 
-def test_a_question_is_answered_in_words(placet):
+def test_a_question_is_answered_in_text(placet):
     outcome = placet.told("what is the beam?", to=DESIGN)
     assert turns(outcome)[0]["outcome"] == "said"
     assert outcome.code == 0
@@ -80,7 +80,7 @@ def test_phases_are_run_by_their_executor(placet):
     assert (result["outcome"], result["is_truncated"]) == ("applied", True)
 
 
-def test_the_phrases_of_a_program_are_commands(placet):
+def test_the_phrases_of_the_program_domain_are_commands(placet):
     phrases = ("create hello world program", "compile program", "run program", "run programs")
     outcome = placet.told(*phrases, to=("chat", "--domain", "program", "--json"))
     *done, missed = turns(outcome)
@@ -89,7 +89,7 @@ def test_the_phrases_of_a_program_are_commands(placet):
     assert (missed["route"], missed["stop"]) == ("agent", "unsupported_goal")
 
 
-def test_a_refusal_has_its_code_and_what_to_say_instead(placet):
+def test_a_refusal_has_its_code_and_a_suggestion(placet):
     outcome = placet.told("/design.set path=hull.bea value=9", to=DESIGN)
     (turn,) = turns(outcome)
     (issue,) = turn["attempts"][0]["issues"]
@@ -98,12 +98,12 @@ def test_a_refusal_has_its_code_and_what_to_say_instead(placet):
     assert outcome.code == 1
 
 
-def test_a_domain_without_sentences_says_so(placet):
+def test_a_domain_without_sentences_is_reported(placet):
     (turn,) = turns(placet.told("go north", to=("chat", "--domain", "world", "--json")))
     assert (turn["outcome"], turn["stop"]) == ("refused", "unsupported_goal")
 
 
-def test_a_held_plan_waits_and_is_approved_as_it_was_shown(placet):
+def test_a_held_plan_is_approved_as_shown(placet):
     outcome = placet.told("set beam to 9 m", "/approvals", "/approve", to=INTERACTIVE)
     held, approvals, applied = turns(outcome)
     assert held["outcome"] == "held"
@@ -118,20 +118,20 @@ def test_an_undecided_plan_is_not_applied(placet):
     assert placet.told("set beam to 9 m", to=INTERACTIVE).code == 1
 
 
-def test_a_denial_is_what_was_asked_for(placet):
+def test_a_denial_exits_successfully(placet):
     outcome = placet.told("set beam to 9 m", "/deny", to=INTERACTIVE)
     assert turns(outcome)[1]["message"] == "deny by ann"
     assert outcome.code == 0
 
 
-def test_who_proposed_does_not_approve(placet):
+def test_the_proposer_cannot_approve(placet):
     own = (*DESIGN, "--mode", "interactive", "--as", "agent")
     outcome = placet.told("set beam to 9 m", "/approve", to=own)
     assert turns(outcome)[1]["outcome"] == "refused"
     assert outcome.code == 1
 
 
-def test_an_approval_of_nothing_fails(placet):
+def test_an_approval_without_a_request_fails(placet):
     outcome = placet.told("/approve", "/deny nothing", to=INTERACTIVE)
     none, nothing = turns(outcome)
     assert none == {"error": "nothing waits for a person"}
@@ -139,7 +139,7 @@ def test_an_approval_of_nothing_fails(placet):
     assert outcome.code == 1
 
 
-def test_a_conversation_goes_on_where_its_store_ends(placet):
+def test_a_conversation_continues_from_its_store(placet):
     kept = ("--store", "ferry.db")
     placet.told("set beam to 9 m", to=(*INTERACTIVE, *kept))
     outcome = placet.told(
@@ -155,7 +155,7 @@ def test_a_conversation_goes_on_where_its_store_ends(placet):
     assert placet("verify", "ferry.db").code == 0
 
 
-def test_a_conversation_goes_on_in_the_mode_of_its_latest_turn(placet):
+def test_a_conversation_continues_in_the_mode_of_its_latest_turn(placet):
     kept = ("chat", "--domain", "design", "--json", "--as", "ann", "--store", "ferry.db")
     (first,) = turns(placet.told("set beam to 9 m", to=(*kept, "--mode", "interactive")))
     (again,) = turns(placet.told("set draft to 2 m", to=kept))
@@ -163,14 +163,14 @@ def test_a_conversation_goes_on_in_the_mode_of_its_latest_turn(placet):
     assert [turn["outcome"] for turn in (first, again, other)] == ["held", "held", "applied"]
 
 
-def test_a_log_goes_on_by_its_own_settings(placet):
+def test_a_log_is_continued_with_its_own_settings(placet):
     begin("town.db", World(max_step=2.0), Sessions())
     (turn,) = turns(placet.told("/Move to=[500,500]", to=("chat", "--json", "--store", "town.db")))
     assert turn["stop"] == "world.step_too_long"
     assert placet("verify", "town.db").code == 0
 
 
-def test_a_log_without_conversations_is_not_talked_in(placet):
+def test_a_log_without_the_session_domain_is_refused(placet):
     begin("town.db", World())
     outcome = placet.told("/Move to=[5,5]", to=("chat", "--store", "town.db"))
     assert outcome.code == 1
@@ -185,7 +185,7 @@ def begin(store, *domains):
     anyio.run(opened)
 
 
-def test_its_own_words_are_answered_one_value_a_line(placet):
+def test_slash_commands_print_one_value_per_line(placet):
     words = (
         "/help",
         "/kinds",
@@ -202,7 +202,7 @@ def test_its_own_words_are_answered_one_value_a_line(placet):
     assert outcome.code == 1
 
 
-def test_a_tab_parts_its_own_words_as_a_space_does(placet):
+def test_a_tab_separates_slash_command_arguments(placet):
     words = ("/mode\tinteractive", "set beam to 9 m", "/deny\t")
     mode, held, denied = turns(placet.told(*words, to=(*DESIGN, "--as", "ann")))
     assert mode == {"mode": "interactive"}
@@ -229,7 +229,7 @@ def test_decided_and_open_approval_requests_are_shown_differently(placet):
     assert waits.endswith("(open) needs a person's word; agent proposes:")
 
 
-def test_for_a_person_lines_are_shown_with_what_came_of_them(placet):
+def test_text_output_shows_lines_with_their_outcome(placet):
     lines = (
         "set beam to 9 m",
         "/design.set path=hull.bea value=9",
@@ -274,7 +274,7 @@ def test_a_person_may_be_the_proposer(placet):
     assert nothing["message"] == "(nothing proposed)"
 
 
-def test_a_line_that_is_no_action_is_told_and_left_out(placet):
+def test_an_invalid_action_line_is_reported_and_skipped(placet):
     lines = ("move me", "/Move to=[1,2]", "Speak text", "")
     human = ("chat", "--domain", "world", "--agent", "human", "--json")
     told = turns(placet.told(*lines, to=human))
@@ -282,7 +282,7 @@ def test_a_line_that_is_no_action_is_told_and_left_out(placet):
     assert told[1] == {"error": "expected key=value, got 'text'"}
 
 
-def test_a_person_who_proposes_is_told_what_was_wrong_and_asked_again(placet):
+def test_a_proposing_person_is_shown_the_issues_and_asked_again(placet):
     lines = ("say something", "/Speak", "", "/Speak text=hi", "")
     human = ("chat", "--domain", "world", "--agent", "human", "--json")
     _, error, asked, applied = turns(placet.told(*lines, to=human))
@@ -308,7 +308,7 @@ def test_an_invalid_option_is_reported_in_one_line(placet, options, code, why):
 
 
 @pytest.mark.slow
-def test_bytes_that_are_no_text_are_answered(tmp_path):
+def test_invalid_utf_8_is_answered(tmp_path):
     outcome = run_process(*DESIGN, folder=tmp_path, stdin=b"set \xff\xfe\n")
     assert turns(outcome)[0]["outcome"] == "clarify"
     assert outcome.err == ""
@@ -316,7 +316,7 @@ def test_bytes_that_are_no_text_are_answered(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [2, 15])
-def test_a_signal_in_a_pipe_ends_it_and_keeps_what_was_done(tmp_path, number):
+def test_a_signal_ends_a_piped_chat_and_keeps_applied_plans(tmp_path, number):
     with Process(*DESIGN, "--store", "ferry.db", folder=tmp_path) as chat:
         chat.stdin.write(b"set beam to 9 m\n")
         chat.stdin.flush()
@@ -327,5 +327,5 @@ def test_a_signal_in_a_pipe_ends_it_and_keeps_what_was_done(tmp_path, number):
     assert run_process("verify", "ferry.db", folder=tmp_path).code == 0
 
 
-def test_placet_is_called_as_it_is_installed():
+def test_the_command_runs_placet_as_a_module():
     assert PLACET[1:] == ["-m", "placet"]

@@ -93,7 +93,7 @@ def chat(tmp_path):
         yield terminal
 
 
-def test_a_held_plan_is_shown_and_applied_on_yes(chat, tmp_path):
+def test_a_held_plan_is_applied_on_yes(chat, tmp_path):
     chat.say("set beam to 9 m")
     shown = chat.until(HELD)
     assert "~ design.parameters/hull.beam/value  null -> 9.0" in shown
@@ -130,14 +130,14 @@ def test_a_held_plan_is_replaced_by_typed_actions(chat):
     assert "null -> 10.0" in chat.until(PROMPT)
 
 
-def test_ctrl_c_at_the_prompt_ends_it(chat):
+def test_ctrl_c_at_the_prompt_ends_the_chat(chat):
     chat.until(PROMPT)
     chat.interrupt()
     assert chat.end() == 130
 
 
 @pytest.mark.parametrize("is_in_turn", [False, True])
-def test_sigterm_ends_it_in_order_wherever_it_waits(tmp_path, is_in_turn):
+def test_sigterm_ends_the_chat_wherever_it_waits(tmp_path, is_in_turn):
     words = ("chat", "--domain", "world", "--agent", "human", "--store", "world.db")
     with Terminal(*words, folder=tmp_path) as chat:
         chat.until(PROMPT)
@@ -149,7 +149,7 @@ def test_sigterm_ends_it_in_order_wherever_it_waits(tmp_path, is_in_turn):
     assert [file.name for file in tmp_path.iterdir()] == ["world.db"]
 
 
-def test_ctrl_c_in_a_turn_stops_the_turn_alone(tmp_path):
+def test_ctrl_c_in_a_turn_stops_only_the_turn(tmp_path):
     words = ("chat", "--domain", "world", "--agent", "human", "--store", "world.db")
     with Terminal(*words, folder=tmp_path) as chat:
         chat.say("move me")

@@ -89,7 +89,7 @@ async def test_kinds_are_tools_with_hints_of_their_risk():
     assert hints["till__put"].destructive_hint, "for large sums it is a medium risk"
 
 
-async def test_kinds_of_the_session_are_no_tools_whatever_is_permitted():
+async def test_kinds_of_the_session_are_never_tools():
     async with connected() as (client, session, _):
         world: Any = session.world
         await world.set_agent_permissions("mcp", None)
@@ -128,7 +128,7 @@ async def test_refusals_are_errors_with_codes_and_suggestions():
         assert await sum_in(session) == 0
 
 
-async def test_a_plan_is_done_as_a_whole_or_not_at_all():
+async def test_a_plan_is_applied_whole_or_not_at_all():
     def plan(*amounts):
         actions = [{"kind": "till__put", "payload": {"amount": one}} for one in amounts]
         return {"goal": "fill the till", "actions": actions}
@@ -199,7 +199,7 @@ async def test_a_client_without_elicitation_gets_the_held_turn():
         assert result.structured_content["outcome"] == "held"
 
 
-async def test_an_approval_of_a_role_is_not_given_through_a_client():
+async def test_an_approval_that_needs_a_role_is_not_given_through_a_client():
     from placet.agents.proposal.modes import PolicyDecision
 
     def chief(_plan, _risks, _mode):
@@ -221,7 +221,7 @@ async def raw_call(client, amount, state=None, responses=None):
     )
 
 
-async def test_an_answer_counts_for_what_was_asked_and_nothing_else():
+async def test_a_confirmation_applies_only_to_the_call_it_was_asked_for():
     """A client that swaps the call under a confirmation has nothing applied."""
     async with connected(YES) as (client, session, _):
         asked = await raw_call(client, 500)
@@ -260,7 +260,7 @@ async def test_the_view_the_kinds_and_the_events_are_resources():
             await client.read_resource("placet://secrets")
 
 
-async def test_events_are_not_told_for_an_agent_that_was_removed():
+async def test_a_removed_agent_gets_no_events():
     async with connected() as (client, session, _):
         await client.call_tool("till__put", {"amount": 5})
         world: Any = session.world
@@ -298,7 +298,7 @@ async def test_over_stdio_a_world_is_a_subprocess_and_its_log_is_kept(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [2, 15])
-def test_over_stdio_a_signal_ends_it_though_the_client_says_nothing(tmp_path, number):
+def test_over_stdio_a_signal_ends_a_server_with_a_silent_client(tmp_path, number):
     with Process("mcp", "--domain", "design", "--store", "ferry.db", folder=tmp_path) as process:
         process.tell(HELLO)
         assert json.loads(process.out.readline())["id"] == 1
@@ -308,7 +308,7 @@ def test_over_stdio_a_signal_ends_it_though_the_client_says_nothing(tmp_path, nu
 
 
 @pytest.mark.slow
-def test_over_stdio_what_is_said_may_come_from_a_file(tmp_path):
+def test_over_stdio_messages_may_come_from_a_file(tmp_path):
     (tmp_path / "said").write_bytes(b"\xff\n" + json.dumps(HELLO).encode())
     with (tmp_path / "said").open("rb") as said:
         command = [*PLACET, "mcp", "--domain", "design"]
@@ -316,7 +316,7 @@ def test_over_stdio_what_is_said_may_come_from_a_file(tmp_path):
     assert json.loads(done.stdout.splitlines()[-1])["id"] == 1
 
 
-async def test_lines_of_stdin_come_in_any_pieces(monkeypatch):
+async def test_lines_of_stdin_are_read_from_any_chunks(monkeypatch):
     reading, writing = os.pipe()
     monkeypatch.setattr(mcp_stdin, "_STDIN", reading)
     heard = []
@@ -338,7 +338,7 @@ async def test_lines_of_stdin_come_in_any_pieces(monkeypatch):
 
 
 @pytest.mark.slow
-async def test_over_http_who_shows_the_token_is_served(tmp_path):
+async def test_over_http_a_valid_token_is_served(tmp_path):
     command = ("mcp", "--domain", "design", "--http", "127.0.0.1:0")
     with Process(*command, folder=tmp_path) as process:
         url = process.err.readline().decode().split()[-1]
@@ -356,7 +356,7 @@ async def test_over_http_who_shows_the_token_is_served(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [2, 15])
-async def test_over_http_a_signal_ends_it_with_the_log_closed(tmp_path, number):
+async def test_over_http_a_signal_closes_the_log(tmp_path, number):
     command = ("mcp", "--domain", "design", "--store", "ferry.db", "--http", "127.0.0.1:0")
     with Process(*command, folder=tmp_path) as process:
         process.err.readline()
@@ -367,7 +367,7 @@ async def test_over_http_a_signal_ends_it_with_the_log_closed(tmp_path, number):
 
 
 @pytest.mark.slow
-def test_over_http_a_head_is_bounded_before_a_token_is_shown(tmp_path):
+def test_over_http_a_request_head_is_bounded_before_authentication(tmp_path):
     with Process("mcp", "--domain", "design", "--http", "127.0.0.1:0", folder=tmp_path) as process:
         url = httpx.URL(process.err.readline().decode().split()[-1])
         with socket.create_connection((url.host, url.port), timeout=20) as client:

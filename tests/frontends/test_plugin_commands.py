@@ -83,7 +83,7 @@ def test_help_lists_plugins_without_loading_them(installed, placet):
     assert "kindly" not in sys.modules
 
 
-def test_help_of_placet_loads_nothing_of_the_agents():
+def test_help_of_placet_does_not_load_the_agent_layer():
     listing = (
         "import sys; from placet.cli.app import run_command; run_command(['--help']); "
         "print(*[one for one in sys.modules if one.startswith('placet.agents')])"
@@ -95,7 +95,7 @@ def test_help_of_placet_loads_nothing_of_the_agents():
     assert done.stdout.splitlines()[-1] == ""
 
 
-def test_of_two_plugins_of_one_name_the_installer_chooses(installed, monkeypatch):
+def test_a_plugin_name_used_twice_is_resolved_by_the_installer(installed, monkeypatch):
     other = installed / "other"
     other.mkdir()
     install(other, "[placet.commands]\ngreet = plain:wave\n", "another")

@@ -52,7 +52,7 @@ def test_a_plan_held_over_mcp_is_approved_in_a_chat(placet):
     assert outcome.code == 0
 
 
-def test_an_mcp_client_does_not_go_on_with_what_was_said_to_another(placet):
+def test_an_mcp_client_does_not_continue_the_session_of_another_agent(placet):
     placet.told("/Speak text=hi", to=("chat", "--domain", "world", "--store", "town.db"))
     outcome = placet("mcp", "--store", "town.db", "--session", "main")
     assert outcome.code == 1
@@ -61,7 +61,7 @@ def test_an_mcp_client_does_not_go_on_with_what_was_said_to_another(placet):
 
 
 @pytest.mark.parametrize("command", ["chat", "mcp"])
-def test_a_name_that_is_too_long_is_an_error_of_usage(placet, command):
+def test_a_name_that_is_too_long_is_a_usage_error(placet, command):
     outcome = placet(command, "--domain", "world", "--session", LONG)
     assert outcome.code == 2
     assert "at most 64 characters, got 65" in outcome.err
@@ -71,7 +71,7 @@ def test_a_name_that_is_too_long_is_an_error_of_usage(placet, command):
 
 
 @pytest.mark.anyio
-async def test_a_call_that_cannot_be_recorded_is_an_error_that_says_why():
+async def test_a_call_that_cannot_be_recorded_is_an_error_with_the_reason():
     config = OrchestratorConfig(quotas={"session.turn": {"rate": 0.001, "burst": 1}})
     async with Orchestrator([Till(), Sessions()], config) as world:
         session = await Session.open(world=world, session="mcp", agent="mcp")
@@ -88,7 +88,7 @@ async def test_a_call_that_cannot_be_recorded_is_an_error_that_says_why():
 
 
 @pytest.mark.anyio
-async def test_over_http_a_session_is_one_agents():
+async def test_over_http_a_session_belongs_to_one_agent():
     async with talking() as talk:
         await talk.say("/till.put amount=1")
         assert (await talk.served.ask("DELETE", MAIN)).status_code == 204
@@ -113,7 +113,7 @@ async def test_over_http_a_session_is_one_agents():
         ({"people": {"bob": LONG}}, "a role has at most 64 characters"),
     ],
 )
-async def test_over_http_names_are_bounded_as_they_come_in(body, why):
+async def test_over_http_names_are_bounded_on_input(body, why):
     async with talking() as talk:
         answer = await talk.served.post("sessions", {"session": "two", **body})
         assert (answer.status_code, answer.json()["code"]) == (422, "request_invalid")
@@ -121,7 +121,7 @@ async def test_over_http_names_are_bounded_as_they_come_in(body, why):
 
 
 @pytest.mark.anyio
-async def test_of_two_who_open_a_new_session_the_gate_judges():
+async def test_the_gate_decides_between_two_openers_of_a_session():
     async with serving([Till(), Sessions()]) as served:  # type: ignore[arg-type]
         world = served.world
         mine = await Session.open(world=world, session="main", agent="alice")
@@ -133,7 +133,7 @@ async def test_of_two_who_open_a_new_session_the_gate_judges():
 
 
 @pytest.mark.anyio
-async def test_a_turn_beyond_the_quota_says_when_to_come_back():
+async def test_a_turn_beyond_the_quota_has_retry_after():
     quotas = {"session.turn": {"rate": 0.001, "burst": 1}}
     config = {"quotas": quotas, "clock": "next_event"}  # time stands where nobody sleeps
     async with serving([Till(), Sessions()], **config) as served:  # type: ignore[arg-type]
@@ -147,7 +147,7 @@ async def test_a_turn_beyond_the_quota_says_when_to_come_back():
 
 
 @pytest.mark.anyio
-async def test_an_end_that_is_not_recorded_is_not_told_as_nothing_done():
+async def test_an_unrecorded_end_is_not_reported_as_nothing_applied():
     quotas = {"session.end": {"rate": 0.001, "burst": 1}}
     async with serving([Till(), Sessions()], quotas=quotas) as served:  # type: ignore[arg-type]
         await served.post("sessions", {"people": {"bob": ""}})
@@ -161,7 +161,7 @@ async def test_an_end_that_is_not_recorded_is_not_told_as_nothing_done():
 
 
 @pytest.mark.anyio
-async def test_of_two_requests_at_once_one_opens():
+async def test_only_one_of_two_concurrent_requests_opens_a_session():
     async with serving([Till(), Sessions()]) as served:  # type: ignore[arg-type]
         answers = []
 
@@ -175,7 +175,7 @@ async def test_of_two_requests_at_once_one_opens():
 
 
 @pytest.mark.anyio
-async def test_so_many_sessions_are_open_and_closing_one_frees_its_place(monkeypatch):
+async def test_open_sessions_are_bounded_and_closing_one_frees_its_place(monkeypatch):
     monkeypatch.setattr(http_sessions, "_SESSIONS_MAX", 1)
     async with talking() as talk:
         answer = await talk.served.post("sessions", {"session": "two"})
@@ -188,7 +188,7 @@ async def test_so_many_sessions_are_open_and_closing_one_frees_its_place(monkeyp
 
 
 @pytest.mark.anyio
-async def test_a_session_is_closed_and_closed_again_and_opened_again():
+async def test_a_session_can_be_closed_twice_and_reopened():
     async with talking() as talk:
         hold = await talk.held()
         for _ in range(2):
@@ -233,7 +233,7 @@ async def test_closing_a_session_ends_its_waiting_turn(monkeypatch):
 
 
 @pytest.mark.anyio
-async def test_the_document_tells_of_closing():
+async def test_the_openapi_document_has_the_route_that_closes():
     async with talking() as talk:
         document = (await talk.served.get("/openapi.json")).json()
         route = document["paths"]["/api/v1/worlds/{world}/sessions/{session}"]["delete"]

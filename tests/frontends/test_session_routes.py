@@ -63,7 +63,7 @@ async def talking(**opening):
         yield Talking(served)
 
 
-async def test_a_message_is_answered_by_its_turn():
+async def test_a_message_is_answered_with_its_turn():
     async with talking() as talk:
         answer = await talk.say("/till.put amount=5")
         turn = answer.json()
@@ -79,7 +79,7 @@ async def test_a_message_is_answered_by_its_turn():
         assert [one["outcome"] for one in looked["turns"]] == ["applied"]
 
 
-async def test_a_session_that_is_opened_again_goes_on_in_its_mode():
+async def test_a_reopened_session_keeps_its_mode():
     async with talking(mode="interactive") as talk:
         await talk.say("/till.put amount=5")
         for mode, expected in [(None, "interactive"), ("autonomous", "autonomous")]:
@@ -101,19 +101,19 @@ async def test_a_session_that_is_opened_again_goes_on_in_its_mode():
         ("fill it", 422, "unsupported_goal"),
     ],
 )
-async def test_the_status_is_that_of_what_ended_the_turn(message, status, stop):
+async def test_the_status_is_that_of_the_end_of_the_turn(message, status, stop):
     async with talking() as talk:
         answer = await talk.say(message)
         assert (answer.status_code, answer.json()["stop"]) == (status, stop)
 
 
-async def test_without_a_proposer_only_commands_are_taken():
+async def test_without_a_proposer_only_commands_are_accepted():
     async with talking(proposer=None) as talk:
         assert (await talk.say("fill it")).json()["stop"] == "planner_unconfigured"
         assert (await talk.say("/till.put amount=1")).status_code == 200
 
 
-async def test_a_held_plan_is_approved_by_the_token_of_a_person():
+async def test_a_held_plan_is_approved_with_the_token_of_a_person():
     async with talking() as talk:
         hold = await talk.held()
         listed = (await talk.served.get(f"{MAIN}/approvals", token="bob")).json()["approvals"]
@@ -127,7 +127,7 @@ async def test_a_held_plan_is_approved_by_the_token_of_a_person():
         assert (again.status_code, again.json()["outcome"]) == (403, "refused")
 
 
-async def test_the_deciding_person_is_no_field_of_the_body():
+async def test_the_deciding_person_comes_from_the_token_not_the_body():
     async with talking() as talk:
         hold = await talk.held()
         for more in ({"by": "bob"}, {"role": "operator"}, {"confirmed": True}):
@@ -137,7 +137,7 @@ async def test_the_deciding_person_is_no_field_of_the_body():
 
 
 @pytest.mark.parametrize("token", ["alice", "carol"])
-async def test_neither_the_proposer_nor_a_stranger_decides(token):
+async def test_neither_the_proposer_nor_a_foreign_agent_decides(token):
     async with talking() as talk:
         hold = await talk.held()
         assert (await talk.decide(hold, {"decision": "approve"}, token)).status_code == 403
@@ -173,7 +173,7 @@ async def test_an_owner_whose_agent_is_removed_meanwhile_may_not_decide(monkeypa
         assert (answer.status_code, len(asked)) == (403, 2)
 
 
-async def test_a_later_agent_of_the_name_and_its_owner_are_let_into_no_session():
+async def test_a_later_agent_of_the_name_and_its_owner_have_no_access_to_its_sessions():
     async with talking() as talk:
         await talk.say("/till.put amount=1")
         await talk.served.world.remove_agent("alice")
@@ -232,13 +232,13 @@ async def test_an_approval_request_is_denied_or_edited():
         {"decision": "edit", "actions": []},
     ],
 )
-async def test_a_decision_that_is_none_is_a_problem(body):
+async def test_an_invalid_decision_is_a_problem(body):
     async with talking() as talk:
         answer = await talk.decide(await talk.held(), body)
         assert (answer.status_code, answer.json()["code"]) == (422, "request_invalid")
 
 
-async def test_only_members_of_a_session_are_let_in():
+async def test_only_members_of_a_session_have_access():
     async with talking() as talk:
         for path, status in ((MAIN, 403), ("sessions/other", 403), (f"{MAIN}/approvals", 403)):
             assert (await talk.served.get(path, token="carol")).status_code == status
@@ -271,13 +271,13 @@ async def test_a_session_that_cannot_be_opened_is_a_problem(body, status):
         assert answer.headers["content-type"] == "application/problem+json"
 
 
-async def test_a_wrong_method_is_told_both_of_a_session():
+async def test_a_wrong_method_is_answered_with_the_methods_of_a_session():
     async with talking() as talk:
         answer = await talk.served.ask("PUT", MAIN, {})
         assert (answer.status_code, answer.headers["allow"]) == (405, "DELETE, GET, HEAD")
 
 
-async def test_sessions_and_modes_are_the_operators():
+async def test_only_the_operator_opens_sessions_and_sets_modes():
     async with talking() as talk:
         served = talk.served
         opened = await served.post("sessions", {"session": "two"}, token="bob")
@@ -290,13 +290,13 @@ async def test_sessions_and_modes_are_the_operators():
 
 
 @pytest.mark.parametrize("body", [{}, {"message": ""}, {"message": 1}, {"message": "x", "by": "y"}])
-async def test_a_message_that_is_none_is_a_problem(body):
+async def test_an_invalid_message_is_a_problem(body):
     async with talking() as talk:
         answer = await talk.served.post(f"{MAIN}/messages", body, token="bob")
         assert (answer.status_code, answer.json()["code"]) == (422, "request_invalid")
 
 
-async def test_answers_are_what_the_document_says():
+async def test_responses_match_the_openapi_document():
     async with talking() as talk:
         document = (await talk.served.get("/openapi.json")).json()
         resource = Resource.from_contents(document, default_specification=DRAFT202012)
@@ -328,18 +328,18 @@ async def test_answers_are_what_the_document_says():
             check(name, body["examples"]["default"]["value"])
 
 
-def test_no_schema_takes_the_place_of_another():
+def test_no_two_schemas_have_one_name():
     assert not SCHEMAS.keys() & (wire_schemas.SCHEMAS.keys() | plan_schemas().keys())
 
 
-async def test_a_world_without_conversations_serves_none():
+async def test_a_world_without_the_session_domain_has_no_session_routes():
     async with serving(Till()) as served:
         assert (await served.post("sessions", {})).status_code == 404
         document = (await served.get("/openapi.json")).json()
         assert not [path for path in document["paths"] if "sessions" in path]
 
 
-async def test_designs_are_served_beside_their_conversations():
+async def test_designs_are_served_beside_their_sessions():
     async with serving([Design(), Sessions()]) as served:  # type: ignore[arg-type]
         await served.post("/api/v1/designs", {"design_id": "ferry"})
         path = "/api/v1/worlds/ferry/sessions"
@@ -361,7 +361,7 @@ async def test_designs_are_served_beside_their_conversations():
         assert (await served.post("/api/v1/designs/ferry/actions", plan)).json()["success"]
 
 
-def test_a_broken_plugin_is_reported_and_the_rest_is_served(tmp_path, monkeypatch, capsys):
+def test_a_broken_plugin_is_reported_and_the_others_are_served(tmp_path, monkeypatch, capsys):
     install(tmp_path, "[placet.routes]\nfault = broken:routes\nnumber = empty:number\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     app = create_app([Till(), Sessions()])
@@ -374,7 +374,7 @@ def test_a_broken_plugin_is_reported_and_the_rest_is_served(tmp_path, monkeypatc
 
 
 @pytest.mark.slow
-def test_placet_serve_keeps_conversations_and_goes_on_with_them(tmp_path):
+def test_placet_serve_continues_stored_sessions(tmp_path):
     options = ("--domain", "design", "--sessions", "--store", "ferry.db")
     for expected in (1, 2):
         with running(tmp_path, *options) as server:
@@ -386,7 +386,7 @@ def test_placet_serve_keeps_conversations_and_goes_on_with_them(tmp_path):
 
 
 @pytest.mark.slow
-def test_approval_requests_outlive_the_server_and_people_are_named_again(tmp_path):
+def test_approval_requests_survive_a_restart_of_the_server(tmp_path):
     known = f'[[tokens]]\nagent = "bob"\nsha256 = "{hash_of("bob")}"\n'
     known += f'[[tokens]]\noperator = true\nsha256 = "{hash_of("op")}"\n'
     (tmp_path / "tokens.toml").write_text(known)
@@ -411,7 +411,7 @@ def test_approval_requests_outlive_the_server_and_people_are_named_again(tmp_pat
 
 
 @pytest.mark.slow
-def test_a_body_of_a_stranger_is_not_read(tmp_path):
+def test_the_body_of_an_unauthenticated_request_is_not_read(tmp_path):
     with running(tmp_path, "--domain", "design", "--sessions") as server:
         answer = server.client.post(
             "/api/v1/worlds/world/sessions", content=b"{", headers={"authorization": "Bearer x"}
@@ -419,7 +419,7 @@ def test_a_body_of_a_stranger_is_not_read(tmp_path):
         assert (answer.status_code, json.loads(answer.text)["code"]) == (401, "unauthenticated")
 
 
-async def test_a_phase_is_not_kept_waiting_by_a_model_that_thinks():
+async def test_a_waiting_model_does_not_delay_a_phase():
     is_asked, is_over = asyncio.Event(), asyncio.Event()
 
     async def thinks(_context):

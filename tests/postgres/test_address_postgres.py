@@ -52,7 +52,7 @@ WITH_SECRETS = [
         ),
     ],
 )
-def test_what_is_ours_is_kept_and_the_rest_goes_to_libpq(url, shown, conninfo):
+def test_own_parameters_are_removed_and_others_are_passed_to_libpq(url, shown, conninfo):
     address = address_of(url)
     assert (address.url, address.conninfo) == (shown, conninfo)
     assert address_of(address.url).schema == address.schema
@@ -71,7 +71,7 @@ def test_a_password_is_read_as_libpq_reads_it(url, password):
     assert conninfo_to_dict(url)["password"] == password
 
 
-def test_a_world_is_a_schema_and_its_locks_are_its_own():
+def test_a_world_has_a_schema_and_separate_locks():
     town, other = address_of("postgresql://h/db?world=town"), address_of("postgresql://h/db")
     assert (town.schema, other.schema) == ("placet_town", "placet_world")
     keys = {one.key(what) for one in (town, other) for what in ("writer", "follower")}
@@ -79,13 +79,13 @@ def test_a_world_is_a_schema_and_its_locks_are_its_own():
     assert all(-(2**63) <= key < 2**63 for key in keys)
 
 
-def test_a_password_goes_to_another_process_by_its_environment():
+def test_a_password_is_passed_to_another_process_in_its_environment():
     log = open_event_log(WITH_SECRETS[0])
     assert environment_of(log) == {"PGPASSWORD": SECRET}
     assert environment_of(open_event_log("memory://")) == {}
 
 
-def test_the_password_of_a_key_goes_to_libpq_here_and_in_another_process(monkeypatch):
+def test_the_password_of_a_key_is_passed_to_libpq_here_and_in_another_process(monkeypatch):
     messages: list[str] = []
 
     def refuse(conninfo: str, **_: object) -> None:
@@ -104,7 +104,7 @@ def test_the_password_of_a_key_goes_to_libpq_here_and_in_another_process(monkeyp
 
 
 @pytest.mark.parametrize("url", WITH_SECRETS)
-def test_no_secret_is_ever_shown(url):
+def test_no_secret_is_printed(url):
     try:
         log = open_event_log(url)
         shown = [log.url, repr(log), repr(log.address), shown_url(url)]  # type: ignore[attr-defined]
@@ -115,7 +115,7 @@ def test_no_secret_is_ever_shown(url):
         assert "s3cr" not in text
 
 
-def test_what_is_no_secret_is_printed_as_it_is():
+def test_other_parts_of_a_url_are_printed_unchanged():
     for text in ("postgresql://ann@host/db?world=a", "at 12:30 mail a@b about postgres", "a:b@c"):
         assert redact(text) == text
 
@@ -132,13 +132,13 @@ def test_what_is_no_secret_is_printed_as_it_is():
         ("world=a#b", "it cannot be read"),
     ],
 )
-def test_what_cannot_be_meant_is_said(query, came):
+def test_an_invalid_parameter_is_an_error(query, came):
     with pytest.raises(StoreError) as caught:
         open_event_log(f"postgresql://h/db?{query}")
     assert came in str(caught.value)
 
 
-def test_without_the_driver_it_is_said_what_to_install(monkeypatch):
+def test_a_missing_driver_is_reported_with_the_install_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "placet.runtime.stores.postgres.log", None)
     with pytest.raises(StoreError, match=r"pip install 'placet\[postgres\]'"):
         open_event_log("postgresql://ann:secret@h/db")

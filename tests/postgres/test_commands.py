@@ -42,7 +42,7 @@ def url(locked):
 RUN = ("run", "town", "--agents", "8", "--ticks", "4")
 
 
-def test_a_run_is_kept_on_a_server_and_every_command_reads_it(placet, url):
+def test_every_command_reads_a_run_stored_on_a_server(placet, url):
     done = placet(*RUN, "--store", url)
     assert (done.code, done.err) == (0, "")
     assert "is verified" in done.out
@@ -65,7 +65,7 @@ def test_a_run_is_kept_on_a_server_and_every_command_reads_it(placet, url):
         assert SECRET not in one.out + one.err
 
 
-def test_a_world_that_is_not_there_is_said_without_its_secret(placet, url):
+def test_a_missing_world_is_reported_without_its_secret(placet, url):
     for command in (("log",), ("verify",), ("replay",), ("compact",), ("explain", "--seq", "1")):
         outcome = placet(command[0], url, *command[1:])
         assert (outcome.code, SECRET in outcome.err) == (1, False)
@@ -99,7 +99,7 @@ async def test_a_log_is_followed_by_listening(postgres, tmp_path):
             assert command.end().code == 130
 
 
-def test_a_standby_serves_once_its_primary_is_gone(postgres, tmp_path):
+def test_a_standby_serves_after_its_primary_has_ended(postgres, tmp_path):
     url = postgres.url()
     arguments = ("serve", "--port", "0", "--json", "--store", url)
     with Process(*arguments, folder=tmp_path) as primary:
@@ -125,7 +125,7 @@ async def world_of_adds(url, count):
         return await world.digest()
 
 
-async def test_a_process_of_its_own_takes_a_snapshot_on_the_server(url):
+async def test_a_separate_process_takes_a_snapshot_on_the_server(url):
     digest = await world_of_adds(url, 5)
     log = open_event_log(url)
     assert SECRET not in log.url
@@ -136,7 +136,7 @@ async def test_a_process_of_its_own_takes_a_snapshot_on_the_server(url):
     assert (recovery.folded, recovery.past.state.digest().hex()) == (0, digest)
 
 
-async def test_snapshots_in_parts_are_whole_or_not_there(url, monkeypatch):
+async def test_a_snapshot_stored_in_parts_is_whole_or_absent(url, monkeypatch):
     monkeypatch.setattr("placet.runtime.snapshots.postgres.PART_BYTES", 100)
     await world_of_adds(url, 5)
     log = open_event_log(url)

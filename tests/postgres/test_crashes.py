@@ -65,14 +65,14 @@ def crash_the_server(server: Server, forker, url: str, crashes: int):
     return messages
 
 
-def test_a_server_that_is_stopped_at_once_loses_no_answer(postgres, forker):
+def test_a_server_stopped_immediately_loses_no_answer(postgres, forker):
     with Server(postgres.programs) as server:
         assert answers_in(crash_the_server(server, forker, server.url(), 1)) > 0
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_a_server_that_crashes_again_and_again_loses_no_answer(postgres, forker):
+def test_a_server_that_crashes_repeatedly_loses_no_answer(postgres, forker):
     with Server(postgres.programs) as server:
         messages = crash_the_server(server, forker, server.url(), SERVER_CRASHES)
     assert answers_in(messages) > SERVER_CRASHES

@@ -43,7 +43,7 @@ def table(url, name):
 # the fence
 
 
-def test_a_second_writer_is_refused_while_the_first_lives_and_told_who_it_is(log, url, postgres):
+def test_a_second_writer_is_refused_with_the_name_of_the_live_first_one(log, url, postgres):
     append(log, log.open(), b"a")
     with pytest.raises(StoreError, match=r"'placet writer w\d+' at .* since 20"):
         open_event_log(postgres.url(world_of(url), **SHORT)).open()  # it waits for its own lease
@@ -51,7 +51,7 @@ def test_a_second_writer_is_refused_while_the_first_lives_and_told_who_it_is(log
 
 
 @pytest.mark.slow
-def test_a_writer_that_is_silent_for_long_still_lives(postgres):
+def test_an_idle_writer_keeps_its_lock(postgres):
     log = open_event_log(postgres.url(lease_s=3))
     epoch = log.open()
     Event().wait(4)
@@ -59,7 +59,7 @@ def test_a_writer_that_is_silent_for_long_still_lives(postgres):
     log.close()
 
 
-def test_a_writer_that_gives_no_sign_is_let_go_of(postgres, url, monkeypatch):
+def test_a_writer_without_heartbeat_loses_its_lock(postgres, url, monkeypatch):
     log = open_event_log(postgres.url(world_of(url), **SHORT))
     assert isinstance(log, PostgresEventLog)
     monkeypatch.setattr(log.fence, "_give_signs", lambda connection: None)
@@ -73,7 +73,7 @@ def test_a_writer_that_gives_no_sign_is_let_go_of(postgres, url, monkeypatch):
 
 
 @pytest.mark.parametrize(("is_over", "signs"), [(False, 2), (True, 1)])
-def test_a_sign_that_is_canceled_is_not_the_last_one(is_over, signs):
+def test_a_canceled_heartbeat_is_repeated(is_over, signs):
     """An operator cancels a statement, or a statement_timeout does: the session is still there."""
     fence = PostgresFence(address_of("postgresql://h/db?lease_s=0.1"))
 
@@ -92,7 +92,7 @@ def test_a_sign_that_is_canceled_is_not_the_last_one(is_over, signs):
     assert session.asked == signs
 
 
-def test_the_epoch_fences_a_writer_whose_lock_was_let_go(log, url, postgres):
+def test_the_epoch_fences_a_writer_that_lost_its_lock(log, url, postgres):
     """A pooler, or an operator, can take away the lock: an append is refused all the same."""
     epoch = log.open()
     assert log.fence.connection is not None
@@ -105,7 +105,7 @@ def test_the_epoch_fences_a_writer_whose_lock_was_let_go(log, url, postgres):
     heir.close()
 
 
-def test_an_append_waits_for_who_takes_the_fence(log, url, postgres):
+def test_an_append_waits_for_a_concurrent_takeover_of_the_fence(log, url, postgres):
     """Neither sees the world as it was before the other."""
     epoch = log.open()
     with postgres.connect() as other:
@@ -122,7 +122,7 @@ def test_an_append_waits_for_who_takes_the_fence(log, url, postgres):
 # what is lost
 
 
-def test_a_lost_connection_stops_the_writer_and_nothing_is_sent_again(log, url, postgres):
+def test_a_lost_connection_stops_the_writer_without_resending(log, url, postgres):
     epoch = log.open()
     append(log, epoch, b"a")
     postgres.end_sessions("writer", world_of(url))
@@ -134,7 +134,7 @@ def test_a_lost_connection_stops_the_writer_and_nothing_is_sent_again(log, url, 
     assert records_of(log) == [b"a"]
 
 
-def test_a_group_whose_answer_was_lost_is_not_doubled(log, url, postgres):
+def test_a_group_whose_acknowledgment_was_lost_is_not_repeated(log, url, postgres):
     """It was kept, and its writer does not know; who recovers finds it, and goes on behind it."""
     epoch = log.open()
     group = LogGroup(0, 0, 1, [b"a"])
@@ -174,12 +174,12 @@ def test_a_damaged_row_is_named(log, url, postgres):
 # what the server says
 
 
-def test_a_world_that_is_not_there_is_an_error_of_its_own(url):
+def test_a_missing_world_has_its_own_error(url):
     with pytest.raises(NoWorldError, match="no such world"):
         records_of(open_event_log(url))
 
 
-def test_worlds_of_one_database_do_not_know_each_other(postgres):
+def test_worlds_in_one_database_are_independent(postgres):
     first, second = (open_event_log(postgres.url()) for _ in range(2))
     append(first, first.open(), b"a")
     assert second.open() == 1
@@ -188,7 +188,7 @@ def test_worlds_of_one_database_do_not_know_each_other(postgres):
     second.close()
 
 
-def test_what_the_role_may_not_do_is_said(postgres):
+def test_missing_privileges_are_reported(postgres):
     with postgres.connect() as admin:
         admin.execute("CREATE ROLE guest LOGIN")
         admin.execute("REVOKE CREATE ON DATABASE postgres FROM PUBLIC")
@@ -196,7 +196,7 @@ def test_what_the_role_may_not_do_is_said(postgres):
         open_event_log(postgres.url(user="guest", **SHORT)).open()
 
 
-def test_a_read_only_database_is_said(postgres):
+def test_a_read_only_database_is_reported(postgres):
     url = postgres.url(options="-c default_transaction_read_only=on", **SHORT)
     with pytest.raises(StoreError, match=r"read-only.*primary"):
         open_event_log(url).open()
@@ -211,12 +211,12 @@ def test_a_read_only_database_is_said(postgres):
         ({"wrld": "town"}, 'libpq cannot read the URL .*"wrld".*; correct'),
     ],
 )
-def test_what_lets_nobody_in_is_said(postgres, options, came):
+def test_a_refused_connection_is_reported(postgres, options, came):
     with pytest.raises(StoreError, match=came):
         open_event_log(postgres.url(**options)).open()
 
 
-def test_a_schema_of_another_program_is_left_alone(postgres, url):
+def test_a_schema_of_another_program_is_refused_unchanged(postgres, url):
     with postgres.connect() as other:
         other.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(address_of(url).schema)))
         other.execute(sql.SQL("CREATE TABLE {} ()").format(table(url, "theirs")))
@@ -224,7 +224,7 @@ def test_a_schema_of_another_program_is_left_alone(postgres, url):
         open_event_log(url).open()
 
 
-def test_a_schema_that_is_empty_is_used(postgres, url, log):
+def test_an_empty_schema_is_used(postgres, url, log):
     """An administrator may make it, so that the role of the world needs no right to."""
     with postgres.connect() as other:
         other.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(address_of(url).schema)))
@@ -241,13 +241,13 @@ def test_a_layout_of_another_release_is_refused(postgres, url, log):
             use()
 
 
-def test_a_server_that_is_too_old_is_refused(log, monkeypatch):
+def test_a_server_of_an_old_version_is_refused(log, monkeypatch):
     monkeypatch.setattr("placet.runtime.stores.postgres.fence.SERVER_VERSION_MIN", 99)
     with pytest.raises(StoreError, match=r"expected PostgreSQL 99 or later, got \d\d; upgrade"):
         log.open()
 
 
-def test_a_commit_that_waits_for_nothing_says_so(postgres):
+def test_durability_is_the_level_of_synchronous_commit(postgres):
     for level, durability in (("on", "full"), ("local", "local"), ("off", "off")):
         url = postgres.url(synchronous_commit=level)
         log = open_event_log(url)

@@ -110,7 +110,7 @@ def succeed(forker: ProcessForker, url: str, folder, takeovers: int) -> Line:
     return line
 
 
-def test_a_standby_takes_over_and_nothing_that_was_answered_is_lost(postgres, forker, tmp_path):
+def test_a_takeover_loses_no_answer(postgres, forker, tmp_path):
     line = succeed(forker, postgres.url(), tmp_path, 3)
     assert line.complaints() == []
     assert max(line.seconds) < TAKEOVER_SECONDS_MAX
@@ -129,7 +129,7 @@ def test_fifty_takeovers_in_a_row_lose_nothing(postgres, forker, tmp_path):
     assert max(line.seconds) < TAKEOVER_SECONDS_MAX
 
 
-def test_a_stopped_primary_is_let_go_of_and_writes_nothing_more(postgres, forker, tmp_path):
+def test_a_stopped_primary_loses_its_lock_and_writes_nothing_more(postgres, forker, tmp_path):
     """A paused process keeps its session: it is the lease that ends it, and then the epoch."""
     url = postgres.url(lease_s=1.5)
     zombie = forker.fork("tests.crash.single_client:run", store=url, name="zombie")
@@ -151,7 +151,7 @@ def test_a_stopped_primary_is_let_go_of_and_writes_nothing_more(postgres, forker
     assert audit.ghosts(url, messages) == []
 
 
-def test_a_standby_knows_the_world_before_it_has_the_fence(postgres):
+def test_a_standby_has_the_world_before_it_has_the_fence(postgres):
     url = postgres.url()
     writer, standby = open_event_log(url), Standby(open_event_log(url))
     epoch = writer.open()
@@ -179,7 +179,7 @@ async def test_a_standby_folds_what_its_primary_writes(postgres):
     standby.log.close()
 
 
-def test_a_standby_whose_server_goes_away_begins_anew(postgres):
+def test_a_standby_reconnects_after_its_server_restarted(postgres):
     with Server(postgres.programs) as server:
         url = server.url()
         log = open_event_log(url)
@@ -200,7 +200,7 @@ def test_a_standby_whose_server_goes_away_begins_anew(postgres):
         standby.log.close()
 
 
-async def test_a_store_without_a_fence_to_wait_for_has_no_standby(tmp_path):
+async def test_a_store_without_a_lock_has_no_standby(tmp_path):
     config = OrchestratorConfig(store=f"sqlite:///{tmp_path}/a.db", standby=True)
     with pytest.raises(StoreError, match=r"cannot stand by.*postgresql://"):
         async with Orchestrator(Lab(), config):

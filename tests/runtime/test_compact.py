@@ -23,7 +23,7 @@ def town(town):
     return town.report
 
 
-def test_a_compacted_log_is_the_same_world_with_a_shorter_past(placet, town):
+def test_a_compacted_log_has_the_same_world_with_a_shorter_history(placet, town):
     size = (placet.folder / "town.db").stat().st_size
     done = placet("compact", "town.db", "--keep", "20", "--json").json()
     assert done["seq"] == town["seq"]
@@ -45,7 +45,7 @@ def test_a_compacted_log_is_the_same_world_with_a_shorter_past(placet, town):
     assert not (placet.folder / "town.db-wal").exists()
 
 
-def test_what_is_gone_is_said_to_be(placet, town):
+def test_reading_a_compacted_seq_is_an_error_that_names_the_oldest(placet, town):
     before = placet("replay", "town.db", "--to", str(town["seq"] - 5), "--json").json()
     outcome = placet("compact", "town.db", "--keep", "20")
     assert outcome.code == 0
@@ -67,7 +67,7 @@ def test_what_is_gone_is_said_to_be(placet, town):
     assert placet("replay", "town.db", "--to", str(town["seq"] - 5), "--json").json() == before
 
 
-def test_compacting_again_removes_only_what_is_new(placet, town):
+def test_compacting_again_removes_only_newer_records(placet, town):
     placet("compact", "town.db", "--keep", "20")
     again = placet("compact", "town.db", "--keep", "20")
     assert again.code == 0
@@ -77,7 +77,7 @@ def test_compacting_again_removes_only_what_is_new(placet, town):
     assert fold(open_event_log("town.db")).state.digest().hex() == town["digest"]
 
 
-def test_what_found_no_room_to_shrink_is_shrunk_the_next_time(placet, town, monkeypatch):
+def test_a_file_that_could_not_shrink_is_shrunk_by_the_next_compaction(placet, town, monkeypatch):
     def no_room(path: Path, store: str) -> None:
         raise StoreError("the disk is full", store=store)
 
@@ -91,7 +91,7 @@ def test_what_found_no_room_to_shrink_is_shrunk_the_next_time(placet, town, monk
     assert fold(open_event_log("town.db")).state.digest().hex() == town["digest"]
 
 
-def test_what_was_ended_half_way_is_finished_the_next_time(placet, town, monkeypatch):
+def test_an_interrupted_compaction_is_finished_by_the_next(placet, town, monkeypatch):
     def ended(self: SqliteEventLog, *place: int, groups_max: int) -> bool:
         raise StoreError(f"after {genuine(self, *place, groups_max=2)}", store=self.url)
 
@@ -114,7 +114,7 @@ def test_nothing_is_removed_before_a_single_snapshot(placet, town):
 
 
 @pytest.mark.parametrize("keep", [21, 45, 80])
-def test_keeping_more_than_is_left_removes_nothing(placet, town, keep):
+def test_keeping_more_than_the_log_has_removes_nothing(placet, town, keep):
     left = placet("compact", "town.db", "--keep", "20", "--json").json()
     again = placet("compact", "town.db", "--keep", str(keep))
     assert (again.code, again.err) == (0, "")
@@ -122,7 +122,7 @@ def test_keeping_more_than_is_left_removes_nothing(placet, town, keep):
     assert placet("verify", "town.db").code == 0
 
 
-def test_a_folder_that_refuses_is_said_in_one_line(placet, town, monkeypatch):
+def test_an_unwritable_folder_is_a_one_line_error(placet, town, monkeypatch):
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
@@ -135,14 +135,14 @@ def test_a_folder_that_refuses_is_said_in_one_line(placet, town, monkeypatch):
     assert "make the folder writable" in outcome.err
 
 
-def test_a_log_that_is_shorter_than_what_stays_is_left_alone(placet, town):
+def test_a_log_shorter_than_the_records_to_keep_is_unchanged(placet, town):
     outcome = placet("compact", "town.db")
     assert (outcome.code, town["seq"] < 10_000) == (0, True)
     assert "nothing to remove; it reaches from seq 0" in outcome.out
     assert "10 000 seqs stay" in outcome.out
 
 
-def test_a_log_that_is_compacted_by_a_link_is_opened_by_its_own_name(placet, town):
+def test_a_log_compacted_by_a_link_is_opened_by_its_real_name(placet, town):
     (placet.folder / "link").mkdir()
     (placet.folder / "link" / "other.db").symlink_to(placet.folder / "town.db")
     assert placet("compact", "link/other.db", "--keep", "20").code == 0
@@ -150,7 +150,7 @@ def test_a_log_that_is_compacted_by_a_link_is_opened_by_its_own_name(placet, tow
         assert placet("verify", name).code == 0
 
 
-def test_a_log_that_is_in_use_is_refused(placet, town):
+def test_a_log_in_use_is_refused(placet, town):
     with_writer = SqliteEventLog("town.db")
     epoch = with_writer.open()
     outcome = run_process("compact", "town.db", folder=placet.folder)
@@ -167,7 +167,7 @@ def test_a_log_that_is_in_use_is_refused(placet, town):
     ("store", "said"),
     [("gone.db", "there is no file"), ("memory://", "a log in memory ends with its process")],
 )
-def test_what_is_no_log_is_said_in_one_line(placet, store, said):
+def test_a_file_that_is_not_a_log_is_a_one_line_error(placet, store, said):
     outcome = placet("compact", store)
     assert (outcome.code, outcome.out) == (1, "")
     assert said in outcome.err
@@ -226,17 +226,17 @@ def compacted(tmp_path):
         ("DELETE FROM groups", "begin at record 7, and its first group begins at None"),
     ],
 )
-def test_a_group_lost_from_a_compacted_log_is_seen(compacted, statement, said):
+def test_a_group_lost_from_a_compacted_log_is_detected(compacted, statement, said):
     execute(compacted, statement)
     assert said in error_of(read_all, compacted)
 
 
-def test_a_group_lost_at_the_end_of_a_compacted_log_is_seen(compacted):
+def test_a_group_lost_at_the_end_of_a_compacted_log_is_detected(compacted):
     corrupt_index(compacted, "DELETE FROM groups WHERE first_record = 14")
     assert "13 by its table and at 14 by its index" in error_of(read_all, compacted)
 
 
-def test_no_flipped_byte_of_a_snapshot_is_silent(compacted):
+def test_every_flipped_byte_of_a_snapshot_is_detected(compacted):
     log = SqliteEventLog(compacted)
     whole = fold(log).state.digest()
     files = files_of(log)

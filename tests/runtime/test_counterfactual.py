@@ -33,7 +33,7 @@ def told(report: CounterfactualReport) -> list[tuple[str, str]]:
     ]
 
 
-def test_it_is_told_what_would_have_been_refused_and_what_admitted(tmp_path):
+def test_what_if_lists_the_decisions_that_change(tmp_path):
     log: list[bytes] = []
     kernel = kernel_of(DOMAINS, sink=log)
     at = kernel.seq
@@ -57,7 +57,7 @@ def test_it_is_told_what_would_have_been_refused_and_what_admitted(tmp_path):
     assert richer.seq == richer.parent_seq - 1
 
 
-def test_what_differs_for_the_digest_alone_is_done_otherwise(tmp_path):
+def test_a_change_visible_only_in_the_digest_counts_as_changed(tmp_path):
     log: list[bytes] = []
     kernel = kernel_of(DOMAINS, sink=log)
     at = kernel.seq
@@ -67,7 +67,7 @@ def test_what_differs_for_the_digest_alone_is_done_otherwise(tmp_path):
     assert report.digest != report.parent_digest
 
 
-def test_a_view_names_the_same_moment_though_the_fork_counts_otherwise(tmp_path):
+def test_context_seqs_are_mapped_to_the_seqs_of_the_fork(tmp_path):
     log: list[bytes] = []
     kernel = kernel_of(DOMAINS, sink=log, staleness_threshold=1)
     at = kernel.seq
@@ -79,7 +79,7 @@ def test_a_view_names_the_same_moment_though_the_fork_counts_otherwise(tmp_path)
     assert told(report) == [("admitted", "refused: invariant_violated")]
 
 
-def test_what_dropped_agents_did_is_left_out(tmp_path):
+def test_intents_of_dropped_agents_are_omitted(tmp_path):
     log: list[bytes] = []
     kernel = kernel_of(DOMAINS, sink=log)
     at = kernel.seq
@@ -94,7 +94,7 @@ def test_what_dropped_agents_did_is_left_out(tmp_path):
     assert report.notes == []
 
 
-def test_outcomes_that_were_recorded_are_those_of_the_same_effects(tmp_path):
+def test_recorded_outcomes_are_applied_to_the_same_effects(tmp_path):
     log: list[bytes] = []
     kernel = kernel_of(DOMAINS, sink=log)
     kernel.decide([intent("Mail", {"count": 1}, "before")])
@@ -111,7 +111,7 @@ def test_outcomes_that_were_recorded_are_those_of_the_same_effects(tmp_path):
     assert (refused.effects_answered, refused.effects_unanswered) == (1, 2)
 
 
-def test_what_was_begun_there_leaves_the_draws_as_they_were(tmp_path):
+def test_effects_started_in_the_parent_do_not_change_the_draws(tmp_path):
     log: list[bytes] = []
     kernel = kernel_of(DOMAINS, sink=log)
     kernel.decide([intent("Mail", {"count": 1}, "before")])
@@ -142,7 +142,7 @@ class Choosy(Lab):
         self.kinds = [*Lab.kinds, Kind("Tell", Amount, mail, effects=(MAIL,))]
 
 
-def test_an_outcome_is_not_taken_for_that_of_another_effect(tmp_path):
+def test_an_outcome_is_not_applied_to_another_effect(tmp_path):
     log: list[bytes] = []
     kernel = kernel_of(Choosy(), sink=log)
     at = kernel.seq
@@ -155,7 +155,7 @@ def test_an_outcome_is_not_taken_for_that_of_another_effect(tmp_path):
     assert made.counterfactual.same == 1
 
 
-def test_what_is_scheduled_in_one_world_alone_is_due_there_alone(tmp_path):
+def test_a_batch_scheduled_in_one_world_is_due_in_that_world_only(tmp_path):
     log: list[bytes] = []
     kernel = kernel_of(DOMAINS, sink=log)
     at = kernel.seq
@@ -169,7 +169,7 @@ def test_what_is_scheduled_in_one_world_alone_is_due_there_alone(tmp_path):
     assert (without.batches, without.same, without.not_proposed) == (3, 3, 2)
 
 
-def test_what_cannot_happen_in_the_fork_is_told_with_what_was_to_come_of_it(tmp_path):
+def test_inputs_impossible_in_the_fork_are_noted_with_their_recorded_decisions(tmp_path):
     log: list[bytes] = []
     kernel = kernel_of(DOMAINS, sink=log)
     seen = kernel.seq
@@ -193,7 +193,7 @@ def test_what_cannot_happen_in_the_fork_is_told_with_what_was_to_come_of_it(tmp_
     assert "no entity lab.things/b" in report.notes[0]
 
 
-def test_rules_and_settings_that_changed_change_again(tmp_path):
+def test_recorded_changes_of_rules_and_settings_are_repeated(tmp_path):
     log: list[bytes] = []
     kernel = Kernel(Post(2), KernelConfig(), sink=log.append)
     kernel.register_agent("ann")
@@ -226,7 +226,7 @@ def test_rules_and_settings_that_changed_change_again(tmp_path):
     assert made.counterfactual.batches == 1
 
 
-def test_the_hosts_own_rule_is_asked_where_it_is_given(tmp_path):
+def test_a_given_host_validator_is_called(tmp_path):
     log: list[bytes] = []
     kernel = Kernel(Post(), KernelConfig(), effect_validator=Watchman(), sink=log.append)
     kernel.register_agent("ann")
@@ -246,7 +246,7 @@ def test_the_hosts_own_rule_is_asked_where_it_is_given(tmp_path):
     assert (beside.same, beside.notes) == (1, [])
 
 
-def test_claims_of_a_group_that_the_fork_cuts_in_two_are_said_to_be_free(tmp_path):
+def test_claims_of_a_group_split_by_the_fork_are_noted_as_free(tmp_path):
     log: list[bytes] = []
     kernel = kernel_of(DOMAINS, sink=log)
     before = kernel.seq

@@ -14,7 +14,7 @@ from tests.runtime.forks import DOMAINS, log_of, make_fork
 
 @settings(max_examples=10)
 @given(life=LIVES)
-def test_a_world_differs_from_itself_in_nothing(life):
+def test_a_world_does_not_differ_from_itself(life):
     """diff(A, A) is empty."""
     log: list[bytes] = []
     live(kernel_of(DOMAINS, sink=log), life)
@@ -40,7 +40,7 @@ def two_worlds() -> tuple[list[bytes], list[bytes]]:
 
 
 @pytest.mark.parametrize("value", [True, 1.0])
-def test_what_differs_for_the_digest_alone_is_told(value):
+def test_a_value_that_differs_only_in_the_digest_is_listed(value):
     logs: list[list[bytes]] = [[], []]
     for log, put in zip(logs, (1, value), strict=True):
         kernel = kernel_of(DOMAINS, sink=log)
@@ -52,7 +52,7 @@ def test_what_differs_for_the_digest_alone_is_told(value):
     ]
 
 
-def test_what_differs_is_told_by_path_by_book_and_by_request():
+def test_differences_are_listed_by_path_ledger_and_request():
     one, other = map(log_of, two_worlds())
     found = diff(one, other)
     assert not found.is_empty
@@ -105,7 +105,7 @@ def test_worlds_are_compared_at_a_seq_and_at_a_path():
         diff(one, other, at=99)
 
 
-def test_the_path_of_an_entity_whose_id_holds_a_slash_leads_to_it():
+def test_the_path_of_an_entity_id_with_a_slash_finds_it():
     """Turns are called so: `session.turns/main/000001`."""
     logs: list[list[bytes]] = [[], []]
     for log, value in zip(logs, (1, 2), strict=True):
@@ -119,7 +119,7 @@ def test_the_path_of_an_entity_whose_id_holds_a_slash_leads_to_it():
             diff(one, other, path=nothing)
 
 
-def test_a_batch_that_was_put_together_otherwise_is_told_by_request():
+def test_batches_grouped_differently_are_compared_by_request():
     logs: list[list[bytes]] = [[], []]
     for log, together in zip(logs, (True, False), strict=True):
         kernel = kernel_of(DOMAINS, sink=log)
@@ -132,7 +132,7 @@ def test_a_batch_that_was_put_together_otherwise_is_told_by_request():
     ]
 
 
-def test_worlds_that_were_never_one_share_nothing():
+def test_unrelated_worlds_share_no_records():
     logs: list[list[bytes]] = [[], []]
     for log, seed in zip(logs, (1, 2), strict=True):
         kernel_of(DOMAINS, sink=log, seed=seed).decide([add("a:0", seed)])
@@ -142,7 +142,7 @@ def test_worlds_that_were_never_one_share_nothing():
     assert found.decisions == ()
 
 
-def test_a_fork_differs_from_its_parent_in_what_was_set(tmp_path):
+def test_a_fork_differs_from_its_parent_in_the_set_values(tmp_path):
     log = two_worlds()[0]
     made = make_fork(log, tmp_path, put={f"{COUNTS}/bob/count": 3}, effects="simulate")
     found = diff(log_of(log), open_event_log(made.store))
@@ -152,7 +152,7 @@ def test_a_fork_differs_from_its_parent_in_what_was_set(tmp_path):
     assert (found.ledger, found.decisions, found.shared_records) == ((), (), len(log))
 
 
-def test_a_decision_reads_as_people_say_it():
+def test_a_decision_has_a_readable_text():
     decision = BatchDecision("refused", ("conflict", "lab.x"), (("ann", "r"), ("ann", "s")))
     assert str(decision) == "refused: conflict, lab.x"
     assert (decision.agent_ids, decision.req_ids) == (("ann",), ("r", "s"))

@@ -7,7 +7,7 @@ from placet.schemas.errors import StoreError
 from placet.schemas.log.record import LogGroup
 
 
-def test_a_full_log_says_what_to_do_and_takes_nothing_more():
+def test_a_full_log_refuses_appends_with_advice():
     log = MemoryEventLog(log_bytes_max=10)
     epoch = log.open()
     log.append(LogGroup(0, 0, 1, [b"12345", b"12345"]), epoch)

@@ -91,7 +91,7 @@ def read_all(path: Path) -> list[tuple[int, bytes]]:
 # ---------------------------------------------------------------- the place
 
 
-def test_a_file_that_is_not_there_is_not_made_by_reading(path):
+def test_reading_creates_no_file(path):
     log = SqliteEventLog(path)
     for action in (lambda: list(log.read()), log.count, log.size_bytes, lambda: log.find_seq(0)):
         message = error_of(action)
@@ -100,7 +100,7 @@ def test_a_file_that_is_not_there_is_not_made_by_reading(path):
     assert files_of(path.parent) == set()
 
 
-def test_an_absent_directory_is_named(tmp_path):
+def test_a_missing_directory_is_named(tmp_path):
     message = error_of(SqliteEventLog(tmp_path / "gone" / "a.db").open)
     assert f"no directory {tmp_path / 'gone'}; make it first" in message
 
@@ -110,7 +110,7 @@ def test_a_directory_is_not_a_log(tmp_path):
     assert "is no regular file" in error_of(SqliteEventLog(tmp_path).count)
 
 
-def test_a_file_that_is_not_sqlite_is_left_alone(path):
+def test_a_file_that_is_not_sqlite_is_refused_unchanged(path):
     path.write_bytes(b"dear diary " * 1000)
     assert "not a SQLite database" in error_of(SqliteEventLog(path).open)
     assert "not a SQLite database" in error_of(read_all, path)
@@ -118,7 +118,7 @@ def test_a_file_that_is_not_sqlite_is_left_alone(path):
 
 
 @pytest.mark.parametrize("statement", ["CREATE TABLE meta (x)", "PRAGMA application_id = 7"])
-def test_a_database_of_another_program_is_left_alone(path, statement):
+def test_a_database_of_another_program_is_refused_unchanged(path, statement):
     execute(path, statement)
     before = path.read_bytes()
     assert "expected a placet log" in error_of(SqliteEventLog(path).open)
@@ -126,7 +126,7 @@ def test_a_database_of_another_program_is_left_alone(path, statement):
     assert path.read_bytes() == before
 
 
-def test_an_empty_file_becomes_a_log_but_is_not_yet_one(path):
+def test_an_empty_file_is_not_a_log_until_it_is_opened_for_writing(path):
     path.touch()
     assert "an empty file" in error_of(read_all, path)
     log = SqliteEventLog(path)
@@ -164,7 +164,7 @@ def test_a_file_system_without_wal_is_refused(path, monkeypatch):
     assert "expected a file system that supports SQLite's WAL, got journal mode 'memory'" in message
 
 
-def test_the_url_leads_back_to_the_file(tmp_path, monkeypatch):
+def test_the_url_of_a_file_opens_that_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert SqliteEventLog("a b.db").url == "sqlite:///a%20b.db"
     assert (
@@ -198,7 +198,9 @@ def test_a_read_only_folder_can_be_read_but_not_written(folder_of_root):
 
 
 @pytest.mark.parametrize("suffixes", [("", "-wal", "-shm"), ("", "-wal")])
-def test_what_a_killed_writer_left_is_read_in_a_read_only_folder(log, folder_of_root, suffixes):
+def test_the_files_of_a_killed_writer_are_readable_in_a_read_only_folder(
+    log, folder_of_root, suffixes
+):
     for suffix in suffixes:
         shutil.copy(f"{file_of(log)}{suffix}", folder_of_root)
     with Unprivileged(folder_of_root):
@@ -206,7 +208,9 @@ def test_what_a_killed_writer_left_is_read_in_a_read_only_folder(log, folder_of_
     assert files_of(folder_of_root) == {f"a.db{suffix}" for suffix in suffixes}
 
 
-def test_what_a_killed_process_left_half_done_is_taken_back_by_whoever_reads(log, path, tmp_path):
+def test_an_unfinished_transaction_of_a_killed_process_is_rolled_back_by_a_reader(
+    log, path, tmp_path
+):
     """It had the file out of WAL: as the log is opened, closed or shrunk."""
     log.close()
     left = tmp_path / "left.db"
@@ -224,14 +228,14 @@ def test_what_a_killed_process_left_half_done_is_taken_back_by_whoever_reads(log
 
 
 @pytest.mark.timeout(20)
-def test_a_pipe_is_no_log_and_nobody_waits_for_it(path):
+def test_a_pipe_is_refused_without_blocking(path):
     os.mkfifo(path)
     assert "is no regular file; give the path of a log" in error_of(SqliteEventLog(path).open)
     assert "is no regular file; give the path of a log" in error_of(SqliteEventLog(path).count)
     assert pack_at(str(path)) is None
 
 
-def test_a_log_behind_a_link_is_one_log_with_its_wal_and_its_snapshots(log, path, tmp_path):
+def test_a_log_behind_a_link_uses_the_wal_and_snapshots_of_its_file(log, path, tmp_path):
     link = tmp_path / "elsewhere" / "link.db"
     link.parent.mkdir()
     link.symlink_to(path)
@@ -243,7 +247,7 @@ def test_a_log_behind_a_link_is_one_log_with_its_wal_and_its_snapshots(log, path
     assert "of its -wal file" in error_of(SqliteEventLog(link).count)
 
 
-def test_asking_whether_a_log_is_in_use_changes_no_file(log, path, tmp_path):
+def test_is_in_use_changes_no_file(log, path, tmp_path):
     assert is_in_use(path, log.url)
     left = tmp_path / "left.db"
     for suffix in ("", "-wal", "-shm"):
@@ -255,11 +259,11 @@ def test_asking_whether_a_log_is_in_use_changes_no_file(log, path, tmp_path):
     assert not is_in_use(path, log.url)
 
 
-def test_asking_of_a_file_that_is_not_there_is_a_store_error(path):
+def test_is_in_use_of_a_missing_file_is_a_store_error(path):
     assert "cannot ask who uses" in error_of(is_in_use, path, f"sqlite:///{path}")
 
 
-def test_a_folder_that_may_not_be_entered_is_a_store_error(folder_of_root):
+def test_a_folder_without_permission_is_a_store_error(folder_of_root):
     inner = folder_of_root / "inner"
     inner.mkdir()
     path = inner / "a.db"
@@ -270,7 +274,7 @@ def test_a_folder_that_may_not_be_entered_is_a_store_error(folder_of_root):
     inner.chmod(0o755)
 
 
-def test_a_full_disk_refuses_the_group_and_every_later_one(log, path):
+def test_a_full_disk_refuses_the_group_and_all_later_ones(log, path):
     assert log._connection is not None
     log._connection.execute("PRAGMA max_page_count = 10")
     message = error_of(log.append, LogGroup(4, 2, 3, [bytes(100_000)]), 1)
@@ -284,7 +288,7 @@ def test_a_full_disk_refuses_the_group_and_every_later_one(log, path):
     assert list(log.read(4)) == [(4, b"after")]
 
 
-def test_a_lock_that_stays_is_named(log, path, monkeypatch):
+def test_a_permanent_lock_is_reported(log, path, monkeypatch):
     log.close()
     monkeypatch.setattr("placet.runtime.stores.sqlite.log.LOCK_SECONDS_MAX", 0)
     epoch = log.open()
@@ -308,7 +312,7 @@ def test_an_interrupted_append_counts_as_failed(log, monkeypatch):
     assert log.count() == 4
 
 
-def test_a_failed_append_says_so_when_the_log_is_closed_by_a_fault(log, monkeypatch):
+def test_a_failed_append_is_reported_when_closing_fails_too(log, monkeypatch):
     def fail(_: object) -> None:
         raise sqlite3.OperationalError("disk I/O error")
 
@@ -317,7 +321,7 @@ def test_a_failed_append_says_so_when_the_log_is_closed_by_a_fault(log, monkeypa
     log.close()
 
 
-def test_a_disk_that_fails_while_closing_is_not_silent(log):
+def test_a_disk_failure_while_closing_is_reported(log):
     class Broken:
         def execute(self, statement):
             if "journal_mode" in statement:
@@ -341,7 +345,7 @@ def test_a_disk_that_fails_while_closing_is_not_silent(log):
         (sqlite3.ProgrammingError("closed"), 0),
     ],
 )
-def test_errors_that_are_not_sqlites_own_have_a_message_too(error, code):
+def test_errors_outside_sqlite_have_a_message(error, code):
     assert primary_code(error) == code
     with pytest.raises(StoreError, match=r"cannot read x: .*\(.*\); "), sqlite_faults("read", "x"):
         raise error
@@ -350,7 +354,7 @@ def test_errors_that_are_not_sqlites_own_have_a_message_too(error, code):
 # ---------------------------------------------------------------- one file, many handles
 
 
-def test_a_closed_log_is_one_file_and_reading_it_makes_no_other(log, path):
+def test_a_closed_log_is_one_file_and_stays_one_when_read(log, path):
     log.close()
     assert files_of(path.parent) == {"a.db"}
     before = path.read_bytes()
@@ -368,7 +372,7 @@ def test_a_reader_takes_no_fence(log, path):
     assert reader.count() == 5
 
 
-def test_a_log_closed_while_it_is_read_stays_whole(log, path):
+def test_a_log_closed_during_a_read_stays_intact(log, path):
     reading = SqliteEventLog(path).read()
     next(reading)
     log.close()
@@ -387,7 +391,7 @@ def test_a_reader_holds_no_lock_between_records(log, path, monkeypatch):
     assert len(list(reading)) == 3
 
 
-def test_reading_does_not_load_the_log_whole(log, monkeypatch):
+def test_reading_does_not_load_the_whole_log(log, monkeypatch):
     pages: list[int] = []
 
     def counted(*arguments):
@@ -402,7 +406,7 @@ def test_reading_does_not_load_the_log_whole(log, monkeypatch):
     assert pages == [1, 1, 0]
 
 
-def test_a_group_appended_between_a_page_and_the_look_at_the_end_is_read(log, monkeypatch):
+def test_a_group_appended_between_a_page_and_the_end_check_is_read(log, monkeypatch):
     def append_first(*arguments):
         monkeypatch.undo()
         log.append(LogGroup(4, 2, 3, [b"e"]), 1)
@@ -413,7 +417,7 @@ def test_a_group_appended_between_a_page_and_the_look_at_the_end_is_read(log, mo
     assert [ordinal for ordinal, _ in log.read()] == [0, 1, 2, 3, 4]
 
 
-def test_a_writer_in_another_process_is_fenced_by_this_one(log, path):
+def test_opening_a_log_fences_a_writer_in_another_process(log, path):
     script = (
         "import sys; from placet.runtime.stores.sqlite.log import SqliteEventLog as S;"
         "from placet.schemas.log.record import LogGroup;"
@@ -437,7 +441,7 @@ def test_a_writer_in_another_process_is_fenced_by_this_one(log, path):
     assert list(log.read(4)) == [(4, b"mine")]
 
 
-def test_what_was_acknowledged_survives_a_killed_process(path):
+def test_acknowledged_groups_survive_a_killed_process(path):
     script = (
         "import os, sys; from placet.runtime.stores.sqlite.log import SqliteEventLog as S;"
         "from placet.schemas.log.record import LogGroup;"
@@ -485,7 +489,7 @@ def test_a_damaged_group_is_named_by_its_first_record(log, path, statement, expe
     assert "restore the file" in message
 
 
-def test_what_comes_before_the_damage_can_be_read(log, path):
+def test_records_before_the_damage_are_readable(log, path):
     log.close()
     execute(path, "UPDATE groups SET crc32 = 0 WHERE first_record = 2")
     reading = SqliteEventLog(path).read()
@@ -520,7 +524,7 @@ def corrupt_index(path: Path, statement: str) -> None:
         ("DELETE FROM groups", "record None by its table and at 2 by its index"),
     ],
 )
-def test_a_group_lost_at_the_end_is_seen(log, path, statement, expected):
+def test_a_group_lost_at_the_end_is_detected(log, path, statement, expected):
     log.close()
     corrupt_index(path, statement)
     assert expected in error_of(read_all, path)
@@ -528,7 +532,7 @@ def test_a_group_lost_at_the_end_is_seen(log, path, statement, expected):
     assert "record 2 is not where the index has it" in error_of(SqliteEventLog(path).find_seq, 2)
 
 
-def test_an_index_that_leads_astray_is_seen(log, path):
+def test_a_corrupt_index_is_detected(log, path):
     log.close()
     with closing(sqlite3.connect(path)) as connection:
         _, group = layout._rows(connection, 0)
@@ -540,12 +544,12 @@ def test_an_index_that_leads_astray_is_seen(log, path):
     assert "not where the index has it" in error_of(SqliteEventLog(path).find_seq, 2)
 
 
-def test_a_table_that_hides_a_group_is_seen(log, path, monkeypatch):
+def test_a_table_that_hides_a_group_is_detected(log, path, monkeypatch):
     monkeypatch.setattr(layout, "_rows", lambda *_: [])
     assert "record 0 cannot be found" in error_of(read_all, path)
 
 
-def test_tables_that_are_declared_otherwise_are_seen(log, path):
+def test_tables_with_another_schema_are_detected(log, path):
     log.close()
     execute(path, "CREATE TABLE more (x)")
     for action in (SqliteEventLog(path).open, SqliteEventLog(path).count):
@@ -553,7 +557,7 @@ def test_tables_that_are_declared_otherwise_are_seen(log, path):
 
 
 @pytest.mark.parametrize("mask", [0x01, 0x02, 0x80, 0x55, 0xFF])
-def test_no_flipped_byte_is_silent(log, path, mask):
+def test_no_flipped_byte_changes_records_undetected(log, path, mask):
     whole = list(log.read())
     log.close()
     sound = path.read_bytes()
@@ -574,7 +578,7 @@ def test_no_flipped_byte_is_silent(log, path, mask):
 
 
 @pytest.mark.parametrize("kept", [0.3, 0.6, 0.9])
-def test_a_file_cut_short_is_a_store_error(log, path, kept):
+def test_a_truncated_file_is_a_store_error(log, path, kept):
     log.close()
     sound = path.read_bytes()
     path.write_bytes(sound[: int(len(sound) * kept)])

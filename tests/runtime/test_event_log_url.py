@@ -24,7 +24,7 @@ from placet.schemas.log.record import LogGroup
         ("./100%25.db", "100%25.db", "full"),
     ],
 )
-def test_a_name_leads_to_its_file(tmp_path, monkeypatch, name, file, durability):
+def test_a_store_name_opens_its_file(tmp_path, monkeypatch, name, file, durability):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "sub").mkdir()
     log = open_event_log(name)
@@ -35,7 +35,7 @@ def test_a_name_leads_to_its_file(tmp_path, monkeypatch, name, file, durability)
 
 
 @pytest.mark.parametrize("name", [b"\xff.db", "caf\u00e9 ?#%41.db".encode()])
-def test_any_name_that_the_system_has_leads_there_and_back(tmp_path, name):
+def test_any_file_name_round_trips_through_a_url(tmp_path, name):
     path = tmp_path / os.fsdecode(name)
     for url in (str(path), f"sqlite:///{quote(bytes(path))}"):
         log = open_event_log(url)
@@ -60,13 +60,13 @@ def test_a_file_that_exists_needs_no_suffix(tmp_path):
     assert open_event_log(str(path)).url == f"sqlite:///{path}"
 
 
-def test_the_url_of_a_log_names_it_again(tmp_path, monkeypatch):
+def test_the_url_of_a_log_opens_it_again(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("memory://", "sqlite:///a%20b.db", "sqlite:////x/y.db?synchronous=off"):
         assert open_event_log(name).url == name
 
 
-def test_the_bound_of_the_log_in_memory_is_the_worlds():
+def test_a_log_in_memory_has_the_bound_of_its_world():
     log = open_event_log("memory://", Limits(log_bytes_max=3))
     with pytest.raises(StoreError, match="allows 3 bytes"):
         log.append(LogGroup(0, 0, 1, [b"1234"]), log.open())
@@ -88,7 +88,7 @@ def test_the_bound_of_the_log_in_memory_is_the_worlds():
         ("sqlite:///a.db?mode=ro&cache=x", "the only option is synchronous, got cache, mode"),
     ],
 )
-def test_a_name_that_names_nothing_is_answered_with_those_that_do(name, came):
+def test_an_unknown_store_name_is_refused_with_the_valid_forms(name, came):
     with pytest.raises(StoreError) as caught:
         open_event_log(name)
     assert came in str(caught.value)
@@ -96,6 +96,6 @@ def test_a_name_that_names_nothing_is_answered_with_those_that_do(name, came):
     assert caught.value.store == name
 
 
-def test_an_unknown_level_is_answered_with_those_that_are():
+def test_an_unknown_level_is_refused_with_the_valid_ones():
     with pytest.raises(StoreError, match="one of full, normal, off, got 'extra'"):
         open_event_log("sqlite:///a.db?synchronous=extra")

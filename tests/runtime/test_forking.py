@@ -85,7 +85,7 @@ def ends_of_groups(records: list[bytes]) -> list[int]:
 @given(life=LIVES)
 @example(life=long_life(1))
 @example(life=long_life(2))
-def test_a_fork_lives_on_as_its_parent_did(setting, life):
+def test_a_fork_with_the_same_inputs_equals_its_parent(setting, life):
     """fork(parent, at) + the same inputs = the parent: state, books and seq."""
     places = sorted({0, len(life) // 3, len(life) * 2 // 3})
     log: list[bytes] = []
@@ -122,7 +122,7 @@ def world_digest_of(records: list[bytes]) -> str:
 
 @EACH_SETTING
 @pytest.mark.parametrize("seed", [3, 4])
-def test_what_happened_happens_again_in_a_fork_of_any_seq(setting, seed, tmp_path):
+def test_what_if_without_a_change_repeats_the_parent_from_any_seq(setting, seed, tmp_path):
     """what-if with nothing otherwise = the parent, whatever left no trace in between."""
     log: list[bytes] = []
     parent = kernel_of(sink=log, agents=["alice", "bob", "carol"], **settings_of(setting))
@@ -185,14 +185,14 @@ def test_a_fork_begins_with_its_parents_name_seq_and_hash(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a?b.db", "a%20b.db", "a#b.db"])
-def test_a_fork_says_where_it_is_so_that_it_can_be_opened(name, tmp_path):
+def test_a_fork_reports_its_path(name, tmp_path):
     log = a_lab()
     made = fork(log_of(log), str(tmp_path / name))
     assert (tmp_path / name).is_file()
     assert len(records_in(made.store)) == len(log) + 1
 
 
-def test_two_forks_of_one_place_have_names_of_their_own(tmp_path):
+def test_two_forks_at_one_seq_have_different_names(tmp_path):
     log = a_lab()
     names = {make_fork(log, tmp_path, name=f"{n}.db").world for n in range(3)}
     assert len(names) == 3
@@ -202,7 +202,7 @@ def test_two_forks_of_one_place_have_names_of_their_own(tmp_path):
             make_fork(log, tmp_path, name="no.db", world=name or "\n")
 
 
-def test_a_fork_of_a_fork_is_one(tmp_path):
+def test_a_fork_can_be_forked(tmp_path):
     log = a_lab()
     once = make_fork(log, tmp_path, name="once.db")
     twice = make_fork(records_in(once.store), tmp_path, name="twice.db")
@@ -241,7 +241,7 @@ def test_no_byte_of_the_parent_changes(tmp_path):
     assert fold(log).state.get(COUNTS, "alice", "count") == 2
 
 
-async def test_a_running_world_is_forked_and_goes_on(tmp_path):
+async def test_a_running_world_is_forked_and_continues(tmp_path):
     config = OrchestratorConfig(store=f"sqlite:///{tmp_path / 'town.db'}", world="town")
     async with Orchestrator(World(), config) as town:
         ann = await town.register_agent("ann", position=[0, 0])
@@ -267,7 +267,7 @@ async def test_a_world_in_memory_is_forked_into_a_file(tmp_path):
     assert fold(open_event_log(made.store)).state.exists("world.agents", "ann")
 
 
-def test_an_opened_fork_needs_its_own_name(tmp_path):
+def test_a_fork_is_opened_by_its_own_name_only(tmp_path):
     made = make_fork(a_lab(), tmp_path)
     with pytest.raises(StoreError, match="open it with its own"):
         kernel_in(replace(made, world="world"))
@@ -276,7 +276,7 @@ def test_an_opened_fork_needs_its_own_name(tmp_path):
 # where, and into what
 
 
-def test_a_seq_inside_a_batch_is_refused_and_its_ends_are_named(tmp_path):
+def test_a_seq_inside_a_batch_is_refused_with_the_seqs_around_it(tmp_path):
     log = a_lab()
     with pytest.raises(StoreError, match=r"inside a batch.* are seq 4 and 6"):
         make_fork(log, tmp_path, 5)
@@ -287,7 +287,7 @@ def test_a_seq_inside_a_batch_is_refused_and_its_ends_are_named(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_fork_is_made_where_nothing_is(tmp_path):
+def test_an_existing_file_is_not_overwritten_by_a_fork(tmp_path):
     log = a_lab()
     made = make_fork(log, tmp_path)
     with pytest.raises(StoreError, match="it is there already"):
@@ -316,7 +316,7 @@ def test_a_fork_that_fails_leaves_nothing(tmp_path):
     assert sorted(tmp_path.iterdir()) == there
 
 
-def test_a_fork_that_cannot_be_begun_leaves_nothing(tmp_path, monkeypatch):
+def test_a_fork_that_cannot_start_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(log_layout_sqlite, "_SCHEMA", ("a disk that is full",))
     with pytest.raises(StoreError, match=r"cannot open .*unfinished"):
         fork(log_of(a_lab()), str(tmp_path / "child.db"))
@@ -324,9 +324,7 @@ def test_a_fork_that_cannot_be_begun_leaves_nothing(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("is_cut", [False, True])
-def test_of_two_forks_at_once_to_one_path_one_is_made_and_the_other_told(
-    tmp_path, monkeypatch, is_cut
-):
+def test_only_one_of_two_concurrent_forks_to_a_path_succeeds(tmp_path, monkeypatch, is_cut):
     records = a_lab()
     parent = write_log(tmp_path / "parent.db", records)
     if is_cut:
@@ -372,7 +370,7 @@ def stored_as_it_is(path: Path, records: list[bytes]) -> EventLog:
     return log
 
 
-def test_a_compacted_log_is_forked_from_what_it_still_has(tmp_path):
+def test_a_compacted_log_is_forked_from_its_remaining_records(tmp_path):
     records = a_lab()
     log = write_log(tmp_path / "parent.db", records)
     snapshot_at(log, records, 6)
@@ -388,7 +386,7 @@ def test_a_compacted_log_is_forked_from_what_it_still_has(tmp_path):
         fork(log, str(tmp_path / "early.db"), at=3)
 
 
-def test_a_fork_is_not_made_without_the_snapshot_that_it_begins_from(tmp_path, monkeypatch):
+def test_a_fork_is_refused_without_the_snapshot_it_starts_from(tmp_path, monkeypatch):
     """Between its records and its snapshots, the parent's writer may compact again."""
     records = a_lab()
     log = write_log(tmp_path / "parent.db", records)
@@ -406,7 +404,7 @@ def test_a_fork_is_not_made_without_the_snapshot_that_it_begins_from(tmp_path, m
     assert sorted(tmp_path.iterdir()) == there
 
 
-def test_a_fork_has_no_snapshot_of_what_its_parent_alone_has_refused(tmp_path, monkeypatch):
+def test_a_fork_has_no_snapshot_of_later_refusals_of_its_parent(tmp_path, monkeypatch):
     """A refusal takes no seq: a snapshot after it stands at the seq of the fork."""
     records: list[bytes] = []
     kernel = kernel_of(DOMAINS, sink=records)
@@ -429,7 +427,7 @@ def test_a_fork_has_no_snapshot_of_what_its_parent_alone_has_refused(tmp_path, m
 # what is otherwise
 
 
-def test_what_is_set_and_who_is_dropped_stands_in_the_record(tmp_path):
+def test_the_record_of_a_fork_lists_set_values_and_dropped_agents(tmp_path):
     log = a_lab()
     made = make_fork(
         log,
@@ -475,13 +473,13 @@ def test_what_is_set_and_who_is_dropped_stands_in_the_record(tmp_path):
         ({"effects": "live"}, ValueError, "effects must be one of"),
     ],
 )
-def test_what_cannot_be_is_refused_and_no_fork_is_made(options, error, said, tmp_path):
+def test_an_impossible_change_is_refused_and_creates_no_fork(options, error, said, tmp_path):
     with pytest.raises(error, match=said):
         make_fork(a_lab(), tmp_path, **options)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_false_record_of_what_was_set_is_found(tmp_path):
+def test_a_forged_record_of_set_values_is_detected(tmp_path):
     log = a_lab()
     made = make_fork(log, tmp_path, put={f"{COUNTS}/alice/count": 40})
     *_, first = records_in(made.store)
@@ -497,7 +495,7 @@ def test_a_false_record_of_what_was_set_is_found(tmp_path):
     assert "for a fork" in divergence["rule"]
 
 
-def test_where_no_rules_are_at_hand_a_fork_is_folded(tmp_path):
+def test_without_its_rules_a_fork_is_folded(tmp_path):
     made = make_fork(a_lab(), tmp_path, put={f"{COUNTS}/alice/count": 40}, dropped=["bob"])
     decided = verify_log(open_event_log(made.store), ())
     assert decided.integrity.is_ok
@@ -510,7 +508,7 @@ def fork_by_world(log: list[bytes], folder: Path) -> None:
     fork(log_of(log), str(folder / "w.db"), ForkOptions(dropped=["bob"]), domains=[World()])
 
 
-def test_effects_are_refused_in_a_fork_unless_they_are_to_be_simulated(tmp_path):
+def test_effects_are_refused_in_a_fork_unless_simulated(tmp_path):
     log = a_lab()
     refusing = kernel_in(make_fork(log, tmp_path, name="refuse.db"))
     assert refusing.decide([intent("Mail", {"count": 1}, "n")]).codes == ("tool_unregistered",)

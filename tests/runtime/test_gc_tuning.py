@@ -22,13 +22,13 @@ def test_thresholds_are_set_inside_the_block_and_restored_after_it() -> None:
     assert gc.get_threshold() == before
 
 
-def test_what_the_block_froze_is_thawed_after_it() -> None:
+def test_objects_frozen_by_the_block_are_thawed_after_it() -> None:
     with tuned_gc():
         assert gc.get_freeze_count() > 0
     assert gc.get_freeze_count() == 0
 
 
-def test_objects_that_the_host_froze_stay_frozen() -> None:
+def test_objects_frozen_by_the_host_stay_frozen() -> None:
     gc.freeze()
     frozen = gc.get_freeze_count()
     with tuned_gc():

@@ -324,7 +324,7 @@ async def test_group_limit_is_counted_anew_at_each_instant():
 
 
 @in_virtual_time
-async def test_think_time_limit_applies_only_while_somebody_waits():
+async def test_think_time_limit_applies_only_while_another_task_waits():
     async with world_of(agent_think_seconds_max=1) as world:
         ann = await world.register_agent("ann", position=[0, 0])
         await ann.sleep(1.0)

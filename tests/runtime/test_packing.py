@@ -59,7 +59,7 @@ def checked(path: Path) -> Check:
     return check(PackEventLog(path), DOMAINS)
 
 
-def test_what_is_packed_is_what_is_checked(tmp_path):
+def test_packing_and_checking_preserve_records_digest_and_decisions(tmp_path):
     """Check ∘ pack = the log: records, digest, decisions."""
     log = a_life()
     done = pack(log_of(log), tmp_path / "w.pack")
@@ -77,7 +77,7 @@ def test_what_is_packed_is_what_is_checked(tmp_path):
     assert found.as_dict()["ok"] is True
 
 
-def test_the_same_log_gives_the_same_bytes_however_it_lies(tmp_path):
+def test_the_same_log_packs_to_the_same_bytes_from_any_store(tmp_path):
     log = a_life()
     packed(log, tmp_path / "one.pack")
     pack(write_log(tmp_path / "two.db", log), tmp_path / "two.pack")
@@ -86,7 +86,7 @@ def test_the_same_log_gives_the_same_bytes_however_it_lies(tmp_path):
     assert len(kinds) == 1
 
 
-def test_a_pack_may_begin_later_with_a_snapshot_in_place_of_what_came_before(tmp_path):
+def test_a_pack_may_start_later_with_a_snapshot(tmp_path):
     log = a_life()
     seqs = [decode_record(data).seq for data in log]
     at = seqs[len(log) // 2]
@@ -104,7 +104,7 @@ def test_a_pack_may_begin_later_with_a_snapshot_in_place_of_what_came_before(tmp
     assert early.start() == (0, 0)
 
 
-def test_a_compacted_log_is_packed_from_where_it_begins(tmp_path):
+def test_a_compacted_log_is_packed_from_its_first_record(tmp_path):
     records = a_life()
     log = write_log(tmp_path / "w.db", records)
     for at in (len(records) // 2, len(records)):
@@ -121,7 +121,7 @@ def test_a_compacted_log_is_packed_from_where_it_begins(tmp_path):
         pack(log, tmp_path / "none.pack")
 
 
-def test_a_snapshot_that_goes_while_a_log_is_packed_makes_way_for_another(tmp_path, monkeypatch):
+def test_a_snapshot_removed_during_packing_is_replaced_by_another(tmp_path, monkeypatch):
     records = a_life()
     log = write_log(tmp_path / "w.db", records)
     middle = len(records) // 2
@@ -138,7 +138,7 @@ def test_a_snapshot_that_goes_while_a_log_is_packed_makes_way_for_another(tmp_pa
     assert checked(tmp_path / "w.pack").is_ok
 
 
-def test_no_byte_of_a_pack_can_be_changed_unseen(tmp_path):
+def test_every_changed_byte_of_a_pack_is_detected(tmp_path):
     log: list[bytes] = []
     kernel = kernel_of(DOMAINS, sink=log)
     kernel.decide([add("a:0")])
@@ -171,7 +171,7 @@ def forged(path: Path, **fields: Any) -> None:
     path.write_bytes(encode_pack(msgspec.structs.replace(held, **fields)))
 
 
-def test_who_forges_the_checksum_too_is_found_by_chain_by_rule_and_by_word(tmp_path):
+def test_a_forged_pack_with_a_valid_checksum_is_detected_by_chain_and_rules(tmp_path):
     log = a_life(12)
     path = tmp_path / "w.pack"
     packed(log, path)
@@ -213,7 +213,7 @@ def rechained(log: list[bytes]) -> list[bytes]:
     return forgery
 
 
-def test_a_pack_answers_what_a_store_answers_and_nobody_writes_it(tmp_path):
+def test_a_pack_is_a_read_only_store(tmp_path):
     log: list[bytes] = []
     kernel = kernel_of(DOMAINS, sink=log)
     kernel.decide([intent("Take", {"amount": 9}, "t")])
@@ -282,7 +282,7 @@ def forge(records: list[bytes], kind: type, alter: Callable[[Any], bytes]) -> An
 
 
 @pytest.mark.parametrize("name", FORGERIES)
-def test_what_is_no_log_is_an_error_in_every_reader(name, tmp_path):
+def test_a_file_that_is_not_a_log_is_an_error_in_every_reader(name, tmp_path):
     log = a_life()
     good = packed(log, tmp_path / "good.pack")
     was = forge(log, *FORGERIES[name])
@@ -308,7 +308,7 @@ def test_what_is_no_log_is_an_error_in_every_reader(name, tmp_path):
         assert not checked(path).is_ok
 
 
-def test_a_pack_that_is_nested_too_deeply_is_none(tmp_path):
+def test_a_pack_nested_too_deeply_is_refused(tmp_path):
     path = tmp_path / "w.pack"
     packed(a_life(3), path)
     body = path.read_bytes()[len(PACK_MAGIC) + 16 :]
@@ -319,7 +319,7 @@ def test_a_pack_that_is_nested_too_deeply_is_none(tmp_path):
         PackEventLog(path).count()
 
 
-def test_a_pack_whose_snapshot_is_none_is_an_error(tmp_path):
+def test_a_pack_with_an_invalid_snapshot_is_an_error(tmp_path):
     path = tmp_path / "w.pack"
     log = a_life()
     packed(log, path, from_seq=decode_record(log[-1]).seq)
@@ -329,7 +329,7 @@ def test_a_pack_whose_snapshot_is_none_is_an_error(tmp_path):
             read(path)
 
 
-def test_a_pack_that_finds_no_room_leaves_nothing(tmp_path, monkeypatch):
+def test_a_pack_on_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
     def full(_: Disk, path: Path, data: bytes) -> None:
         path.write_bytes(data[:100])
         raise OSError(ENOSPC, "no space left on device")
@@ -340,7 +340,7 @@ def test_a_pack_that_finds_no_room_leaves_nothing(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_of_two_packs_at_once_to_one_path_one_is_made_and_the_other_told(tmp_path, monkeypatch):
+def test_only_one_of_two_concurrent_packs_to_a_path_succeeds(tmp_path, monkeypatch):
     path, logs = tmp_path / "w.pack", [a_life(3), a_life(4)]
     both_wrote, fsync = Barrier(2, timeout=30), Disk.fsync
 
@@ -360,7 +360,9 @@ def test_of_two_packs_at_once_to_one_path_one_is_made_and_the_other_told(tmp_pat
 
 
 @pytest.mark.parametrize("has_links", [True, False])
-def test_a_name_is_taken_by_one_and_a_file_without_links_too(tmp_path, monkeypatch, has_links):
+def test_rename_new_never_replaces_a_file_with_or_without_hard_links(
+    tmp_path, monkeypatch, has_links
+):
     def refuse(*_: object) -> None:
         raise OSError(EPERM, "no links here")
 
@@ -375,7 +377,7 @@ def test_a_name_is_taken_by_one_and_a_file_without_links_too(tmp_path, monkeypat
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"b": b"b", "c": b"a"}
 
 
-def test_a_pack_is_known_by_its_first_bytes(tmp_path):
+def test_a_pack_is_recognized_by_its_first_bytes(tmp_path):
     path = tmp_path / "w.pack"
     packed(a_life(3), path)
     assert pack_at(str(path)) is not None

@@ -52,25 +52,25 @@ WHOLE = facts(folded(RECORDS))
 
 
 @pytest.mark.parametrize("at", [1, 2, 20, END - 1, END])
-def test_what_is_folded_is_the_tail_and_what_comes_of_it_the_whole(log, at):
+def test_recovery_from_a_snapshot_folds_the_tail_and_gives_the_whole_world(log, at):
     place = snapshot_at(log, RECORDS, at)
     recovered = recover(log)
     assert (recovered.snapshot, recovered.folded, recovered.skipped) == (place, END - at, [])
     assert facts(recovered.past) == WHOLE
 
 
-def test_without_a_snapshot_all_of_it_is_folded(log):
+def test_recovery_without_a_snapshot_folds_the_whole_log(log):
     recovered = recover(log)
     assert (recovered.snapshot, recovered.folded, recovered.skipped) == (None, END, [])
     assert facts(recovered.past) == WHOLE
 
 
-def test_an_empty_log_and_a_log_in_memory_have_nothing_beside_them(tmp_path):
+def test_an_empty_log_and_a_log_in_memory_have_no_snapshots(tmp_path):
     assert recover(write_log(tmp_path / "b.db", [])).past.header is None
     assert recover(MemoryEventLog()).folded == 0
 
 
-def test_opening_a_long_log_costs_its_tail(tmp_path):
+def test_opening_a_long_log_folds_only_its_tail(tmp_path):
     """However long the log is, only what came after the snapshot is folded."""
     records = records_of_adds(800)
     for length in (200, 400, 800):
@@ -80,7 +80,7 @@ def test_opening_a_long_log_costs_its_tail(tmp_path):
 
 
 @pytest.mark.parametrize(("to_seq", "at"), [(0, None), (9, 5), (10, 11), (30, 31), (43, 31)])
-def test_a_reading_up_to_a_seq_begins_at_the_nearest_snapshot_before_it(log, to_seq, at):
+def test_reading_up_to_a_seq_starts_at_the_nearest_earlier_snapshot(log, to_seq, at):
     for place in (5, 11, 31):
         snapshot_at(log, RECORDS, place)
     recovered = recover(log, to_seq=to_seq)
@@ -93,7 +93,7 @@ def test_a_reading_up_to_a_seq_begins_at_the_nearest_snapshot_before_it(log, to_
 # what cannot be trusted
 
 
-def test_a_damaged_snapshot_is_skipped_for_an_older_one_and_that_for_the_log(log):
+def test_damaged_snapshots_are_skipped_for_an_older_one_or_the_log(log):
     old, new = snapshot_at(log, RECORDS, 10), snapshot_at(log, RECORDS, 30)
     folder = files_of(log).folder
     (folder / new.name).write_bytes((folder / new.name).read_bytes()[:-1] + b"?")
@@ -108,7 +108,7 @@ def test_a_damaged_snapshot_is_skipped_for_an_older_one_and_that_for_the_log(log
     assert facts(recovered.past) == WHOLE
 
 
-def test_a_snapshot_that_is_whole_and_lies_is_skipped(log):
+def test_an_intact_snapshot_with_false_content_is_skipped(log):
     past = folded(RECORDS[:30])
     lie = changed(snapshots.take(past), state_digest=bytes(16))
     files_of(log).write(lie)
@@ -131,7 +131,7 @@ def test_a_snapshot_of_another_log_is_skipped(log, tmp_path):
     assert "was taken of another log" in recovered.skipped[0]
 
 
-def test_a_snapshot_of_a_future_that_was_never_durable_is_skipped(tmp_path):
+def test_a_snapshot_beyond_the_end_of_the_log_is_skipped(tmp_path):
     log = write_log(tmp_path / "short.db", RECORDS, to=20)
     snapshot_at(log, RECORDS, 30)
     recovered = recover(log)
@@ -140,7 +140,7 @@ def test_a_snapshot_of_a_future_that_was_never_durable_is_skipped(tmp_path):
 
 
 @pytest.mark.parametrize("size", [0, 1])
-def test_a_log_that_was_cut_to_nothing_is_not_taken_for_a_new_one(tmp_path, size):
+def test_a_log_truncated_to_nothing_is_not_opened_as_new(tmp_path, size):
     path = tmp_path / "cut.db"
     log = write_log(path, RECORDS, to=40)
     snapshot_at(log, RECORDS, 30)
@@ -152,7 +152,7 @@ def test_a_log_that_was_cut_to_nothing_is_not_taken_for_a_new_one(tmp_path, size
     cut.close()
 
 
-def test_a_folder_that_cannot_be_read_is_a_store_error(log, monkeypatch):
+def test_an_unreadable_folder_is_a_store_error(log, monkeypatch):
     def refuse(_self: object, _folder: Path) -> list[str]:
         raise PermissionError(13, "Permission denied")
 
@@ -174,7 +174,7 @@ class Fleeting(SnapshotFiles):
         return [*gone, *super().places()]
 
 
-def test_a_snapshot_that_goes_while_it_is_read_makes_way_for_a_newer_one(log):
+def test_a_snapshot_removed_during_the_read_is_replaced_by_a_newer_one(log):
     place = snapshot_at(log, RECORDS, 10)
     folder = files_of(log).folder
     recovered = recover(log, files=Fleeting(folder, 2))
@@ -186,7 +186,7 @@ def test_a_snapshot_that_goes_while_it_is_read_makes_way_for_a_newer_one(log):
 # compacted
 
 
-def test_a_compacted_log_begins_at_its_oldest_snapshot(log):
+def test_a_compacted_log_starts_at_its_oldest_snapshot(log):
     old, new = snapshot_at(log, RECORDS, 10), snapshot_at(log, RECORDS, 30)
     config = config_of(log)
     cut_at(log, 9)
@@ -200,7 +200,7 @@ def test_a_compacted_log_begins_at_its_oldest_snapshot(log):
         recover(log, to_seq=5)
 
 
-def test_a_compacted_log_without_a_snapshot_that_can_be_trusted_says_so(log):
+def test_a_compacted_log_without_a_valid_snapshot_is_an_error(log):
     places = [snapshot_at(log, RECORDS, at) for at in (10, 30)]
     cut_at(log, 9)
     folder = files_of(log).folder
@@ -242,7 +242,7 @@ def compacts_at(log: SqliteEventLog, at_reading: int) -> None:
     log.read = read  # type: ignore[method-assign]  # a writer at its worst moment
 
 
-def test_a_tail_that_is_cut_off_after_its_snapshot_was_read_is_read_from_a_newer_one(log):
+def test_a_tail_compacted_after_its_snapshot_was_read_is_read_from_a_newer_one(log):
     snapshot_at(log, RECORDS, 10)
     compacts_at(log, 10)
     recovered = recover(log)
@@ -251,7 +251,7 @@ def test_a_tail_that_is_cut_off_after_its_snapshot_was_read_is_read_from_a_newer
     assert facts(recovered.past) == WHOLE
 
 
-def test_verify_takes_no_log_that_is_cut_meanwhile_for_a_damaged_one(log):
+def test_verify_does_not_report_a_concurrent_compaction_as_damage(log):
     snapshot_at(log, RECORDS, 10)
     compacts_at(log, 0)
     with pytest.raises(StoreError, match="it was compacted meanwhile and begins at record 25 now"):
@@ -259,7 +259,7 @@ def test_verify_takes_no_log_that_is_cut_meanwhile_for_a_damaged_one(log):
     assert check_integrity(log).is_ok
 
 
-def test_verify_says_that_a_log_was_cut_before_its_reader(log, monkeypatch):
+def test_verify_reports_that_a_log_was_compacted_before_its_reader(log, monkeypatch):
     monkeypatch.setattr(log_layout_sqlite, "PAGE_BYTES", 1)  # a group to a page
     genuine = log.read
 
@@ -294,7 +294,7 @@ def test_verify_compares_every_snapshot_with_the_fold(log):
     }
 
 
-def test_verify_of_a_compacted_log_checks_what_is_left(log):
+def test_verify_of_a_compacted_log_checks_the_remaining_records(log):
     for at in (10, 30):
         snapshot_at(log, RECORDS, at)
     cut_at(log, 5)
@@ -319,14 +319,14 @@ def test_a_record_before_the_oldest_snapshot_is_checked_by_the_chain(tmp_path):
     assert "names another record" in report.first_divergence["why"]
 
 
-def test_a_configuration_of_nothing_is_none():
+def test_an_empty_log_has_no_configuration():
     assert config_from(Replayer()) is None
 
 
 # taking
 
 
-def test_a_snapshot_is_taken_at_the_end_and_the_newest_are_kept(tmp_path):
+def test_a_snapshot_is_taken_at_the_end_of_the_log_and_the_newest_are_kept(tmp_path):
     taken = []
     log = write_log(tmp_path / "a.db", [])
     for length in (10, 20, 30):
@@ -341,7 +341,7 @@ def test_a_snapshot_is_taken_at_the_end_and_the_newest_are_kept(tmp_path):
     assert [place.records for place in files_of(log).places()] == [30, 20]
 
 
-def test_every_snapshot_that_is_kept_is_of_use_after_a_compaction(tmp_path):
+def test_every_kept_snapshot_is_usable_after_a_compaction(tmp_path):
     log = write_log(tmp_path / "a.db", [])
     for length in (10, 20, 30, 40):
         write_log(tmp_path / "a.db", RECORDS, to=length)
@@ -351,14 +351,14 @@ def test_every_snapshot_that_is_kept_is_of_use_after_a_compaction(tmp_path):
     assert (report.is_ok, report.snapshots, report.warnings) == (True, 3, ())
 
 
-def test_where_nothing_is_new_nothing_is_written(log):
+def test_no_snapshot_is_written_without_new_records(log):
     files = files_of(log)
     first = take_snapshot(log, files)
     again = take_snapshot(log, files)
     assert again == replace(first, size_bytes=0, folded=0)
 
 
-def test_what_cannot_be_trusted_does_not_count_as_kept(log):
+def test_an_invalid_snapshot_does_not_count_as_kept(log):
     for at in (10, 20):
         snapshot_at(log, RECORDS, at)
     folder = files_of(log).folder
@@ -369,14 +369,14 @@ def test_what_cannot_be_trusted_does_not_count_as_kept(log):
     assert taken.compact_before == 9
 
 
-def test_a_snapshot_that_nobody_wants_any_more_is_not_written(log):
+def test_a_canceled_snapshot_is_not_written(log):
     files = files_of(log)
     with pytest.raises(StoreError, match="no longer wanted"):
         take_snapshot(log, files, is_wanted=lambda: False)
     assert files.places() == []
 
 
-def test_a_log_of_nothing_and_a_count_of_one_are_refused(tmp_path, log):
+def test_an_empty_log_and_a_count_of_one_are_refused(tmp_path, log):
     empty = write_log(tmp_path / "b.db", [])
     with pytest.raises(StoreError, match="is empty"):
         take_snapshot(empty, files_of(empty))
@@ -384,7 +384,7 @@ def test_a_log_of_nothing_and_a_count_of_one_are_refused(tmp_path, log):
         take_snapshot(log, files_of(log), kept=1)
 
 
-def test_a_disk_that_refuses_is_a_store_error(log, monkeypatch):
+def test_a_failing_disk_is_a_store_error(log, monkeypatch):
     files = files_of(log)
 
     def refuse(*_: object) -> None:
@@ -401,7 +401,7 @@ def test_a_disk_that_refuses_is_a_store_error(log, monkeypatch):
         take_snapshot(log, files)
 
 
-def test_a_snapshot_that_goes_while_the_old_ones_are_counted_is_counted_anew(log):
+def test_snapshots_are_counted_again_when_one_is_removed_meanwhile(log):
     folder = files_of(log).folder
     for at in (5, 6, 7):
         snapshot_at(log, RECORDS, at)
@@ -411,7 +411,7 @@ def test_a_snapshot_that_goes_while_the_old_ones_are_counted_is_counted_anew(log
         trusted_places(log, Fleeting(folder, 99))
 
 
-def test_only_so_many_snapshots_are_read_as_are_kept(log, monkeypatch):
+def test_no_more_snapshots_are_read_than_are_kept(log, monkeypatch):
     for at in (5, 6, 7, END):
         snapshot_at(log, RECORDS, at)
     read: list[int] = []

@@ -25,7 +25,7 @@ def damage(path, record):
 
 
 @pytest.mark.parametrize("record", [0, 1, 255, 256, 257, 500])
-def test_what_stands_before_the_damage_is_saved_and_no_more(tmp_path, record):
+def test_exactly_the_records_before_the_damage_are_saved(tmp_path, record):
     write_log(tmp_path / "a.db", RECORDS)
     damage(tmp_path / "a.db", record)
     saved = salvage(log_at(tmp_path / "a.db"), log_at(tmp_path / "b.db"))
@@ -38,7 +38,7 @@ def test_what_stands_before_the_damage_is_saved_and_no_more(tmp_path, record):
         assert saved.past.state.digest() == folded(RECORDS[:record]).state.digest()
 
 
-def test_a_log_that_holds_is_copied_whole_and_goes_on(tmp_path):
+def test_an_intact_log_is_copied_whole_and_continues(tmp_path):
     write_log(tmp_path / "a.db", RECORDS)
     saved = salvage(log_at(tmp_path / "a.db"), log_at(tmp_path / "b.db"))
     assert saved.why_not_more == ""
@@ -48,7 +48,7 @@ def test_a_log_that_holds_is_copied_whole_and_goes_on(tmp_path):
     new.close()
 
 
-def test_nothing_is_written_over(tmp_path):
+def test_an_existing_file_is_not_overwritten(tmp_path):
     write_log(tmp_path / "a.db", RECORDS)
     write_log(tmp_path / "b.db", RECORDS[:9])
     with pytest.raises(StoreError, match=r"b\.db: it holds a log already; give a new path"):
@@ -56,7 +56,7 @@ def test_nothing_is_written_over(tmp_path):
     assert log_at(tmp_path / "b.db").count() == 9
 
 
-def test_a_compacted_log_has_no_beginning_to_save(tmp_path):
+def test_a_compacted_log_cannot_be_salvaged(tmp_path):
     log = write_log(tmp_path / "a.db", RECORDS)
     cut_at(log, 40)
     with pytest.raises(StoreError, match=r"was compacted and begins at record 40"):
@@ -64,7 +64,7 @@ def test_a_compacted_log_has_no_beginning_to_save(tmp_path):
     assert not (tmp_path / "b.db").exists()
 
 
-def test_salvage_as_a_command(placet, tmp_path):
+def test_the_salvage_command_reports_the_saved_records(placet, tmp_path):
     write_log(tmp_path / "a.db", RECORDS)
     sound = placet("verify", "a.db", "--replay-only", "--salvage", "b.db")
     assert sound.code == 0

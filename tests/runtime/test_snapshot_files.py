@@ -62,7 +62,7 @@ class Noted(Disk):
         super().sync_dir(folder)
 
 
-def test_what_is_written_is_listed_newest_first_and_read_back(files):
+def test_written_snapshots_are_listed_newest_first_and_read_back(files):
     assert files.places() == []
     for records, seq in ((9, 5), (10, 5), (1_000_000_000_000, 7)):
         files.write(a_snapshot(records, seq))
@@ -75,7 +75,7 @@ def test_what_is_written_is_listed_newest_first_and_read_back(files):
     assert [files.read(place) for place in places] == [a_snapshot(*place) for place in places]
 
 
-def test_it_is_synced_before_it_is_named_and_its_folder_after(tmp_path):
+def test_a_snapshot_is_synced_before_its_rename_and_its_folder_after(tmp_path):
     disk = Noted()
     SnapshotFiles(tmp_path / "x.snapshots", disk).write(a_snapshot(1, 1))
     assert disk.asked == [
@@ -88,14 +88,14 @@ def test_it_is_synced_before_it_is_named_and_its_folder_after(tmp_path):
 
 
 @pytest.mark.parametrize("failing", ["write", "fsync", "replace"])
-def test_a_disk_that_refuses_leaves_nothing_behind(tmp_path, failing):
+def test_a_failing_disk_leaves_no_file(tmp_path, failing):
     files = SnapshotFiles(tmp_path / "x.snapshots", Noted(failing))
     with pytest.raises(OSError, match="No space left"):
         files.write(a_snapshot(1, 1))
     assert list(files.folder.iterdir()) == []
 
 
-def test_a_file_is_what_its_name_says_or_is_none(files):
+def test_a_snapshot_that_contradicts_its_file_name_is_invalid(files):
     files.write(a_snapshot(1, 1))
     there = files.folder / SnapshotPosition(1, 1).name
     there.rename(files.folder / SnapshotPosition(2, 1).name)
@@ -105,7 +105,7 @@ def test_a_file_is_what_its_name_says_or_is_none(files):
         files.read(SnapshotPosition(1, 1))
 
 
-def test_what_is_removed_goes_and_strangers_are_left_alone(files):
+def test_removal_deletes_the_given_snapshots_and_no_other_files(files):
     for records in (1, 2, 3):
         files.write(a_snapshot(records, 1))
     (files.folder / f"{SnapshotPosition(4, 1).name}.77-0.tmp").write_bytes(b"half")
@@ -116,7 +116,7 @@ def test_what_is_removed_goes_and_strangers_are_left_alone(files):
     assert files.places() == [SnapshotPosition(3, 1), SnapshotPosition(2, 1)]
 
 
-def test_somebody_else_may_have_removed_it_first(files, monkeypatch):
+def test_removing_a_missing_snapshot_is_no_error(files, monkeypatch):
     files.write(a_snapshot(1, 1))
     listed = [SnapshotPosition(2, 1).name, SnapshotPosition(1, 1).name]
     monkeypatch.setattr(Disk, "list", lambda _self, _folder: listed)
@@ -124,7 +124,7 @@ def test_somebody_else_may_have_removed_it_first(files, monkeypatch):
     assert files.read(SnapshotPosition(1, 1)) == a_snapshot(1, 1)
 
 
-def test_snapshots_lie_beside_their_log(tmp_path, monkeypatch):
+def test_snapshots_are_stored_beside_their_log(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     log = open_event_log("sqlite:///some%20where/a.db?synchronous=off")
     monkeypatch.chdir("/")

@@ -35,7 +35,7 @@ LATEST_SECONDS = 60
 # the process
 
 
-def test_a_process_of_its_own_takes_a_snapshot_and_says_what_it_took(tmp_path):
+def test_a_separate_process_takes_a_snapshot_and_reports_it(tmp_path):
     records = records_of_adds(20)
     log = write_log(tmp_path / "a.db", records)
     snapshot_at(log, records, 10)
@@ -46,7 +46,7 @@ def test_a_process_of_its_own_takes_a_snapshot_and_says_what_it_took(tmp_path):
     assert recover(log).snapshot == SnapshotPosition(taken.records, taken.seq)
 
 
-def test_a_process_that_fails_is_an_error_with_its_last_words(tmp_path):
+def test_a_failing_process_is_an_error_with_its_last_output(tmp_path):
     with pytest.raises(StoreError, match=r"code 1 and wrote: .*there is no file"):
         SnapshotProcess(f"sqlite:///{tmp_path}/gone.db", 2, LATEST_SECONDS).run()
 
@@ -57,13 +57,13 @@ def test_a_process_that_cannot_be_started_is_an_error(monkeypatch):
         SnapshotProcess("sqlite:///a.db", 2, LATEST_SECONDS).run()
 
 
-def test_a_process_that_takes_too_long_is_ended(tmp_path, monkeypatch):
+def test_a_process_that_exceeds_its_time_is_killed(tmp_path, monkeypatch):
     monkeypatch.setattr(snapshot_process, "_PROGRAM", "import time; time.sleep(600)")
     with pytest.raises(StoreError, match=r"took longer than 0\.01 s"):
         SnapshotProcess("sqlite:///a.db", 2, 0.01).run()
 
 
-def test_a_process_is_ended_with_its_world(tmp_path, monkeypatch):
+def test_closing_the_world_ends_the_process(tmp_path, monkeypatch):
     program = f"open({str(tmp_path / 'begun')!r}, 'w').close(); import time; time.sleep(600)"
     monkeypatch.setattr(snapshot_process, "_PROGRAM", program)
     process = SnapshotProcess("sqlite:///a.db", 2, LATEST_SECONDS)
@@ -79,7 +79,7 @@ def test_a_process_is_ended_with_its_world(tmp_path, monkeypatch):
     assert process.run() is None
 
 
-def test_an_orphan_takes_nothing(tmp_path, monkeypatch, capsys):
+def test_an_orphaned_process_takes_no_snapshot(tmp_path, monkeypatch, capsys):
     log = write_log(tmp_path / "a.db", records_of_adds(3))
     monkeypatch.setattr(sys, "argv", ["-c", log.url, "2", "1"])
     monkeypatch.setattr(os, "nice", lambda _: 0)
@@ -93,7 +93,7 @@ def test_an_orphan_takes_nothing(tmp_path, monkeypatch, capsys):
     assert len(files_of(log).places()) == 1
 
 
-def test_a_process_that_was_held_up_leaves_what_was_taken_meanwhile(tmp_path, monkeypatch):
+def test_a_delayed_process_keeps_the_snapshots_of_its_successor(tmp_path, monkeypatch):
     """It belongs to a writer that was stopped and overtaken, and the log is cut behind the heir."""
     records = records_of_adds(40)
     log = write_log(tmp_path / "a.db", records, to=10)
@@ -176,7 +176,7 @@ class Kept:
 
 
 @pytest.mark.parametrize(("records", "seq"), [(3, 10), (10, 3)])
-async def test_a_snapshot_is_due_after_so_many_seqs_or_records_and_not_before(records, seq):
+async def test_a_snapshot_is_due_after_a_number_of_seqs_or_records(records, seq):
     process = FakeProcess(taken(9, 10), taken(25, 21))
     kept = Kept(process)
     kept.keeper.note(9, 9)
@@ -206,7 +206,7 @@ async def test_a_failure_is_reported_counted_and_not_repeated_at_once():
     assert process.is_stopped
 
 
-async def test_it_compacts_in_slices_what_two_snapshots_hold(tmp_path):
+async def test_compaction_removes_in_slices_the_records_before_two_snapshots(tmp_path):
     path = tmp_path / "a.db"
     log = SqliteEventLog(path)
     epoch = log.open()
@@ -219,7 +219,7 @@ async def test_it_compacts_in_slices_what_two_snapshots_hold(tmp_path):
     log.close()
 
 
-async def test_a_compaction_that_fails_is_reported_and_the_snapshots_go_on(tmp_path):
+async def test_a_failed_compaction_is_reported_and_snapshots_continue(tmp_path):
     log = SqliteEventLog(tmp_path / "a.db")
     log.open()
     other = SqliteEventLog(tmp_path / "a.db")
@@ -268,7 +268,7 @@ async def add_until(world: Orchestrator, numbers: range, is_so: Callable[[], boo
 
 
 @pytest.mark.usefixtures("in_this_process")
-async def test_a_world_takes_snapshots_and_is_opened_from_the_newest(tmp_path):
+async def test_a_world_takes_snapshots_and_opens_from_the_newest(tmp_path):
     config = config_in(tmp_path, snapshot_every_seqs=20)
     async with Orchestrator(Lab(), config) as world:
         await world.register_agent("alice")
@@ -288,7 +288,7 @@ async def test_a_world_takes_snapshots_and_is_opened_from_the_newest(tmp_path):
 
 
 @pytest.mark.usefixtures("in_this_process")
-async def test_a_world_that_compacts_keeps_two_snapshots_and_what_came_after_the_older(tmp_path):
+async def test_a_compacting_world_keeps_two_snapshots_and_the_records_after_the_older(tmp_path):
     config = config_in(tmp_path, snapshot_every_seqs=20, compact_log=True)
     async with Orchestrator(Lab(), config) as world:
         await world.register_agent("alice")
@@ -318,7 +318,7 @@ def leads_elsewhere(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.mark.parametrize("named", [goes_elsewhere, leads_elsewhere])
 @pytest.mark.usefixtures("in_this_process")
-async def test_a_log_of_the_same_name_elsewhere_is_not_taken_for_the_worlds(
+async def test_a_log_of_the_same_name_elsewhere_is_not_mistaken_for_the_worlds(
     tmp_path, monkeypatch, named
 ):
     """Else its snapshots say how much may be removed from a log that they are not of."""
@@ -349,7 +349,7 @@ async def _soon(world: Orchestrator, since: int) -> Any:
 
 
 @pytest.mark.usefixtures("in_this_process")
-async def test_a_world_with_a_long_tail_takes_a_snapshot_as_it_opens(tmp_path):
+async def test_a_world_with_a_long_tail_takes_a_snapshot_when_opened(tmp_path):
     off = config_in(tmp_path, snapshot_every_seqs=None)
     async with Orchestrator(Lab(), off) as world:
         await world.register_agent("alice")
@@ -361,7 +361,7 @@ async def test_a_world_with_a_long_tail_takes_a_snapshot_as_it_opens(tmp_path):
         await add_until(world, range(30, 5_000), lambda: counters.snapshots["written"] == 1)
 
 
-async def test_a_failing_process_never_hurts_the_world(tmp_path, monkeypatch, capsys):
+async def test_a_failing_snapshot_process_does_not_affect_the_world(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(snapshot_process, "_PROGRAM", "import sys; sys.exit('no room')")
     config = config_in(tmp_path, snapshot_every_seqs=5)
     async with Orchestrator(Lab(), config) as world:
@@ -372,7 +372,7 @@ async def test_a_failing_process_never_hurts_the_world(tmp_path, monkeypatch, ca
     assert "no room" in capsys.readouterr().err
 
 
-async def test_a_snapshot_that_is_skipped_is_said(tmp_path, capsys):
+async def test_a_skipped_snapshot_is_logged(tmp_path, capsys):
     config = config_in(tmp_path, snapshot_every_seqs=None)
     async with Orchestrator(Lab(), config) as world:
         await world.register_agent("alice")
@@ -403,6 +403,6 @@ async def test_a_log_in_memory_has_no_snapshots():
         ({"compact_log": True, "store": "a.db", "snapshot_every_seqs": None}, "snapshot_every"),
     ],
 )
-def test_what_cannot_be_kept_is_refused_when_it_is_configured(config, said):
+def test_invalid_snapshot_options_are_refused_at_construction(config, said):
     with pytest.raises(ValueError, match=said):
         OrchestratorConfig(**config)

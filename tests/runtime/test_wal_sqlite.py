@@ -49,14 +49,14 @@ def frames_in(wal: Path) -> int:
     return (wal.stat().st_size - HEADER_BYTES) // FRAME_BYTES
 
 
-def test_a_sound_wal_is_not_damaged(wal, tmp_path):
+def test_an_intact_wal_is_not_damaged(wal, tmp_path):
     assert damage_of(wal) is None
     assert damage_of(tmp_path / "there is none") is None
     assert damage_in(b"") is damage_in(bytes(HEADER_BYTES)) is None
 
 
 @pytest.mark.parametrize("place", [0, 5, 10, 17, 22, 24, 2000], ids=lambda place: f"byte {place}")
-def test_a_flip_in_an_earlier_group_is_damage_and_named(path, wal, place):
+def test_a_flip_in_an_earlier_group_is_damage_with_its_place(path, wal, place):
     offset = frame(frames_in(wal) - 4)
     flip(wal, offset + place)
     found = damage_of(wal)
@@ -80,7 +80,7 @@ def test_a_flip_in_the_last_group_may_be_a_torn_write(path, wal):
     assert [record for _, record in SqliteEventLog(path).read()] == [b"0", b"1", b"2", b"3"]
 
 
-def test_the_groups_behind_a_damage_can_be_given_up(path, wal):
+def test_the_groups_after_a_damage_can_be_abandoned(path, wal):
     flip(wal, frame(frames_in(wal) - 4))
     log = SqliteEventLog(path, synchronous="normal")
     log.open()
@@ -88,7 +88,7 @@ def test_the_groups_behind_a_damage_can_be_given_up(path, wal):
     assert [record for _, record in SqliteEventLog(path).read()] == [b"0", b"1", b"2"]
 
 
-def test_frames_of_an_earlier_use_of_the_file_are_not_looked_at(path, wal):
+def test_frames_of_an_earlier_use_of_the_file_are_ignored(path, wal):
     """SQLite begins a `-wal` anew with other salts, and leaves behind what was in it."""
     data = wal.read_bytes()
     log = SqliteEventLog(path)
@@ -102,7 +102,7 @@ def test_frames_of_an_earlier_use_of_the_file_are_not_looked_at(path, wal):
     assert damage_in(begun_anew) is None
 
 
-def test_a_file_that_is_being_written_is_not_judged(wal, monkeypatch):
+def test_a_file_being_written_is_not_checked(wal, monkeypatch):
     sound = wal.read_bytes()
     damaged = bytearray(sound)
     damaged[frame(3)] ^= 1

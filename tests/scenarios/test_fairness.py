@@ -135,19 +135,19 @@ def test_counted_pairs_are_bounded(monkeypatch):
     ("parts", "count", "index"),
     [([3, 3, 3], 3, 1.0), ([5], 4, 0.25), ([1, 1], 4, 0.5), ([], 4, None), ([4, 2], 2, 0.9)],
 )
-def test_the_index_of_parts(parts, count, index):
+def test_the_fairness_index_of_given_parts(parts, count, index):
     assert jain(parts, count) == (None if index is None else pytest.approx(index))
 
 
 @given(st.lists(st.integers(1, 1000), min_size=1, max_size=20), st.integers(1, 9))
-def test_the_index_is_between_one_nth_and_one_whatever_the_scale(parts, scale):
+def test_the_index_is_between_one_nth_and_one_at_any_scale(parts, scale):
     index = jain(parts, len(parts))
     assert index is not None
     assert 1 / len(parts) - 1e-9 <= index <= 1 + 1e-9
     assert jain([part * scale for part in parts], len(parts)) == pytest.approx(index)
 
 
-def test_a_lottery_comes_nearer_to_one_the_more_is_won():
+def test_the_index_of_a_lottery_approaches_one_with_more_wins():
     indices = [lottery_jain_index(wins, 50) or 0.0 for wins in (1, 10, 100, 1000, 100_000)]
     assert indices[0] == pytest.approx(1 / 50)
     assert all(one < other for one, other in pairwise(indices))
@@ -155,7 +155,7 @@ def test_a_lottery_comes_nearer_to_one_the_more_is_won():
     assert lottery_jain_index(0, 50) is None
 
 
-def test_the_lottery_it_is_compared_with_is_what_drawing_gives():
+def test_the_expected_index_of_a_lottery_equals_a_simulated_one():
     chance, mean = Random(1), 0.0
     for _ in range(200):
         wins = Counter(chance.randrange(20) for _ in range(60))

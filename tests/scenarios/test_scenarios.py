@@ -101,7 +101,7 @@ def test_town_has_200_agents_and_300_ticks():
     assert len({member.agent_id for member in town.members()}) == 200
 
 
-def test_people_of_the_town_walk_talk_and_trade_and_are_refused_for_many_reasons():
+def test_town_has_moves_speech_and_trade_and_many_refusal_codes():
     _, counts = live(replace(load("town"), ticks=60))
     for done in ("Move", "Speak", "pickup", "give", "drop", "use"):
         assert counts[done] > 0, done
@@ -122,7 +122,7 @@ def test_the_town_depends_on_the_seed():
     assert digests[0] == digests[1] != digests[2]
 
 
-def test_the_hash_seed_of_python_changes_nothing():
+def test_a_run_does_not_depend_on_the_hash_seed():
     program = (
         "from tests.scenarios.test_scenarios import live, load\n"
         "print(live(load('town', overrides=['ticks=5']))[0])"
@@ -294,7 +294,7 @@ def test_an_override_of_text_stays_text(tmp_path):
         ("quotas.Speak={rate=0,burst=2}", "quotas.Speak: .*rate must be > 0"),
     ],
 )
-def test_a_wrong_override_says_what_is_wrong(small, override, message):
+def test_an_invalid_override_is_reported_with_the_reason(small, override, message):
     overrides = ["seed=1", override] if override == "seed.low=5" else [override]
     with pytest.raises(ScenarioError, match=message):
         load(small, overrides=overrides)
@@ -326,7 +326,7 @@ def test_an_unknown_scenario_lists_the_bundled_ones():
         (b"\xff\xfe", "is not UTF-8"),
     ],
 )
-def test_a_file_that_is_no_scenario_says_why(tmp_path, text, message):
+def test_a_file_that_is_not_a_scenario_is_reported_with_the_reason(tmp_path, text, message):
     path = tmp_path / "bad.toml"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(ScenarioError, match=message) as failure:

@@ -23,7 +23,7 @@ from placet.schemas.batch import only_sequence, sequence_form, sequences_of
         ("", None),
     ],
 )
-def test_the_sequence_form(req_id, form):
+def test_req_ids_of_the_sequence_form_are_recognized(req_id, form):
     assert sequence_form(req_id) == form
     assert sequences_of([req_id]) == ([] if form is None else [(form[0], form[1], form[1], True)])
 

@@ -40,7 +40,7 @@ async def hangs(_messages: object, _info: object) -> ModelResponse:
 @pytest.mark.parametrize(
     ("reason", "code"), [("length", "plan_too_large"), ("error", "envelope_invalid")]
 )
-async def test_a_plan_whose_end_is_missing_is_not_done_in_part(reason: Any, code: str) -> None:
+async def test_a_truncated_plan_is_not_applied_in_part(reason: Any, code: str) -> None:
     broken = answer(SPEAK, finish_reason=reason)
     llm = Llm(model(broken, answer(SPEAK, MOVE)))
     async with Session.open(domain=World(), adapter=llm, mode="autonomous") as session:
@@ -57,7 +57,7 @@ async def test_a_plan_whose_end_is_missing_is_not_done_in_part(reason: Any, code
         assert await session.world.digest() == digest  # type: ignore[attr-defined]  # it is one
 
 
-async def test_every_call_of_what_broke_off_is_told_that_it_is_not_proposed() -> None:
+async def test_every_call_of_a_truncated_answer_is_reported_as_not_proposed() -> None:
     told: list[Any] = []
 
     def listens(messages: list[Any], _info: object) -> ModelResponse:
@@ -71,14 +71,14 @@ async def test_every_call_of_what_broke_off_is_told_that_it_is_not_proposed() ->
     assert results[1] == "not proposed: the batch was invalid"
 
 
-async def test_words_that_were_cut_off_are_shown_as_they_are() -> None:
+async def test_truncated_text_is_shown_unchanged() -> None:
     llm = Llm(model(answer(TextPart("I would"), finish_reason="length")))
     async with Session.open(domain=World(), adapter=llm) as session:
         assert (await session.send("go")).message == "I would"
 
 
 @pytest.mark.parametrize("parts", [[], [TextPart(" \n")], [ThinkingPart("hm")]], ids=repr)
-async def test_nothing_said_is_asked_again_and_no_answer(parts: list[Any]) -> None:
+async def test_an_answer_without_actions_is_requested_again(parts: list[Any]) -> None:
     for answers, ends in (
         ([answer(*parts), answer(SPEAK)], ("applied", "completed")),
         ([answer(*parts)], ("failed", "repair_no_progress")),
@@ -90,13 +90,13 @@ async def test_nothing_said_is_asked_again_and_no_answer(parts: list[Any]) -> No
             assert turn.attempts[0].issues[0].code == "actions_missing"
 
 
-async def test_an_empty_answer_is_asked_again() -> None:
+async def test_an_empty_answer_is_requested_again() -> None:
     async with talk(PlannerOutput(), [put(1)]) as session:
         assert (await session.send("go")).outcome == "applied"
         assert await total(session) == 1
 
 
-async def test_a_request_that_takes_all_of_the_turn_ended_with_its_time() -> None:
+async def test_a_request_is_abandoned_at_the_deadline_of_its_turn() -> None:
     requests = Requests(FunctionModel(hangs), {}, attempt_seconds_max=60.0)
     with pytest.raises(PlannerTimedOut, match=r"^ModelRequestTimeout$"):
         await requests.send([], NOTHING, _soon())
@@ -105,7 +105,7 @@ async def test_a_request_that_takes_all_of_the_turn_ended_with_its_time() -> Non
         assert (await session.send("go")).stop == "deadline_exceeded"
 
 
-async def test_a_try_that_takes_too_long_is_not_the_end_of_the_turn() -> None:
+async def test_an_attempt_that_exceeds_its_time_is_unavailable_and_not_a_deadline() -> None:
     requests = Requests(FunctionModel(hangs), {}, attempt_seconds_max=0.05)
     with pytest.raises(PlannerUnavailable) as caught:
         await requests.send([], NOTHING, _soon(9.0))

@@ -47,7 +47,7 @@ async def converse(world: Orchestrator, adapter: Adapter, messages: list[str]) -
     return turns
 
 
-async def test_said_held_approved_applied_and_again_from_the_log_with_no_request(
+async def test_a_session_is_approved_applied_and_replayed_without_a_request(
     wire: Wire, still: None
 ) -> None:
     steps = [
@@ -94,7 +94,7 @@ async def test_said_held_approved_applied_and_again_from_the_log_with_no_request
         ([SPEAK, ("Speak", {"text": "x", "confirmed": True})], "payload_invalid", "call_1"),
     ],
 )
-async def test_a_wrong_answer_is_repaired_within_the_turn(
+async def test_an_invalid_answer_is_repaired_within_the_turn(
     first: list[tuple[str, Any]], code: str, told: str
 ) -> None:
     async with Provider([OPENAI.says(*first), OPENAI.says(SPEAK)]) as provider:
@@ -137,7 +137,9 @@ async def test_injected_text_does_not_change_the_decision() -> None:
     assert sent.count("</view>") == 1
 
 
-async def test_a_key_and_what_a_provider_said_are_in_no_record(tmp_path: Path, wire: Wire) -> None:
+async def test_no_record_has_a_key_or_a_response_body_of_a_provider(
+    tmp_path: Path, wire: Wire
+) -> None:
     body = f"Incorrect API key {KEY}: body-7c1"
     steps = [
         wire.fails(401, body),
@@ -166,7 +168,7 @@ def contents(folder: Path) -> bytes:
 
 
 @pytest.mark.slow
-async def test_a_question_whose_process_was_killed_is_not_asked_again(tmp_path: Path) -> None:
+async def test_the_request_of_a_killed_process_is_not_repeated(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path / 'main.db'}"
     async with Provider([Step(is_silent=True), OPENAI.says(SPEAK)]) as provider:
         process = await anyio.open_process(
@@ -187,7 +189,7 @@ async def test_a_question_whose_process_was_killed_is_not_asked_again(tmp_path: 
         assert len(provider.asked) == 2
 
 
-async def test_a_model_without_a_price_is_not_asked_where_money_is_bounded() -> None:
+async def test_a_model_without_a_price_is_not_called_under_a_cost_limit() -> None:
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers.openai import OpenAIProvider
 

@@ -58,7 +58,7 @@ def answering(*parts: Any, **fields: Any) -> FunctionModel:
 
 
 @pytest.mark.parametrize("domain", DOMAINS, ids=lambda one: one.name)
-async def test_what_the_schema_of_a_kind_allows_the_parser_takes(domain: type[Domain]) -> None:
+async def test_the_parser_accepts_what_the_schema_of_a_kind_allows(domain: type[Domain]) -> None:
     """A model that fills in every tool by its JSON Schema alone is understood, kind by kind."""
     catalogue = Catalogue(domain())
     for kind in catalogue.kinds.keys() - BEYOND_SCHEMA:
@@ -112,13 +112,13 @@ async def test_calls_executed_by_a_provider_are_dropped() -> None:
 
 
 @pytest.mark.parametrize("arguments", [None, {}, "", "{}"])
-async def test_a_call_without_arguments_is_one_with_none(arguments: Any) -> None:
+async def test_a_call_without_arguments_has_empty_arguments(arguments: Any) -> None:
     raw = await Llm(answering(ToolCallPart("Speak", arguments, "c"))).propose(context())
     _, issues = parse_calls(raw.calls, goal="g", base_seq=0, domain=WORLD)
     assert [issue.code for issue in issues] == ["payload_missing"]
 
 
-async def test_an_answer_is_mended_from_what_the_log_kept_of_it() -> None:
+async def test_an_answer_is_repaired_from_its_logged_form() -> None:
     seen: list[Any] = []
 
     def model(messages: list[Any], _info: AgentInfo) -> ModelResponse:
@@ -138,7 +138,7 @@ async def test_an_answer_is_mended_from_what_the_log_kept_of_it() -> None:
     assert "<issues>" not in seen[1][0].parts[1].content[0], "each call has been told its own"
 
 
-async def test_an_answer_of_another_adapter_is_mended_by_the_issues_alone() -> None:
+async def test_an_answer_of_another_adapter_is_repaired_by_its_issues_alone() -> None:
     seen: list[Any] = []
 
     def model(messages: list[Any], _info: AgentInfo) -> ModelResponse:
@@ -153,7 +153,7 @@ async def test_an_answer_of_another_adapter_is_mended_by_the_issues_alone() -> N
     assert "no JSON" in request.parts[1].content[0]
 
 
-async def test_a_text_of_ones_own_is_told_as_it_is() -> None:
+async def test_a_custom_context_text_is_sent_unchanged() -> None:
     seen: list[Any] = []
 
     def model(messages: list[Any], _info: AgentInfo) -> ModelResponse:
@@ -168,7 +168,7 @@ async def test_a_text_of_ones_own_is_told_as_it_is() -> None:
     assert told.content == ["my own words", "(no message)"]
 
 
-async def test_pictures_go_with_the_message() -> None:
+async def test_images_are_sent_with_the_message() -> None:
     seen: list[Any] = []
 
     def model(messages: list[Any], _info: AgentInfo) -> ModelResponse:
@@ -184,7 +184,7 @@ async def test_pictures_go_with_the_message() -> None:
     assert told.content[-1] == "do it"
 
 
-async def test_settings_reach_the_model_and_its_retries_are_off() -> None:
+async def test_model_settings_are_passed_on_and_its_retries_disabled() -> None:
     seen: dict[str, Any] = {}
 
     def model(_messages: list[Any], info: AgentInfo) -> ModelResponse:
@@ -212,7 +212,7 @@ async def test_an_exception_of_a_model_is_reported_by_its_class(
     assert failure.value.__context__ is None
 
 
-async def test_a_filter_that_raises_is_a_refusal_too() -> None:
+async def test_a_content_filter_that_raises_is_a_refusal() -> None:
     def model(_messages: list[Any], _info: AgentInfo) -> ModelResponse:
         raise ContentFilterError("blocked")
 
@@ -233,14 +233,14 @@ async def test_a_filter_that_raises_is_a_refusal_too() -> None:
         (Prices(Decimal(2), Decimal(10), Decimal("0.5")), "0.0024"),
     ],
 )
-async def test_prices_that_are_given_are_those_that_count(prices: Prices, cost: str) -> None:
+async def test_given_prices_take_precedence(prices: Prices, cost: str) -> None:
     used = RequestUsage(input_tokens=1000, output_tokens=100, cache_read_tokens=400)
     llm = Llm(answering(TextPart("x"), usage=used), prices=prices)
     assert llm.is_priced
     assert (await llm.propose(context())).usage.cost_usd == Decimal(cost)
 
 
-def test_a_price_that_nobody_knows_is_not_made_up() -> None:
+def test_an_unknown_price_stays_unknown() -> None:
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers.openai import OpenAIProvider
 
@@ -249,7 +249,7 @@ def test_a_price_that_nobody_knows_is_not_made_up() -> None:
     assert not Llm(OpenAIChatModel("nobody-knows-me", provider=there)).is_priced
 
 
-async def test_a_cost_that_a_gateway_reports_is_taken() -> None:
+async def test_a_cost_reported_by_a_gateway_is_used() -> None:
     from placet.agents.adapters.llm.prices import cost_of
 
     used = RequestUsage(input_tokens=1, output_tokens=1, cost=Decimal("0.5"))
@@ -269,7 +269,7 @@ async def test_a_cost_that_a_gateway_reports_is_taken() -> None:
         pytest.param("google:gemini-2.5-flash", "GOOGLE_API_KEY", marks=pytest.mark.slow),
     ],
 )
-def test_a_model_is_known_by_its_name(
+def test_a_model_is_found_by_its_name(
     name: str, variable: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(variable, "k")
@@ -287,7 +287,7 @@ def test_a_model_is_known_by_its_name(
         ("cohere:command", "cohere"),
     ],
 )
-def test_a_model_that_cannot_be_asked_says_so_at_once(
+def test_an_unusable_model_is_an_error_at_construction(
     monkeypatch: pytest.MonkeyPatch, name: str, says: str
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
@@ -307,7 +307,7 @@ def test_the_agent_layer_loads_no_provider() -> None:
     assert not {"pydantic_ai", "openai", "anthropic", "google.genai"} & set(listing)
 
 
-def test_without_the_extra_one_sentence_says_what_is_missing() -> None:
+def test_a_missing_extra_is_reported_in_one_sentence() -> None:
     said = run(
         "import sys\nsys.modules['pydantic_ai'] = None\nimport placet.agents\n"
         "try:\n    placet.agents.Llm\nexcept ImportError as error:\n    print(error)"
@@ -315,7 +315,7 @@ def test_without_the_extra_one_sentence_says_what_is_missing() -> None:
     assert said == "placet.agents.Llm needs the extra 'llm': pip install 'placet[llm]'\n"
 
 
-def test_nothing_else_is_made_up() -> None:
+def test_an_unknown_name_of_the_package_is_an_attribute_error() -> None:
     import placet.agents
 
     with pytest.raises(AttributeError, match="no attribute 'Lmm'"):

@@ -89,7 +89,7 @@ async def test_a_search_is_one_more_request_within_the_same_answer() -> None:
     assert found["kinds"][0]["payload"]["required"] == ["amount"]
 
 
-async def test_many_kinds_do_not_crowd_out_the_rest() -> None:
+async def test_many_kinds_leave_room_for_the_other_sections() -> None:
     script = Script([find("apple")], [propose("shop.buy_apple", {"amount": 2})])
     async with Session.open(domain=Shop(120), adapter=Llm(script)) as session:
         turn = await session.send("buy two apples")
@@ -97,7 +97,7 @@ async def test_many_kinds_do_not_crowd_out_the_rest() -> None:
     assert turn.usage.input_tokens < 2_000
 
 
-async def test_a_wrong_proposal_is_mended_with_the_search_still_told() -> None:
+async def test_an_invalid_proposal_is_repaired_with_the_search_in_its_history() -> None:
     script = Script(
         [find("apple pear")],
         [propose("shop.buy_apple", {"amount": 2}), propose("shop.buy_pear", {"amount": "many"})],
@@ -116,7 +116,7 @@ async def test_a_wrong_proposal_is_mended_with_the_search_still_told() -> None:
     assert returned[1].content["issues"][0]["code"] == "payload_invalid"
 
 
-async def test_what_a_search_cost_is_counted_though_the_request_after_it_fails() -> None:
+async def test_the_cost_of_a_search_counts_when_the_next_request_fails() -> None:
     def fails_then(messages: list[Any], info: AgentInfo) -> ModelResponse:
         if len(messages) > 1:
             raise ValueError("down")
@@ -181,7 +181,7 @@ async def test_up_to_the_limit_each_kind_is_a_tool() -> None:
         ('{"kind": ', ["json_invalid"], "/payload"),
     ],
 )  # fmt: skip
-def test_what_is_proposed_by_name_is_read_by_the_one_parser(
+def test_a_kind_proposed_by_name_is_read_by_the_same_parser(
     arguments: str, codes: list[str], at: str
 ) -> None:
     call = finding.unwrapped(Call("propose", arguments, "c"))
@@ -193,7 +193,7 @@ def test_what_is_proposed_by_name_is_read_by_the_one_parser(
         assert issues[0].at == f"/actions/0{at}"
 
 
-def test_the_best_fit_comes_first_and_the_same_words_find_the_same() -> None:
+def test_search_results_are_ranked_and_reproducible() -> None:
     found = finding.found(CATALOGUE, '{"query": "Buy: APPLE"}')
     assert found["kinds"][0]["kind"] == "shop.buy_apple"
     assert (len(found["kinds"]), found["more"]) == (8, 52)
@@ -201,11 +201,11 @@ def test_the_best_fit_comes_first_and_the_same_words_find_the_same() -> None:
 
 
 @pytest.mark.parametrize("arguments", ["", "[]", '{"query": 3}', "{", '{"q": "x"}'])
-def test_a_search_for_nothing_says_how_to_search(arguments: str) -> None:
+def test_an_empty_search_explains_how_to_search(arguments: str) -> None:
     assert "find_kinds" in finding.found(CATALOGUE, arguments)["error"]
 
 
-def test_where_nothing_fits_names_are_listed() -> None:
+def test_a_search_without_a_match_lists_names() -> None:
     found = finding.found(CATALOGUE, '{"query": "zebra"}')
     assert found["kinds"] == []
     assert "shop.buy_apple" in found["names"]

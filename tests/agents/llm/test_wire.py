@@ -55,7 +55,7 @@ async def ask(
     return raw, provider
 
 
-async def test_calls_come_back_in_order_with_what_they_cost(wire: Wire) -> None:
+async def test_calls_are_returned_in_order_with_their_cost(wire: Wire) -> None:
     move = ("Move", {"to": [1, 2]})
     raw, provider = await ask(wire, [wire.says(SPEAK, move, text="Here I go.")])
     assert isinstance(raw, PlannerOutput)
@@ -101,7 +101,7 @@ async def test_the_prefix_is_the_same_for_every_request(wire: Wire) -> None:
         assert one["tools"][-1]["cache_control"] == one["system"][-1]["cache_control"]
 
 
-async def test_malformed_arguments_come_through_as_they_were_written() -> None:
+async def test_malformed_arguments_are_returned_unchanged() -> None:
     raw, _ = await ask(OPENAI, [OPENAI.says(("Speak", '{"text": '))])
     assert isinstance(raw, PlannerOutput)
     assert raw.calls[0].arguments == '{"text": '
@@ -140,7 +140,7 @@ async def test_a_refusal_is_returned_to_its_call(wire: Wire) -> None:
     assert body.count("not done: the batch was refused") == 2
 
 
-async def test_where_work_outside_failed_the_other_calls_are_not_said_to_be_refused() -> None:
+async def test_a_failed_effect_does_not_mark_the_other_calls_as_refused() -> None:
     raw, _ = await ask(OPENAI, [OPENAI.says(SPEAK, ("Move", {"to": [9, 9]}))])
     assert isinstance(raw, PlannerOutput)
     failed = Issue(code="effect_failed", message="no line", at="/actions/1")
@@ -177,7 +177,7 @@ async def test_a_transient_failure_is_retried_once(wire: Wire, status: int) -> N
         (404, "ModelNotFoundError", 1),
     ],
 )
-async def test_a_failure_is_told_by_its_name_alone(
+async def test_a_failure_is_reported_by_its_name_only(
     wire: Wire, status: int, name: str, asked: int
 ) -> None:
     fails = wire.fails(status, f"bad key {KEY}", ("retry-after-ms", "1"))
@@ -185,14 +185,14 @@ async def test_a_failure_is_told_by_its_name_alone(
     assert (raw, len(provider.asked)) == (name, asked)
 
 
-async def test_no_try_is_made_that_cannot_be_in_time(wire: Wire) -> None:
+async def test_no_attempt_is_made_that_cannot_end_in_time(wire: Wire) -> None:
     steps = [wire.fails(429, "wait", ("retry-after", "60")), wire.says(SPEAK)]
     raw, provider = await ask(wire, steps)
     assert len(provider.asked) == 1
     assert re.fullmatch(r"ModelRateLimitError; ask it again in 6[01] s", str(raw))
 
 
-async def test_no_try_is_made_before_the_time_that_was_named(wire: Wire) -> None:
+async def test_no_attempt_is_made_before_retry_after(wire: Wire) -> None:
     steps = [wire.fails(429, "wait", ("retry-after-ms", "300")), wire.says(SPEAK)]
     begun = anyio.current_time()
     raw, _ = await ask(wire, steps)
@@ -200,13 +200,13 @@ async def test_no_try_is_made_before_the_time_that_was_named(wire: Wire) -> None
     assert anyio.current_time() - begun >= 0.3
 
 
-async def test_a_provider_that_forbids_another_try_is_not_asked_again(wire: Wire) -> None:
+async def test_a_provider_that_forbids_a_retry_is_not_called_again(wire: Wire) -> None:
     raw, provider = await ask(wire, [wire.fails(500, "no", ("x-should-retry", "false"))] * 2)
     assert (raw, len(provider.asked)) == ("ModelServerError", 1)
 
 
 @pytest.mark.slow  # a request must have left the machine within a try, also where it is busy
-async def test_a_silent_provider_is_given_up_and_hung_up_on(wire: Wire) -> None:
+async def test_a_silent_provider_times_out_and_its_connection_is_closed(wire: Wire) -> None:
     async with Provider([Step(is_silent=True)] * 3) as provider:
         llm = Llm(wire.model(provider.url), attempt_seconds_max=2.0)
         with pytest.raises(PlannerUnavailable, match=r"^ModelRequestTimeout$"):
@@ -220,7 +220,7 @@ async def test_a_request_never_outlasts_its_turn(wire: Wire) -> None:
     assert raw == "ModelRequestTimeout"
 
 
-async def test_canceling_hangs_up_and_no_connection_is_left(wire: Wire) -> None:
+async def test_canceling_closes_the_connection(wire: Wire) -> None:
     async with Provider([Step(is_silent=True), wire.says(SPEAK)]) as provider:
         llm = Llm(wire.model(provider.url))
         async with anyio.create_task_group() as group:
@@ -235,7 +235,7 @@ async def test_canceling_hangs_up_and_no_connection_is_left(wire: Wire) -> None:
             await provider.emptied()
 
 
-async def test_a_cut_connection_is_tried_once_more(wire: Wire) -> None:
+async def test_a_broken_connection_is_retried_once(wire: Wire) -> None:
     cut = wire.says(SPEAK)._replace(is_cut=True)
     raw, provider = await ask(wire, [cut, wire.says(SPEAK)])
     assert isinstance(raw, PlannerOutput)
@@ -244,13 +244,13 @@ async def test_a_cut_connection_is_tried_once_more(wire: Wire) -> None:
     assert (raw, len(provider.asked)) == ("ModelConnectionError", 2)
 
 
-async def test_an_answer_that_is_none_is_a_failure() -> None:
+async def test_an_unreadable_answer_is_a_failure() -> None:
     raw, _ = await ask(OPENAI, [Step({})])
     assert raw == "UnexpectedModelBehavior"
 
 
 @streaming
-async def test_words_are_shown_as_they_come_and_the_answer_is_the_same(wire: Wire) -> None:
+async def test_text_is_streamed_and_the_answer_is_the_same(wire: Wire) -> None:
     shown: list[str] = []
     streamed, provider = await ask(
         wire, [wire.says(SPEAK, text="Here I go now.")], on_text=shown.append
@@ -262,7 +262,7 @@ async def test_words_are_shown_as_they_come_and_the_answer_is_the_same(wire: Wir
 
 
 @streaming
-async def test_words_that_were_shown_are_not_shown_again_by_another_try(wire: Wire) -> None:
+async def test_streamed_text_is_not_repeated_by_a_retry(wire: Wire) -> None:
     shown: list[str] = []
     cut = wire.says(SPEAK, text="Here I go now.")._replace(is_cut=True)
     raw, provider = await ask(wire, [cut, wire.says(SPEAK)], on_text=shown.append)
@@ -270,14 +270,14 @@ async def test_words_that_were_shown_are_not_shown_again_by_another_try(wire: Wi
     assert shown[0] == "Here "
 
 
-async def test_without_the_providers_count_tokens_are_estimated_and_the_cost_is_unknown() -> None:
+async def test_without_reported_usage_tokens_are_estimated_and_the_cost_is_unknown() -> None:
     raw, _ = await ask(OPENAI, [OPENAI.says(SPEAK, usage=0)])
     assert isinstance(raw, PlannerOutput)
     assert raw.usage.input_tokens > 50
     assert raw.usage.cost_usd is None
 
 
-async def test_a_key_is_in_no_failure_and_nothing_that_hangs_on_it(wire: Wire) -> None:
+async def test_no_exception_or_its_causes_have_the_key(wire: Wire) -> None:
     async with Provider([wire.fails(401, f"Incorrect API key: {KEY}")]) as provider:
         llm = Llm(wire.model(provider.url, KEY))
         with pytest.raises(PlannerUnavailable) as raised:
