@@ -9,7 +9,7 @@ import pytest
 from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from placet.kernel.commit.commit import Applier
+from placet.kernel.commit.commit import DecisionRecorder
 from placet.kernel.gate import dedup
 from placet.kernel.ledger.dedup_window import Window
 from placet.kernel.ledger.token_buckets import charge, charges_on
@@ -54,15 +54,15 @@ def a_retry_that_is_no_new_try() -> AbstractContextManager[object]:
 
 
 def a_quota_that_a_refusal_pays_for() -> AbstractContextManager[object]:
-    refuse = Applier.refuse
+    refuse = DecisionRecorder.refuse
 
-    def planted(self: Applier, batch: Any, refusals: Any) -> Any:
+    def planted(self: DecisionRecorder, batch: Any, refusals: Any) -> Any:
         if refusals[0].stage is Stage.DOMAIN and batch.due_of is None:
             ledger = self._context.ledger
             charge(ledger, charges_on(batch, ledger, self._context.now_ns))
         return refuse(self, batch, refusals)
 
-    return patch.object(Applier, "refuse", planted)
+    return patch.object(DecisionRecorder, "refuse", planted)
 
 
 def claims_that_a_refused_batch_keeps() -> AbstractContextManager[object]:

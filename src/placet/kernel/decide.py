@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from placet.kernel.commit.commit import Applier
+from placet.kernel.commit.commit import DecisionRecorder
 from placet.kernel.context import GateContext
 from placet.kernel.gate import ON_ARRIVAL, WHEN_DUE
 from placet.kernel.gate.domain_rules import DomainRules, rule_error
@@ -34,7 +34,7 @@ class Decision(NamedTuple):
 
 
 def decide_batch(
-    batch: CheckedBatch, context: GateContext, rules: DomainRules, applier: Applier
+    batch: CheckedBatch, context: GateContext, rules: DomainRules, recorder: DecisionRecorder
 ) -> Verdict:
     """Decide one batch at the present state. Never raises for anything in the batch.
 
@@ -54,11 +54,11 @@ def decide_batch(
                     answer = quota
         if answer is not None:
             if isinstance(answer, Verdict):
-                return applier.repeat(batch, answer)
-            return applier.refuse(batch, answer)
+                return recorder.repeat(batch, answer)
+            return recorder.refuse(batch, answer)
         sim_time_ns = batch.sim_time_ns
         if sim_time_ns is not None and sim_time_ns > context.now_ns and batch.due_of is None:
-            return applier.schedule(batch, charges)
+            return recorder.schedule(batch, charges)
         context.draft.open_batch()
         try:
             refusals = rules.check(batch, context)
@@ -67,11 +67,11 @@ def decide_batch(
             raise
         if refusals is not None:
             context.draft.undo()
-            return applier.refuse(batch, refusals)
-        return applier.admit(batch, charges)
+            return recorder.refuse(batch, refusals)
+        return recorder.admit(batch, charges)
     except PluginError as fault:
         rules.on_fault(fault.where, fault.error)
-        return applier.refuse(batch, [rule_error(batch, fault.index, fault.where, fault.error)])
+        return recorder.refuse(batch, [rule_error(batch, fault.index, fault.where, fault.error)])
 
 
 def _when_due(batch: CheckedBatch, context: GateContext) -> list[Refusal] | Verdict | None:

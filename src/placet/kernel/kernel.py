@@ -11,7 +11,7 @@ Times in public methods are simulated seconds; internally they are integer nanos
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from placet.kernel.commit.commit import Applier, Journal, RecordSink
+from placet.kernel.commit.commit import DecisionRecorder, Journal, RecordSink
 from placet.kernel.context import GateContext
 from placet.kernel.control.control import Control, require_owner
 from placet.kernel.control.operator_patch import OperatorPatch
@@ -404,7 +404,7 @@ class Kernel:
         self._draft = Transaction(state, self.config.seed, ledger.executors)
         check = self._structure.check_recorded
         self._context = GateContext(self.registry, check, ledger, state, self._draft)
-        self._applier = Applier(self._context, journal, self.config.world)
+        self._recorder = DecisionRecorder(self._context, journal, self.config.world)
         self._control = Control(self._context, journal, self._rules)
         self._outbox = Outbox(self._context, journal, self._control)
 
@@ -437,10 +437,10 @@ class Kernel:
     def _decide_group(
         self, batches: Sequence[CheckedBatch], *, release_intents: bool = False
     ) -> Decision:
-        ledger, context, applier = self.ledger, self._context, self._applier
+        ledger, context, recorder = self.ledger, self._context, self._recorder
         context.group_seq = ledger.seq
         self._draft.open_group(context.now_ns)
-        applier.effects = []
+        recorder.effects = []
         count_before = self._journal.count
         rules = self._rules
         answers: list[Answer] = []
@@ -448,7 +448,7 @@ class Kernel:
             batches = execution_order(batches, ledger, self.config.seed, context.now_ns)
         try:
             for batch in batches:
-                answers.append((batch, decide_batch(batch, context, rules, applier)))
+                answers.append((batch, decide_batch(batch, context, rules, recorder)))
                 # The hundred or so objects of the intents are still in the processor's caches:
                 # to free them with the whole group, a millisecond later, costs 5 % of all time.
                 if release_intents:
@@ -464,7 +464,7 @@ class Kernel:
         if is_written and self._groups >= self.config.limits.checkpoint_groups:
             self._groups = 0
             self._control.checkpoint()
-        return Decision(answers, applier.effects)
+        return Decision(answers, recorder.effects)
 
     def _ns(self, now: float | None) -> int:
         latest = self._context.now_ns

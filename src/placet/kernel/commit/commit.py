@@ -60,8 +60,8 @@ class Journal:
             sink(data)
 
 
-class Applier:
-    """The commit of decisions: makes their records final.
+class DecisionRecorder:
+    """Makes decisions final: builds the record, applies it to the ledger, appends it to the log.
 
     Attributes:
         effects: Effects of the group so far, to be dispatched once it is durable.

@@ -4,7 +4,7 @@ The sandbox is a gate over the state and the ledger of a replay. It writes to no
 journal keeps the one record that was made, for comparison with the log.
 """
 
-from placet.kernel.commit.commit import Applier, Journal
+from placet.kernel.commit.commit import DecisionRecorder, Journal
 from placet.kernel.context import GateContext
 from placet.kernel.control.control import Control
 from placet.kernel.control.operator_patch import OperatorPatch
@@ -62,7 +62,7 @@ class Sandbox:
         "_journal",
         "_operator_patch",
         "_records",
-        "applier",
+        "recorder",
         "context",
         "control",
         "draft",
@@ -87,7 +87,7 @@ class Sandbox:
         self.draft = RecordingDraft(state, header.seed, ledger)
         self.context = GateContext(registry, structure.check_recorded, ledger, state, self.draft)
         self.rules = DomainRules(validator)
-        self.applier = Applier(self.context, self._journal, header.world)
+        self.recorder = DecisionRecorder(self.context, self._journal, header.world)
         self.control = Control(self.context, self._journal, self.rules)
         self._operator_patch = OperatorPatch(self.context, self._journal, self.control)
         self.outbox = Outbox(self.context, self._journal, self.control)
@@ -96,7 +96,7 @@ class Sandbox:
         """Prepare the re-execution of the record that follows the record with hash `prev`."""
         self._journal.prev = prev
         self._records.clear()
-        self.applier.effects.clear()
+        self.recorder.effects.clear()
         self.context.now_ns = now_ns
 
     def produced_record(self) -> bytes | None:

@@ -399,8 +399,8 @@ class Verifier(Replayer):
             except PluginError as fault:
                 raise self._divergence(f"{fault.where} raised {fault.error!r}") from fault
             if unsound is not None:
-                return sandbox.applier.refuse(batch, unsound)
-        return decide_batch(batch, context, sandbox.rules, sandbox.applier)
+                return sandbox.recorder.refuse(batch, unsound)
+        return decide_batch(batch, context, sandbox.rules, sandbox.recorder)
 
     def _sync_validator(self, record: HookRecord) -> None:
         """Pass changed permissions to the effect validator, as the kernel does."""

@@ -185,8 +185,8 @@ class CounterfactualReplay:
             except PluginError as fault:
                 raise StoreError(f"{fault.where} raised {fault.error!r}") from fault
             if unsound is not None:
-                return sandbox.applier.refuse(batch, unsound)
-        return decide_batch(batch, sandbox.context, sandbox.rules, sandbox.applier)
+                return sandbox.recorder.refuse(batch, unsound)
+        return decide_batch(batch, sandbox.context, sandbox.rules, sandbox.recorder)
 
     def _open_group(self, record: Admitted | Refused | Scheduled) -> None:
         group = (record.group_seq, record.now_ns)
