@@ -12,46 +12,16 @@ from functools import partial
 from typing import Any, TypeAlias
 
 import anyio
-import msgspec
 from anyio import to_thread
 
 from placet.actors.metrics import Counters
-from placet.actors.ports import AgentIdentity, Clock, EventLog
-from placet.schemas.batch import CheckedBatch
+from placet.actors.ports import Clock, EventLog
+from placet.actors.queued_batch import QueuedBatch
 from placet.schemas.effect import Effect
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.record import LogGroup
 from placet.schemas.verdict import Verdict
-
-
-class QueuedBatch(msgspec.Struct, eq=False):
-    """A batch in the queue with the future of its verdict. A struct: one call in C makes it.
-
-    Attributes:
-        batch: The checked batch.
-        reply: The future of its verdict.
-        since_ns: Monotonic time at which it was submitted, nanoseconds.
-        identity: The agent that must still be registered, as this generation, when it is decided;
-            None if any may be.
-        queued_ns: Monotonic time at which it entered the queue; later than `since_ns` after a wait
-            queue.
-        number: Arrival number in the fair queue; 0 before it enters that.
-        owner: The agent whose share of the queue it uses; set with `number`.
-        rank: Priority corrected for age; set by `shed_lowest` while there is load.
-        simulated_ns: Simulated time at which it was submitted; set under `dilate` only.
-    """
-
-    batch: CheckedBatch
-    reply: asyncio.Future[Any]
-    since_ns: int
-    identity: AgentIdentity | None
-    queued_ns: int
-    number: int = 0
-    owner: str = ""
-    rank: int = 0
-    simulated_ns: int = 0
-
 
 Reply: TypeAlias = tuple[asyncio.Future[Any], object]
 """A future, and the result or the exception that it gets."""

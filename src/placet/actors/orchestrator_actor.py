@@ -20,9 +20,10 @@ from placet.actors.admission.shed_queue import SheddingQueue
 from placet.actors.admission.time_scaled_queue import DilatingQueue
 from placet.actors.admission.wait_queue import WaitingQueue
 from placet.actors.barrier import Barrier
-from placet.actors.committer import Commit, Committer, QueuedBatch, resolve
+from placet.actors.committer import Commit, Committer, resolve
 from placet.actors.metrics import Counters, GroupMetrics, GroupReport
 from placet.actors.ports import Clock, DilatingClock, HostClock
+from placet.actors.queued_batch import QueuedBatch
 from placet.actors.timers.timer_queue import OneShotTimer
 from placet.kernel.kernel import Kernel
 from placet.schemas.errors import INTERRUPTS, StoreError

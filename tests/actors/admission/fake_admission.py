@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from placet.actors.admission.overload import Overload
 from placet.actors.admission.queue import BatchQueue
-from placet.actors.committer import QueuedBatch
+from placet.actors.queued_batch import QueuedBatch
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.refusal import Refusal
 from placet.schemas.verdict import Verdict

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from placet.actors.admission.fair_queue import FairQueue
 from placet.actors.admission.queue import BatchQueue
-from placet.actors.committer import QueuedBatch
 from placet.actors.mailbox import MailboxFull
+from placet.actors.queued_batch import QueuedBatch
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import Limits

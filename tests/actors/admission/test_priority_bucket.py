@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from placet.actors.admission.shed_queue import PriorityBucket
-from placet.actors.committer import QueuedBatch
+from placet.actors.queued_batch import QueuedBatch
 from tests.actors.admission.test_fair_queue import waiting_of
 
 STEPS = st.one_of(

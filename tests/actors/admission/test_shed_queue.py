@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placet.actors.admission.overload import Overload
-from placet.actors.admission.queue import QueuedBatch
 from placet.actors.admission.shed_queue import SheddingQueue
 from placet.actors.mailbox import MailboxFull
+from placet.actors.queued_batch import QueuedBatch
 from placet.runtime.world import WorldRuntime
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.identity import OPERATOR

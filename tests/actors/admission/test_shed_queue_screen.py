@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from placet.actors.admission.overload import Overload
-from placet.actors.admission.queue import QueuedBatch
 from placet.actors.admission.shed_queue import AgeTracker, SheddingQueue
 from placet.actors.mailbox import MailboxFull
+from placet.actors.queued_batch import QueuedBatch
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import Limits

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from placet.actors.committer import QueuedBatch
+from placet.actors.queued_batch import QueuedBatch
 from placet.schemas.identity import OPERATOR
 
 if TYPE_CHECKING:

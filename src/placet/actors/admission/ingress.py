@@ -19,10 +19,11 @@ from placet.actors.admission.overload import (
     unauthorized,
 )
 from placet.actors.admission.queue import BatchQueue
-from placet.actors.committer import Commit, Committer, QueuedBatch, resolve
+from placet.actors.committer import Commit, Committer, resolve
 from placet.actors.mailbox import MailboxFull
 from placet.actors.metrics import GroupMetrics
 from placet.actors.ports import AgentIdentity, Clock, HostClock
+from placet.actors.queued_batch import QueuedBatch
 from placet.kernel.kernel import Kernel
 from placet.kernel.order import priority_cap
 from placet.schemas.batch import CheckedBatch

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, Typ
 
 from placet.actors.admission.fair_queue import FairQueue, OneEach
 from placet.actors.admission.overload import CachedRefusal, Overload
-from placet.actors.committer import QueuedBatch
 from placet.actors.mailbox import Mailbox
+from placet.actors.queued_batch import QueuedBatch
 from placet.kernel.kernel import Kernel
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import Limits

@@ -21,7 +21,7 @@ from typing import Any, Final
 from placet.actors.admission.fair_queue import owner_of
 from placet.actors.admission.overload import Overload
 from placet.actors.admission.queue import BatchQueue
-from placet.actors.committer import QueuedBatch
+from placet.actors.queued_batch import QueuedBatch
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import Limits
 

@@ -18,8 +18,8 @@ from typing import Final
 
 from placet.actors.admission.overload import Overload
 from placet.actors.admission.wait_queue import WaitingQueue
-from placet.actors.committer import QueuedBatch
 from placet.actors.ports import DilatingClock
+from placet.actors.queued_batch import QueuedBatch
 from placet.schemas.limits import SECOND_NS, Limits
 
 _REPORT_NS: Final = 10_000_000

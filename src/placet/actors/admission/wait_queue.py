@@ -16,9 +16,9 @@ from typing import Any, Final, TypeAlias
 from placet.actors.admission.fair_queue import FairQueue
 from placet.actors.admission.overload import Overload, timed_out
 from placet.actors.admission.queue import BatchQueue
-from placet.actors.committer import QueuedBatch
 from placet.actors.mailbox import MailboxFull
 from placet.actors.ports import Clock
+from placet.actors.queued_batch import QueuedBatch
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import SECOND_NS, Limits
