@@ -14,7 +14,7 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from placet import Domain, Kind, Orchestrator, OrchestratorConfig
-from placet.actors.committer import Commit, Committer
+from placet.actors.committer import Committer, CycleOutput
 from placet.actors.effects.executor import Executor, RetryPolicy
 from placet.actors.metrics import Counters
 from placet.actors.publisher import Publisher, event_of
@@ -185,13 +185,13 @@ async def test_6_it_becomes_durable_and_only_then_is_anybody_told():
     """`actors/committer` and `runtime/stores/`: group, append, then the replies."""
     kernel, records, verdict, effects = decided()
     log = MemoryEventLog()
-    released: list[Commit] = []
+    released: list[CycleOutput] = []
     counters = Counters(kernel.registry.kinds)
     committer = Committer(log, log.open(), ManualClock(), counters, 4, released.append)
     reply: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
     group = LogGroup(0, 0, kernel.seq, tuple(records))
     assert not reply.done()
-    committer.offer(Commit(group, [(reply, verdict)], effects))
+    committer.offer(CycleOutput(group, [(reply, verdict)], effects))
     assert reply.result() is verdict
     assert committer.durable_seq == verdict.seq
     assert [data for _, data in log.read()] == records

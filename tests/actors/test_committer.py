@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from placet.actors.committer import Commit, Committer
+from placet.actors.committer import CycleOutput, Committer
 from placet.actors.metrics import Counters
 from placet.runtime.world import WorldRuntime
 from placet.schemas.errors import ClosedError, StoreError
@@ -240,13 +240,13 @@ async def test_a_submit_canceled_after_the_decision_keeps_its_answer():
 # The committer by itself
 
 
-def committer_of(log: SlowLog, released: list[Commit]) -> Committer:
+def committer_of(log: SlowLog, released: list[CycleOutput]) -> Committer:
     counters = Counters(kind.name for kind in Lab().kinds)
     return Committer(log, log.open(), LoopClock(), counters, 4, released.append)
 
 
-def commit_of(first: int, reply: "asyncio.Future[int] | None" = None) -> Commit:
-    return Commit(
+def commit_of(first: int, reply: "asyncio.Future[int] | None" = None) -> CycleOutput:
+    return CycleOutput(
         LogGroup(first, first, first + 1, [b"x"]), [] if reply is None else [(reply, first)]
     )
 
@@ -300,7 +300,7 @@ async def test_a_commit_offered_after_a_failure_gets_the_failure():
 @in_virtual_time
 async def test_flush_waits_for_offered_commits_or_a_failure():
     log = SlowLog()
-    released: list[Commit] = []
+    released: list[CycleOutput] = []
     committer = committer_of(log, released)
     run = asyncio.ensure_future(committer.run())
     log.hold()

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from placet import Orchestrator, OrchestratorConfig
-from placet.actors.committer import Commit, Committer
+from placet.actors.committer import CycleOutput, Committer
 from placet.actors.effects import dispatcher as executors
 from placet.actors.effects.dispatcher import Executors
 from placet.errors import OutcomeUnknown
@@ -176,11 +176,11 @@ def try_again() -> None:
 
 def dispatch_early() -> None:
     """Effects are begun before their batch is durable."""
-    offer: Callable[[Committer, Commit], None] = vars(Committer)["offer"]
+    offer: Callable[[Committer, CycleOutput], None] = vars(Committer)["offer"]
 
-    def early(committer: Committer, commit: Commit) -> None:
-        committer._on_durable(Commit(None, [], commit.effects))
-        asyncio.get_running_loop().call_later(0.01, offer, committer, commit)
+    def early(committer: Committer, output: CycleOutput) -> None:
+        committer._on_durable(CycleOutput(None, [], output.effects))
+        asyncio.get_running_loop().call_later(0.01, offer, committer, output)
 
     setattr(Committer, "offer", early)  # noqa: B010  # likewise
 

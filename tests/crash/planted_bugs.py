@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from placet.actors.committer import Commit, Committer
+from placet.actors.committer import CycleOutput, Committer
 from placet.actors.effects import executor
 from placet.actors.effects.executor import AttemptResult
 from placet.kernel import kernel
@@ -48,12 +48,12 @@ def tell_before_append() -> None:
     """The committer tells what it is about to write."""
 
     def early(write: Any) -> Any:
-        async def write_late(committer: Committer, commits: list[Commit]) -> None:
-            for commit in commits:
-                for future, result in commit.answers:
+        async def write_late(committer: Committer, outputs: list[CycleOutput]) -> None:
+            for output in outputs:
+                for future, result in output.answers:
                     if not (future.done() or isinstance(result, BaseException)):
                         future.set_result(result)
-            await write(committer, commits)
+            await write(committer, outputs)
 
         return write_late
 
@@ -65,9 +65,9 @@ def dispatch_before_append() -> None:
     """Effects are begun before their batch is durable."""
 
     def early(offer: Any) -> Any:
-        def offer_late(committer: Committer, commit: Commit) -> None:
-            committer._on_durable(Commit(None, [], commit.effects))
-            offer(committer, commit)
+        def offer_late(committer: Committer, output: CycleOutput) -> None:
+            committer._on_durable(CycleOutput(None, [], output.effects))
+            offer(committer, output)
 
         return offer_late
 

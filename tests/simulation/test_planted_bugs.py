@@ -9,7 +9,7 @@ from unittest.mock import patch
 import pytest
 
 from placet.actors.admission.queue import BatchQueue
-from placet.actors.committer import Commit, Committer, resolve
+from placet.actors.committer import CycleOutput, Committer, resolve
 from placet.actors.observation.viewer import Viewer
 from placet.kernel.control.outbox import Outbox
 from placet.kernel.gate import quota
@@ -31,10 +31,10 @@ Bug = Callable[[], AbstractContextManager[object]]
 def an_answer_before_its_commit() -> AbstractContextManager[object]:
     offer = Committer.offer
 
-    def planted(self: Committer, commit: Commit) -> None:
-        for reply, result in commit.answers:
+    def planted(self: Committer, output: CycleOutput) -> None:
+        for reply, result in output.answers:
             resolve(reply, result)
-        offer(self, commit)
+        offer(self, output)
 
     return patch.object(Committer, "offer", planted)
 
@@ -42,9 +42,9 @@ def an_answer_before_its_commit() -> AbstractContextManager[object]:
 def an_effect_before_its_commit() -> AbstractContextManager[object]:
     offer = Committer.offer
 
-    def planted(self: Committer, commit: Commit) -> None:
-        self._on_durable(Commit(None, [], commit.effects))
-        offer(self, commit)
+    def planted(self: Committer, output: CycleOutput) -> None:
+        self._on_durable(CycleOutput(None, [], output.effects))
+        offer(self, output)
 
     return patch.object(Committer, "offer", planted)
 

@@ -44,7 +44,7 @@ def resolve(reply: asyncio.Future[Any], result: object) -> None:
         reply.set_result(result)
 
 
-class Commit(msgspec.Struct, eq=False):
+class CycleOutput(msgspec.Struct, eq=False):
     """The results of one cycle of the orchestrator, released together once its records are durable.
 
     Attributes:
@@ -53,7 +53,7 @@ class Commit(msgspec.Struct, eq=False):
         effects: Effects to dispatch after the release.
         decided: Decided batches with their verdicts; released before `replies`.
         owed: The futures of all messages that the cycle took. Each must be answered, by this
-            commit or, where the cycle fails half way, by the failure.
+            output or, where the cycle fails half way, by the failure.
     """
 
     group: LogGroup | None = None
@@ -91,7 +91,7 @@ class Committer:
         clock: Clock,
         counters: Counters,
         in_flight_max: int,
-        on_durable: Callable[[Commit], None],
+        on_durable: Callable[[CycleOutput], None],
     ) -> None:
         self._log = log
         self._epoch = epoch
@@ -99,7 +99,7 @@ class Committer:
         self._counters = counters
         self._in_flight_max = in_flight_max
         self._on_durable = on_durable
-        self._waiting: deque[Commit] = deque()
+        self._waiting: deque[CycleOutput] = deque()
         self._is_writing = False
         self._wake = anyio.Event()
         self._room = anyio.Event()
@@ -117,24 +117,24 @@ class Committer:
         """Return the durable seq and the number of durable records."""
         return self.durable_seq, self.durable_records
 
-    def offer(self, commit: Commit) -> None:
-        """Accept a commit, to be released once it is durable. Never blocks; see `room`."""
+    def offer(self, output: CycleOutput) -> None:
+        """Accept the output of a cycle, to be released once it is durable. Never blocks; see `room`."""
         if self.failure is not None:
-            _fail(commit, self.failure)
+            _fail(output, self.failure)
             return
         # A write in this thread must not overtake one in the other thread, and an answer must not
         # overtake a group: either goes directly only if nothing is queued or being written.
         idle = not self._waiting and not self._is_writing
-        if idle and (commit.group is None or not self._log.is_blocking):
-            self._write_now(commit)
+        if idle and (output.group is None or not self._log.is_blocking):
+            self._write_now(output)
             return
-        self._waiting.append(commit)
+        self._waiting.append(output)
         self.is_full = len(self._waiting) >= self._in_flight_max
         self._wake.set()
 
     @property
     def waiting(self) -> int:
-        """Number of commits that wait for the next write, without those being written."""
+        """Number of outputs that wait for the next write, without those being written."""
         return len(self._waiting)
 
     async def room(self) -> None:
@@ -153,19 +153,19 @@ class Committer:
             if not self._waiting:
                 self._wake = anyio.Event()
                 await self._wake.wait()
-            commits = list(self._waiting)
+            outputs = list(self._waiting)
             self._waiting.clear()
             self.is_full = False
             self._room.set()  # before the write, so that the kernel decides while it lasts
-            await self._write(commits)
+            await self._write(outputs)
         raise self.failure
 
     async def flush(self) -> None:
         """Wait until everything offered so far is durable, or the world has failed."""
         while (self._waiting or self._is_writing) and self.failure is None:
             done = asyncio.get_running_loop().create_future()
-            # A commit without records is released after every group offered before it.
-            self.offer(Commit(None, [(done, None)]))
+            # Output without records is released after every group offered before it.
+            self.offer(CycleOutput(None, [(done, None)]))
             try:
                 await done
             except StoreError:
@@ -174,8 +174,8 @@ class Committer:
     def fail(self, error: StoreError) -> None:
         """Stop the world: write nothing more, and fail every pending answer with the reason."""
         self.failure = self.failure or error
-        for commit in self._waiting:
-            _fail(commit, self.failure)
+        for output in self._waiting:
+            _fail(output, self.failure)
         self._waiting.clear()
         self.is_full = False
         self._room.set()
@@ -192,20 +192,20 @@ class Committer:
                 )
             )
 
-    def _write_now(self, commit: Commit) -> None:
-        if commit.group is not None:
+    def _write_now(self, output: CycleOutput) -> None:
+        if output.group is not None:
             started_ns = self._clock.monotonic_ns()
             try:
-                self._log.append(commit.group, self._epoch)
+                self._log.append(output.group, self._epoch)
             except StoreError as error:
                 self.fail(error)
-                _fail(commit, error)
+                _fail(output, error)
                 return
             self._counters.observe_commit((self._clock.monotonic_ns() - started_ns) / SECOND_NS)
-        self._release(commit)
+        self._release(output)
 
-    async def _write(self, commits: list[Commit]) -> None:
-        group = _joined([commit.group for commit in commits if commit.group is not None])
+    async def _write(self, outputs: list[CycleOutput]) -> None:
+        group = _joined([output.group for output in outputs if output.group is not None])
         if group is not None:
             started_ns = self._clock.monotonic_ns()
             self._is_writing = True
@@ -215,32 +215,32 @@ class Committer:
             except BaseException as error:
                 # A disk fault, a bug or a cancellation: in each case it is unknown what is durable.
                 self.fail(_store_error(error, self._log.url))
-                for commit in commits:
-                    _fail(commit, self.failure)
+                for output in outputs:
+                    _fail(output, self.failure)
                 raise
             finally:
                 self._is_writing = False
             self._counters.observe_commit((self._clock.monotonic_ns() - started_ns) / SECOND_NS)
-        for commit in commits:
-            self._release(commit)
+        for output in outputs:
+            self._release(output)
 
-    def _release(self, commit: Commit) -> None:
+    def _release(self, output: CycleOutput) -> None:
         # The durable position moves before any answer is set: whoever reads on an answer must find
         # its group below `durable_seq`. Subscribers come last, so a verdict never waits for them.
-        group = commit.group
+        group = output.group
         if group is not None:
             self.durable_seq = group.seq
             self.durable_records = group.first_record + len(group.records)
-        if commit.decided:
-            for waiting, verdict in commit.decided:
+        if output.decided:
+            for waiting, verdict in output.decided:
                 if not waiting.reply.done():
                     waiting.reply.set_result(verdict)
             now_ns = self._clock.monotonic_ns()
-            waits = [(now_ns - waiting.since_ns) / SECOND_NS for waiting, _ in commit.decided]
+            waits = [(now_ns - waiting.since_ns) / SECOND_NS for waiting, _ in output.decided]
             self._counters.observe_verdicts(waits)
-        for future, result in commit.replies:
+        for future, result in output.replies:
             resolve(future, result)
-        self._on_durable(commit)
+        self._on_durable(output)
 
 
 def _joined(groups: list[LogGroup]) -> LogGroup | None:
@@ -253,9 +253,9 @@ def _joined(groups: list[LogGroup]) -> LogGroup | None:
     return LogGroup(first.first_record, first.seq_before, last.seq, records)
 
 
-def _fail(commit: Commit, error: StoreError | None) -> None:
-    assert error is not None, "a commit fails once the world has"
-    for future, _ in commit.answers:
+def _fail(output: CycleOutput, error: StoreError | None) -> None:
+    assert error is not None, "output fails once the world has"
+    for future, _ in output.answers:
         resolve(future, error)
 
 

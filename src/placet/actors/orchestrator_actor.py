@@ -20,7 +20,7 @@ from placet.actors.admission.shed_queue import SheddingQueue
 from placet.actors.admission.time_scaled_queue import DilatingQueue
 from placet.actors.admission.wait_queue import WaitingQueue
 from placet.actors.barrier import Barrier
-from placet.actors.committer import Commit, Committer, resolve
+from placet.actors.committer import CycleOutput, Committer, resolve
 from placet.actors.metrics import Counters, GroupMetrics, GroupReport
 from placet.actors.ports import Clock, DilatingClock, HostClock
 from placet.actors.queued_batch import QueuedBatch
@@ -124,8 +124,8 @@ class OrchestratorActor:
         self._ingress.check_open()
         self._is_free = False
         reply: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        with self._cycle() as commit:
-            self._execute_command(ControlMessage(act, reply), commit)
+        with self._cycle() as output:
+            self._execute_command(ControlMessage(act, reply), output)
         self._mailbox.wake()  # the command may have made a batch due, or resumed the world
         return await reply
 
@@ -229,8 +229,8 @@ class OrchestratorActor:
                     if self._advance is None and not self._mailbox.is_paused:
                         self._alarm.set(self._kernel.ledger.next_due_ns)
                     await self._mailbox.wait()
-                with self._cycle() as commit:
-                    self._run_cycle(commit)
+                with self._cycle() as output:
+                    self._run_cycle(output)
                 if self._committer.is_full:
                     await self._committer.room()
                     self._ingress.woken_ns = 0  # the wait was for the store, not for the event loop
@@ -240,48 +240,48 @@ class OrchestratorActor:
             self.ended.set()
 
     @contextmanager
-    def _cycle(self) -> Iterator[Commit]:
+    def _cycle(self) -> Iterator[CycleOutput]:
         """Commit together the work done inside the block; if it fails half way, stop the world."""
-        commit = Commit()
+        output = CycleOutput()
         try:
-            yield commit
-            self._offer(commit)
+            yield output
+            self._offer(output)
         except BaseException as error:
-            self._fail_cycle(commit, error)
+            self._fail_cycle(output, error)
             raise
 
-    def _run_cycle(self, commit: Commit) -> None:
+    def _run_cycle(self, output: CycleOutput) -> None:
         """Execute the control messages, then decide a chunk of the queued batches."""
         while (message := self._mailbox.take_control()) is not None:
-            self._execute_command(message, commit)
+            self._execute_command(message, output)
         waiting = self._take()
         now_ns = self._clock.now_ns()
         if waiting or (self._advance is None and self._is_due(now_ns)):
             self._ingress.measure_lag()
-            self._decide(waiting, now_ns, commit)
+            self._decide(waiting, now_ns, output)
 
-    def _fail_cycle(self, commit: Commit, error: BaseException) -> None:
+    def _fail_cycle(self, output: CycleOutput, error: BaseException) -> None:
         """Stop the world: a cycle failed half way, so its state differs from the log."""
         failure = StoreError(
             f"the orchestrator failed with {error!r}; the log ends before this cycle, "
             "and the batches that it took are not decided; open the world again"
         )
         self._committer.fail(failure)
-        commit.fail(self._committer.failure or failure)
+        output.fail(self._committer.failure or failure)
 
     def _take(self) -> list[QueuedBatch]:
         """Take a chunk: at most a group of batches, at most `group_ms_max` worth of intents."""
         intents_max = self._limits.group_ms_max * _MS_NS // self._group_metrics.ns_per_intent
         return self._mailbox.take(self._limits.group_batches_max, intents_max)
 
-    def _execute_command(self, message: ControlMessage | StepMessage, commit: Commit) -> None:
+    def _execute_command(self, message: ControlMessage | StepMessage, output: CycleOutput) -> None:
         """Execute a control message if its sender still waits.
 
         An exception of the command is raised to it.
         """
         if message.reply.done():
             return
-        commit.owed.append(message.reply)
+        output.owed.append(message.reply)
         result: object
         if isinstance(message, StepMessage) and self._mailbox.is_paused:
             result = ValueError("the world is paused, and time with it; resume it before a step")
@@ -289,7 +289,7 @@ class OrchestratorActor:
             end_s, dt_s = SIM_TIME_NS_MAX / SECOND_NS, message.dt_ns / SECOND_NS
             result = ValueError(f"simulated time ends at {end_s:g} s, a step of {dt_s!r} passes it")
         elif isinstance(message, StepMessage):
-            result = self._step(message, commit)
+            result = self._step(message, output)
         else:
             try:
                 result = message.act(self._kernel)
@@ -297,37 +297,37 @@ class OrchestratorActor:
                 raise
             except BaseException as error:  # noqa: BLE001  # raised to the sender of the command
                 result = error
-        commit.replies.append((message.reply, result))
+        output.replies.append((message.reply, result))
 
     def _passes_the_end(self, step: StepMessage) -> bool:
         return self._clock.now_ns() + step.dt_ns >= SIM_TIME_NS_MAX
 
-    def _step(self, step: StepMessage, commit: Commit) -> list[Verdict]:
+    def _step(self, step: StepMessage, output: CycleOutput) -> list[Verdict]:
         assert self._advance is not None, "only a stepped world is stepped"
         while len(self._mailbox):  # submitted before the step, so decided before it
-            self._decide(self._mailbox.take(len(self._mailbox)), self._clock.now_ns(), commit)
+            self._decide(self._mailbox.take(len(self._mailbox)), self._clock.now_ns(), output)
         now_ns = self._advance(step.dt_ns)
         self.barrier.note_step()
-        verdicts = self._decide(self._held.take(len(self._held)), now_ns, commit)
+        verdicts = self._decide(self._held.take(len(self._held)), now_ns, output)
         if step.is_tick:
             self._kernel.tick(now_ns / SECOND_NS)
         return verdicts
 
-    def _decide(self, waiting: list[QueuedBatch], now_ns: int, commit: Commit) -> list[Verdict]:
+    def _decide(self, waiting: list[QueuedBatch], now_ns: int, output: CycleOutput) -> list[Verdict]:
         started_ns = self._clock.monotonic_ns()
-        commit.owed += [queued.reply for queued in waiting]
-        waiting = self._still_wanted(waiting, started_ns, commit)
+        output.owed += [queued.reply for queued in waiting]
+        waiting = self._still_wanted(waiting, started_ns, output)
         batches = [queued.batch for queued in waiting]
         decision = self._kernel.decide_checked(batches, now_ns, release_intents=True)
-        commit.effects += decision.effects
+        output.effects += decision.effects
         verdict_of = dict(decision.answers)
         verdicts = [verdict_of[batch] for batch in batches]
-        commit.decided += zip(waiting, verdicts, strict=True)
+        output.decided += zip(waiting, verdicts, strict=True)
         self._group_metrics.count_group(decision.answers, self._clock.monotonic_ns() - started_ns)
         return verdicts
 
     def _still_wanted(
-        self, waiting: list[QueuedBatch], now_ns: int, commit: Commit
+        self, waiting: list[QueuedBatch], now_ns: int, output: CycleOutput
     ) -> list[QueuedBatch]:
         """Yield the batches still wanted.
 
@@ -343,7 +343,7 @@ class OrchestratorActor:
                 agent = agents.get(identity.agent_id)
                 if agent is None or agent.generation != identity.generation:
                     refused = self.refuse(unauthorized(identity.agent_id), batch.dry_run)
-                    commit.replies.append((queued.reply, refused))
+                    output.replies.append((queued.reply, refused))
                     continue
             if batch.valid_for_ns is not None:
                 waited_ns = self._mailbox.waited_ns(queued, now_ns)
@@ -354,16 +354,16 @@ class OrchestratorActor:
             wanted.append(queued)
         return wanted
 
-    def _offer(self, commit: Commit) -> None:
+    def _offer(self, output: CycleOutput) -> None:
         """Offer the cycle's records and replies to the committer, if there are any."""
         if self._records:
             seq_before, count = self._offered_end
             seq = self._kernel.ledger.seq
-            commit.group = group = LogGroup(count, seq_before, seq, tuple(self._records))
+            output.group = group = LogGroup(count, seq_before, seq, tuple(self._records))
             self._offered_end = (group.seq, count + len(group.records))
             self._records.clear()
-        if commit.group is not None or commit.decided or commit.replies:
-            self._committer.offer(commit)
+        if output.group is not None or output.decided or output.replies:
+            self._committer.offer(output)
 
     # time
 

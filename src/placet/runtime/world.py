@@ -16,7 +16,7 @@ import anyio
 from anyio import to_thread
 
 from placet.actors.admission.time_scaled_queue import Dilation
-from placet.actors.committer import Commit, Committer
+from placet.actors.committer import CycleOutput, Committer
 from placet.actors.effects.dispatcher import Executors
 from placet.actors.metrics import Counters
 from placet.actors.observation.delayed_observer import Time
@@ -249,18 +249,18 @@ class WorldRuntime:
             "durability": self.log.durability,
         }
 
-    def _on_durable(self, commit: Commit) -> None:
-        if commit.group is not None:
+    def _on_durable(self, output: CycleOutput) -> None:
+        if output.group is not None:
             if self.publisher.is_observed:
-                self.publisher.publish(commit.group)
+                self.publisher.publish(output.group)
             if self.observing.is_observed:
-                self.observing.publish(commit.group)
+                self.observing.publish(output.group)
             if self.subscriptions.open:
-                self.subscriptions.publish(commit.group)
+                self.subscriptions.publish(output.group)
             if self._keeper is not None:
-                self._keeper.note(self.committer.durable_records, commit.group.seq)
-        if commit.effects:
-            self.executors.take(commit.effects)
+                self._keeper.note(self.committer.durable_records, output.group.seq)
+        if output.effects:
+            self.executors.take(output.effects)
         if self.executors.is_awaited:
             self.executors.notify()
         if self.time.participants is not None:

@@ -19,7 +19,7 @@ from placet.actors.admission.overload import (
     unauthorized,
 )
 from placet.actors.admission.queue import BatchQueue
-from placet.actors.committer import Commit, Committer, resolve
+from placet.actors.committer import Committer, CycleOutput, resolve
 from placet.actors.mailbox import MailboxFull
 from placet.actors.metrics import GroupMetrics
 from placet.actors.ports import AgentIdentity, Clock, HostClock
@@ -331,7 +331,7 @@ class Ingress:
         """Answer a batch without deciding it, once all that the answer reveals is durable."""
         waiting, limit = self._committer.waiting, self._limits.mailbox_batches_max
         if waiting < limit:
-            self._committer.offer(Commit(None, [(reply, verdict)]))
+            self._committer.offer(CycleOutput(None, [(reply, verdict)]))
         else:
             load = Overload(RefusalCode.QUEUE_FULL, "answers_waiting", waiting, limit)
             now_ns = self._clock.monotonic_ns()
