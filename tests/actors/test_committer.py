@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from placet.actors.committer import CycleOutput, Committer
+from placet.actors.committer import Committer, CycleOutput
 from placet.actors.metrics import Counters
 from placet.runtime.world import WorldRuntime
 from placet.schemas.errors import ClosedError, StoreError
@@ -245,7 +245,7 @@ def committer_of(log: SlowLog, released: list[CycleOutput]) -> Committer:
     return Committer(log, log.open(), LoopClock(), counters, 4, released.append)
 
 
-def commit_of(first: int, reply: "asyncio.Future[int] | None" = None) -> CycleOutput:
+def output_of(first: int, reply: "asyncio.Future[int] | None" = None) -> CycleOutput:
     return CycleOutput(
         LogGroup(first, first, first + 1, [b"x"]), [] if reply is None else [(reply, first)]
     )
@@ -256,7 +256,7 @@ async def test_pending_answers_fail_at_the_end_of_the_shutdown_deadline():
     log = SlowLog()
     committer = committer_of(log, [])
     reply: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    committer.offer(commit_of(0, reply))
+    committer.offer(output_of(0, reply))
     committer.close()
     with pytest.raises(StoreError, match="ask `verdict_of`"):
         await reply
@@ -277,7 +277,7 @@ async def test_a_write_canceled_before_it_began_is_reported_as_unknown():
     committer = committer_of(log, [])
     reply: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     run = asyncio.ensure_future(committer.run())
-    committer.offer(commit_of(0, reply))
+    committer.offer(output_of(0, reply))
     run.cancel()
     await asyncio.wait([run])
     committer.close()
@@ -291,7 +291,7 @@ async def test_a_commit_offered_after_a_failure_gets_the_failure():
     committer = committer_of(log, [])
     committer.fail(DISK_FULL)
     reply: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    committer.offer(commit_of(0, reply))
+    committer.offer(output_of(0, reply))
     with pytest.raises(StoreError, match="the disk is full"):
         await reply
     assert log.calls == []
@@ -304,7 +304,7 @@ async def test_flush_waits_for_offered_commits_or_a_failure():
     committer = committer_of(log, released)
     run = asyncio.ensure_future(committer.run())
     log.hold()
-    committer.offer(commit_of(0))
+    committer.offer(output_of(0))
     flushed = asyncio.ensure_future(committer.flush())
     await log.began()
     await turns()
@@ -313,7 +313,7 @@ async def test_flush_waits_for_offered_commits_or_a_failure():
     await flushed
     assert released[0].group is not None
     log.failure = DISK_FULL
-    committer.offer(commit_of(1))
+    committer.offer(output_of(1))
     flushed = asyncio.ensure_future(committer.flush())
     await log.began()
     log.let_go()

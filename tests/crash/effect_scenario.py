@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from placet import Orchestrator, OrchestratorConfig
-from placet.actors.committer import CycleOutput, Committer
+from placet.actors.committer import Committer, CycleOutput
 from placet.actors.effects import dispatcher as executors
 from placet.actors.effects.dispatcher import Executors
 from placet.errors import OutcomeUnknown

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from placet.actors.committer import CycleOutput, Committer
+from placet.actors.committer import Committer, CycleOutput
 from placet.actors.effects import executor
 from placet.actors.effects.executor import AttemptResult
 from placet.kernel import kernel

@@ -9,7 +9,7 @@ from unittest.mock import patch
 import pytest
 
 from placet.actors.admission.queue import BatchQueue
-from placet.actors.committer import CycleOutput, Committer, resolve
+from placet.actors.committer import Committer, CycleOutput, resolve
 from placet.actors.observation.viewer import Viewer
 from placet.kernel.control.outbox import Outbox
 from placet.kernel.gate import quota

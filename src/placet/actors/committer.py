@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 import anyio
+import msgspec
 from anyio import to_thread
 
 from placet.actors.metrics import Counters

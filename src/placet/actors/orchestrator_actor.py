@@ -1,4 +1,4 @@
-"""The single writer of a world: decides queued batches and offers the results for commit.
+"""The single writer of a world: decides queued batches and offers the results to the committer.
 
 Waiting batches are drained together (smart batching) and decided in chunks, so that a cycle of the
 event loop stays short. It never awaits between reading and writing state. Its messages are
@@ -20,7 +20,7 @@ from placet.actors.admission.shed_queue import SheddingQueue
 from placet.actors.admission.time_scaled_queue import DilatingQueue
 from placet.actors.admission.wait_queue import WaitingQueue
 from placet.actors.barrier import Barrier
-from placet.actors.committer import CycleOutput, Committer, resolve
+from placet.actors.committer import Committer, CycleOutput, resolve
 from placet.actors.metrics import Counters, GroupMetrics, GroupReport
 from placet.actors.ports import Clock, DilatingClock, HostClock
 from placet.actors.queued_batch import QueuedBatch
@@ -241,7 +241,7 @@ class OrchestratorActor:
 
     @contextmanager
     def _cycle(self) -> Iterator[CycleOutput]:
-        """Commit together the work done inside the block; if it fails half way, stop the world."""
+        """Offer together the work done inside the block; if it fails half way, stop the world."""
         output = CycleOutput()
         try:
             yield output
@@ -313,7 +313,9 @@ class OrchestratorActor:
             self._kernel.tick(now_ns / SECOND_NS)
         return verdicts
 
-    def _decide(self, waiting: list[QueuedBatch], now_ns: int, output: CycleOutput) -> list[Verdict]:
+    def _decide(
+        self, waiting: list[QueuedBatch], now_ns: int, output: CycleOutput
+    ) -> list[Verdict]:
         started_ns = self._clock.monotonic_ns()
         output.owed += [queued.reply for queued in waiting]
         waiting = self._still_wanted(waiting, started_ns, output)

@@ -16,7 +16,7 @@ import anyio
 from anyio import to_thread
 
 from placet.actors.admission.time_scaled_queue import Dilation
-from placet.actors.committer import CycleOutput, Committer
+from placet.actors.committer import Committer, CycleOutput
 from placet.actors.effects.dispatcher import Executors
 from placet.actors.metrics import Counters
 from placet.actors.observation.delayed_observer import Time
