@@ -35,7 +35,7 @@ RIDDLES_MAX: dict[str, int] = {
     "domains": 3,
     "extensions": 1,
     "frontends": 2,
-    "kernel": 9,
+    "kernel": 8,
     "runtime": 15,
     "scenarios": 8,
 }

@@ -58,20 +58,20 @@ def test_an_admitted_batch_is_explained_stage_by_stage(lived):
     outcome = lived("explain", "a.db", "ann", "ann:1")
     assert outcome.code == 0
     told = words(outcome)
-    assert told.startswith("ann ann:1: admitted at seq 5 batch b1, handed in by operator")
+    assert told.startswith("ann ann:1: admitted at seq 5 batch b1, submitted by operator")
     assert "> 1 ann ann:1 Move" in told
     for stage in (
         "structure passed 2 intents of at most 512",
-        "agent passed ann: registered, not suspended, may propose all kinds; asked for Move",
-        "dedup passed ann:0 … ann:1 are new; 0 answers of ann remembered",
-        "staleness passed intent 0 looked at seq 3, the world was at 3: 0 behind, any is allowed",
-        "depends on world.agents/ann: never changed by another",
-        "quota passed ann, Move: 1/s, burst 2, one each 1 s; had 2, charged 2, left 0",
-        "backpressure passed it asks for no effect, and is not for later",
+        "agent passed ann: registered, not suspended, may propose all kinds; proposed Move",
+        "dedup passed ann:0 … ann:1 are new; 0 verdicts of ann remembered",
+        "staleness passed intent 0: context_seq 3, the world was at seq 3: 0 behind, no bound",
+        "reads world.agents/ann: not changed by another agent",
+        "quota passed ann, Move: 1/s, burst 2, one per 1 s; available 2, charged 2, left 0",
+        "backpressure passed the batch requests no effect, and is not scheduled for later",
         "domain passed intent 0: rule Move of world 1+",
     ):
         assert stage in told
-    assert "What it changed: world.agents/ann position [0.0,0.0,0.0] -> [1.0,2.0,0.0]" in told
+    assert "Changes: world.agents/ann position [0.0,0.0,0.0] -> [1.0,2.0,0.0]" in told
 
 
 def test_a_refusal_is_explained_by_the_rule_that_made_it(lived):
@@ -96,20 +96,20 @@ def test_a_scheduled_batch_shows_the_stages_of_its_arrival(lived):
     told = words(lived("explain", "a.db", "bob", "bob:8"))
     assert told.startswith("bob bob:8: admitted at seq 8")
     assert "quota passed on arrival" in told
-    assert "Before that it was scheduled (record" in told
+    assert "Earlier it was scheduled (record" in told
     told = words(lived("explain", "a.db", "--seq", "7"))
-    assert "schedule: 0 wait, at most 10000" in told
-    assert "asked when it is due, at 9 s" in told
+    assert "schedule: 0 batches, at most 10000" in told
+    assert "the rules run when the batch is due, at 9 s" in told
 
 
 def test_a_request_without_a_record_is_unknown_with_hints(lived):
     outcome = lived("explain", "a.db", "ann", "ann:4")
     assert outcome.code == 1
     told = words(outcome)
-    assert told.startswith("ann ann:4: unknown The log holds no answer to it.")
+    assert told.startswith("ann ann:4: unknown The log holds no verdict on this request.")
     assert "quota the agent exceeded its quota" in told
     assert "placet_refusals_total" in told
-    assert "The log knows: 'ann' is registered and not suspended; of its requests" in told
+    assert "Known from the log: 'ann' is registered and not suspended; of its requests" in told
     assert "no agent 'zoe' was ever registered" in words(lived("explain", "a.db", "zoe", "1"))
     report = lived("explain", "a.db", "zoe", "1", "--json").json()
     assert (report["answer"], report["stages"], report["record"]) == ("unknown", [], None)
@@ -131,7 +131,7 @@ def test_any_seq_can_be_explained(lived, seq, begins):
 
 def test_invalid_arguments_are_errors(lived):
     outcome = lived("explain", "a.db", "--seq", "99")
-    assert (outcome.code, "it ends before it" in outcome.err) == (1, True)
+    assert (outcome.code, "it ends at seq 9" in outcome.err) == (1, True)
     for arguments in (["a.db"], ["a.db", "ann"], ["a.db", "ann", "ann:1", "--seq", "1"]):
         outcome = lived("explain", *arguments)
         assert (outcome.code, "give AGENT and REQ_ID, or --seq N" in outcome.err) == (2, True)
@@ -145,12 +145,12 @@ def test_an_explanation_without_the_domain_uses_the_log_only(placet):
     domain = find_domain("domains_of_an_explanation:factory")()
     stored(placet.folder / "own.db", a_life(domain))
     told = words(placet("explain", "own.db", "ann", "ann:0"))
-    assert "what it depends on is not known without its domain" in told
+    assert "its reads are not known without its domain" in told
     assert "intent 0: rule Move of a domain that is not available" in told
     assert "Note: not re-executed: the log does not hold the settings" in told
     spec = "domains_of_an_explanation:ready"
     told = words(placet("explain", "own.db", "ann", "ann:0", "--domain", spec))
-    assert "depends on world.agents/ann: never changed by another" in told
+    assert "reads world.agents/ann: not changed by another agent" in told
 
 
 def test_a_diverging_log_is_explained_as_written():
@@ -201,12 +201,12 @@ def test_a_compacted_answer_is_explained_from_the_dedup_window(tmp_path):
         snapshot_at(log, records, at)
     cut_at(log, 7)
     admitted, refused, never = (explain(log, "alice", f"r:{n}", [Lab()]) for n in (0, 1, 99))
-    assert "this one among them: it was admitted, with its batch, at seq 5" in admitted.notes
-    assert "this one among them: it was refused by domain: lab.too_few" in refused.notes
-    assert never.notes[-1] == "its latest answered request is 'r:8'"
+    assert "this request among them: it was admitted, with its batch, at seq 5" in admitted.notes
+    assert "this request among them: it was refused by domain: lab.too_few" in refused.notes
+    assert never.notes[-1] == "its latest decided request is 'r:8'"
     told = "\n".join(explanation_lines(admitted))
-    assert "its answer is older\nthan the log" in told
-    assert "The log knows: the log was compacted up to seq" in told
+    assert "its verdict is older\nthan the log" in told
+    assert "Known from the log: the log was compacted up to seq" in told
 
 
 def test_a_forgotten_agent_is_not_reported_as_never_registered():
@@ -215,7 +215,7 @@ def test_a_forgotten_agent_is_not_reported_as_never_registered():
     for agent_id in ("alice", "bob"):
         kernel.change_agent(agent_id, "removed")
     notes = explain(in_memory(records), "alice", "r", [Lab()]).notes
-    assert notes == ("'alice' is not registered; who was removed long ago is forgotten",)
+    assert notes == ("'alice' is not registered; agents removed long ago are forgotten",)
 
 
 def test_a_thousand_changes_are_truncated():
@@ -255,9 +255,9 @@ def test_created_and_deleted_entities_and_effects_are_rendered():
     assert "lab.things/b (new)" in text
     assert "Effect world/5/1" not in text
     assert 'Effect world/6/0: mail {"number":0,"to":"alice"}' in text
-    assert "executor mail: 0 effects wait, at most 1000 may" in text
+    assert "executor mail: 0 open effects, at most 1000" in text
     text = "\n".join(explanation_lines(explain(log, "bob", "s", [Lab(things=("a",))])))
-    assert "It changed nothing." in text or "What it changed" in text
+    assert "No changes." in text or "Changes:" in text
 
 
 def test_suspension_and_staleness_are_rendered():
@@ -276,10 +276,10 @@ def test_suspension_and_staleness_are_rendered():
     explained = explain(log, "alice", "q", lab)
     assert [one["codes"] for one in explained.earlier] == [["stale_context"]]
     text = "\n".join(explanation_lines(explained))
-    assert "q was answered before (stale_context); with a newer context it is a new try" in text
-    assert "at most 50 is allowed" in text
+    assert "q was decided before (stale_context); with a newer context it is decided anew" in text
+    assert "at most 50 allowed" in text
     assert "valid until 9 s" in text
-    assert "Before that it was refused: stale_context" in text
+    assert "Earlier it was refused: stale_context" in text
     text = "\n".join(explanation_lines(explain(log, "alice", "z", lab)))
     assert "alice is not registered" in text
     explained = explain(log, "alice", "gone", lab)
@@ -299,7 +299,7 @@ def test_a_log_compacted_without_a_snapshot_cannot_be_explained():
         seq = decode_record(records[ordinal - 1]).seq if ordinal else 0
         log.append(LogGroup(ordinal, seq, decode_record(data).seq, (data,)), epoch)
     assert explain_seq(log, 2).answer == "registered"
-    with pytest.raises(StoreError, match="it ends before it"):
+    with pytest.raises(StoreError, match="it ends at seq"):
         explain_seq(log, 30)
     log.compact(6, epoch, groups_max=100)
     for request in ("ann:0", "ann:2"):
@@ -323,9 +323,9 @@ def test_rare_facts_are_rendered():
     def text(agent_id: str, req_id: str) -> str:
         return "\n".join(explanation_lines(explain(log, agent_id, req_id, [Lab()])))
 
-    assert "warned version_unknown" in text("bob", "o")
-    assert "all agents together, anything: 2/s, burst 3" in text("alice", "p")
-    assert "its kind leaves staleness to the rule" in text("alice", "q")
+    assert "warning version_unknown" in text("bob", "o")
+    assert "all agents together, all kinds: 2/s, burst 3" in text("alice", "p")
+    assert "staleness is left to the rule of its kind" in text("alice", "q")
 
 
 def test_an_unknown_request_reports_a_suspended_agent():
@@ -334,7 +334,7 @@ def test_an_unknown_request_reports_a_suspended_agent():
     kernel.register_agent("ann")
     kernel.change_agent("ann", "suspended")
     (note,) = explain(in_memory(records), "ann", "1").notes
-    assert note == "'ann' is registered and suspended; of its requests 0 answers are remembered"
+    assert note == "'ann' is registered and suspended; of its requests 0 verdicts are remembered"
 
 
 # the face of an open world

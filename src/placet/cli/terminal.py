@@ -1,7 +1,7 @@
 """Output for a person or a program: results on stdout, errors as one line on stderr."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from re import compile as pattern
 from typing import Annotated, Final, TypeAlias
 
@@ -26,6 +26,8 @@ _SECRET: Final = pattern(
 """What comes between the user's name and the @, and what is called a password among the options."""
 
 _GAP: Final = "  "
+_JSON_CHARACTERS_MAX: Final = 160
+_TEXT_CHARACTERS_MAX: Final = 400
 
 
 class CommandError(PlacetError):
@@ -35,6 +37,12 @@ class CommandError(PlacetError):
 def say(text: str = "") -> None:
     """Print a line of a result."""
     sys.stdout.write(redact(text) + "\n")
+
+
+def say_lines(lines: Iterable[str]) -> None:
+    """Print lines that may hold text from a log, with control characters escaped."""
+    for line in lines:
+        say(printable(line))
 
 
 def say_json(value: Json) -> None:
@@ -79,6 +87,22 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def shorten(text: str, characters_max: int) -> str:
+    """Cut a text that is longer, with … at its end."""
+    return text if len(text) <= characters_max else f"{text[: characters_max - 1]}…"
+
+
+def json_line(value: Json) -> str:
+    """Write a value as JSON on one line, cut to 160 characters."""
+    return shorten(to_json(value).decode(), _JSON_CHARACTERS_MAX)
+
+
+def text_or_json(value: Json) -> str:
+    """Write a string as it is and any other value as JSON, cut to 400 characters."""
+    text = value if isinstance(value, str) else to_json(value).decode()
+    return shorten(text, _TEXT_CHARACTERS_MAX)
 
 
 def is_text(argument: str) -> bool:

@@ -13,26 +13,27 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageReport:
-    """The input and the decision of one stage of the gate.
+    """The compared values and the result of one stage of the gate.
 
     Attributes:
         stage: Name of the stage.
-        said: `passed`, `refused`, `not asked`, or `passed on arrival` of a scheduled batch.
-        saw: Compared values, one plain object for each agent, intent, bucket or executor.
+        result: `passed`, `refused`, `not reached` after a refusal, and before the rules of a
+            scheduled batch are due; `passed on arrival` for a scheduled batch that is due.
+        compared: Compared values, one plain object for each agent, intent, quota or executor.
         refusals: Refusals of the stage, as in a verdict.
     """
 
     stage: str
-    said: str
-    saw: tuple[Mapping[str, Json], ...] = ()
+    result: str
+    compared: tuple[Mapping[str, Json], ...] = ()
     refusals: tuple[Mapping[str, Json], ...] = ()
 
     def as_dict(self) -> dict[str, Json]:
         """Return plain JSON."""
         return {
             "stage": self.stage,
-            "said": self.said,
-            "saw": [dict(fact) for fact in self.saw],
+            "result": self.result,
+            "compared": [dict(values) for values in self.compared],
             "refusals": [dict(refusal) for refusal in self.refusals],
         }
 

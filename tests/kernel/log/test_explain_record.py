@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from placet.kernel import Domain
-from placet.kernel.log.explain_record import STAGES, explain_batch, explain_other
+from placet.kernel.log.explain_record import explain_batch, explain_other
 from placet.kernel.log.verify import Verifier
 from placet.schemas.effect import Settlement
 from placet.schemas.explanation import Explanation, StageReport
 from placet.schemas.log.record import Admitted, Refused, Scheduled, decode_record
+from placet.schemas.refusal import Stage
 from tests.kernel.builders import add, intent, kernel_of
 from tests.kernel.domains import COUNTS, MAIL, THINGS, Lab
 
@@ -41,8 +42,8 @@ def stage(explained: Explanation, name: str) -> StageReport:
     return next(stage for stage in explained.stages if stage.stage == name)
 
 
-def said(explained: Explanation) -> list[str]:
-    return [stage.said for stage in explained.stages]
+def results(explained: Explanation) -> list[str]:
+    return [stage.result for stage in explained.stages]
 
 
 @pytest.fixture
@@ -61,8 +62,10 @@ def kernel(log):
 def test_all_seven_stages_are_explained_in_order(kernel, log):
     kernel.decide([add("p", 2)], 1.0)
     explained = told(log)
-    assert [stage.stage for stage in explained.stages] == [stage.value for stage in STAGES]
-    assert said(explained) == ["passed"] * 7
+    assert [stage.stage for stage in explained.stages] == [
+        stage.value for stage in Stage if stage is not Stage.ADMISSION
+    ]
+    assert results(explained) == ["passed"] * 7
     assert (explained.answer, explained.agent_id, explained.req_id) == ("admitted", "alice", "p")
     assert (explained.seq, explained.seq_before, explained.sim_time) == (5, 4, 1.0)
     assert explained.is_known
@@ -76,13 +79,13 @@ def test_all_seven_stages_are_explained_in_order(kernel, log):
             "by": "alice",
         },
     )
-    assert explained.as_dict()["stages"][0]["saw"][0]["intents"] == 1
+    assert explained.as_dict()["stages"][0]["compared"][0]["intents"] == 1
 
 
 def test_quota_reports_tokens_before_and_after(kernel, log):
     kernel.decide([add("p")], 1.0)
     kernel.decide([add("q"), add("r")], 1.25)
-    of_kind, of_agent, of_world = stage(told(log), "quota").saw
+    of_kind, of_agent, of_world = stage(told(log), "quota").compared
     assert of_kind == {
         "agent_id": "alice", "kind": "Add", "rate": 2.0, "interval_s": 0.5, "burst": 4,
         "before": 3.5, "charged": 2, "after": 1.5,
@@ -98,10 +101,10 @@ def test_stages_after_a_refusal_are_not_asked(kernel, log):
     explained = told(log)
     assert explained.answer == "refused"
     assert explained.seq is None
-    assert said(explained) == ["passed", "passed", "passed", "refused", *["not asked"] * 3]
-    (saw,) = stage(explained, "staleness").saw
-    assert (saw["context_seq"], saw["seq"], saw["threshold"]) == (5, 6, None)
-    assert saw["reads"] == [
+    assert results(explained) == ["passed", "passed", "passed", "refused", *["not reached"] * 3]
+    (compared,) = stage(explained, "staleness").compared
+    assert (compared["context_seq"], compared["seq"], compared["threshold"]) == (5, 6, None)
+    assert compared["reads"] == [
         {"entity": f"{THINGS}/cup", "changed": 6, "by": "bob", "is_stale": True}
     ]
     (refusal,) = stage(explained, "staleness").refusals
@@ -116,10 +119,10 @@ def test_a_retry_shows_the_earlier_answer(kernel, log):
     look = intent("Look", {"thing": "cup"}, "r")
     kernel.decide([{**look, "context_seq": 2}])
     kernel.decide([{**look, "context_seq": 5}])
-    (saw,) = stage(told(log), "dedup").saw
-    assert saw["answered_before"] == [{"req_id": "r", "codes": ["stale_context"]}]
-    assert saw["remembered"] == 1
-    (first,) = stage(told(log, -2), "dedup").saw
+    (compared,) = stage(told(log), "dedup").compared
+    assert compared["answered_before"] == [{"req_id": "r", "codes": ["stale_context"]}]
+    assert compared["remembered"] == 1
+    (first,) = stage(told(log, -2), "dedup").compared
     assert (first["answered_before"], first["remembered"]) == ([], 0)
 
 
@@ -130,15 +133,15 @@ def test_a_repetition_of_an_admitted_request_is_explained(kernel, log):
         past.apply(data)
     record = decode_record(log[-1])
     assert isinstance(record, Admitted)
-    (saw,) = stage(explain_batch(past, record, 0), "dedup").saw
-    assert saw["answered_before"] == [{"req_id": "p", "codes": []}]
+    (compared,) = stage(explain_batch(past, record, 0), "dedup").compared
+    assert compared["answered_before"] == [{"req_id": "p", "codes": []}]
 
 
 def test_the_agent_stage_reports_suspension_and_permissions(kernel, log):
     kernel.set_agent_permissions("bob", {"Add", "Grab"})
     kernel.decide([add("p"), add("q", agent_id="bob")])
-    alice, bob = stage(told(log), "agent").saw
-    assert (alice["permissions"], alice["suspended"], alice["may_speak"]) == (None, False, True)
+    alice, bob = stage(told(log), "agent").compared
+    assert (alice["permissions"], alice["suspended"], alice["may_submit"]) == (None, False, True)
     assert (bob["permissions"], bob["submitter"], bob["owner"]) == (
         ["Add", "Grab"], "operator", "bob",
     )  # fmt: skip
@@ -148,8 +151,8 @@ def test_backpressure_reports_waiting_effects(kernel, log):
     kernel.decide([intent("Mail", {"count": 2}, "p")])
     kernel.decide([intent("Mail", {"count": 1}, "q")])
     explained = told(log)
-    (saw,) = stage(explained, "backpressure").saw
-    assert saw == {"executor": MAIL, "waiting": 2, "waiting_max": 1000}
+    (compared,) = stage(explained, "backpressure").compared
+    assert compared == {"executor": MAIL, "waiting": 2, "waiting_max": 1000}
     assert explained.effects == (
         {"key": "world/6/0", "kind": MAIL, "payload": {"number": 0, "to": "alice"}},
     )
@@ -159,23 +162,23 @@ def test_a_scheduled_batch_is_explained_on_arrival_and_when_due(kernel, log):
     kernel.decide({"intents": [add("p")], "sim_time": 9})
     explained = told(log)
     assert (explained.answer, explained.seq) == ("scheduled", 5)
-    assert said(explained) == ["passed"] * 6 + ["not asked"]
-    assert stage(explained, "domain").saw == ({"due": 9.0},)
-    assert stage(explained, "backpressure").saw == ({"schedule": 0, "schedule_max": 10_000},)
+    assert results(explained) == ["passed"] * 6 + ["not reached"]
+    assert stage(explained, "domain").compared == ({"due": 9.0},)
+    assert stage(explained, "backpressure").compared == ({"schedule": 0, "schedule_max": 10_000},)
     kernel.change_agent("alice", "removed")
     kernel.decide([], 10.0)
     explained = told(log)
-    assert said(explained) == ["passed", "refused", *["not asked"] * 5]
-    (agent,) = stage(explained, "agent").saw
+    assert results(explained) == ["passed", "refused", *["not reached"] * 5]
+    (agent,) = stage(explained, "agent").compared
     assert agent["registered"] is False
 
 
-def test_stages_of_arrival_are_not_asked_when_due(kernel, log):
+def test_stages_of_arrival_are_skipped_when_due(kernel, log):
     kernel.decide({"intents": [add("p")], "sim_time": 9})
     kernel.decide([], 10.0)
     explained = told(log)
     arrival = "passed on arrival"
-    assert said(explained) == [
+    assert results(explained) == [
         "passed", "passed", arrival, "passed", arrival, arrival, "passed",
     ]  # fmt: skip
 
@@ -200,7 +203,7 @@ def test_each_intent_of_a_batch_has_its_seq(kernel, log):
     assert told(log, position=0).seq == 6
     assert explained.batch is not None
     assert explained.batch["position"] == 1
-    assert [saw["index"] for saw in stage(explained, "domain").saw] == [1, 0, 2]
+    assert [compared["index"] for compared in stage(explained, "domain").compared] == [1, 0, 2]
     remade = explained.changes[1]
     assert (remade["entity"], remade["what"]) == (f"{THINGS}/cup", "changed")
     assert remade["fields"]["value"] == {"before": 0, "after": None}
@@ -216,28 +219,28 @@ def test_created_and_deleted_entities_are_explained(kernel, log):
 
 def test_warnings_of_the_structure_stage_are_explained(kernel, log):
     kernel.decide([{**add("p"), "schema_version": "1.9.0"}])
-    (saw,) = stage(told(log), "structure").saw
-    assert saw["warnings"][0]["code"] == "version_unknown"
+    (compared,) = stage(told(log), "structure").compared
+    assert compared["warnings"][0]["code"] == "version_unknown"
 
 
 def test_a_read_set_that_raises_is_reported_as_unknown(kernel, log):
     kernel.decide([intent("Look", {"thing": "raise"}, "p")])
     explained = told(log)
-    (saw,) = stage(explained, "staleness").saw
-    assert saw["reads"] is None
+    (compared,) = stage(explained, "staleness").compared
+    assert compared["reads"] is None
 
 
 def test_a_batch_is_explained_without_its_domain(kernel, log):
     kernel.decide([intent("Grab", {"thing": "cup"}, "q", agent_id="bob")])
     kernel.decide([intent("Look", {"thing": "cup"}, "r", context_seq=2)])
     explained = told(log, domains=())
-    assert said(explained)[3] == "refused"
-    (saw,) = stage(explained, "staleness").saw
-    assert saw["reads"] is None
+    assert results(explained)[3] == "refused"
+    (compared,) = stage(explained, "staleness").compared
+    assert compared["reads"] is None
     assert "changed" not in stage(explained, "staleness").refusals[0]
     assert explained.notes == ("not re-executed: no domain is given",)
     admitted = told(log, -2, domains=())
-    assert stage(admitted, "domain").saw[0]["domain"] is None
+    assert stage(admitted, "domain").compared[0]["domain"] is None
     assert admitted.changes[0]["fields"]["holder"] == {"before": None, "after": "bob"}
 
 
@@ -248,7 +251,7 @@ def test_an_effect_validator_is_named(log):
 
     kernel_of(Lab(things=("cup",)), sink=log, validator=Guard()).decide([add("p")])
     explained = told(log)
-    first, second = stage(explained, "domain").saw
+    first, second = stage(explained, "domain").compared
     assert first["validator"].endswith("Guard")
     assert second["kind"] == "Add"
     assert stage(explained, "domain").refusals[0]["code"] == "lab.refused"

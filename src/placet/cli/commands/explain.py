@@ -1,6 +1,6 @@
 """`placet explain`: print the reasons of an answer, from the log alone."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Final
 
@@ -12,31 +12,31 @@ from placet.cli.terminal import (
     AsJson,
     StoreArgument,
     is_text,
-    pluralize,
-    printable,
-    say,
+    json_line,
     say_json,
+    say_lines,
     table,
 )
 from placet.runtime.plugins import remake
-from placet.schemas.codec import Json, to_json
+from placet.schemas.codec import Json
 from placet.schemas.explanation import Explanation, StageReport
+from placet.schemas.refusal import Stage
 
 _Fact = Mapping[str, Json]
-_SHOWN_CHARS_MAX: Final = 160
 _LISTED_MAX: Final = 12
 _CHANGES_MAX: Final = 100
 _NO_TRACE: Final = """\
-The log holds no answer to it. Either the request never reached the world, or its answer is older
-than the log, or a stage refused it that writes no record, because the same request may pass later:
-  admission      the queue was full, the agent was too fast, or the deadline was over
+The log holds no verdict on this request. Either it never reached the world, or its verdict is older
+than the log, or it was refused by a stage that writes no record, because the same request may be
+admitted later:
+  admission      the queue was full, the agent sent too fast, or the deadline was over
   structure      the batch was invalid
   agent          the agent was unknown, suspended, or not permitted
   dedup          its req_id was used before with other content
   quota          the agent exceeded its quota
-  backpressure   an executor, or the schedule, was full
-What to look at: the verdict that the submitter got (its code and retry_after), the metric
-placet_refusals_total by stage and code, and the lines of the program's own log."""
+  backpressure   an executor or the schedule was full
+Look at the verdict that the submitter got (its code and retry_after), at the metric
+placet_refusals_total by stage and code, and at the log output of the program."""
 
 
 def explain(
@@ -49,7 +49,12 @@ def explain(
     ] = None,
     seq: Annotated[
         int | None,
-        typer.Option(min=0, metavar="N", help="Explain this sequence number instead."),
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="Explain the record at this seq instead. A refusal has no seq of its own: give "
+            "AGENT and REQ_ID.",
+        ),
     ] = None,
     domain: Annotated[list[str] | None, AgainBy] = None,
     *,
@@ -63,7 +68,7 @@ def explain(
     """
     if (agent_id is None or req_id is None) == (seq is None):
         raise typer.BadParameter("give AGENT and REQ_ID, or --seq N")
-    if not all(is_text(one) for one in (agent_id, req_id) if one is not None):
+    if not all(is_text(name) for name in (agent_id, req_id) if name is not None):
         raise typer.BadParameter("AGENT and REQ_ID are UTF-8, as everything in a log")
     from placet.runtime.history.explain import explain as explain_request  # noqa: PLC0415  # and pydantic
     from placet.runtime.history.explain import explain_seq  # noqa: PLC0415  # above
@@ -76,8 +81,7 @@ def explain(
     if as_json:
         say_json(explained.as_dict())
     else:
-        for line in explanation_lines(explained):
-            say(printable(line))
+        say_lines(explanation_lines(explained))
     return 0 if explained.is_known else 1
 
 
@@ -88,7 +92,7 @@ def explanation_lines(explained: Explanation) -> Iterator[str]:
         yield ""
         yield from _NO_TRACE.splitlines()
         yield ""
-        yield from (f"The log knows: {note}." for note in explained.notes)
+        yield from (f"Known from the log: {note}." for note in explained.notes)
         return
     yield _headline(explained)
     yield from _batch_lines(explained)
@@ -99,7 +103,7 @@ def explanation_lines(explained: Explanation) -> Iterator[str]:
     for earlier in explained.earlier:
         codes = ", ".join(earlier["codes"])
         yield (
-            f"Before that it was {earlier['answer']}{': ' if codes else ''}{codes} "
+            f"Earlier it was {earlier['answer']}{': ' if codes else ''}{codes} "
             f"(record {earlier['record']}, seq {earlier['seq']})."
         )
     yield from (f"Note: {note}." for note in explained.notes)
@@ -113,7 +117,7 @@ def _headline(explained: Explanation) -> str:
         )
     at = "" if explained.seq is None else f" at seq {explained.seq}"
     codes = dict.fromkeys(r["code"] for stage in explained.stages for r in stage.refusals)
-    stage = next((s.stage for s in explained.stages if s.said == "refused"), None)
+    stage = next((s.stage for s in explained.stages if s.result == "refused"), None)
     why = f" by {stage}: {', '.join(codes)}" if stage else ""
     return f"{explained.agent_id} {explained.req_id}: {explained.answer}{why}{at}"
 
@@ -121,10 +125,10 @@ def _headline(explained: Explanation) -> str:
 def _batch_lines(explained: Explanation) -> Iterator[str]:
     batch = explained.batch or {}
     if not explained.stages:
-        yield from table([(name, _shown(value)) for name, value in batch.items()])
+        yield from table([(name, json_line(value)) for name, value in batch.items()])
         return
     yield (
-        f"batch {batch['batch_id']}, handed in by {batch['submitter']}, decided at "
+        f"batch {batch['batch_id']}, submitted by {batch['submitter']}, decided at "
         f"{explained.sim_time:g} s when the world was at seq {explained.seq_before} "
         f"(record {explained.record}); by {explained.rules}"
     )
@@ -136,7 +140,7 @@ def _batch_lines(explained: Explanation) -> Iterator[str]:
                 f"{mark} {index}",
                 intent["agent_id"],
                 intent["req_id"],
-                f"{intent['kind']} {_shown(intent['payload'])}",
+                f"{intent['kind']} {json_line(intent['payload'])}",
             )
         )
     if len(rows) > _LISTED_MAX:
@@ -147,132 +151,22 @@ def _batch_lines(explained: Explanation) -> Iterator[str]:
 
 
 def _stage_lines(stages: Sequence[StageReport]) -> list[str]:
+    from placet.kernel.log.explain_stages import EXPLAINED_STAGES  # noqa: PLC0415  # and pydantic
+
+    explained_stages = {row.stage: row for row in EXPLAINED_STAGES}
     rows = []
     for stage in stages:
-        lines = [line for fact in stage.saw[:_LISTED_MAX] for line in _LINES[stage.stage](fact)]
-        if len(stage.saw) > _LISTED_MAX:
-            lines.append(f"and {len(stage.saw) - _LISTED_MAX} more")
-        if stage.said == "passed" and not stage.saw:
-            lines = [_EMPTY.get(stage.stage, "")]
+        explained = explained_stages[Stage(stage.stage)]
+        lines = [line for c in stage.compared[:_LISTED_MAX] for line in explained.describe(c)]
+        if len(stage.compared) > _LISTED_MAX:
+            lines.append(f"and {len(stage.compared) - _LISTED_MAX} more")
+        if stage.result == "passed" and not stage.compared:
+            lines = [explained.nothing_compared]
         lines += [f"✗ {refusal['code']}: {refusal['message']}" for refusal in stage.refusals]
         first, *others = lines or [""]
-        rows.append((stage.stage, stage.said, first))
+        rows.append((stage.stage, stage.result, first))
         rows += [("", "", line) for line in others]
-    return table([("stage", "said", "what it saw"), *rows])
-
-
-def _structure_lines(fact: _Fact) -> Iterator[str]:
-    yield (
-        f"{pluralize(fact['intents'], 'intent')} of at most {fact['intents_max']}, "
-        f"{fact['bytes']} bytes of at most {fact['bytes_max']}"
-    )
-    for warning in fact.get("warnings", ()):
-        yield f"warned {warning['code']}: {warning['message']}"
-
-
-def _agent_lines(fact: _Fact) -> Iterator[str]:
-    if not fact["registered"]:
-        yield f"{fact['agent_id']} is not registered"
-        return
-    permitted = fact["permissions"]
-    may = "all kinds" if permitted is None else ", ".join(permitted) or "nothing"
-    yield (
-        f"{fact['agent_id']}: registered, {'suspended' if fact['suspended'] else 'not suspended'}, "
-        f"may propose {may}; asked for {', '.join(fact['kinds'])}"
-    )
-    if not fact["may_speak"]:
-        yield f"{fact['submitter']} may not speak for it; its owner is {fact['owner']}"
-
-
-def _dedup_lines(fact: _Fact) -> Iterator[str]:
-    before = fact["answered_before"]
-    if before:
-        for one in before:
-            codes = ", ".join(one["codes"])
-            yield f"{one['req_id']} was answered before" + (
-                f" ({codes}); with a newer context it is a new try" if codes else ""
-            )
-        return
-    ids = fact["req_ids"]
-    new = f"{ids[0]} is new" if len(ids) == 1 else f"{ids[0]} … {ids[-1]} are new"
-    yield (
-        f"{new}; {pluralize(fact['remembered'], 'answer')} of {fact['agent_id']} remembered "
-        f"(at most about {fact['remembered_max']}, {fact['age_s_max']:g} s)"
-    )
-
-
-def _staleness_lines(fact: _Fact) -> Iterator[str]:
-    threshold = fact["threshold"]
-    behind = fact["seq"] - fact["context_seq"]
-    allowed = "any is allowed" if threshold is None else f"at most {threshold} is allowed"
-    yield (
-        f"intent {fact['index']} looked at seq {fact['context_seq']}, the world was at "
-        f"{fact['seq']}: {behind} behind, {allowed}"
-    )
-    if fact["valid_until"] is not None:
-        yield f"  valid until {fact['valid_until']:g} s"
-    reads = fact["reads"]
-    if reads is None:
-        yield "  what it depends on is not known without its domain"
-        return
-    if fact.get("revalidates") and reads:
-        yield "  its kind leaves staleness to the rule"
-    for read in reads:
-        yield f"  depends on {read['entity']}: {_read_text(read)}"
-
-
-def _read_text(read: _Fact) -> str:
-    if read["changed"] is None:
-        return "never there"
-    if not read["changed"]:
-        return "never changed by another"
-    who = "another" if read["by"] is None else read["by"]
-    mark = "  <- after it looked" if read["is_stale"] else ""
-    return f"changed by {who} at seq {read['changed']}{mark}"
-
-
-def _quota_lines(fact: _Fact) -> Iterator[str]:
-    who = "all agents together" if fact["agent_id"] is None else fact["agent_id"]
-    what = "anything" if fact["kind"] is None else fact["kind"]
-    yield (
-        f"{who}, {what}: {fact['rate']:g}/s, burst {fact['burst']}, one each "
-        f"{fact['interval_s']:g} s; had {fact['before']:g}, charged {fact['charged']}, "
-        f"left {fact['after']:g}"
-    )
-
-
-def _backpressure_lines(fact: _Fact) -> Iterator[str]:
-    if "schedule" in fact:
-        yield f"schedule: {fact['schedule']} wait, at most {fact['schedule_max']}"
-        return
-    limit = fact["waiting_max"]
-    bound = "no executor is registered" if limit is None else f"at most {limit} may"
-    yield f"executor {fact['executor']}: {fact['waiting']} effects wait, {bound}"
-
-
-def _domain_lines(fact: _Fact) -> Iterator[str]:
-    if "due" in fact:
-        yield f"asked when it is due, at {fact['due']:g} s"
-    elif "validator" in fact:
-        yield f"the effect validator {fact['validator']} was asked first, before each intent"
-    else:
-        of = "a domain that is not available" if fact["domain"] is None else fact["domain"]
-        yield f"intent {fact['index']}: rule {fact['kind']} of {of}"
-
-
-_LINES: Final[Mapping[str, Callable[[_Fact], Iterator[str]]]] = {
-    "structure": _structure_lines,
-    "agent": _agent_lines,
-    "dedup": _dedup_lines,
-    "staleness": _staleness_lines,
-    "quota": _quota_lines,
-    "backpressure": _backpressure_lines,
-    "domain": _domain_lines,
-}
-_EMPTY: Final = {
-    "quota": "no quota applies",
-    "backpressure": "it asks for no effect, and is not for later",
-}
+    return table([("stage", "result", "compared values"), *rows])
 
 
 def _result_lines(explained: Explanation) -> Iterator[str]:
@@ -289,19 +183,19 @@ def _result_lines(explained: Explanation) -> Iterator[str]:
     for stage in explained.stages:
         for change in (c for refusal in stage.refusals for c in refusal.get("changed", ())):
             yield ""
-            yield f"{change['entity']} is now {_shown(change['now'])}"
+            yield f"{change['entity']} is now {json_line(change['now'])}"
     if explained.changes:
         yield ""
-        yield "What it changed:"
+        yield "Changes:"
         rows = [row for change in explained.changes for row in _change_rows(change)]
         yield from table(rows[:_CHANGES_MAX])
         if len(rows) > _CHANGES_MAX:
             yield f"and {len(rows) - _CHANGES_MAX} more fields; --json has them all"
     elif explained.answer == "admitted":
         yield ""
-        yield "It changed nothing."
+        yield "No changes."
     for effect in explained.effects:
-        yield f"Effect {effect['key']}: {effect['kind']} {_shown(effect['payload'])}"
+        yield f"Effect {effect['key']}: {effect['kind']} {json_line(effect['payload'])}"
 
 
 def _change_rows(change: _Fact) -> list[tuple[str, ...]]:
@@ -312,12 +206,7 @@ def _change_rows(change: _Fact) -> list[tuple[str, ...]]:
         first += " (new)"
     rows: list[tuple[str, ...]] = []
     for name, value in change["fields"].items():
-        was = "" if change["what"] == "created" else f"{_shown(value['before'])} -> "
-        rows.append((first, name, f"{was}{_shown(value['after'])}"))
+        was = "" if change["what"] == "created" else f"{json_line(value['before'])} -> "
+        rows.append((first, name, f"{was}{json_line(value['after'])}"))
         first = ""
     return rows or [(first, "")]
-
-
-def _shown(value: Json) -> str:
-    text = to_json(value).decode()
-    return text if len(text) <= _SHOWN_CHARS_MAX else f"{text[:_SHOWN_CHARS_MAX]}…"

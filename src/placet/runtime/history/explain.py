@@ -90,9 +90,14 @@ def explain_seq(
         earlier = tuple(_summary(request) for request in positions if request.ordinal < ordinal)
         return replace(explained, earlier=earlier[-_EARLIER_MAX:])
     raise StoreError(
-        f"cannot explain seq {seq} of {log.url}: it ends before it; give a seq that it reaches",
+        f"cannot explain seq {seq} of {log.url}: it ends at seq {_last_seq(log)}",
         store=log.url,
     )
+
+
+def _last_seq(log: EventLog) -> int:
+    last = next(log.read(max(log.count() - 1, 0)), None)
+    return 0 if last is None else decode(last[1], last[0]).seq
 
 
 def _find_request(log: EventLog, agent_id: str, req_id: str) -> list[_RequestRecord]:
@@ -123,7 +128,7 @@ def _explain(
     except Divergence as error:  # the log diverges: explain it as written, without its rules
         past, group = _replay_to(log, request, (), None)
         explained = _explain_next(past, request)
-        note = f"the log is not what its rules decide, see `placet verify`: {error}"
+        note = f"the log differs from what its rules decide, see `placet verify`: {error}"
         explained = replace(explained, notes=(*explained.notes, note))
     return replace(explained, conflict=_conflict(explained, group))
 
@@ -231,24 +236,24 @@ def _unknown(log: EventLog, agent_id: str, req_id: str) -> Explanation:
     notes = []
     if start.record:
         notes.append(
-            f"the log was compacted up to seq {start.seq}: an answer given before is not in it"
+            f"the log was compacted up to seq {start.seq}: an earlier verdict is not in it"
         )
     if agent is not None:
         window = agent.window
         count = 0 if window is None else window.count
         notes.append(
             f"{agent_id!r} is registered and {'' if agent.is_suspended else 'not '}suspended; of "
-            f"its requests {count} answers are remembered"
+            f"its requests {count} verdicts are remembered"
         )
         entry = None if window is None else window.find(req_id)
         if entry is not None:
-            notes.append(f"this one among them: it was {_remembered(entry)}")
+            notes.append(f"this request among them: it was {_remembered(entry)}")
         elif window is not None and window.answers:
-            notes.append(f"its latest answered request is {window.answers[-1].ids[-1]!r}")
+            notes.append(f"its latest decided request is {window.answers[-1].ids[-1]!r}")
     elif agent_id in past.ledger.gone:
         notes.append(f"{agent_id!r} was registered once, and was removed")
     elif past.ledger.generation_floor:
-        notes.append(f"{agent_id!r} is not registered; who was removed long ago is forgotten")
+        notes.append(f"{agent_id!r} is not registered; agents removed long ago are forgotten")
     else:
         notes.append(f"no agent {agent_id!r} was ever registered in this world")
     return Explanation(

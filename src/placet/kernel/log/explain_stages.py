@@ -1,0 +1,350 @@
+"""The stages of the gate as an explanation shows them: one row each, in the order of the gate.
+
+A row has two functions. `compare` returns the values that the stage compared, looked up again in
+the state and the ledger before the decision. `describe` writes one of these values as text. A stage
+of the gate that is missing here fails a test.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from placet.kernel.gate.staleness import reads_of
+from placet.kernel.ledger.dedup_window import PLAIN, DedupEntry, unpack
+from placet.kernel.ledger.token_buckets import charges_on
+from placet.kernel.log.divergence import STRUCTURE_NOTICES, BatchRecord
+from placet.kernel.log.verify import Verifier
+from placet.kernel.registry import Registry
+from placet.kernel.state.tree import State
+from placet.schemas.batch import CheckedBatch
+from placet.schemas.codec import Json
+from placet.schemas.identity import OPERATOR
+from placet.schemas.intent import Intent
+from placet.schemas.limits import SECOND_NS
+from placet.schemas.log.record import Admitted, Scheduled
+from placet.schemas.refusal import Stage
+
+Compared: TypeAlias = Mapping[str, Json]
+"""The values of one comparison: of the batch, or of one of its agents, intents or quotas."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedStage:
+    """How one stage is explained.
+
+    Attributes:
+        stage: The stage.
+        compare: Returns the compared values: of a replay before the batch, its record, the batch.
+        describe: Returns the lines of text for one comparison.
+        is_skipped_when_due: A scheduled batch passed it on arrival; it is skipped when due.
+        nothing_compared: The text for a stage that had nothing to compare.
+    """
+
+    stage: Stage
+    compare: Callable[[Verifier, BatchRecord, CheckedBatch], Iterator[Compared]]
+    describe: Callable[[Compared], Iterator[str]]
+    is_skipped_when_due: bool = False
+    nothing_compared: str = ""
+
+
+def _compare_structure(
+    past: Verifier, record: BatchRecord, batch: CheckedBatch
+) -> Iterator[Compared]:
+    limits = past.ledger.policy.limits
+    compared: dict[str, Json] = {
+        "intents": len(batch),
+        "intents_max": limits.batch_intents_max,
+        "bytes": len(record.encoded),
+        "bytes_max": limits.batch_bytes_max,
+    }
+    notices = record.notices if isinstance(record, Admitted) else None
+    warnings = [
+        {"index": index, "code": code, "message": message, "at": at}
+        for index, found in notices or ()
+        for code, message, at in found
+        if code in STRUCTURE_NOTICES
+    ]
+    yield {**compared, "warnings": warnings} if warnings else compared
+
+
+def _describe_structure(compared: Compared) -> Iterator[str]:
+    yield (
+        f"{_count(compared['intents'], 'intent')} of at most {compared['intents_max']}, "
+        f"{compared['bytes']} bytes of at most {compared['bytes_max']}"
+    )
+    for warning in compared.get("warnings", ()):
+        yield f"warning {warning['code']}: {warning['message']}"
+
+
+def _compare_agent(past: Verifier, record: BatchRecord, batch: CheckedBatch) -> Iterator[Compared]:
+    for agent_id in batch.agents:
+        agent = past.ledger.agents.get(agent_id)
+        asked = [kind for who, kind, _ in batch.counts if who == agent_id]
+        compared: dict[str, Json] = {
+            "agent_id": agent_id,
+            "registered": agent is not None,
+            "submitter": record.submitter,
+            "kinds": asked,
+        }
+        if agent is not None:
+            permitted = agent.permissions
+            compared |= {
+                "owner": agent.owner,
+                "suspended": agent.is_suspended,
+                "permissions": None if permitted is None else sorted(permitted),
+                "may_submit": record.submitter in {OPERATOR, agent_id, agent.owner},
+            }
+        yield compared
+
+
+def _describe_agent(compared: Compared) -> Iterator[str]:
+    if not compared["registered"]:
+        yield f"{compared['agent_id']} is not registered"
+        return
+    permitted = compared["permissions"]
+    may = "all kinds" if permitted is None else ", ".join(permitted) or "nothing"
+    yield (
+        f"{compared['agent_id']}: registered, {'' if compared['suspended'] else 'not '}suspended, "
+        f"may propose {may}; proposed {', '.join(compared['kinds'])}"
+    )
+    if not compared["may_submit"]:
+        yield f"{compared['submitter']} may not submit for it; its owner is {compared['owner']}"
+
+
+def _compare_dedup(past: Verifier, _: BatchRecord, batch: CheckedBatch) -> Iterator[Compared]:
+    limits = past.ledger.policy.limits
+    for agent_id in batch.agents:
+        agent = past.ledger.agents.get(agent_id)
+        window = None if agent is None else agent.window
+        ids = [one["req_id"] for one in batch.intents if one["agent_id"] == agent_id]
+        compared: dict[str, Json] = {
+            "agent_id": agent_id,
+            "remembered": 0 if window is None else window.count,
+            "remembered_max": limits.window_ids_max,
+            "age_s_max": limits.window_age_ns_max / SECOND_NS,
+            "req_ids": ids,
+            "answered_before": [],
+        }
+        if window is not None:
+            answers = {req_id: window.find(req_id) for req_id in ids}
+            compared["answered_before"] = [
+                {"req_id": i, "codes": [] if one.detail == PLAIN else _codes(one)}
+                for i, one in answers.items()
+                if one is not None
+            ]
+        yield compared
+
+
+def _codes(answered: DedupEntry) -> list[str]:
+    return sorted({refusal.code for refusal in unpack(answered).refusals})
+
+
+def _describe_dedup(compared: Compared) -> Iterator[str]:
+    before = compared["answered_before"]
+    if before:
+        for one in before:
+            codes = ", ".join(one["codes"])
+            yield f"{one['req_id']} was decided before" + (
+                f" ({codes}); with a newer context it is decided anew" if codes else ""
+            )
+        return
+    ids = compared["req_ids"]
+    new = f"{ids[0]} is new" if len(ids) == 1 else f"{ids[0]} … {ids[-1]} are new"
+    remembered = _count(compared["remembered"], "verdict")
+    yield (
+        f"{new}; {remembered} of {compared['agent_id']} remembered "
+        f"(at most about {compared['remembered_max']}, {compared['age_s_max']:g} s)"
+    )
+
+
+def _compare_staleness(
+    past: Verifier, record: BatchRecord, batch: CheckedBatch
+) -> Iterator[Compared]:
+    seq, threshold = past.ledger.seq, past.ledger.policy.staleness_threshold
+    until = record.valid_until_ns or [None] * len(batch)
+    for index, intent in enumerate(batch.intents):
+        context_seq, until_ns = batch.contexts[index], until[index]
+        compared: dict[str, Json] = {
+            "index": index,
+            "context_seq": context_seq,
+            "seq": seq,
+            "threshold": threshold,
+            "valid_until": None if until_ns is None else until_ns / SECOND_NS,
+        }
+        registry = past.registry
+        if registry is None or intent["kind"] not in registry.kinds:
+            yield {**compared, "reads": None}
+            continue
+        compared["revalidates"] = registry.kinds[intent["kind"]].when_stale == "revalidate"
+        yield {**compared, "reads": _reads(past.state, registry, intent, context_seq)}
+
+
+def _reads(
+    state: State, registry: Registry, intent: Intent, context_seq: int
+) -> list[dict[str, Json]] | None:
+    """Return, for each read of an intent, the latest change by another agent."""
+    agent_id = intent["agent_id"]
+    try:
+        refs = list(reads_of(registry.kinds[intent["kind"]], intent))
+    except Exception:  # noqa: BLE001  # the rule boundary: the refusal has the error
+        return None
+    reads = []
+    for collection, entity in refs:
+        stamp = state.stamp(collection, entity)
+        changed = None if stamp is None else stamp.changed_for(agent_id)
+        reads.append(
+            {
+                "entity": collection if entity is None else f"{collection}/{entity}",
+                "changed": changed,
+                "by": None if stamp is None or stamp.by == agent_id else stamp.by,
+                "is_stale": changed is not None and changed > context_seq,
+            }
+        )
+    return reads
+
+
+def _describe_staleness(compared: Compared) -> Iterator[str]:
+    threshold = compared["threshold"]
+    behind = compared["seq"] - compared["context_seq"]
+    bound = "no bound is set" if threshold is None else f"at most {threshold} allowed"
+    yield (
+        f"intent {compared['index']}: context_seq {compared['context_seq']}, the world was at seq "
+        f"{compared['seq']}: {behind} behind, {bound}"
+    )
+    if compared["valid_until"] is not None:
+        yield f"  valid until {compared['valid_until']:g} s"
+    reads = compared["reads"]
+    if reads is None:
+        yield "  its reads are not known without its domain"
+        return
+    if compared.get("revalidates") and reads:
+        yield "  staleness is left to the rule of its kind"
+    for read in reads:
+        yield f"  reads {read['entity']}: {_read_text(read)}"
+
+
+def _read_text(read: Compared) -> str:
+    if read["changed"] is None:
+        return "never existed"
+    if not read["changed"]:
+        return "not changed by another agent"
+    who = "another agent" if read["by"] is None else read["by"]
+    mark = "  <- after context_seq" if read["is_stale"] else ""
+    return f"changed by {who} at seq {read['changed']}{mark}"
+
+
+def _compare_quota(past: Verifier, record: BatchRecord, batch: CheckedBatch) -> Iterator[Compared]:
+    ledger = past.ledger
+    for charge in charges_on(batch, ledger, record.now_ns):
+        agent, _, kind, (interval_ns, burst), intents, tat_ns = charge
+        after_ns = tat_ns - record.now_ns
+        after = burst - after_ns / interval_ns
+        yield {
+            "agent_id": None if agent is None else agent.agent_id,
+            "kind": kind,
+            "rate": SECOND_NS / interval_ns,
+            "interval_s": interval_ns / SECOND_NS,
+            "burst": burst,
+            "before": round(after + intents, 6),
+            "charged": intents,
+            "after": round(after, 6),
+        }
+
+
+def _describe_quota(compared: Compared) -> Iterator[str]:
+    who = "all agents together" if compared["agent_id"] is None else compared["agent_id"]
+    kinds = "all kinds" if compared["kind"] is None else compared["kind"]
+    yield (
+        f"{who}, {kinds}: {compared['rate']:g}/s, burst {compared['burst']}, one per "
+        f"{compared['interval_s']:g} s; available {compared['before']:g}, "
+        f"charged {compared['charged']}, left {compared['after']:g}"
+    )
+
+
+def _compare_backpressure(
+    past: Verifier, record: BatchRecord, batch: CheckedBatch
+) -> Iterator[Compared]:
+    ledger, registry = past.ledger, past.registry
+    kinds = dict.fromkeys(kind for _, kind, _ in batch.counts)
+    effects = dict.fromkeys(
+        effect
+        for kind in kinds
+        if registry is not None and kind in registry.kinds
+        for effect in registry.kinds[kind].effects
+    )
+    for effect in effects:
+        depth, limit = ledger.outbox_depth.get(effect, 0), ledger.executors.get(effect)
+        yield {"executor": effect, "waiting": depth, "waiting_max": limit}
+    if isinstance(record, Scheduled):
+        limit = ledger.policy.limits.schedule_batches_max
+        yield {"schedule": len(ledger.scheduled), "schedule_max": limit}
+
+
+def _describe_backpressure(compared: Compared) -> Iterator[str]:
+    if "schedule" in compared:
+        batches = _count(compared["schedule"], "batch", "batches")
+        yield f"schedule: {batches}, at most {compared['schedule_max']}"
+        return
+    limit = compared["waiting_max"]
+    bound = "no executor is registered" if limit is None else f"at most {limit}"
+    yield f"executor {compared['executor']}: {_count(compared['waiting'], 'open effect')}, {bound}"
+
+
+def _compare_domain(past: Verifier, record: BatchRecord, batch: CheckedBatch) -> Iterator[Compared]:
+    assert past.header is not None, "a log begins with its header"
+    if isinstance(record, Scheduled):
+        yield {"due": record.due_ns / SECOND_NS}
+        return
+    if past.header.validator:
+        yield {"validator": past.header.validator}
+    registry = past.registry
+    order = range(len(batch)) if batch.order is None else batch.order
+    for index in order:
+        name = batch.intents[index]["kind"]
+        is_known = registry is not None and name in registry.kinds
+        domain = registry.domain_of[name] if registry is not None and is_known else None
+        version = registry.kinds[name].version if registry is not None and is_known else None
+        yield {
+            "index": index,
+            "kind": name,
+            "version": version,
+            "domain": None if domain is None else f"{domain.name} {domain.version}",
+        }
+
+
+def _describe_domain(compared: Compared) -> Iterator[str]:
+    if "due" in compared:
+        yield f"the rules run when the batch is due, at {compared['due']:g} s"
+    elif "validator" in compared:
+        yield f"effect validator {compared['validator']} ran first, before the rule of each intent"
+    else:
+        of = "a domain that is not available" if compared["domain"] is None else compared["domain"]
+        yield f"intent {compared['index']}: rule {compared['kind']} of {of}"
+
+
+def _count(count: int, one: str, more: str = "") -> str:
+    return f"{count} {one if count == 1 else more or one + 's'}"
+
+
+EXPLAINED_STAGES: Final = (
+    ExplainedStage(Stage.STRUCTURE, _compare_structure, _describe_structure),
+    ExplainedStage(Stage.AGENT, _compare_agent, _describe_agent),
+    ExplainedStage(Stage.DEDUP, _compare_dedup, _describe_dedup, is_skipped_when_due=True),
+    ExplainedStage(Stage.STALENESS, _compare_staleness, _describe_staleness),
+    ExplainedStage(
+        Stage.QUOTA,
+        _compare_quota,
+        _describe_quota,
+        is_skipped_when_due=True,
+        nothing_compared="no quota applies",
+    ),
+    ExplainedStage(
+        Stage.BACKPRESSURE,
+        _compare_backpressure,
+        _describe_backpressure,
+        is_skipped_when_due=True,
+        nothing_compared="the batch requests no effect, and is not scheduled for later",
+    ),
+    ExplainedStage(Stage.DOMAIN, _compare_domain, _describe_domain),
+)
+"""Every stage of the gate, in its order. Admission control is before it and leaves no record."""
