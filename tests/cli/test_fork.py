@@ -6,7 +6,7 @@ import pytest
 def test_fork_creates_a_world_that_verifies_and_names_its_parent(town):
     made = town("fork", "town.db", "fork.db", "--at", "60")
     assert made.code == 0
-    assert "town.db up to seq 60" in made.out
+    assert "fork of town.db at seq 60" in made.out
     assert "parent   town, record" in made.out
     assert town("verify", "fork.db").code == 0
     assert "forked from 'town' here" in town("log", "fork.db").out
@@ -30,7 +30,7 @@ def test_fork_replay_lists_the_decisions_that_change(town):
     assert "effects  simulate" in made.out
     assert town("verify", "fork.db").code == 0
     forked = town("log", "fork.db", "--from", "40", "--to", "40").out
-    assert "1 entities put, without folk_3" in forked
+    assert "1 value set, without folk_3" in forked
     differing = town("diff", "town.db", "fork.db")
     assert differing.code == 1
     for word in ("State: ", "Ledger: 1", "Decisions: ", "agents/folk_3", "no answer in the log"):
@@ -42,7 +42,7 @@ def test_fork_replay_lists_the_decisions_that_change(town):
 
 def test_diff_of_a_world_with_itself_is_empty(town):
     same = town("diff", "town.db", "town.db")
-    assert (same.code, "Nothing differs." in same.out) == (0, True)
+    assert (same.code, "No differences." in same.out) == (0, True)
     for path in ("world.agents", "/world.agents/folk_4", "world.agents/folk_4/position"):
         assert town("diff", "town.db", "town.db", "--at", "50", "--path", path).code == 0
 
@@ -80,7 +80,7 @@ def test_pack_writes_one_file_that_check_and_other_commands_read(town):
     assert town("pack", "town.db", "late.pack", "--from", "60").code == 0
     for file in ("town.pack", "late.pack"):
         checked = town("check", file)
-        assert (checked.code, f"{file} holds" in checked.out) == (0, True)
+        assert (checked.code, f"{file} is valid" in checked.out) == (0, True)
         assert town("verify", file).code == 0
         assert town("log", file).code == 0
         assert town("diff", "town.db", file).code == 0
@@ -99,4 +99,4 @@ def test_check_detects_changed_bytes(town):
     damaged = town("check", "town.pack")
     assert (damaged.code, "fails its checksum" in damaged.err) == (1, True)
     other = town("check", "town.db")
-    assert (other.code, "is no pack" in other.err) == (1, True)
+    assert (other.code, "is not a packed log" in other.err) == (1, True)

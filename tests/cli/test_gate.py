@@ -446,7 +446,7 @@ def test_a_hint_is_shown_at_a_terminal(placet, monkeypatch, tmp_path):
         monkeypatch.setattr(typed, "isatty", lambda: True, raising=False)
         outcome = placet("gate")
     assert outcome.code == 0
-    assert outcome.err == "placet gate: JSON lines, please; Ctrl-D ends\n"
+    assert outcome.err == "placet gate: type JSON lines; Ctrl-D ends the input\n"
 
 
 # the process

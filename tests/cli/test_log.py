@@ -18,6 +18,7 @@ from placet.runtime.stores.url import file_of, open_event_log
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import LogGroup
 from tests.cli.command_line import as_lines, move, run_process
+from tests.cli.test_verify import stored
 
 
 def memory_log(config=None):
@@ -87,7 +88,11 @@ def test_every_type_of_record_has_a_line(placet):
         )
 
     records: list[bytes] = []
-    kernel = Kernel(Mailer(), sink=records.append)
+    config = KernelConfig(
+        quotas={"Mail": {"rate": 0.5, "burst": 3}, "*": {"rate": 10, "burst": 9}},
+        world_quota={"rate": 4, "burst": 8},
+    )
+    kernel = Kernel(Mailer(), config, sink=records.append)
     kernel.register_agent("ann")
     kernel.change_executor("mail", 3)
     kernel.decide([move(kind="Mail", payload={})], 1.0)
@@ -96,18 +101,35 @@ def test_every_type_of_record_has_a_line(placet):
     kernel.change_executor("mail", None)
     kernel.decide([move(kind="Mail", payload={}, number=2)], 2.0)
     kernel.change_agent("ann", "suspended")
+    kernel.set_agent_permissions("ann", None)
+    kernel.set_agent_permissions("ann", {"Mail"})
     kernel.tick(3.0)
     lines = [_summary(decode_record(data)) for data in records]
-    assert lines[3] == "effects of mail: an executor, 3 may wait"
+    assert lines[1] == (
+        "quotas all kinds 10/s (burst 9), Mail 0.5/s (burst 3), all agents together 4/s (burst 8)"
+    )
+    assert lines[3] == "effects of mail: an executor, at most 3 open"
     assert lines[4] == "b1 ann: ann:0 Mail {}"
     assert lines[5] == "b2 ann: ann:1 Mail {} - due at 9 s"
     assert lines[6] == 'effect 4.0 succeeded: "sent"'
     assert lines[7] == "effects of mail: no executor"
     assert lines[8].startswith("b3 ann: ann:2 Mail {} - domain/tool_unregistered: ")
-    assert lines[9] == "ann suspended"
-    assert lines[10] == "0 entities changed"
+    assert lines[9:12] == ["ann suspended", "ann may propose all kinds", "ann may propose Mail"]
+    assert lines[12] == "0 entities changed"
     checkpoint = Checkpoint(prev=b"", seq=1, now_ns=0, state_digest=b"\x01")
     assert _summary(checkpoint) == "state digest 01"
+
+
+def test_refused_batch_has_no_seq_in_the_log_and_is_explained_by_its_req_id(placet):
+    records: list[bytes] = []
+    kernel = Kernel(World(bounds=[[0, 0], [9, 9]]), sink=records.append)
+    kernel.register_agent("ann", position=[0, 0])
+    kernel.decide([move(to=(20.0, 0.0, 0.0))], 1.0)
+    stored(placet.folder / "a.db", records)
+    line = placet("log", "a.db").out.splitlines()[-1].split()
+    assert line[1:5] == ["-", "1.000", "s", "refused"]
+    assert "refused by domain" in placet("explain", "a.db", "ann", line[7]).out
+    assert "registered at seq 2" in placet("explain", "a.db", "--seq", str(kernel.seq)).out
 
 
 def test_control_characters_are_escaped():
@@ -208,7 +230,7 @@ def test_verify_names_the_first_divergent_record(town):
     assert (outcome.code, report["ok"]) == (1, False)
     assert report["first_divergence"]["record"] == report["records"]
     assert report["first_divergence"]["why"]
-    assert "does NOT hold from record" in town("verify", "town.db").out
+    assert "is NOT valid from record" in town("verify", "town.db").out
 
 
 def test_verify_of_a_torn_file_reports_the_last_valid_record(town):
@@ -406,7 +428,7 @@ def test_bench_prints_the_results_of_the_benchmarks(placet, monkeypatch):
     assert "CPython 3.11.0; a test; 5 s each" in placet("bench").out
     outcome = placet("bench", "w99")
     assert outcome.code == 1
-    assert "no workload is called 'w99'; there are w1" in outcome.err
+    assert "unknown workload 'w99'; the workloads are w1" in outcome.err
 
 
 # the command itself

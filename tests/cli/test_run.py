@@ -150,7 +150,7 @@ def test_damaged_log_is_reported_and_fails(placet, monkeypatch):
     monkeypatch.setattr(command, "check_integrity", lambda _: broken)
     outcome = placet("run", *TOWN)
     assert outcome.code == 1
-    assert "does NOT hold from record 3 on: it is torn" in outcome.out
+    assert "is NOT valid from record 3 on: it is torn" in outcome.out
 
 
 def test_options_change_the_scenario(placet):
@@ -194,7 +194,7 @@ def test_report_of_a_stopped_run_has_the_tick_of_the_stop(placet, own, monkeypat
     own("os.kill(os.getpid(), signal.SIGTERM)")
     outcome = placet("run", "own.toml")
     assert outcome.code == 143
-    assert "stopped by SIGTERM after tick 4 of 50; all is kept" in outcome.out
+    assert "stopped by SIGTERM after tick 4 of 50; the log has all of them" in outcome.out
     assert "own.db is verified" in outcome.out
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 

@@ -100,7 +100,7 @@ def test_verify_names_a_forged_record_and_its_rule(placet):
     assert placet("verify", name, "--replay-only").code == 0
     outcome = placet("verify", name)
     assert outcome.code == 1
-    assert "does NOT hold from record 4 on" in outcome.out
+    assert "is NOT valid from record 4 on" in outcome.out
     lines = {line.split()[0]: line.split(maxsplit=1)[1] for line in outcome.out.splitlines()[1:-2]}
     assert lines["batch"] == "b1 of ann, ann:0"
     assert lines["what"] == "world.agents/ann position"
@@ -176,7 +176,7 @@ def test_refusals_of_the_host_validator_are_counted_separately(placet):
     name = stored(placet.folder / "a.db", records)
     outcome = placet("verify", name)
     assert outcome.code == 0
-    assert "Not judged: 1 refusal of the host's own rule" in outcome.out
+    assert "Not re-executed: 1 refusal by the effect validator of the host" in outcome.out
     log = open_event_log(f"sqlite:///{placet.folder}/a.db")
     assert verify_log(log, validator=Guard()).refused_by_host == 0
 
@@ -196,7 +196,7 @@ def test_bisect_finds_the_first_different_record_reading_few():
     parting = bisect(in_memory(one), in_memory(other))
     at = next(n for n, pair in enumerate(zip(one, other, strict=True)) if pair[0] != pair[1])
     assert (parting.record, parting.shared) == (at, False)
-    assert parting.what == "what was proposed"
+    assert parting.what == "proposed intents"
     assert parting.reads <= 2 * 12
     assert parting.rule == ""
     assert parting.decided_as == "both"
@@ -287,16 +287,16 @@ def test_the_bisect_command_prints_the_first_difference(placet):
     stored(placet.folder / "b.db", forged(a_life()))
     outcome = placet("bisect", "a.db", "b.db")
     assert outcome.code == 1
-    assert outcome.out.startswith("a.db and b.db part at record 4, after seq 3; ")
-    assert "decided here  as in a.db" in outcome.out
+    assert outcome.out.startswith("a.db and b.db first differ at record 4, after seq 3")
+    assert "re-executed  as in a.db" in outcome.out
     assert placet("bisect", "a.db", "b.db", "--json").json()["what"] == "world.agents/ann position"
     outcome = placet("bisect", "a.db", "a.db")
     assert outcome.code == 0
-    assert "agree in all 9 records" in outcome.out
+    assert "are equal in all 9 records" in outcome.out
     stored(placet.folder / "c.db", a_life(World(max_step=1.5)))
     stored(placet.folder / "d.db", renumbered(a_life(), 5))
     outcome = placet("bisect", "a.db", "d.db")
     assert outcome.code == 0
-    assert outcome.out.startswith("From record 5 on their batches have other numbers, as after")
+    assert outcome.out.startswith("From record 5 on the batch numbers differ, as after")
     outcome = placet("bisect", "a.db", "c.db")
-    assert "They were set up otherwise: domains, fingerprint" in outcome.out
+    assert "The headers of the logs differ: domains, fingerprint" in outcome.out

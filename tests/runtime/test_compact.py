@@ -49,8 +49,8 @@ def test_reading_a_compacted_seq_is_an_error_that_names_the_oldest(placet, town)
     before = placet("replay", "town.db", "--to", str(town["seq"] - 5), "--json").json()
     outcome = placet("compact", "town.db", "--keep", "20")
     assert outcome.code == 0
-    assert "town.db begins at record" in outcome.out
-    assert "town.db.snapshots: it belongs to the log" in outcome.out
+    assert "town.db now begins at record" in outcome.out
+    assert "town.db.snapshots, which belongs to the log" in outcome.out
     gone = placet("replay", "town.db", "--to", "3")
     assert gone.code == 1
     assert "was compacted up to seq" in gone.err
@@ -118,7 +118,7 @@ def test_keeping_more_than_the_log_has_removes_nothing(placet, town, keep):
     left = placet("compact", "town.db", "--keep", "20", "--json").json()
     again = placet("compact", "town.db", "--keep", str(keep))
     assert (again.code, again.err) == (0, "")
-    assert f"nothing to remove; it reaches from seq {left['after_seq']}" in again.out
+    assert f"nothing to remove; it has seq {left['after_seq']}" in again.out
     assert placet("verify", "town.db").code == 0
 
 
@@ -138,8 +138,8 @@ def test_an_unwritable_folder_is_a_one_line_error(placet, town, monkeypatch):
 def test_a_log_shorter_than_the_records_to_keep_is_unchanged(placet, town):
     outcome = placet("compact", "town.db")
     assert (outcome.code, town["seq"] < 10_000) == (0, True)
-    assert "nothing to remove; it reaches from seq 0" in outcome.out
-    assert "10 000 seqs stay" in outcome.out
+    assert "nothing to remove; it has seq 0" in outcome.out
+    assert "10 000 seqs must stay" in outcome.out
 
 
 def test_a_log_compacted_by_a_link_is_opened_by_its_real_name(placet, town):

@@ -215,7 +215,7 @@ def test_store_with_an_unfinished_run_is_refused_with_the_resume_command(placet)
     assert "placet run --resume town.db" in refused.err
     outcome = placet("run", "--resume", "town.db")
     assert (outcome.code, outcome.err) == (0, "")
-    assert "gone on with at tick 2 of 5" in outcome.out
+    assert "resumed at tick 2 of 5" in outcome.out
     assert "20 agents, 3 ticks (3 s)" in outcome.out
     whole = placet("run", "town", "--agents", "20", "--ticks", "5", "--json").json()
     assert whole["digest"] in outcome.out

@@ -68,14 +68,14 @@ def test_the_salvage_command_reports_the_saved_records(placet, tmp_path):
     write_log(tmp_path / "a.db", RECORDS)
     sound = placet("verify", "a.db", "--replay-only", "--salvage", "b.db")
     assert sound.code == 0
-    assert "Nothing was saved in b.db: all of a.db holds." in sound.out
+    assert "Nothing was saved in b.db: all of a.db is valid." in sound.out
     assert not (tmp_path / "b.db").exists()  # there was nothing to save it from
     damage(tmp_path / "a.db", 300)
     told = placet("verify", "a.db", "--replay-only").out
-    assert "To save what holds: placet verify a.db --salvage NEW" in told
+    assert "To save the valid records: placet verify a.db --salvage NEW" in told
     lost = placet("verify", "a.db", "--replay-only", "--salvage", "b.db")
     assert lost.code == 1
-    assert "Saved in b.db: 300 records, up to seq 299. Go on with that one." in lost.out
+    assert "Saved in b.db: 300 records, up to seq 299. Continue with that log." in lost.out
     assert placet("verify", "b.db", "--replay-only").code == 0
     nowhere = placet("verify", "a.db", "--salvage", "memory://")
     assert nowhere.code == 1

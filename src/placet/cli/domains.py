@@ -9,14 +9,14 @@ from placet.kernel.domain import Domain
 from placet.runtime.plugins import find_domain
 
 DomainOption: Final = typer.Option(
-    "--domain", metavar="D", help="Name of an installed domain, or module:Class of one's own."
+    "--domain", metavar="D", help="An installed domain, or module:Class of your own."
 )
 
 AgainBy: Final = typer.Option(
     "--domain",
     metavar="D",
-    help="The domain to verify with, if the log does not hold what makes its domain again: an "
-    "installed name, module:Class, or module:attribute. May be given once for each domain.",
+    help="Domain to re-execute the log with, if the log does not have its settings: an installed "
+    "name, module:Class or module:attribute. Repeat it for each domain.",
 )
 
 

@@ -23,8 +23,9 @@ from placet.schemas.log.record import Header
 ModeOption: Final = typer.Option(
     "--mode",
     metavar="MODE",
-    help=f"How much it may do by itself: {', '.join(MODES)}. Without it, as in the conversation's "
-    "latest turn; assisted in a new one.",
+    help=f"What the agent may do without confirmation: {', '.join(MODES)}. Default: the mode of "
+    "the "
+    "latest turn; assisted in a new conversation.",
 )
 """The option `--mode` of the commands that hold a conversation."""
 

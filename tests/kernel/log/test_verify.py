@@ -617,8 +617,8 @@ def test_the_first_difference_of_two_records_is_reported():
     records: dict[type, Any] = {type(r): r for r in map(decode_record, lived())}
     admitted, refused = records[Admitted], records[Refused]
     replace = msgspec.structs.replace
-    assert difference_of_records(admitted, records[Tick]).what == "what happened"
-    assert difference_of_records(admitted, refused).what == "what was proposed"
+    assert difference_of_records(admitted, records[Tick]).what == "type of the record"
+    assert difference_of_records(admitted, refused).what == "proposed intents"
     failed = replace(
         refused, **{name: getattr(admitted, name) for name in ("encoded", "contexts", "submitter")}
     )

@@ -10,10 +10,10 @@ from placet.cli.terminal import AsJson, CommandError, say, say_json
 def bench(
     workloads: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[WORKLOAD]...", help="Such as w1 w4; without any, the main ones."),
+        typer.Argument(metavar="[WORKLOAD]...", help="Such as w1 w4. Default: the main ones."),
     ] = None,
     seconds: Annotated[
-        float, typer.Option(min=0.01, metavar="S", help="How long each is measured.")
+        float, typer.Option(min=0.01, metavar="S", help="Duration of each measurement, seconds.")
     ] = 5.0,
     *,
     as_json: AsJson = False,
@@ -25,7 +25,9 @@ def bench(
     names = [name.lower() for name in workloads or ()]
     for name in names:
         if name not in WORKLOADS:
-            raise CommandError(f"no workload is called {name!r}; there are {', '.join(WORKLOADS)}")
+            raise CommandError(
+                f"unknown workload {name!r}; the workloads are {', '.join(WORKLOADS)}"
+            )
     results = run(names, seconds)
     if as_json:
         say_json(results)

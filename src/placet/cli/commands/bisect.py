@@ -1,4 +1,4 @@
-"""`placet bisect`: where two logs of one world part."""
+"""`placet bisect`: the first record in which two logs of one world differ."""
 
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -7,14 +7,18 @@ import typer
 
 from placet.cli.domains import AgainBy
 from placet.cli.stores import log_to_read
-from placet.cli.terminal import AsJson, StoreArgument, printable, say, say_json, table
+from placet.cli.terminal import (
+    AsJson,
+    StoreArgument,
+    say_json,
+    say_lines,
+    table,
+    text_or_json,
+)
 from placet.runtime.plugins import remake
-from placet.schemas.codec import Json, to_json
 
 if TYPE_CHECKING:
     from placet.runtime.history.bisect import FirstDifference
-
-_VALUE_CHARS_MAX = 400
 
 
 def bisect(
@@ -26,9 +30,9 @@ def bisect(
 ) -> int:
     """Find the first record where two logs differ.
 
-    Such as one run twice, on two machines or by two releases. By the chains of the logs, so that
-    few records are read however long they are. Exit code 1 if they part, 0 if one of them is the
-    beginning of the other.
+    For example the logs of one scenario run on two machines, or by two releases. It compares hash
+    chains, so it reads about twenty records of a long log. Exit code 1 if a record differs, 0 if
+    the shorter log is the beginning of the longer one.
     """
     from placet.runtime.history.bisect import bisect as find_parting  # noqa: PLC0415  # and pydantic with it
 
@@ -37,48 +41,45 @@ def bisect(
     if as_json:
         say_json(parting.as_dict())
     else:
-        for line in _lines(store, other, parting):
-            say(printable(line))
+        say_lines(_lines(store, other, parting))
     return 0 if parting.shared else 1
 
 
 def _lines(store: str, other: str, parting: "FirstDifference") -> list[str]:
     differs = ", ".join(parting.set_up)
-    besides = [f"They were set up otherwise: {differs}"] if differs else []
+    besides = [f"The headers of the logs differ: {differs}"] if differs else []
     if parting.renumbered is not None:
         besides.append(
-            f"From record {parting.renumbered} on their batches have other numbers, as after a "
-            "restart: batches without a record had numbers too"
+            f"From record {parting.renumbered} on the batch numbers differ, as after a restart: "
+            "numbers of batches without a record are used again"
         )
-    read = f"{parting.reads} records were read to find it"
+    read = f"{parting.reads} records were read"
     if parting.shared:
         return [
             *besides,
-            f"{store} and {other} agree in all {parting.record} records that both have; {read}",
+            f"{store} and {other} are equal in all {parting.record} records that both have; {read}",
         ]
     rows = [
-        ("what", parting.what),
-        (store, _shown(parting.values[0])),
-        (other, _shown(parting.values[1])),
+        ("difference", parting.what),
+        (store, text_or_json(parting.values[0])),
+        (other, text_or_json(parting.values[1])),
     ]
     if parting.rule:
         rows.append(("rule", parting.rule))
-    rows += [("drew", f"{d['purpose']} at seq {d['seq']}: {d['value']:g}") for d in parting.draws]
+    rows += [
+        ("random draw", f"{d['purpose']} at seq {d['seq']}: {d['value']:g}") for d in parting.draws
+    ]
     as_which = {
         "first": store,
         "second": other,
         "neither": "neither",
-        "both": "both, each by its own",
+        "both": "both, each by the rules of its log",
     }
     if parting.decided_as is not None:
-        rows.append(("decided here", f"as in {as_which[parting.decided_as]}"))
+        rows.append(("re-executed", f"as in {as_which[parting.decided_as]}"))
     return [
         *besides,
-        f"{store} and {other} part at record {parting.record}, after seq {parting.seq}; {read}",
+        f"{store} and {other} first differ at record {parting.record}, after seq {parting.seq}",
+        read,
         *table(rows),
     ]
-
-
-def _shown(value: Json) -> str:
-    text = value if isinstance(value, str) else to_json(value).decode()
-    return text if len(text) <= _VALUE_CHARS_MAX else f"{text[:_VALUE_CHARS_MAX]}…"

@@ -1,4 +1,4 @@
-"""`placet check`: does a packed log hold?"""
+"""`placet check`: check a packed log."""
 
 from functools import partial
 from pathlib import Path
@@ -9,29 +9,37 @@ import typer
 
 from placet.cli.commands.verify import lines_of
 from placet.cli.domains import AgainBy
-from placet.cli.terminal import AsJson, CommandError, printable, say, say_json
+from placet.cli.terminal import (
+    AsJson,
+    CommandError,
+    printable,
+    say,
+    say_json,
+    say_lines,
+)
 from placet.runtime.plugins import remake
 from placet.runtime.stores.pack import pack_at
 
 
 def check(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="What `placet pack` made.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A file that `placet pack` wrote.")],
     domain: Annotated[list[str] | None, AgainBy] = None,
     *,
     as_json: AsJson = False,
 ) -> int:
     """Check a packed log.
 
-    Checks its checksum, chain, digests, decisions and description.
-
-    Exit code 1 if it does not hold.
+    Checks checksum, chain, digests, decisions and description. Exit code 1 if any is wrong.
     """
     if not Path(file).exists():
-        raise CommandError(f"there is no file {file}; give the path of what `placet pack` made")
+        raise CommandError(
+            f"there is no file {file}; give the path of a file that `placet pack` wrote"
+        )
     log = pack_at(file)
     if log is None:
         raise CommandError(
-            f"{file} is no pack; expected a file that `placet pack` made. To check a log: "
+            f"{file} is not a packed log; expected a file that `placet pack` wrote. To check a "
+            "log: "
             f"placet verify {quote(file)}"
         )
     from placet.runtime.history.pack import check as check_pack  # noqa: PLC0415  # and pydantic with it
@@ -40,8 +48,7 @@ def check(
     if as_json:
         say_json(checked.as_dict())
         return 0 if checked.is_ok else 1
-    for line in lines_of(file, checked.verification):
-        say(printable(line))
+    say_lines(lines_of(file, checked.verification))
     for name in checked.false:
-        say(f"It says of itself what is not so: {name} {printable(str(checked.about.get(name)))}")
+        say(f"Its description is wrong: {name} {printable(str(checked.about.get(name)))}")
     return 0 if checked.is_ok else 1

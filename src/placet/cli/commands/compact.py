@@ -1,4 +1,4 @@
-"""`placet compact`: forget how a world came to be where it is."""
+"""`placet compact`: remove the beginning of a log."""
 
 from pathlib import Path
 from typing import Annotated, Final
@@ -16,17 +16,16 @@ _KEEP_SEQS: Final = 10_000
 def compact(
     store: StoreArgument,
     keep: Annotated[
-        int, typer.Option(min=1, metavar="SEQS", help="How many of the last seqs stay at least.")
+        int, typer.Option(min=1, metavar="SEQS", help="Keep at least this many of the last seqs.")
     ] = _KEEP_SEQS,
     *,
     as_json: AsJson = False,
 ) -> None:
     """Remove the beginning of a log.
 
-    Two snapshots are kept in its place.
-
-    The state is unchanged. Removed records can no longer be replayed, verified or explained. The
-    log must not be in use; a running world compacts its own (`placet run --compact`).
+    Two snapshots replace it. The state is unchanged, but the removed records can no longer be
+    replayed, verified or explained. The log must not be in use; a running world compacts its own
+    log (`placet run --compact`).
     """
     from placet.runtime.snapshots.compaction import compact as compact_log  # noqa: PLC0415  # and SQLite with it
 
@@ -50,15 +49,18 @@ def compact(
     sizes = f"{number(before / 1e3)} kB became {number(after / 1e3)} kB"
     if not done.removed_records:
         say(
-            f"{store}: nothing to remove; it reaches from seq {done.before.seq} to {done.seq}, "
-            f"and {pluralize(keep, 'seq')} stay{f'; {sizes}' if after < before else ''}"
+            f"{store}: nothing to remove; it has seq {done.before.seq} to {done.seq}, and at least "
+            f"{pluralize(keep, 'seq')} must stay{f'; {sizes}' if after < before else ''}"
         )
         return
     say(
-        f"{store} begins at record {done.after.record} now, after seq {done.after.seq}: "
+        f"{store} now begins at record {done.after.record}, after seq {done.after.seq}: "
         f"{pluralize(done.removed_records, 'record')} removed{'' if path is None else f', {sizes}'}"
     )
-    say(f"What led there is in {files.where}: it belongs to the log, copy and move both together.")
+    say(
+        f"The state there is in {files.where}, which belongs to the log: copy and move them "
+        "together."
+    )
 
 
 def _size_of(path: Path | None) -> int:

@@ -13,13 +13,13 @@ from placet.server.settings import Given, ServerSettings, load_settings, parse_a
 ConfigOption: TypeAlias = Annotated[
     Path | None,
     typer.Option(
-        "--config", metavar="FILE", help="TOML; placet.toml in the current folder, if it is there."
+        "--config", metavar="FILE", help="TOML file. Default: placet.toml in this folder, if any."
     ),
 ]
 SetOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="KEY=VALUE", help="Set one key, such as serve.drain_seconds=5; again."
+        "--set", metavar="KEY=VALUE", help="Set a key, such as serve.drain_seconds=5. Repeatable."
     ),
 ]
 
@@ -29,10 +29,9 @@ def config(
 ) -> None:
     """Print the configuration of `placet serve`.
 
-    As TOML, each value with its source.
-
-    Defaults, then the file, then the environment (PLACET_STORE, PLACET_SERVE_PORT, ...), then
-    arguments: the later wins. The output can be used as the file.
+    The output is TOML, with the source of each value, and can be used as the file. Sources in the
+    order of precedence: arguments, the environment (PLACET_STORE, PLACET_SERVE_PORT, ...), the
+    file, defaults.
     """
     settings = read_settings(file, assignments)
     settings.make_domain()

@@ -6,8 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 import typer
 
 from placet.cli.stores import log_to_read
-from placet.cli.terminal import AsJson, StoreArgument, printable, say, say_json
-from placet.schemas.codec import Json, to_json
+from placet.cli.terminal import (
+    AsJson,
+    StoreArgument,
+    json_line,
+    say_json,
+    say_lines,
+)
 from placet.schemas.errors import ValidationError
 
 if TYPE_CHECKING:
@@ -15,7 +20,6 @@ if TYPE_CHECKING:
 
 _Difference = TypeVar("_Difference")
 _SHOWN: Final = 40
-_VALUE_CHARS_MAX: Final = 120
 
 
 def diff(
@@ -23,11 +27,17 @@ def diff(
     other: Annotated[str, typer.Argument(metavar="OTHER", help="Another log.")],
     at: Annotated[
         int | None,
-        typer.Option(min=0, metavar="SEQ", help="At which seq of both; else each at its end."),
+        typer.Option(
+            min=0, metavar="SEQ", help="Compare both at this seq. Default: each at its end."
+        ),
     ] = None,
     path: Annotated[
         str,
-        typer.Option(metavar="P", help="Only the state at this path, and no ledger or decisions."),
+        typer.Option(
+            metavar="P",
+            help="Compare only the state at collection, collection/entity or "
+            "collection/entity/field.",
+        ),
     ] = "",
     *,
     as_json: AsJson = False,
@@ -36,8 +46,8 @@ def diff(
 
     Decisions are compared from the first record in which the logs differ.
 
-    For example a fork and its parent. Exit code 1 if they differ, 2 if neither has anything at the
-    path. `placet bisect` finds the record at which two logs of one world part, and its rule.
+    For example of a fork and its parent. Exit code 1 if they differ, 2 if neither has anything at
+    the path. `placet bisect` finds the first record in which two logs differ, and its rule.
     """
     from placet.runtime.history.diff import diff as compare  # noqa: PLC0415  # and pydantic with it
 
@@ -48,8 +58,7 @@ def diff(
     if as_json:
         say_json(worlds.as_dict())
     else:
-        for line in _lines(store, other, worlds):
-            say(printable(line))
+        say_lines(_lines(store, other, worlds))
     return 0 if worlds.is_empty else 1
 
 
@@ -60,7 +69,7 @@ def _lines(store: str, other: str, worlds: "WorldDiff") -> list[str]:
         f"The first {worlds.shared_records} records are the same.",
     ]
     if worlds.is_empty:
-        return [*lines, "Nothing differs."]
+        return [*lines, "No differences."]
     return [
         *lines,
         *_section("State", worlds.state, _difference_lines),
@@ -84,19 +93,14 @@ def _section(
 def _difference_lines(difference: "WorldDifference") -> list[str]:
     return [
         f"  {difference.path}",
-        *([f"  - {_shown(difference.first)}"] if difference.is_in_first else []),
-        *([f"  + {_shown(difference.second)}"] if difference.is_in_second else []),
+        *([f"  - {json_line(difference.first)}"] if difference.is_in_first else []),
+        *([f"  + {json_line(difference.second)}"] if difference.is_in_second else []),
     ]
 
 
 def _decision_lines(difference: "DecisionDifference") -> list[str]:
     return [
         f"  {difference.agent_id} {', '.join(difference.req_ids)}",
-        f"  - {difference.first or 'no answer in the log'}",
-        f"  + {difference.second or 'no answer in the log'}",
+        f"  - {difference.first or 'no verdict in the log'}",
+        f"  + {difference.second or 'no verdict in the log'}",
     ]
-
-
-def _shown(value: Json) -> str:
-    text = to_json(value).decode()
-    return text if len(text) <= _VALUE_CHARS_MAX else f"{text[:_VALUE_CHARS_MAX]}…"

@@ -19,6 +19,7 @@ from placet.cli.terminal import (
     printable,
     say,
     say_json,
+    shorten,
     table,
 )
 from placet.runtime.history.effects import dead_letters, open_effects
@@ -29,33 +30,40 @@ from placet.schemas.effect import EFFECT_STATES, EffectKey, EffectStatus, Settle
 from placet.schemas.json_value import InvalidJsonValue
 
 _OUTCOMES: Final = ("succeeded", "failed")
-_TEXT_CHARS_MAX: Final = 60
+_TEXT_CHARACTERS_MAX: Final = 60
 
 
 def effects(
     store: StoreArgument,
     kind: Annotated[str | None, typer.Option(help="Only effects of this kind.")] = None,
     state: Annotated[
-        str | None, typer.Option(metavar="STATE", help=f"Only these: {', '.join(EFFECT_STATES)}.")
+        str | None,
+        typer.Option(
+            metavar="STATE", help=f"Only effects in this state: {', '.join(EFFECT_STATES)}."
+        ),
     ] = None,
     resolve: Annotated[
         tuple[str, str],
         typer.Option(
             metavar="WORLD/SEQ/INDEX succeeded|failed",
             show_default=False,
-            help="Settle an effect by hand: the outcome that you found out.",
+            help="Settle an effect by hand, with the outcome that you found.",
         ),
     ] = ("", ""),
     output: Annotated[
-        str | None, typer.Option(metavar="JSON", help="With --resolve: its output, or why not.")
+        str | None,
+        typer.Option(
+            metavar="JSON", help="With --resolve: the output, or the reason of the failure."
+        ),
     ] = None,
     domain: Annotated[
         list[str] | None,
         typer.Option(
             "--domain",
             metavar="D",
-            help="With --resolve, if the log does not hold what makes its domain again: an "
-            "installed name, module:Class, or module:attribute.",
+            help="With --resolve, if the log does not have the settings of its domain: an "
+            "installed "
+            "name, module:Class or module:attribute.",
         ),
     ] = None,
     *,
@@ -63,9 +71,9 @@ def effects(
 ) -> None:
     """List open, doubtful and failed effects.
 
-    An effect is open until it is settled. Of those that run at most once, `started` is in progress
-    in a served world, and `in_doubt` has an unknown outcome: find it out, and record it with
-    --resolve. The store must not be in use then.
+    An effect is open until it is settled. An effect that runs at most once is `started` while a
+    served world runs it, and `in_doubt` if its outcome is unknown: find the outcome, and record it
+    with --resolve while the store is not in use.
     """
     if state is not None and state not in EFFECT_STATES:
         raise typer.BadParameter(f"--state must be one of {', '.join(EFFECT_STATES)}")
@@ -118,8 +126,7 @@ def _print(listed: Sequence[EffectStatus]) -> None:
 
 
 def _short(text: str) -> str:
-    text = printable(text)
-    return text if len(text) <= _TEXT_CHARS_MAX else f"{text[: _TEXT_CHARS_MAX - 1]}…"
+    return shorten(printable(text), _TEXT_CHARACTERS_MAX)
 
 
 def _resolve(

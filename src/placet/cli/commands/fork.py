@@ -1,4 +1,4 @@
-"""`placet fork`: a fork of a world, and what its own later inputs come to in it."""
+"""`placet fork`: fork a world, and optionally re-execute the later inputs of its parent in it."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -13,9 +13,8 @@ from placet.cli.terminal import (
     CommandError,
     StoreArgument,
     pluralize,
-    printable,
-    say,
     say_json,
+    say_lines,
     table,
 )
 from placet.kernel.control.operator_patch import EFFECTS
@@ -32,7 +31,9 @@ _CHANGED_SHOWN: Final = 10
 
 def fork(
     store: StoreArgument,
-    new: Annotated[str, typer.Argument(metavar="NEW", help="A path at which nothing is yet.")],
+    new: Annotated[
+        str, typer.Argument(metavar="NEW", help="Path of the new log; it must not exist.")
+    ],
     at: Annotated[
         int | None,
         typer.Option(min=0, metavar="SEQ", help="Seq to fork at (end of a batch); default: last."),
@@ -42,23 +43,23 @@ def fork(
         typer.Option(
             "--set",
             metavar="P=JSON",
-            help="Begin with another value at collection/entity/field, or at collection/entity "
-            "with all its fields; null deletes an entity. May be given several times.",
+            help="Start with this value at collection/entity/field, or at collection/entity with "
+            "all its fields; null deletes an entity. Repeatable.",
         ),
     ] = None,
     drop_agent: Annotated[
-        list[str] | None, typer.Option(metavar="A", help="Begin without this agent.")
+        list[str] | None, typer.Option(metavar="A", help="Start without this agent. Repeatable.")
     ] = None,
     *,
     world: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Name of the new world; else a fresh one.")
+        str | None, typer.Option(metavar="NAME", help="Name of the new world. Default: a new name.")
     ] = None,
     effects: Annotated[
         str | None,
         typer.Option(
             metavar="refuse|simulate",
-            help="Refuse intents that need an executor, or go on as if there were those of the "
-            "parent; none is run either way. With --replay simulate, else refuse.",
+            help="Refuse intents that need an executor, or admit them as if the parent's executors "
+            "were there; no effect is run. Default: simulate with --replay, else refuse.",
         ),
     ] = None,
     replay: Annotated[
@@ -70,8 +71,8 @@ def fork(
 ) -> None:
     """Fork a world at a seq into a separate log.
 
-    The parent may be running. The fork holds its parent's log up to the seq, so it can be verified
-    and explained; it has a separate name, so its effects have separate keys.
+    The parent may be running. The fork begins with the parent's records up to the seq, so it can be
+    verified and explained. Its world has another name, so its effects have other keys.
     """
     from placet.runtime.history import fork as forking  # noqa: PLC0415  # and pydantic with it
 
@@ -90,8 +91,7 @@ def fork(
     if as_json:
         say_json(made.as_dict())
         return
-    for line in _lines(store, made):
-        say(printable(line))
+    say_lines(_lines(store, made))
 
 
 def _effects(given: str | None, *, is_replayed: bool) -> str:
@@ -121,7 +121,7 @@ def _assignment(text: str) -> tuple[str, Json]:
 def _lines(store: str, made: "Fork") -> list[str]:
     path = unquoted(made.store.removeprefix("sqlite:///"))
     lines = [
-        f"{path} is world {made.world}: {store} up to seq {made.seq}, and continues there",
+        f"{path} is a fork of {store} at seq {made.seq}, as world {made.world}",
         *table(
             [
                 ("parent", f"{made.parent}, record {made.record - 1}, hash {made.chain}"),
@@ -132,8 +132,8 @@ def _lines(store: str, made: "Fork") -> list[str]:
     ]
     if made.open_effects:
         lines.append(
-            f"{pluralize(made.open_effects, 'effect')} of the parent's not settled at seq "
-            f"{made.seq} are open here too, and are not run."
+            f"Open at seq {made.seq}: {pluralize(made.open_effects, 'effect')} of the parent; "
+            "the fork does not run them."
         )
     return [
         *lines,
@@ -147,12 +147,12 @@ def _counterfactual_lines(report: "CounterfactualReport") -> Sequence[str]:
         f"Re-executed: {count} of the parent, in the recorded order. Agents do not react.",
         *table(
             [
-                ("the same", str(report.same)),
-                ("refused instead", str(report.refused_instead)),
-                ("admitted instead", str(report.admitted_instead)),
-                ("other differences", str(report.other_differences)),
-                ("the same, with other changes", str(report.other_changes)),
-                ("of dropped agents, left out", str(report.not_proposed)),
+                ("same result", str(report.same)),
+                ("now refused", str(report.refused_instead)),
+                ("now admitted", str(report.admitted_instead)),
+                ("another verdict", str(report.other_differences)),
+                ("same result, other changes", str(report.other_changes)),
+                ("left out, of dropped agents", str(report.not_proposed)),
             ]
         ),
     ]
@@ -165,15 +165,15 @@ def _counterfactual_lines(report: "CounterfactualReport") -> Sequence[str]:
         report.refused_instead + report.admitted_instead + report.other_differences - _CHANGED_SHOWN
     )
     if more > 0:
-        lines.append(f"  and {more} more; all of them with --json, or with placet diff")
+        lines.append(f"  and {more} more; all of them with --json or placet diff")
     if report.effects_answered or report.effects_unanswered:
         lines.append(
-            f"Effects: {report.effects_answered} have the outcome that was recorded, "
-            f"{report.effects_unanswered} outcomes are of effects that were not asked for here."
+            f"Effects: {report.effects_answered} got the recorded outcome, "
+            f"{report.effects_unanswered} recorded outcomes belong to effects not requested here."
         )
     lines += [f"note: {note}" for note in report.notes]
     if report.stopped:
         lines.append(f"Stopped before the end: {report.stopped}")
     here, there = (report.seq, report.digest), (report.parent_seq, report.parent_digest)
-    ends = "It ends at seq {}, digest {}; the parent at seq {}, digest {}"
+    ends = "The fork ends at seq {}, digest {}; the parent at seq {}, digest {}"
     return [*lines, ends.format(*here, *there)]

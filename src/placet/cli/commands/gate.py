@@ -31,9 +31,8 @@ def gate(
         str | None,
         typer.Option(
             metavar="URL",
-            help="Keep a log there, and go on from what it holds, by its own domain and settings: "
-            "a path ending in .db, or sqlite:///gate.db. Without it, nothing is kept when the gate "
-            "ends.",
+            help="Log of the world: a path ending in .db, or sqlite:///gate.db. An existing log is "
+            "continued with its own domain and settings. Default: no log is kept.",
         ),
     ] = None,
     *,
@@ -42,9 +41,9 @@ def gate(
     """Read batches as JSON lines, write verdicts.
 
     A line is an intent, an array of them, {"intents": [...], "sim_time": t, "dry_run": false}, or
-    {"register": "agent_1", "permissions": ["Move"], "position": [0, 0]}. Every line but a blank one
-    is answered on one line, in order, once it is durable. The end of the input ends the gate, with
-    exit code 0 whatever the verdicts.
+    {"register": "agent_1", "permissions": ["Move"], "position": [0, 0]}. Each line
+    gets one line of output, in order, when its result is durable; blank lines are skipped. The
+    exit code at the end of the input is 0, also after refusals.
     """
     if sys.stdin is None:
         raise CommandError("there is no standard input to read; give a pipe or a file")
@@ -56,7 +55,7 @@ def gate(
             log = stack.enter_context(closing(open_event_log(store)))
         session = GateSession(partial(_domains, domain), log, take_over=take_over)
         if sys.stdin.isatty():
-            sys.stderr.write("placet gate: JSON lines, please; Ctrl-D ends\n")
+            sys.stderr.write("placet gate: type JSON lines; Ctrl-D ends the input\n")
         tune_gc()
         _converse(session, InputStream(sys.stdin.fileno(), stop), sys.stdout.buffer)
     return stop.exit_code

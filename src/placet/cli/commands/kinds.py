@@ -1,11 +1,18 @@
-"""`placet kinds`: what agents may propose, in which shape, within which bounds."""
+"""`placet kinds`: the kinds of intents, their payloads, and the limits."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated
 
 from placet.cli.domains import DomainOption, open_plain
-from placet.cli.terminal import AsJson, number, printable, say, say_json, table
+from placet.cli.terminal import (
+    AsJson,
+    number,
+    say,
+    say_json,
+    say_lines,
+    table,
+)
 from placet.runtime.plugins import domain_names
 from placet.runtime.registry_json import registry_json
 from placet.schemas.codec import Json
@@ -19,7 +26,7 @@ def kinds(
 ) -> None:
     """Print the kinds, their JSON Schemas and limits.
 
-    Without --domain, those of every domain that is installed.
+    Without --domain, those of every installed domain.
     """
     names = [domain] if domain is not None else domain_names()
     report: dict[str, Json] = {
@@ -31,7 +38,7 @@ def kinds(
         return
     for described in report["domains"]:
         _show(described)
-    say("limits of a world, as they are if nothing is said")
+    say("limits of a world, with their default values")
     for line in table([(name, number(value)) for name, value in report["limits"].items()]):
         say(line)
 
@@ -41,8 +48,7 @@ def _show(domain: Mapping[str, Json]) -> None:
     say()
     for name, kind in domain["kinds"].items():
         say(f"  {name}" + (f" - {kind['summary']}" if kind["summary"] else ""))
-        for line in table(_fields(kind["payload"]), indent="      "):
-            say(printable(line))
+        say_lines(table(_fields(kind["payload"]), indent="      "))
         say()
 
 

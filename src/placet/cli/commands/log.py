@@ -13,7 +13,7 @@ import typer
 from placet.actors.ports import EventLog
 from placet.cli.signals import StopSignals
 from placet.cli.stores import log_to_read
-from placet.cli.terminal import AsJson, StoreArgument, printable, say
+from placet.cli.terminal import AsJson, StoreArgument, pluralize, printable, say
 from placet.runtime.history.reader import records_between
 from placet.runtime.snapshots.recovery import decode
 from placet.runtime.stores.url import ChangeFeed, change_feed_of
@@ -23,6 +23,7 @@ from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.record import (
     Admitted,
     AgentChanged,
+    Changes,
     Checkpoint,
     Configured,
     EffectChanged,
@@ -44,7 +45,7 @@ from placet.schemas.log.record import (
 
 _HEAD: Final = f"{'record':>8} {'seq':>8} {'time':>11}  what"
 _LOOK_MS: Final = 200
-"""How long to wait between two looks at a log that is followed."""
+"""Milliseconds between two reads of a log that is followed."""
 
 
 def log(
@@ -71,10 +72,10 @@ def log(
 ) -> int:
     """Print the records of a log.
 
-    With --follow, --json prints one JSON document a line.
+    A refused batch has no seq of its own: `-`. With --follow, --json prints one document per line.
     """
     if since is not None and from_seq:
-        raise typer.BadParameter("--from and --since each say where to begin; give one of them")
+        raise typer.BadParameter("give --from or --since, not both")
     if follow and to_seq is not None:
         raise typer.BadParameter("--follow has no end; leave out --to")
     source, first_seq = log_to_read(store), from_seq if since is None else since + 1
@@ -86,7 +87,7 @@ def log(
         return 0
     start = source.start()
     if start.record and first_seq <= start.seq:
-        say(f"compacted: the records up to seq {start.seq} are gone")
+        say(f"compacted: the records up to seq {start.seq} were removed")
     say(_HEAD)
     for ordinal, record in records:
         say(_line(ordinal, record))
@@ -135,9 +136,10 @@ def _is_abandoned(feed: ChangeFeed | None) -> bool:
 
 
 def _line(ordinal: int, record: Record) -> str:
+    seq = "-" if isinstance(record, Refused) else record.seq  # `explain --seq` finds no refusal
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
     line = printable(
-        f"{ordinal:>8} {record.seq:>8} {record.now_ns / SECOND_NS:>9.3f} s  "
+        f"{ordinal:>8} {seq:>8} {record.now_ns / SECOND_NS:>9.3f} s  "
         f"{record_type(record):<10} {_summary(record)}".rstrip()
     )
     return line if not width or len(line) <= width else line[: width - 1] + "…"
@@ -178,17 +180,17 @@ def _summary(record: Record) -> str:
             domains = ", ".join(f"{name} {version}" for name, version in record.domains)
             return f"from here on by domains {domains} ({record.fingerprint[:8]})"
         case Configured():
-            return f"quotas {to_json(record.quotas).decode()}, per kind [interval ns, burst]"
+            return _settings_summary(record)
         case Registered():
             return f"{record.agent_id} {to_json(record.attributes).decode()}"
         case AgentChanged():
-            return f"{record.agent_id} {record.what}"
+            return f"{record.agent_id} {_agent_change(record)}"
         case ExecutorChanged():
             bound = record.depth_max
-            state = "no executor" if bound is None else f"an executor, {bound} may wait"
+            state = "no executor" if bound is None else f"an executor, at most {bound} open"
             return f"effects of {record.kind}: {state}"
         case Tick():
-            return f"{len(record.changes.entities)} entities changed"
+            return _entities(record.changes)
         case Settled():
             outcome = "succeeded" if record.succeeded else "failed"
             output = to_json(record.output).decode()
@@ -204,10 +206,34 @@ def _summary(record: Record) -> str:
             return _batch_summary(record)
 
 
+def _entities(changes: Changes) -> str:
+    return f"{pluralize(len(changes.entities), 'entity', 'entities')} changed"
+
+
+def _settings_summary(record: Configured) -> str:
+    quotas = dict(sorted(record.quotas.items()))
+    if record.world_quota is not None:
+        quotas["all agents together"] = record.world_quota
+    if not quotas:
+        return "no quotas"
+    per_kind = (
+        f"{'all kinds' if kind == '*' else kind} {SECOND_NS / interval_ns:g}/s (burst {burst})"
+        for kind, (interval_ns, burst) in quotas.items()
+    )
+    return f"quotas {', '.join(per_kind)}"
+
+
+def _agent_change(record: AgentChanged) -> str:
+    if record.what != "permissions":
+        return record.what
+    kinds = record.permissions
+    return f"may propose {'all kinds' if kinds is None else ', '.join(kinds) or 'nothing'}"
+
+
 def _by_operator(record: ForkAdopted | Patched) -> str:
     if isinstance(record, Patched):
-        return f"{record.cause}: {len(record.changes.entities)} entities changed"
-    put = f", {len(record.given)} entities put" if record.given else ""
+        return f"{record.cause}: {_entities(record.changes)}"
+    put = f", {pluralize(len(record.given), 'value')} set" if record.given else ""
     dropped = f", without {', '.join(record.dropped)}" if record.dropped else ""
     return f"world {record.world!r}, forked from {record.parent!r} here{put}{dropped}"
 

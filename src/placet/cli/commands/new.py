@@ -1,4 +1,4 @@
-"""`placet new`: a plug-in to begin with, which works and is tested from the start."""
+"""`placet new`: write a small plug-in that works and has tests."""
 
 import sys
 from importlib.resources import files
@@ -39,17 +39,19 @@ def begin(context: typer.Context) -> None:
 
 @new.command()
 def domain(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the domain, such as garden.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name of the domain, such as garden.")
+    ],
     into: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Where its files go.", show_default="placet-NAME"),
+        typer.Option(metavar="FOLDER", help="Folder of the new files.", show_default="placet-NAME"),
     ] = None,
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Write a domain to begin with: a module, its tests, a scenario, and what makes them a package.
+    """Write a small domain: a module, its tests, a scenario and a pyproject.toml.
 
-    Nothing is overwritten, and nothing is installed.
+    No file is overwritten, and nothing is installed.
     """
     _check_name(name)
     project = name.replace("_", "-")
@@ -63,7 +65,7 @@ def domain(
         paths = [str(path) for path in made]
         say_json({"folder": str(folder), "files": paths, "domain": spec})
         return
-    say(f"The domain {name} is in {folder}. Look further:")
+    say(f"The domain {name} is in {folder}. Next:")
     say(f"  cd {quote(str(folder))}")
     say("  python -m pytest")
     say(f"  placet gate --domain {spec}")

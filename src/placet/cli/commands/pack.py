@@ -1,4 +1,4 @@
-"""`placet pack`: a log in one file, to hand on."""
+"""`placet pack`: write a log into one file, to share it."""
 
 from pathlib import Path
 from typing import Annotated
@@ -20,24 +20,24 @@ from placet.cli.terminal import (
 
 def pack(
     store: StoreArgument,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A path at which nothing is yet.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="Path of the new file; it must not exist.")
+    ],
     from_seq: Annotated[
         int | None,
-        typer.Option("--from", min=0, metavar="SEQ", help="Leave out what came before this seq."),
+        typer.Option("--from", min=0, metavar="SEQ", help="Leave out the records before this seq."),
     ] = None,
     *,
     as_json: AsJson = False,
 ) -> None:
     """Pack a whole log into one file.
 
-    A snapshot is included if the log was compacted.
-
-    The file includes its world, rules and settings, and a checksum over all. The same log gives the
-    same bytes. `placet check` checks it anywhere; log, replay, verify, explain, diff and fork read
-    it like a store.
+    The file has a description (world, rules, settings), the snapshot of a compacted log, and a
+    checksum. The same log gives the same bytes. `placet check` checks it on any machine; log,
+    replay, verify, explain, diff and fork read it like a store.
     """
     if "://" in file:
-        raise CommandError(f"a pack is a file; give a path, got {file!r}")
+        raise CommandError(f"a packed log is a file; give a path, got {file!r}")
     if not Path(file).absolute().parent.is_dir():
         raise CommandError(f"cannot pack into {file}: there is no such directory")
     from placet.runtime.history.pack import pack as pack_log  # noqa: PLC0415  # and pydantic with it

@@ -26,14 +26,17 @@ _NAMES_SHOWN: Final = 8
 def replay(
     store: StoreArgument,
     to_seq: Annotated[
-        int | None, typer.Option("--to", min=0, metavar="SEQ", help="Stop there; else at the end.")
+        int | None,
+        typer.Option(
+            "--to", min=0, metavar="SEQ", help="Stop at this seq. Default: the end of the log."
+        ),
     ] = None,
     path: Annotated[
         str | None,
         typer.Option(
             metavar="P",
             help="Show the state at collection, collection/entity or collection/entity/field; "
-            "/ is all of it.",
+            "/ shows all.",
         ),
     ] = None,
     *,
@@ -41,7 +44,7 @@ def replay(
 ) -> None:
     """Fold a log into the world at a seq.
 
-    Nothing is executed again.
+    The recorded changes are applied; no rule and no effect is executed.
     """
     past = fold(log_to_read(store), to_seq)
     report: dict[str, Json] = {"seq": past.ledger.seq, "digest": past.state.digest().hex()}

@@ -20,50 +20,62 @@ _Resume: TypeAlias = Annotated[
     str | None,
     typer.Option(
         metavar="STORE",
-        help="Instead of a scenario: go on with the run that a log holds, to the end it would "
-        "have had.",
+        help="Instead of SCENARIO: resume the unfinished run of this log, up to its last tick.",
     ),
 ]
 _SnapshotEvery: TypeAlias = Annotated[
     int,
     typer.Option(
-        min=1, metavar="SEQS", help="Take a snapshot after so many seqs; opening then takes less."
+        min=1,
+        metavar="SEQS",
+        help="Take a snapshot each time the seq has grown by this; the log then opens faster.",
     ),
 ]
 _Compact: TypeAlias = Annotated[
-    bool, typer.Option("--compact", help="Remove from the log what two snapshots hold.")
+    bool, typer.Option("--compact", help="Remove the records that two snapshots replace.")
 ]
 _Agents: TypeAlias = Annotated[
     int | None,
     typer.Option(
-        min=0, max=SCENARIO_AGENTS_MAX, metavar="N", help="How many, shared out among the groups."
+        min=0,
+        max=SCENARIO_AGENTS_MAX,
+        metavar="N",
+        help="Number of agents, divided among the groups.",
     ),
 ]
 _Ticks: TypeAlias = Annotated[
     int | None,
-    typer.Option(min=0, max=SCENARIO_TICKS_MAX, metavar="T", help="How many steps of time."),
+    typer.Option(min=0, max=SCENARIO_TICKS_MAX, metavar="T", help="Number of steps of time."),
 ]
 _Seed: TypeAlias = Annotated[
-    int | None, typer.Option(min=0, max=_SEED_MAX, metavar="S", help="Same seed, same digest.")
+    int | None,
+    typer.Option(
+        min=0, max=_SEED_MAX, metavar="S", help="Seed; the same seed gives the same digest."
+    ),
 ]
 _Store: TypeAlias = Annotated[
     str | None,
     typer.Option(
         metavar="URL",
         help="Where the log goes: a path ending in .db, sqlite:///town.db, or memory://. "
-        "Without it, a fresh file in this folder: town.db, then town-2.db, ...",
+        "Default: a new file in this folder: town.db, then town-2.db, ...",
     ),
 ]
 _Settings: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="KEY=VALUE", help="Change the scenario: settings.max_step=2. Repeat."
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change the scenario, such as settings.max_step=2. Repeatable.",
     ),
 ]
 _MetricsPort: TypeAlias = Annotated[
     int | None,
     typer.Option(
-        min=0, max=65535, metavar="P", help="Serve Prometheus metrics there; 0 is any port."
+        min=0,
+        max=65535,
+        metavar="P",
+        help="Serve Prometheus metrics at this port; 0 chooses a free one.",
     ),
 ]
 
@@ -114,6 +126,6 @@ def run(
 def _require_alone(store: str, others: Sequence[object]) -> None:
     if any(one is not None for one in others):
         raise typer.BadParameter(
-            f"--resume {store} goes on with the run as it was begun: it takes no SCENARIO, "
+            f"--resume {store} keeps the settings of the run: it takes no SCENARIO, "
             "--agents, --ticks, --seed, --store or --set"
         )

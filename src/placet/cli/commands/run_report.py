@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from shlex import quote
 
-from placet.cli.terminal import number, pluralize, printable, table
+from placet.cli.terminal import number, pluralize, printable, shorten, table
 from placet.runtime.history.reader import IntegrityReport
 from placet.runtime.stores.url import file_of, open_event_log
 from placet.scenarios.runner import RunReport
@@ -18,15 +18,15 @@ def report_lines(
     scenario = report.scenario
     yield f"{scenario.name}: {scenario.title}" if scenario.title else scenario.name
     if report.resumed_at is not None:
-        yield f"gone on with at tick {report.resumed_at} of {scenario.ticks}"
+        yield f"resumed at tick {report.resumed_at} of {scenario.ticks}"
     if report.is_stopped:
-        kept = "" if verification is None else "; all is kept"
+        kept = "" if verification is None else "; the log has all of them"
         yield f"stopped by {stopped_by} after tick {report.ticks} of {scenario.ticks}{kept}"
     yield ""
     yield from table(_figures(report))
     if report.refusals:
         yield ""
-        yield "  refused, by stage and code, with the first of each"
+        yield "  refused, by stage/code, with the first message of each"
         yield from table(_refusals(report), indent="    ")
     if report.fairness.wins:
         yield ""
@@ -50,14 +50,16 @@ def _figures(report: RunReport) -> list[tuple[str, str]]:
             "intents",
             f"{submitted} submitted in {batches}: {admitted} admitted, {refused} refused",
         ),
-        ("throughput", f"{number(report.intents_per_second)} intents/s, agents' own time included"),
+        ("throughput", f"{number(report.intents_per_second)} intents/s, the agents' time included"),
     ]
     p50, p99 = report.verdict_ms.get("p50"), report.verdict_ms.get("p99")
     if p50 is not None and p99 is not None:
-        rows.append(("verdict", f"p50 {p50:.1f} ms, p99 {p99:.1f} ms after its batch was posted"))
+        rows.append(
+            ("verdict", f"p50 {p50:.1f} ms, p99 {p99:.1f} ms after the batch was submitted")
+        )
     if "factor" in report.time:
         lowest, behind = report.time["factor_lowest"], report.time["behind_s"]
-        slow = f"{lowest:.2f} of the machine's at the slowest, {behind:.1f} s behind it in the end"
+        slow = f"slowest {lowest:.2f} of real time, {behind:.1f} s behind real time at the end"
         rows.append(("time", slow))
     rows.append(("digest", f"{report.digest} at seq {report.seq}, seed {scenario.seed}"))
     return rows
@@ -65,7 +67,7 @@ def _figures(report: RunReport) -> list[tuple[str, str]]:
 
 def _refusals(report: RunReport) -> list[tuple[str, str, str]]:
     return [
-        (key, number(count).rjust(7), _shortened(printable(report.examples[key])))
+        (key, number(count).rjust(7), shorten(printable(report.examples[key]), _EXAMPLE_CHARACTERS))
         for key, count in report.refusals.most_common()
     ]
 
@@ -76,7 +78,7 @@ def _contests(report: RunReport) -> list[tuple[str, str]]:
     even, drawn = fairness["jain_wins"], fairness["jain_wins_of_a_lottery"]
     rows = [
         ("contests", f"{won} won, {agents} took part"),
-        ("Jain's index", f"wins {even:.3f}; a fair lottery would have {drawn:.3f}"),
+        ("Jain's index", f"wins {even:.3f}; a fair lottery would give {drawn:.3f}"),
         ("", f"decided batches {fairness['jain_decided']:.3f}; 1 means equal for every agent"),
     ]
     lost = [
@@ -93,21 +95,17 @@ def _kept(report: RunReport, verification: IntegrityReport | None) -> Iterator[s
     name = quote(str(file_of(open_event_log(report.store)) or report.store))
     if not verification.is_ok:
         first = verification.first_divergence or {}
-        yield f"  The log {name} does NOT hold from record {first['record']} on: {first['why']}"
+        yield f"  The log {name} is NOT valid from record {first['record']} on: {first['why']}"
         return
     yield (
         f"  The log {name} is verified: {pluralize(verification.records, 'record')}, "
         "the chain is unbroken and every digest is right."
     )
     if report.is_stopped:
-        yield f"  Go on with it:\n    placet run --resume {name}"
-    yield "  Look further:"
+        yield f"  Resume it:\n    placet run --resume {name}"
+    yield "  Next:"
     yield f"    placet log {name} --from {max(0, report.seq - 20)}"
     agent_id = next((member.agent_id for member in report.scenario.members()), None)
     if agent_id is not None and report.scenario.domain == "world":
         yield f"    placet replay {name} --path world.agents/{agent_id}"
     yield f"    placet verify {name}"
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _EXAMPLE_CHARACTERS else text[: _EXAMPLE_CHARACTERS - 1] + "…"

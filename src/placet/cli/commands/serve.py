@@ -27,36 +27,42 @@ def serve(  # noqa: PLR0917  # the command line has no positions
     domain: Annotated[str | None, DomainOption] = None,
     store: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="Where the log is; memory:// keeps nothing."),
+        typer.Option(metavar="URL", help="Log of the world; memory:// keeps nothing."),
     ] = None,
     host: Annotated[
-        str | None, typer.Option(help="Address to listen on; any but 127.0.0.1 needs tokens.")
+        str | None,
+        typer.Option(help="Address to listen on; any other than 127.0.0.1 needs tokens."),
     ] = None,
-    port: Annotated[int | None, typer.Option(help="0 is any free one.")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Port to listen on; 0 chooses a free one.")
+    ] = None,
     tokens: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Who may do what; `placet token new`.")
+        str | None,
+        typer.Option(metavar="FILE", help="Token file; `placet token new` makes its entries."),
     ] = None,
     assignments: SetOption = None,
     *,
     sessions: Annotated[
         bool,
         typer.Option(
-            "--sessions", help="Keep conversations with agents beside it, and serve them."
+            "--sessions", help="Also serve conversations with agents, kept in the same log."
         ),
     ] = False,
     standby: Annotated[
         bool,
-        typer.Option("--standby", help="Wait until the world's writer is gone, then serve it."),
+        typer.Option(
+            "--standby", help="Wait until the world's present writer ends, then take over."
+        ),
     ] = False,
     take_over: TakeOver = False,
     as_json: AsJson = False,
 ) -> int:
     """Serve a world over HTTP and WebSocket.
 
-    It prints the address of its dashboard, a page for people. Without tokens it listens on this
-    machine only, and prints one for the operator. SIGTERM and SIGINT end it: requests in flight are
-    answered, and the world is closed. A standby listens once it has taken over; it needs a store
-    with a lease: postgresql://.
+    It prints the address of its dashboard, a page for people. Without a token file it listens on
+    this machine only, and prints a token for the operator. SIGTERM and SIGINT end it: requests in
+    flight are answered, and the world is closed. A standby listens after it has taken over; it
+    needs a store with a lease: postgresql://.
     """
     settings = read_settings(
         file,

@@ -1,4 +1,4 @@
-"""`placet token`: who may do what over HTTP."""
+"""`placet token`: make the tokens of the HTTP API."""
 
 import sys
 from typing import Annotated, Final
@@ -23,20 +23,21 @@ def tokens(context: typer.Context) -> None:
 def new(
     agent: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Speak for this agent, and those that it owns."),
+        typer.Option(metavar="NAME", help="A token for this agent and the agents that it owns."),
     ] = None,
     operator: Annotated[
-        bool, typer.Option("--operator", help="Speak for the operator, who may do everything.")
+        bool, typer.Option("--operator", help="A token for the operator, who may do everything.")
     ] = False,
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Make a token: its entry for the file on stdout, the token itself on stderr, once.
+    """Make a token.
 
+    Its entry for the token file is on stdout, the token itself on stderr; it is not kept:
     `placet token new --agent alice >> tokens.toml`
     """
     if (agent is None) != operator:
-        raise typer.BadParameter("say either --agent NAME or --operator")
+        raise typer.BadParameter("give either --agent NAME or --operator")
     if agent in RESERVED_IDS:
         raise CommandError(f"{agent!r} cannot be the name of an agent; --operator is the operator")
     made = new_token()
@@ -46,4 +47,4 @@ def new(
         say_json({"token": made, "submitter": known.submitter, "sha256": known.sha256})
         return
     say(entry_text(known))
-    sys.stderr.write(f"the token of {known.submitter}, kept nowhere else: {made}\n")
+    sys.stderr.write(f"the token of {known.submitter}, shown only once: {made}\n")

@@ -1,4 +1,4 @@
-"""`placet verify`: does a log hold together, and is it what its rules decide?"""
+"""`placet verify`: check the chain and the digests of a log, and re-execute its decisions."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -15,21 +15,20 @@ from placet.cli.terminal import (
     CommandError,
     StoreArgument,
     pluralize,
-    printable,
-    say,
     say_json,
+    say_lines,
     table,
+    text_or_json,
 )
 from placet.runtime.history.reader import IntegrityReport, check_integrity
 from placet.runtime.plugins import remake
 from placet.runtime.stores.salvage import salvage as save_what_holds
 from placet.runtime.stores.url import is_lasting, open_event_log
-from placet.schemas.codec import Json, to_json
+from placet.schemas.codec import Json
 
 if TYPE_CHECKING:
     from placet.runtime.history.verify_log import Verification
 
-_VALUE_CHARS_MAX: Final = 400
 _SHOWN: Final = ("what", "recorded", "decided", "rule")
 
 
@@ -42,15 +41,17 @@ def verify(
     ] = False,
     salvage: Annotated[
         str | None,
-        typer.Option(metavar="NEW", help="If it does not hold, copy what does into a new store."),
+        typer.Option(
+            metavar="NEW", help="If the log is damaged, copy its valid beginning into a new store."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> int:
     """Verify a log's chain, digests and decisions.
 
-    Recorded decisions are made again by the same rules, with the settings in the log, and must come
-    out the same. Exit code 1 if they do not; the first record that differs is named, with the rule
-    that decided it. A log that is being written is checked up to its present end.
+    Every decision is re-executed by the same rules, with the settings in the log, and must have the
+    recorded result. Exit code 1 if one differs: the first such record is named, with its rule. A
+    log that is being written is checked up to its present end.
     """
     if replay_only:
         integrity = check_integrity(log_to_read(store))
@@ -66,21 +67,20 @@ def verify(
             _require_verified(store, verification)
     lines = _lines(store, integrity) if verification is None else lines_of(store, verification)
     if salvage is None and _may_be_saved(integrity):
-        lines.append(f"To save what holds: placet verify {quote(store)} --salvage NEW")
+        lines.append(f"To save the valid records: placet verify {quote(store)} --salvage NEW")
     if salvage is not None and integrity.is_ok:
-        lines.append(f"Nothing was saved in {salvage}: all of {store} holds.")
+        lines.append(f"Nothing was saved in {salvage}: all of {store} is valid.")
     elif salvage is not None:
         past = save_what_holds(log_to_read(store), _new_log(salvage)).past
         report["salvaged"] = {"records": past.journal.count, "seq": past.ledger.seq}
         kept = pluralize(past.journal.count, "record")
         lines.append(
-            f"Saved in {salvage}: {kept}, up to seq {past.ledger.seq}. Go on with that one."
+            f"Saved in {salvage}: {kept}, up to seq {past.ledger.seq}. Continue with that log."
         )
     if as_json:
         say_json(report)
     else:
-        for line in lines:
-            say(printable(line))
+        say_lines(lines)
     return 0 if integrity.is_ok else 1
 
 
@@ -92,7 +92,9 @@ def lines_of(store: str, verification: "Verification") -> list[str]:
 def _new_log(store: str) -> EventLog:
     log = open_event_log(store)
     if not is_lasting(log):
-        raise CommandError(f"cannot save in {store}: it ends with this command; give a path")
+        raise CommandError(
+            f"cannot save in {store}: a log in memory ends with this command; give a path"
+        )
     return log
 
 
@@ -123,18 +125,20 @@ def _lines(store: str, integrity: IntegrityReport) -> list[str]:
         lines.append(f"{store} was compacted: it begins at record {start.record}, seq {start.seq}")
     first = integrity.first_divergence
     if first is None:
-        return [*lines, f"{store} holds: {reach}"]
-    lines.append(f"{store} does NOT hold from record {first['record']} on: {first['why']}")
+        return [*lines, f"{store} is valid: {reach}"]
+    lines.append(f"{store} is NOT valid from record {first['record']} on: {first['why']}")
     if "rule" in first:
         lines += _difference_lines(first)
-    return [*lines, f"What comes before it does: {reach}"]
+    return [*lines, f"The records before it are valid: {reach}"]
 
 
 def _difference_lines(first: Mapping[str, Json]) -> list[str]:
     who = first["batch_id"] and f"{first['batch_id']} of {first['agent_id']}, {first['req_id']}"
     rows = [("batch", who)] if who else []
-    rows += [(name, _shown(first[name])) for name in _SHOWN]
-    rows += [("drew", f"{d['purpose']} at seq {d['seq']}: {d['value']:g}") for d in first["draws"]]
+    rows += [(name, text_or_json(first[name])) for name in _SHOWN]
+    rows += [
+        ("random draw", f"{d['purpose']} at seq {d['seq']}: {d['value']:g}") for d in first["draws"]
+    ]
     return table(rows)
 
 
@@ -144,8 +148,7 @@ def _verification_lines(verification: "Verification") -> list[str]:
         lines.append(
             f"Re-executed: {pluralize(verification.batches, 'batch', 'batches')} of "
             f"{pluralize(verification.intents, 'intent')}, "
-            f"and {pluralize(verification.others, 'registration')}, "
-            "ticks and the like."
+            f"and {pluralize(verification.others, 'other record')} such as registrations and ticks."
         )
     lines += [
         f"Not re-executed: records {part.first_record} to {part.last_record}: {part.why}"
@@ -153,12 +156,8 @@ def _verification_lines(verification: "Verification") -> list[str]:
     ]
     if verification.refused_by_host:
         lines.append(
-            f"Not judged: {pluralize(verification.refused_by_host, 'refusal')} of the host's own rule, "
-            "which is not in the log; `verify_log(log, validator=...)` judges them too."
+            f"Not re-executed: {pluralize(verification.refused_by_host, 'refusal')} by the effect "
+            "validator of the host, which is not in the log; `verify_log(log, validator=...)` "
+            "re-executes them."
         )
     return lines
-
-
-def _shown(value: Json) -> str:
-    text = value if isinstance(value, str) else to_json(value).decode()
-    return text if len(text) <= _VALUE_CHARS_MAX else f"{text[:_VALUE_CHARS_MAX]}…"

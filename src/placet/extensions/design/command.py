@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from placet.cli.terminal import AsJson, CommandError, printable, say, say_json
+from placet.cli.terminal import AsJson, CommandError, say, say_json, say_lines
 
 if TYPE_CHECKING:
     from placet.extensions.design.report import Report
@@ -14,16 +14,14 @@ if TYPE_CHECKING:
 
 _Text: TypeAlias = Annotated[
     str | None,
-    typer.Argument(
-        metavar="TEXT", help='What should be done: "set beam to 9 m, lock hull length".'
-    ),
+    typer.Argument(metavar="TEXT", help='The change, such as "set beam to 9 m, lock hull length".'),
 ]
 _Store: TypeAlias = Annotated[
     str | None,
     typer.Option(
         metavar="URL",
-        help="Keep the design there, and go on from what it holds: a path ending in .db, or "
-        "sqlite:///ferry.db. Without it, nothing is kept.",
+        help="Log of the design: a path ending in .db, or sqlite:///ferry.db. An existing one is "
+        "continued. Default: nothing is kept.",
     ),
 ]
 
@@ -36,21 +34,26 @@ def design(
         bool, typer.Option("--show", help="Show the design: values, locks, version, phases.")
     ] = False,
     run_phases: Annotated[bool, typer.Option("--run-phases", help="Run all phases.")] = False,
-    undo: Annotated[bool, typer.Option("--undo", help="Take the latest commit back.")] = False,
-    agent: Annotated[str, typer.Option(metavar="NAME", help="Who proposes it.")] = "planner",
+    undo: Annotated[bool, typer.Option("--undo", help="Undo the latest commit.")] = False,
+    agent: Annotated[
+        str, typer.Option(metavar="NAME", help="Agent that proposes the change.")
+    ] = "planner",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Answer, and change nothing: the store is only read.")
+        bool,
+        typer.Option(
+            "--dry-run", help="Show the result and change nothing; the store is only read."
+        ),
     ] = False,
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Do not ask first, on a terminal.")
+        bool, typer.Option("--yes", "-y", help="Do not ask for confirmation on a terminal.")
     ] = False,
     as_json: AsJson = False,
 ) -> int:
     """Refine a design by plain sentences; a sentence takes effect as a whole or not at all.
 
-    The sentence becomes a plan of actions, which the gate decides. An unclear sentence is answered
-    with its candidates, never guessed, and nothing is changed; exit code 1, as for a refusal. A
-    failed phase also exits with 1; other changes are kept.
+    The sentence becomes a plan of actions, which the gate decides. For an unclear sentence the
+    possible meanings are listed and nothing is changed. Exit code 1 for an unclear sentence, a
+    refusal or a failed phase.
     """
     if (text is not None) + show + run_phases + undo != 1:
         raise typer.BadParameter("give one of TEXT, --show, --run-phases and --undo")
@@ -89,8 +92,7 @@ def design(
 
 
 def _print(answer: "Report") -> None:
-    for line in answer.lines:
-        say(printable(line))
+    say_lines(answer.lines)
 
 
 def _print_location(store: str | None, *, is_trial: bool) -> None:

@@ -43,17 +43,22 @@ def chat(  # noqa: PLR0917  # the command line has no positions
     store: Annotated[
         str,
         typer.Option(
-            metavar="URL", help="Keep the log there, and go on from what it holds: a path or URL."
+            metavar="URL", help="Log of the world, a path or URL; an existing log is continued."
         ),
     ] = "memory://",
     session: Annotated[
-        str, typer.Option(metavar="NAME", help="Of the conversation; one of this name goes on.")
+        str,
+        typer.Option(
+            metavar="NAME", help="Name of the conversation; an existing one is continued."
+        ),
     ] = "main",
     person: Annotated[
         str | None,
-        typer.Option("--as", metavar="NAME", help="Who confirms; the login name if not given."),
+        typer.Option(
+            "--as", metavar="NAME", help="Name of the person who confirms. Default: the login name."
+        ),
     ] = None,
-    role: Annotated[str, typer.Option(help="In which role.")] = "",
+    role: Annotated[str, typer.Option(help="Role of this person.")] = "",
     *,
     as_json: AsJson = False,
 ) -> int:
@@ -61,8 +66,8 @@ def chat(  # noqa: PLR0917  # the command line has no positions
 
     A line is a command (/KIND key=value), a sentence that the domain knows, or a message for the
     agent. A plan that needs your confirmation is shown with its changes first. `/help` lists the
-    other commands. A pipe is never prompted: such a plan stays held, or type `/approve`; exit code
-    1 if an action was not applied. --json writes one turn per line.
+    other commands. Without a terminal there is no prompt: such a plan stays held until a line
+    `/approve`; the exit code is 1 if an action was not applied. --json writes one turn per line.
     """
     check_words(mode, session)
     is_there = _is_somebody_there() and not as_json

@@ -44,39 +44,47 @@ def mcp(  # noqa: PLR0917  # the command line has no positions
     store: Annotated[
         str,
         typer.Option(
-            metavar="URL", help="Keep the log there, and go on from what it holds: a path or URL."
+            metavar="URL", help="Log of the world, a path or URL; an existing log is continued."
         ),
     ] = "memory://",
     http: Annotated[
         str | None,
         typer.Option(
-            metavar="HOST:PORT", help="Serve streamable HTTP at /mcp there, in place of stdio."
+            metavar="HOST:PORT",
+            help="Serve streamable HTTP at /mcp of this address instead of stdio.",
         ),
     ] = None,
     agent: Annotated[
-        str, typer.Option(metavar="NAME", help="In whose name clients propose.")
+        str, typer.Option(metavar="NAME", help="Agent that the clients propose as.")
     ] = "mcp",
     mode: Annotated[str | None, ModeOption] = None,
     session: Annotated[
-        str, typer.Option(metavar="NAME", help="Of the conversation; one of this name goes on.")
+        str,
+        typer.Option(
+            metavar="NAME", help="Name of the conversation; an existing one is continued."
+        ),
     ] = "mcp",
     person: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Let the client's user confirm what is held, by this name; else nobody does here.",
+            help="Name of the client's user, who is asked to confirm held plans. Default: nobody "
+            "is "
+            "asked.",
         ),
     ] = None,
     tokens: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Who may connect over HTTP; `placet token new`."),
+        typer.Option(
+            metavar="FILE", help="Token file for HTTP; `placet token new` makes its entries."
+        ),
     ] = None,
 ) -> int:
     """Offer the kinds of a world as MCP tools: a client proposes, the gate decides.
 
-    Over stdio the client starts this command; over HTTP it sends a token. What needs a person's
-    word is held; with --person the client's user is asked, else it waits (`placet chat` on the same
-    store and session resolves it later).
+    Over stdio the client starts this command; over HTTP it sends a token. A plan that needs
+    confirmation is held; with --person the client's user is asked, otherwise it waits until
+    `placet chat` on the same store and session confirms it.
     """
     check_words(mode, session)
     if person == agent:

@@ -201,7 +201,7 @@ def difference_of_records(one: Record, other: Record) -> DivergentField:
     if isinstance(one, BatchRecord) and isinstance(other, BatchRecord):
         part = _difference_of_proposals(one, other)
     elif type(one) is not type(other):
-        return DivergentField("what happened", record_type(one), record_type(other))
+        return DivergentField("type of the record", record_type(one), record_type(other))
     elif isinstance(one, HookRecord) and isinstance(other, HookRecord):
         part = difference_of_hook(one, other)
     else:
@@ -217,7 +217,7 @@ def difference_of_records(one: Record, other: Record) -> DivergentField:
 
 def _difference_of_proposals(one: BatchRecord, other: BatchRecord) -> DivergentField | None:
     if _inputs(one) != _inputs(other):
-        return DivergentField("what was proposed", _proposed(one), _proposed(other))
+        return DivergentField("proposed intents", _proposed(one), _proposed(other))
     if isinstance(one, Admitted) and isinstance(other, Admitted):
         return _difference_of_admitted(one, other)
     then, now = (r.refusals if isinstance(r, Refused) else [] for r in (one, other))

@@ -61,25 +61,26 @@ _MAKES_CHANGES = (Header, Registered, AgentChanged, Tick, Settled)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstDifference:
-    """Where two logs part.
+    """The first difference of two logs.
 
     Attributes:
-        record: Ordinal number of the first record that differs; where one log ends before they
-            part, how many records they share.
+        record: Ordinal number of the first record that differs. If none differs, the number of
+            records that both logs have.
         seq: Sequence number of the world before it.
-        shared: The logs do not part: the shorter one is the beginning of the other, or they are
-            the same.
-        reads: How many records were read to find it.
-        set_up: Differences in how the logs were set up, which do not count as a first difference.
-        renumbered: The first record whose batch has another number, which is not counted as
-            parting either; None where there is none before they part.
-        one: The record in the first log, as `placet log --json` shows it; None where it has ended.
-        other: The same of the second log.
-        what: What differs, in words.
-        values: It in the first log, and in the second.
-        rule: Which rule decided it; empty where its domain is not at hand.
-        decided_as: `first`, `second`, `both` (each by its own rules) or `neither`: which of them
-            is decided again here; None where the rules are not at hand.
+        shared: No record differs: the logs are equal, or the shorter one is the beginning of the
+            other.
+        reads: Number of records read.
+        set_up: Fields in which the headers differ; they do not count as a first difference.
+        renumbered: The first record whose batch has another number, which does not count either;
+            None if there is none before the first difference.
+        one: The record in the first log, as `placet log --json` shows it; None if no record
+            differs.
+        other: The record in the second log, likewise.
+        what: The part of the record that differs, in words.
+        values: The value of this part in the first log, and in the second.
+        rule: The rule that decided it; empty without the domain.
+        decided_as: The log whose record re-execution reproduces: `first`, `second`, `both` (each
+            by the rules of its log) or `neither`; None without the domain.
         draws: Random draws of the rules in the re-execution.
     """
 
@@ -114,7 +115,7 @@ def bisect(
 ) -> FirstDifference:
     """Find the first record in which two logs differ. O(log n) reads, and a fold up to there.
 
-    O(n) reads where they were set up otherwise, or number their batches otherwise.
+    O(n) reads if their headers or their batch numbers differ.
 
     Raises:
         StoreError: A log cannot be read, or they differ before the start of a compacted one.
@@ -124,7 +125,7 @@ def bisect(
     reader = _Reader(one, other)
     set_up = _set_up(one, other) if low == 0 and end else ()
     if set_up:
-        at = reader.first_other(1, end, is_set_up_otherwise=True)
+        at = reader.first_other(1, end, has_other_header=True)
     elif low > end or not reader.agree_before(low):
         raise StoreError(
             f"{one.url} and {other.url} differ before record {low}, and one of them was compacted "
@@ -132,7 +133,7 @@ def bisect(
             store=one.url,
         )
     else:
-        at = reader.first_other(reader.bisected(low, end), end, is_set_up_otherwise=False)
+        at = reader.first_other(reader.bisected(low, end), end, has_other_header=False)
     if at == end:
         parting = FirstDifference(record=end, seq=_seq_before(one, end), shared=True, reads=0)
     else:
@@ -190,7 +191,7 @@ class _Reader:
                 high = middle - 1
         return low
 
-    def first_other(self, start: int, end: int, *, is_set_up_otherwise: bool) -> int:
+    def first_other(self, start: int, end: int, *, has_other_header: bool) -> int:
         """Find the first record from `start` that differs in more than its hash or its number."""
         one, other = (log.read(start) for log in self._logs)
         for (ordinal, data), (_, there) in zip(one, other, strict=False):
@@ -198,7 +199,7 @@ class _Reader:
             if record_body(data) == record_body(there):
                 continue
             first, second = decode(data, ordinal), decode(there, ordinal)
-            if is_set_up_otherwise and isinstance(first, Configured | RulesChanged):
+            if has_other_header and isinstance(first, Configured | RulesChanged):
                 continue
             if _without_number(first) != _without_number(second):
                 return ordinal

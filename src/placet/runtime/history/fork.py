@@ -225,8 +225,8 @@ def replay_to(log: EventLog, at: int | None) -> Replayer:
         )
     after = decode(following[1], following[0]).seq
     raise StoreError(
-        f"{log.url} never stood at seq {at}, which is inside a batch; "
-        f"the nearest ends of batches are seq {past.ledger.seq} and {after}",
+        f"{log.url} has no state at seq {at}, which is inside a batch; "
+        f"give the end of a batch: seq {past.ledger.seq} or {after}",
         store=log.url,
     )
 
