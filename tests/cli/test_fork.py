@@ -33,7 +33,7 @@ def test_fork_replay_lists_the_decisions_that_change(town):
     assert "1 value set, without folk_3" in forked
     differing = town("diff", "town.db", "fork.db")
     assert differing.code == 1
-    for word in ("State: ", "Ledger: 1", "Decisions: ", "agents/folk_3", "no answer in the log"):
+    for word in ("State: ", "Ledger: 1", "Decisions: ", "agents/folk_3", "no verdict in the log"):
         assert word in differing.out
     told = town("diff", "town.db", "fork.db", "--json").json()
     assert told["shared_records"] > 0

@@ -23,7 +23,7 @@ COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
         "effects": "List open, doubtful and failed effects.",
         "bisect": "Find the first record where two logs differ.",
         "fork": "Fork a world at a seq into a separate log.",
-        "diff": "Compare the state and decisions of two worlds.",
+        "diff": "Compare state, ledger and decisions of two worlds.",
         "pack": "Pack a whole log into one file.",
         "check": "Check a packed log.",
         "compact": "Remove the beginning of a log.",
