@@ -22,7 +22,7 @@ COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
         "explain": "Explain the verdict on a request.",
         "effects": "List open, doubtful and failed effects.",
         "bisect": "Find the first record where two logs differ.",
-        "fork": "Fork a world at a seq into a separate log.",
+        "fork": "Fork a world into a separate log.",
         "diff": "Compare state, ledger and decisions of two worlds.",
         "pack": "Pack a whole log into one file.",
         "check": "Check a packed log.",

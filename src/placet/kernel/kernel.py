@@ -100,7 +100,8 @@ class Kernel:
             return
         if self._validate_header(past.header, past.ledger) != rules:
             self._control.change_rules(rules)
-        if past.ledger.policy != settings:
+        # A fork may have been cut before the first settings, which take a seq even as the default.
+        if past.ledger.policy != settings or past.configured_data is None:
             self._control.configure(settings)
         self._sync_validator()
 

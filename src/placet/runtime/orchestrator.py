@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from placet.runtime.history.fork import Fork, ForkOptions
+    from placet.runtime.history.position import Position
     from placet.schemas.explanation import Explanation
 
 T = TypeVar("T")
@@ -601,20 +602,25 @@ class Orchestrator:
         return await history_api.explain(self._open, agent_id, req_id, self._validator)
 
     async def fork(
-        self, to: str, options: "ForkOptions | None" = None, *, at: int | None = None
+        self,
+        to: str,
+        options: "ForkOptions | None" = None,
+        *,
+        at: "int | Position | None" = None,
     ) -> "Fork":
         """Fork this world, which continues. O(log up to there).
 
         Args:
             to: Path of the new log; nothing may exist there.
             options: Changes to apply in the fork; None for none.
-            at: Seq to fork at, the end of a batch; None for the durable seq.
+            at: Where: a seq, which is the end of a batch, or another position; None for all that is
+                durable.
 
         Raises:
             ClosedError, StoreError: The world is closed, or has failed; or it cannot be forked
                 there, or into that path.
             ValidationError, AgentError: A change is invalid.
-            ValueError: The fork's name is invalid.
+            ValueError: The fork's name or seed is invalid.
         """
         return await history_api.fork(self._open, to, options, at, self._validator)
 

@@ -1,12 +1,13 @@
 """Find the run that wrote a log, so that it can be resumed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from placet.actors.ports import EventLog
-from placet.runtime.snapshots.recovery import recover
+from placet.runtime.snapshots.recovery import decode, recover
 from placet.scenarios.loader import from_text
 from placet.scenarios.runner import ORIGIN, ticks_completed
 from placet.scenarios.scenario import Scenario
+from placet.schemas.log.record import Header, Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,4 +45,22 @@ def find_run(log: EventLog) -> RecordedRun | None:
     if header is None or not isinstance(text, str):
         return None
     scenario = from_text(log.url, text)
+    if scenario.seed != header.seed:  # a fork with another seed: what the old one placed stays
+        settings = scenario.domain_settings()
+        scenario = replace(scenario, seed=header.seed, settings=settings, objects={})
     return RecordedRun(scenario, ticks_completed(scenario, past.ledger), header.world)
+
+
+def is_stepped_run(log: EventLog) -> bool:
+    """Return whether a log is of a run whose ticks are indivisible. O(1) unless it was compacted.
+
+    Raises:
+        StoreError: The log cannot be read.
+        ScenarioError: Its scenario is not valid in this release.
+    """
+    if log.start().record:
+        header: Record | None = recover(log).past.header
+    else:
+        header = next((decode(data, ordinal) for ordinal, data in log.read()), None)
+    text = header.origin.get(ORIGIN) if isinstance(header, Header) else None
+    return isinstance(text, str) and from_text(log.url, text).clock == "stepped"

@@ -22,9 +22,12 @@ from placet.kernel.domain import Domain
 from placet.kernel.ledger.ledger import Ledger
 from placet.runtime.agent_handle import AgentHandle
 from placet.runtime.config import OrchestratorConfig
+from placet.runtime.history.position import divided_tick
 from placet.runtime.orchestrator import Orchestrator
 from placet.runtime.plugins import DomainNotFound, find_domain
+from placet.runtime.snapshots.recovery import decode
 from placet.runtime.snapshots.writer import EVERY_SEQS
+from placet.runtime.stores.url import open_event_log
 from placet.scenarios.fairness import FairnessStats
 from placet.scenarios.loader import as_text, open_domain
 from placet.scenarios.policies import ScriptedPolicy, make_policy
@@ -187,6 +190,8 @@ class ScenarioRunner:
         """
         report, scenario = self._report, self._scenario
         started = perf_counter()
+        if self._is_resumed and scenario.clock == "stepped":
+            self._require_whole_tick()
         async with Orchestrator(self._domain, self._config) as world:
             self._on_open(world)
             if self._is_resumed or scenario.clock == "stepped":
@@ -209,6 +214,26 @@ class ScenarioRunner:
             report.verdict_ms, report.store = dict(statistics["verdict_ms"]), statistics["store"]
             report.time = statistics["time"]
         return report
+
+    def _require_whole_tick(self) -> None:
+        """Check that the log does not end inside a tick, whose agents would lose their turn.
+
+        Raises:
+            ScenarioError: It does; only a fork can.
+        """
+        log = open_event_log(self._config.store)
+        count = log.count()
+        if divided_tick(log, count) is None:
+            return
+        last_ns = decode(next(log.read(count - 1))[1], count - 1).now_ns
+        tick = ticks_at(self._scenario, last_ns / SECOND_NS)
+        raise ScenarioError(
+            self._scenario.name,
+            "",
+            f"{log.url} ends inside tick {tick}, some of whose agents have acted: it cannot be "
+            f"resumed. Fork its parent between two ticks: placet fork PARENT NEW --at-tick "
+            f"{tick - 1}",
+        )
 
     async def _register(self, world: Orchestrator) -> None:
         """Register all agents in the scenario's order, many in one durable write.

@@ -19,7 +19,7 @@ from placet.schemas.codec import Json
 from placet.schemas.config import Quota
 from placet.schemas.errors import PlacetError
 from placet.schemas.json_value import to_json_value
-from placet.schemas.limits import SCENARIO_AGENTS_MAX, SCENARIO_TICKS_MAX
+from placet.schemas.limits import SCENARIO_AGENTS_MAX, SCENARIO_TICKS_MAX, SEED_MAX
 
 
 def _checked_quota(quota: dict[str, Json]) -> dict[str, Json]:
@@ -129,7 +129,7 @@ class Scenario:
     name: str
     title: str = ""
     domain: str = "world"
-    seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] = 0
+    seed: Annotated[int, Field(strict=True, ge=0, le=SEED_MAX)] = 0
     ticks: Annotated[int, Field(strict=True, ge=0, le=SCENARIO_TICKS_MAX)]
     tick_s: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] = 1.0
     settings: _Table = field(default_factory=dict)

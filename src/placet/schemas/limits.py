@@ -19,6 +19,9 @@ SCENARIO_AGENTS_MAX: Final = 1_000_000
 SCENARIO_TICKS_MAX: Final = 100_000_000
 """Bounds of a scenario, checked by its loader. No limits of a world."""
 
+SEED_MAX: Final = 2**63 - 1
+"""Highest seed of a scenario and of the command line."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
@@ -21,12 +21,56 @@ from placet.kernel.control.operator_patch import EFFECTS
 from placet.runtime.plugins import remake
 from placet.runtime.stores.files import unquoted
 from placet.schemas.codec import Json, from_json
+from placet.schemas.limits import SEED_MAX
 
 if TYPE_CHECKING:
     from placet.runtime.history.counterfactual_report import CounterfactualReport
     from placet.runtime.history.fork import Fork
+    from placet.runtime.history.position import Position
 
 _CHANGED_SHOWN: Final = 10
+
+
+_At: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        metavar="SEQ",
+        help="Fork after the record of this seq (the end of a batch). Default: the end of the log. "
+        "A run is forked between two ticks: inside a tick means before it.",
+    ),
+]
+_AtTick: TypeAlias = Annotated[
+    int | None,
+    typer.Option(min=0, metavar="T", help="Fork after T ticks; 0 is before the first batch."),
+]
+_AtRecord: TypeAlias = Annotated[
+    int | None,
+    typer.Option(min=0, metavar="R", help="Fork after record R, as `placet log` numbers them."),
+]
+_Seed: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        min=0, max=SEED_MAX, metavar="S", help="Seed of the fork. Default: the parent's."
+    ),
+]
+_Put: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="P=JSON",
+        help="Start with this value at collection/entity/field, or at collection/entity with "
+        "all its fields; null deletes an entity. Repeatable.",
+    ),
+]
+_Effects: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="refuse|simulate",
+        help="Refuse intents that need an executor, or admit them as if the parent's executors "
+        "were there; no effect is run. Default: simulate with --replay, else refuse.",
+    ),
+]
 
 
 def fork(
@@ -34,34 +78,19 @@ def fork(
     new: Annotated[
         str, typer.Argument(metavar="NEW", help="Path of the new log; it must not exist.")
     ],
-    at: Annotated[
-        int | None,
-        typer.Option(min=0, metavar="SEQ", help="Seq to fork at (end of a batch); default: last."),
-    ] = None,
-    put: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="P=JSON",
-            help="Start with this value at collection/entity/field, or at collection/entity with "
-            "all its fields; null deletes an entity. Repeatable.",
-        ),
-    ] = None,
+    *,
+    at: _At = None,
+    at_tick: _AtTick = None,
+    at_record: _AtRecord = None,
+    put: _Put = None,
     drop_agent: Annotated[
         list[str] | None, typer.Option(metavar="A", help="Start without this agent. Repeatable.")
     ] = None,
-    *,
+    seed: _Seed = None,
     world: Annotated[
         str | None, typer.Option(metavar="NAME", help="Name of the new world. Default: a new name.")
     ] = None,
-    effects: Annotated[
-        str | None,
-        typer.Option(
-            metavar="refuse|simulate",
-            help="Refuse intents that need an executor, or admit them as if the parent's executors "
-            "were there; no effect is run. Default: simulate with --replay, else refuse.",
-        ),
-    ] = None,
+    effects: _Effects = None,
     replay: Annotated[
         bool,
         typer.Option("--replay", help="Re-execute the parent's later inputs in the fork."),
@@ -69,29 +98,37 @@ def fork(
     domain: Annotated[list[str] | None, AgainBy] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Fork a world at a seq into a separate log.
+    """Fork a world into a separate log.
 
-    The parent may be running. The fork begins with the parent's records up to the seq, so it can be
-    verified and explained. Its world has another name, so its effects have other keys.
+    The parent may be running. The fork begins with the parent's records up to the position, so it
+    can be verified and explained. Its world has another name, so its effects have other keys.
     """
-    from placet.runtime.history import fork as forking  # noqa: PLC0415  # and pydantic with it
+    if sum(number is not None for number in (at, at_tick, at_record)) > 1:
+        raise typer.BadParameter("give one of --at, --at-tick and --at-record")
+    # Here, because pydantic and scenarios come with them.
+    from placet.runtime.history import fork as forking  # noqa: PLC0415  # see above
+    from placet.runtime.history.position import Position  # noqa: PLC0415  # see above
+    from placet.scenarios.resume import is_stepped_run  # noqa: PLC0415  # see above
 
     options = forking.ForkOptions(
         world=world,
+        seed=seed,
         effects=_effects(effects, is_replayed=replay),
         put=dict(map(_assignment, put or ())),
         dropped=tuple(drop_agent or ()),
         is_replayed=replay,
     )
     again_by = partial(remake, given=domain or ())
+    log = log_to_read(store)
+    position = Position(seq=at, tick=at_tick, record=at_record, whole_ticks=is_stepped_run(log))
     try:
-        made = forking.fork(log_to_read(store), new, options, at=at, domains=again_by)
+        made = forking.fork(log, new, options, at=position, domains=again_by)
     except ValueError as error:  # a name that is none
         raise CommandError(str(error)) from error
     if as_json:
         say_json(made.as_dict())
         return
-    say_lines(_lines(store, made))
+    say_lines(_lines(store, made, position))
 
 
 def _effects(given: str | None, *, is_replayed: bool) -> str:
@@ -118,18 +155,25 @@ def _assignment(text: str) -> tuple[str, Json]:
         ) from error
 
 
-def _lines(store: str, made: "Fork") -> list[str]:
+def _lines(store: str, made: "Fork", at: "Position") -> list[str]:
     path = unquoted(made.store.removeprefix("sqlite:///"))
     lines = [
         f"{path} is a fork of {store} at seq {made.seq}, as world {made.world}",
         *table(
             [
-                ("parent", f"{made.parent}, record {made.record - 1}, hash {made.chain}"),
+                ("parent", f"{made.parent}, up to record {made.record - 1}, hash {made.chain}"),
                 ("digest", made.digest),
+                ("seed", str(made.seed)),
                 ("effects", made.effects),
             ]
         ),
     ]
+    if at.seq not in {None, made.seq} or at.record not in {None, made.record - 1}:
+        inside = f"seq {at.seq}" if at.record is None else f"record {at.record}"
+        lines.append(
+            f"This is before the tick that contains {inside}: the batches of a tick are decided "
+            "together, and a run continues with whole ticks."
+        )
     if made.open_effects:
         lines.append(
             f"Open at seq {made.seq}: {pluralize(made.open_effects, 'effect')} of the parent; "

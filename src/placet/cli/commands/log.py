@@ -235,7 +235,8 @@ def _by_operator(record: ForkAdopted | Patched) -> str:
         return f"{record.cause}: {_entities(record.changes)}"
     put = f", {pluralize(len(record.given), 'value')} set" if record.given else ""
     dropped = f", without {', '.join(record.dropped)}" if record.dropped else ""
-    return f"world {record.world!r}, forked from {record.parent!r} here{put}{dropped}"
+    seed = "" if record.seed is None else f", seed {record.seed}"
+    return f"world {record.world!r}, forked from {record.parent!r} here{seed}{put}{dropped}"
 
 
 def _batch_summary(record: Admitted | Refused | Scheduled) -> str:

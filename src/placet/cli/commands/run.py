@@ -1,16 +1,14 @@
 """`placet run`: run a scenario, and print a report."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, TypeAlias
 
 import typer
 
 from placet.cli.signals import StopSignals
 from placet.cli.terminal import AsJson
 from placet.runtime.snapshots.writer import EVERY_SEQS
-from placet.schemas.limits import SCENARIO_AGENTS_MAX, SCENARIO_TICKS_MAX
-
-_SEED_MAX: Final = 2**63 - 1
+from placet.schemas.limits import SCENARIO_AGENTS_MAX, SCENARIO_TICKS_MAX, SEED_MAX
 
 _Scenario: TypeAlias = Annotated[
     str | None,
@@ -50,7 +48,7 @@ _Ticks: TypeAlias = Annotated[
 _Seed: TypeAlias = Annotated[
     int | None,
     typer.Option(
-        min=0, max=_SEED_MAX, metavar="S", help="Seed; the same seed gives the same digest."
+        min=0, max=SEED_MAX, metavar="S", help="Seed; the same seed gives the same digest."
     ),
 ]
 _Store: TypeAlias = Annotated[

@@ -16,6 +16,7 @@ from placet.kernel.control.control import Control
 from placet.kernel.domain import Domain, RuleRefusal
 from placet.kernel.state.draft import Draft
 from placet.schemas.codec import Json
+from placet.schemas.config import KernelConfig
 from placet.schemas.errors import AgentError, ValidationError
 from placet.schemas.identity import OPERATOR, is_identity
 from placet.schemas.json_value import InvalidJsonValue, to_json_value
@@ -60,8 +61,14 @@ class OperatorPatch:
         hooks: list[Callable[[], object]] = [put, self._judge]
         self._control.write(*self._control.act("patch", hooks, patched, OPERATOR))
 
-    def fork(
-        self, world: str, parent: str, effects: str, given: Given, dropped: Sequence[str]
+    def fork(  # the fields of its record
+        self,
+        world: str,
+        parent: str,
+        effects: str,
+        given: Given,
+        dropped: Sequence[str],
+        seed: int | None = None,
     ) -> None:
         """Adopt a fork as another world; takes no seq, as a header takes none.
 
@@ -71,15 +78,17 @@ class OperatorPatch:
             effects: One of `EFFECTS`.
             given: Values to overwrite, as in `patch`.
             dropped: Agents to remove.
+            seed: Seed of the new world; None is the parent's.
 
         Raises:
             AgentError: An agent to drop is not registered.
             ValidationError: An entity does not exist, a value is not plain JSON, or a domain
                 refuses the patch; nothing was changed.
-            ValueError: The new world's name is not an identity, or is the parent's.
+            ValueError: The new world's name is not an identity, or is the parent's; or the seed is
+                out of range.
         """
         ledger, plain, draft = self._context.ledger, self._plain(given), self._context.draft
-        require_fork(world, parent, effects)
+        require_fork(world, parent, effects, seed)
         dropped = [*dict.fromkeys(dropped)]
         for agent_id in dropped:
             if agent_id not in ledger.agents:
@@ -96,6 +105,7 @@ class OperatorPatch:
                 given=plain,
                 dropped=dropped,
                 changes=changes,
+                seed=seed,
             )
 
         hooks: list[Callable[[], object]] = [
@@ -134,12 +144,12 @@ class OperatorPatch:
         ]
 
 
-def require_fork(world: str, parent: str, effects: str) -> None:
-    """Check the name of a fork and its treatment of effects.
+def require_fork(world: str, parent: str, effects: str, seed: int | None = None) -> None:
+    """Check the name of a fork, its treatment of effects and its seed.
 
     Raises:
         ValueError: The name is not an identity, or is the parent's: their effects would have the
-            same keys.
+            same keys. Or the seed is out of range.
     """
     if not is_identity(world) or "/" in world or world == parent:
         raise ValueError(
@@ -148,6 +158,8 @@ def require_fork(world: str, parent: str, effects: str) -> None:
         )
     if effects not in EFFECTS:
         raise ValueError(f"effects must be one of {', '.join(EFFECTS)}, got {effects!r}")
+    if seed is not None:
+        KernelConfig(seed=seed)
 
 
 def _put_all(draft: Draft, given: Given) -> None:

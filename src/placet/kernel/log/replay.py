@@ -209,6 +209,8 @@ def forked_header(header: Header | None, record: ForkAdopted) -> Forked:
     assert header is not None, "a log begins with its header"
     fields = msgspec.structs.asdict(header)
     fields.update(world=record.world, forked_from=(record.parent, record.seq))
+    if record.seed is not None:
+        fields["seed"] = record.seed
     return Forked(**fields)
 
 

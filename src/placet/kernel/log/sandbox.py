@@ -123,7 +123,12 @@ class Sandbox:
                 self.outbox.settle(Settlement(key, record.succeeded, record.output))
             case ForkAdopted():
                 self._operator_patch.fork(
-                    record.world, record.parent, record.effects, record.given, record.dropped
+                    record.world,
+                    record.parent,
+                    record.effects,
+                    record.given,
+                    record.dropped,
+                    record.seed,
                 )
             case Patched():
                 self._operator_patch.patch(record.given, record.cause)

@@ -9,6 +9,7 @@ from placet.runtime.world import WorldRuntime, in_thread_if
 
 if TYPE_CHECKING:
     from placet.runtime.history.fork import Fork, ForkOptions
+    from placet.runtime.history.position import Position
     from placet.schemas.explanation import Explanation
 
 # The modules of `runtime/history` are imported when they are called: few programs need them, and
@@ -30,15 +31,17 @@ async def fork(
     world: WorldRuntime,
     to: str,
     options: "ForkOptions | None",
-    at: int | None,
+    at: "int | Position | None",
     validator: EffectValidator | None,
 ) -> "Fork":
-    """Copy the log up to a seq into a new store, which becomes a world of its name. O(log)."""
+    """Copy the log up to a position into a new store, which becomes a world of its name. O(log)."""
     from placet.runtime.history.fork import fork  # noqa: PLC0415
+    from placet.runtime.history.position import Position  # noqa: PLC0415
 
     domains = await world.actor.operate(lambda kernel: kernel.registry.domains)
-    seq = world.committer.durable_seq if at is None else at
-    copy = partial(fork, world.log, to, options, at=seq, domains=domains, validator=validator)
+    if at is None:
+        at = Position(record=world.committer.durable_records - 1)
+    copy = partial(fork, world.log, to, options, at=at, domains=domains, validator=validator)
     return await in_thread_if(world.log.is_blocking, copy)
 
 

@@ -1,6 +1,6 @@
-"""Forks a world at a seq of its log: a log of its own, which shares no byte that can change.
+"""Forks a world at a position of its log: a log of its own, which shares no byte that can change.
 
-The fork's log is the parent's up to the seq, record by record, so that it can be verified, replayed
+The fork's log is the parent's up to there, record by record, so that it can be verified, replayed
 and explained from the beginning; then comes the record of the fork with its initial changes. The
 parent is only read, and may be running. A fork is written under a temporary name and renamed once
 complete: a partial fork is never opened as the parent.
@@ -26,9 +26,10 @@ from placet.kernel.rules_version import rules_in
 from placet.runtime.history.counterfactual import CounterfactualReplay, registry_of
 from placet.runtime.history.counterfactual_report import CounterfactualReport
 from placet.runtime.history.patch import parse_patch
+from placet.runtime.history.position import Position, records_to
 from placet.runtime.plugins import remake
 from placet.runtime.snapshots.files import files_beside, snapshots_of
-from placet.runtime.snapshots.recovery import decode, read_on, recover, trusted_snapshots
+from placet.runtime.snapshots.recovery import Upto, decode, read_on, recover, trusted_snapshots
 from placet.runtime.stores.files import Disk, quoted
 from placet.runtime.stores.sqlite.log import SqliteEventLog
 from placet.runtime.stores.url import file_of, open_event_log
@@ -37,6 +38,7 @@ from placet.schemas.errors import StoreError
 from placet.schemas.log.record import Changes, ForkAdopted, LogGroup, encode_record, record_hash
 
 _GROUP_RECORDS: Final = 256
+_END: Final = Position()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +51,7 @@ class Fork:
         parent: The name of the world that it was.
         seq: Where it was forked.
         record: Ordinal number of the record that says so.
+        seed: Its seed from there on.
         chain: Hash of the parent's record before it, hexadecimal.
         digest: Its state digest as it begins, hexadecimal.
         effects: `refuse` or `simulate`.
@@ -61,6 +64,7 @@ class Fork:
     parent: str
     seq: int
     record: int
+    seed: int
     chain: str
     digest: str
     effects: str
@@ -80,11 +84,12 @@ class Fork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForkOptions:
-    """How a fork differs from its parent: name, effects, first changes, dropped agents, replay.
+    """How a fork differs from its parent.
 
     Attributes:
         world: Its name; None makes one that no other has. It is part of every key of an effect,
             so that no effect of the fork is taken for one of its parent's.
+        seed: Seed of its ties and draws, 0..2**64-1; None is the parent's.
         effects: `refuse`: no kind of effect has an executor. `simulate`: the gate behaves as if the
             parent's executors were there, and no effect runs until the host provides a handler.
         put: Initial changes: `collection/entity/field`, or `collection/entity` with all its fields,
@@ -94,6 +99,7 @@ class ForkOptions:
     """
 
     world: str | None = None
+    seed: int | None = None
     effects: str = "refuse"
     put: Mapping[str, Json] = field(default_factory=dict)
     dropped: Sequence[str] = ()
@@ -105,7 +111,7 @@ def fork(
     to: str,
     options: ForkOptions | None = None,
     *,
-    at: int | None = None,
+    at: int | Position | None = None,
     domains: Sequence[Domain] | Maker = remake,
     validator: EffectValidator | None = None,
 ) -> Fork:
@@ -115,7 +121,8 @@ def fork(
         log: The parent's; it is only read.
         to: A path, or `sqlite:///` and one, at which nothing is yet.
         options: Differences from the parent; None is an exact copy.
-        at: At which seq: the end of a batch. None is the end of the log.
+        at: Where: a seq, which is the end of a batch, or another position. None is the end of the
+            log.
         domains: Domains to use if values are set, agents dropped or inputs re-executed. By default
             they are remade from the log.
         validator: The host's own rule, where the parent was made with one.
@@ -124,7 +131,7 @@ def fork(
         StoreError: The log cannot be read, was compacted beyond `at`, `at` is inside a batch or
             not there, or the new log cannot be written.
         ValidationError, AgentError: A change is invalid.
-        ValueError: The world's name is none.
+        ValueError: The world's name or the seed is invalid.
     """
     options = options or ForkOptions()
     path = _new_path(to)
@@ -132,9 +139,11 @@ def fork(
     seq, record, chain = past.ledger.seq, past.journal.count, past.journal.prev
     parent = _world_of(past)
     world = options.world or f"{parent.partition('@')[0]}@{seq}-{token_hex(4)}"
-    require_fork(world, parent, options.effects)
+    require_fork(world, parent, options.effects, options.seed)
     first = _first_record(log, past, world, options, domains)
     past.apply(first)
+    assert past.header is not None, "a log begins with its header"
+    seed = past.header.seed
     digest, open_effects = past.state.digest().hex(), len(past.ledger.outbox)
     rerun = _counterfactual(past, options, domains, validator)
     with _Draft(path) as draft:
@@ -142,13 +151,14 @@ def fork(
         draft.append(seq, [first])
         if rerun is not None:
             _live(rerun, log, record, draft)
-        draft.keep(log, record, seq)
+        draft.keep(log, record)
     return Fork(
         store=f"sqlite:///{quoted(path)}",
         world=world,
         parent=parent,
         seq=seq,
         record=record,
+        seed=seed,
         chain=chain.hex(),
         digest=digest,
         effects=options.effects,
@@ -207,28 +217,17 @@ def _new_path(to: str) -> Path:
     return path
 
 
-def replay_to(log: EventLog, at: int | None) -> Replayer:
-    """Fold a log up to the end of a batch.
+def replay_to(log: EventLog, at: int | Position | None) -> Replayer:
+    """Fold a log up to a position; an int is a seq.
 
     Raises:
-        StoreError: The seq is inside a batch, or the log does not reach it.
+        StoreError: The log has no such position, or it is inside a batch.
     """
-    past = recover(log, to_seq=at).past
-    if past.header is None:
+    if not log.count():
         raise StoreError(f"{log.url} is empty: there is no world in it", store=log.url)
-    if at is None or past.ledger.seq == at:
-        return past
-    following = next(log.read(past.journal.count), None)
-    if following is None:
-        raise StoreError(
-            f"{log.url} has no seq {at}: it ends at seq {past.ledger.seq}", store=log.url
-        )
-    after = decode(following[1], following[0]).seq
-    raise StoreError(
-        f"{log.url} has no state at seq {at}, which is inside a batch; "
-        f"give the end of a batch: seq {past.ledger.seq} or {after}",
-        store=log.url,
-    )
+    position = at if isinstance(at, Position) else Position(seq=at)
+    to_record = None if position == _END else records_to(log, position)
+    return recover(log, to_record=to_record).past
 
 
 def _world_of(past: Replayer) -> str:
@@ -254,10 +253,11 @@ def _first_record(
         given=[parse_patch(past.state, name, value) for name, value in options.put.items()],
         dropped=list(options.dropped),
         changes=Changes(),
+        seed=options.seed,
     )
     if not (record.given or record.dropped):
         return encode_record(record)
-    trial = recover(log, to_seq=past.ledger.seq).past
+    trial = recover(log, to_record=past.journal.count).past
     assert trial.header is not None, "a log begins with its header"
     registry = registry_of(domains, rules_in(trial.header))
     structure = Structure(registry, trial.ledger.policy.limits)
@@ -358,7 +358,7 @@ class _Draft:
         self._count += len(records)
         self._seq = seq
 
-    def keep(self, log: EventLog, records: int, seq: int) -> None:
+    def keep(self, log: EventLog, records: int) -> None:
         """Copy the snapshots of the first records: a compacted log begins from the oldest.
 
         A parent that only refuses takes snapshots at the same seq, of records that are its alone.
@@ -366,8 +366,8 @@ class _Draft:
         files = snapshots_of(log)
         if files is None:
             return
-        found = trusted_snapshots(log, files, to_seq=seq, skipped=[])
-        kept = [snapshot for place, snapshot in found if place.records <= records]
+        found = trusted_snapshots(log, files, upto=Upto(record=records), skipped=[])
+        kept = [snapshot for _, snapshot in found]
         if not kept and self._log.start().record:  # they went since we read them
             raise _compacted_meanwhile(log)
         try:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from placet.actors.ports import EventLog
 from placet.kernel.log import snapshot as snapshots
@@ -23,6 +23,26 @@ from placet.schemas.log.snapshot import Snapshot, SnapshotPosition
 
 _LISTINGS_MAX: Final = 5
 """How often the folder is listed anew where a file went before it was read."""
+
+
+class Upto(NamedTuple):
+    """How much of a log is recovered; None is no bound.
+
+    Attributes:
+        seq: Records that end there or before.
+        record: This many records.
+    """
+
+    seq: int | None = None
+    record: int | None = None
+
+    def includes(self, place: SnapshotPosition) -> bool:
+        """Return whether a snapshot lies within."""
+        is_early = self.seq is None or place.seq <= self.seq
+        return is_early and (self.record is None or place.records <= self.record)
+
+
+EVERYWHERE: Final = Upto()
 
 
 @dataclass(slots=True)
@@ -45,7 +65,11 @@ class Recovery:
 
 
 def recover(
-    log: EventLog, *, to_seq: int | None = None, files: SnapshotStore | None = None
+    log: EventLog,
+    *,
+    to_seq: int | None = None,
+    to_record: int | None = None,
+    files: SnapshotStore | None = None,
 ) -> Recovery:
     """Bring a world back from its log and the snapshots beside it. O(state + the log after).
 
@@ -53,17 +77,20 @@ def recover(
         log: Which; it is only read.
         to_seq: Up to where: all records that end there or before. In the middle of a batch, the
             batch is left out, for the world never was there. None is the end of the log.
+        to_record: Up to where: this many records of the log, those before a snapshot counted.
         files: Where the snapshots are; None is beside the log.
 
     Raises:
         StoreError: The log cannot be read, does not hold together, or was compacted beyond every
-            snapshot that can be trusted, or beyond `to_seq`.
+            snapshot that can be trusted, or beyond `to_seq` or `to_record`.
     """
     for _ in range(_LISTINGS_MAX):
-        recovery = _started(log, to_seq, files or snapshots_of(log))
+        recovery = _started(log, Upto(to_seq, to_record), files or snapshots_of(log))
         past = recovery.past
         with suppress(OvertakenError):  # then there is a newer snapshot to begin from
-            for _, data in read_on(log, past.journal.count):
+            for ordinal, data in read_on(log, past.journal.count):
+                if to_record is not None and ordinal >= to_record:
+                    break
                 if to_seq is not None and decode(data, past.journal.count).seq > to_seq:
                     break
                 past.apply(data)
@@ -120,14 +147,14 @@ def listed(log: EventLog, files: SnapshotStore) -> list[SnapshotPosition]:
 
 
 def trusted(
-    log: EventLog, files: SnapshotStore, *, to_seq: int | None = None, skipped: list[str]
+    log: EventLog, files: SnapshotStore, *, upto: Upto = EVERYWHERE, skipped: list[str]
 ) -> Iterator[tuple[SnapshotPosition, Snapshot]]:
     """Return the snapshots that are whole and stand on this log, newest first.
 
     Args:
         log: Which.
         files: Where they are.
-        to_seq: Only snapshots up to this seq.
+        upto: Only snapshots up to there.
         skipped: Takes a sentence for each that cannot be trusted.
 
     Raises:
@@ -135,7 +162,7 @@ def trusted(
         FileNotFoundError: One went while this was reading: list them again.
     """
     for place in listed(log, files):
-        if to_seq is not None and place.seq > to_seq:
+        if not upto.includes(place):
             continue
         snapshot: Snapshot | None = None
         try:
@@ -152,7 +179,7 @@ def trusted(
 
 
 def trusted_snapshots(
-    log: EventLog, files: SnapshotStore, *, to_seq: int | None = None, skipped: list[str]
+    log: EventLog, files: SnapshotStore, *, upto: Upto = EVERYWHERE, skipped: list[str]
 ) -> list[tuple[SnapshotPosition, Snapshot]]:
     """Return all that `trusted` gives, at once; where one goes meanwhile, those of another list.
 
@@ -162,7 +189,7 @@ def trusted_snapshots(
     for _ in range(_LISTINGS_MAX):
         skipped.clear()
         with suppress(FileNotFoundError):  # somebody else removed it: another list
-            return list(trusted(log, files, to_seq=to_seq, skipped=skipped))
+            return list(trusted(log, files, upto=upto, skipped=skipped))
     raise _vanishing(log)
 
 
@@ -197,12 +224,12 @@ def decode(data: bytes, ordinal: int) -> Record:
         raise Divergence(ordinal, 0, f"no record of a known format: {error}") from None
 
 
-def _started(log: EventLog, to_seq: int | None, files: SnapshotStore | None) -> Recovery:
+def _started(log: EventLog, upto: Upto, files: SnapshotStore | None) -> Recovery:
     """Find where to begin."""
     for _ in range(_LISTINGS_MAX):
         skipped: list[str] = []
         try:
-            found = None if files is None else _newest(log, files, to_seq, skipped)
+            found = None if files is None else _newest(log, files, upto, skipped)
         except FileNotFoundError:  # a newer one is there, or this one would not have gone
             continue
         start = log.start()
@@ -213,15 +240,15 @@ def _started(log: EventLog, to_seq: int | None, files: SnapshotStore | None) -> 
             raise _emptied(log, files)
         if start.record == 0:
             return Recovery(Replayer(), skipped=skipped)
-        kept = trusted_places(log, files) if files is not None and to_seq is not None else []
+        kept = trusted_places(log, files) if files is not None and upto != EVERYWHERE else []
         raise no_beginning(log, start, skipped, kept)
     raise _vanishing(log)
 
 
 def _newest(
-    log: EventLog, files: SnapshotStore, to_seq: int | None, skipped: list[str]
+    log: EventLog, files: SnapshotStore, upto: Upto, skipped: list[str]
 ) -> tuple[SnapshotPosition, Replayer] | None:
-    for place, snapshot in trusted(log, files, to_seq=to_seq, skipped=skipped):
+    for place, snapshot in trusted(log, files, upto=upto, skipped=skipped):
         try:
             return place, snapshots.resume(snapshot)
         except ValueError as error:

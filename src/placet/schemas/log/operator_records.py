@@ -22,6 +22,7 @@ class ForkAdopted(RecordHead, array_like=True, frozen=True, tag=21):
         given: Values patched at the start of the fork.
         dropped: Agents removed at the start of the fork.
         changes: State changes of the patch and of the removals.
+        seed: Seed of the fork; None is the parent's.
     """
 
     world: str
@@ -30,6 +31,7 @@ class ForkAdopted(RecordHead, array_like=True, frozen=True, tag=21):
     given: Given
     dropped: list[str]
     changes: Changes
+    seed: int | None = None
 
 
 class Patched(RecordHead, array_like=True, frozen=True, tag=22):

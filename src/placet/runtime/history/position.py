@@ -1,0 +1,151 @@
+"""Positions of a log: at a seq, at a tick, at a record.
+
+Records that take no seq (final refusals, checkpoints) share the seq of the record before them. A
+seq names the record that took it, with the refusals of the same group of batches; the refusals of a
+later group lie after it.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from placet.actors.ports import EventLog
+from placet.kernel.log.replay import seqs_of
+from placet.runtime.snapshots.recovery import decode
+from placet.schemas.errors import StoreError
+from placet.schemas.log.record import Admitted, Checkpoint, Record, Refused, Scheduled, Tick
+
+_BATCHES: Final = (Admitted, Refused, Scheduled)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """A position in a log, by one of three numbers; without any it is the end of the log.
+
+    Attributes:
+        seq: After the record that took this seq, which is a control record or the end of a batch,
+            and after the refusals that were decided together with it.
+        tick: After this many ticks of simulated time, counted from the beginning of the log; 0 is
+            before the first batch.
+        record: After the record of this ordinal number.
+        whole_ticks: Not inside a tick: where the position lies between the first batch of a tick
+            and its end, go back to before that batch. The batches of a stepped world's tick are
+            decided together, so its agents cannot continue from a part of them.
+    """
+
+    seq: int | None = None
+    tick: int | None = None
+    record: int | None = None
+    whole_ticks: bool = False
+
+    def __post_init__(self) -> None:
+        given = [n for n in (self.seq, self.tick, self.record) if n is not None]
+        if len(given) > 1 or any(number < 0 for number in given):
+            raise ValueError(f"a position is one number, a seq, a tick or a record, got {self}")
+
+
+def records_to(log: EventLog, at: Position) -> int:
+    """Return how many records of a log lie before a position. O(log) for a tick.
+
+    Raises:
+        StoreError: The log cannot be read, has no such position, or the seq is inside a batch.
+    """
+    if at.tick is not None:
+        return _to_tick(log, at.tick)
+    count = log.count()
+    if at.seq is not None:
+        count = _to_seq(log, at.seq)
+    elif at.record is not None:
+        if at.record >= count:
+            raise StoreError(
+                f"{log.url} has no record {at.record}: its last is {count - 1}", store=log.url
+            )
+        count = at.record + 1
+    if at.whole_ticks:
+        divided = divided_tick(log, count)
+        return count if divided is None else divided
+    return count
+
+
+def divided_tick(log: EventLog, count: int) -> int | None:
+    """Return the record at which a tick begins that the first `count` records hold a part of.
+
+    None if they end between two ticks. O(records since the last tick).
+
+    Raises:
+        StoreError: The log cannot be read.
+    """
+    end, begin, page = count, log.start().record, 64
+    first: int | None = None
+    while end > begin:
+        start = max(begin, end - page)
+        for ordinal, record in reversed(_page(log, start, end)):
+            if isinstance(record, Tick):
+                return first
+            if isinstance(record, _BATCHES):
+                first = ordinal
+        end, page = start, page * 2
+    return first
+
+
+def _page(log: EventLog, start: int, end: int) -> list[tuple[int, Record]]:
+    page = []
+    for ordinal, data in log.read(start):
+        if ordinal >= end:
+            break
+        page.append((ordinal, decode(data, ordinal)))
+    return page
+
+
+def _to_seq(log: EventLog, seq: int) -> int:
+    start = log.start()
+    if seq <= start.seq and start.record:
+        return start.record  # earlier ones are gone, and the recovery says so
+    before, end = start.seq, None
+    for ordinal, data in log.read(log.find_seq(seq)):
+        record = decode(data, ordinal)
+        if end is not None and not _belongs_to(record, seq):
+            return end
+        if record.seq == seq:
+            end = ordinal + 1
+        elif record.seq > seq:
+            raise StoreError(
+                f"{log.url} has no state at seq {seq}, which is inside a batch; "
+                f"give the end of a batch: seq {record.seq - seqs_of(record)} or {record.seq}",
+                store=log.url,
+            )
+        before = record.seq
+    if end is None:
+        raise StoreError(f"{log.url} has no seq {seq}: it ends at seq {before}", store=log.url)
+    return end
+
+
+def _belongs_to(record: Record, seq: int) -> bool:
+    """Return whether a record without a seq was made with the seq before it, and not after it.
+
+    A group that was opened at the seq itself was decided later.
+    """
+    return isinstance(record, Checkpoint) or (
+        isinstance(record, Refused) and record.group_seq < seq
+    )
+
+
+def _to_tick(log: EventLog, tick: int) -> int:
+    start = log.start()
+    if start.record:
+        raise StoreError(
+            f"{log.url} was compacted up to seq {start.seq}, and ticks are counted from the "
+            "beginning of a log; give a seq or a record",
+            store=log.url,
+        )
+    ticks = 0
+    for ordinal, data in log.read():
+        record = decode(data, ordinal)
+        if tick == 0 and isinstance(record, _BATCHES):
+            return ordinal
+        if isinstance(record, Tick):
+            ticks += 1
+            if ticks >= tick:
+                return ordinal + 1 if tick else ordinal
+    if tick == 0:
+        return log.count()
+    raise StoreError(f"{log.url} has no tick {tick}: it ends after tick {ticks}", store=log.url)
