@@ -10,7 +10,7 @@ from placet.actors.ports import EventLog
 from placet.runtime.history import position
 from placet.runtime.history.fork import Fork, ForkOptions, fork
 from placet.runtime.history.position import Position
-from placet.runtime.history.verify_log import redecide
+from placet.runtime.history.verify_log import verify_log
 from placet.runtime.stores.url import open_event_log
 from placet.scenarios import load, runner
 from placet.scenarios.resume import find_run
@@ -115,9 +115,9 @@ async def test_fork_with_another_seed_has_the_same_past_and_another_future(paren
     child = open_event_log(made[0].store)
     shared = [data for _, data in child.read()][: made[0].record]
     assert shared == [data for _, data in log.read()][: made[0].record]
-    decided = redecide(child)
-    assert decided.verification.is_ok
-    assert decided.undecided == ()
+    verified = verify_log(child)
+    assert verified.integrity.is_ok
+    assert verified.unverified == ()
     for tick in range(3, TICKS + 1):  # a fork of the fork keeps the seed
         again = cut(child, tmp_path, f"again{tick}", tick=tick)
         assert again.seed == 8
