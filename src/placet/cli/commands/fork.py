@@ -50,9 +50,7 @@ _AtRecord: TypeAlias = Annotated[
 ]
 _Seed: TypeAlias = Annotated[
     int | None,
-    typer.Option(
-        min=0, max=SEED_MAX, metavar="S", help="Seed of the fork. Default: the parent's."
-    ),
+    typer.Option(min=0, max=SEED_MAX, metavar="S", help="Seed of the fork. Default: the parent's."),
 ]
 _Put: TypeAlias = Annotated[
     list[str] | None,
