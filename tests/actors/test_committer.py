@@ -24,7 +24,7 @@ DISK_FULL = StoreError("the disk is full", store="slow://")
 
 
 async def submit(world: WorldRuntime, *intents: object, dry_run: bool = False) -> Verdict:
-    return await world.actor.post(list(intents), OPERATOR, dry_run=dry_run)
+    return await world.actor.post_batch(list(intents), OPERATOR, dry_run=dry_run)
 
 
 # Group commit
@@ -77,7 +77,7 @@ async def test_answers_behind_a_write_are_bounded():
         log.hold()
         first = asyncio.ensure_future(submit(world, add("first")))
         await log.began()
-        malformed = [world.actor.post([], OPERATOR) for _ in range(8)]
+        malformed = [world.actor.post_batch([], OPERATOR) for _ in range(8)]
         refused_at_once = [answer.result() for answer in malformed if answer.done()]
         assert [verdict.codes for verdict in refused_at_once] == [("queue_full",)] * 3
         assert refused_at_once[0].refusals[0].details["signal"] == "answers_waiting"
@@ -117,7 +117,7 @@ async def failed_world(
         else:
             log.failure = DISK_FULL
         waiters: list[asyncio.Future[Any]] = [
-            world.actor.post([add(f"r{number}")], OPERATOR) for number in range(5)
+            world.actor.post_batch([add(f"r{number}")], OPERATOR) for number in range(5)
         ]
         if log.is_blocking:
             await log.began()
@@ -160,7 +160,7 @@ async def test_a_failure_is_reported_once_and_not_per_unawaited_reply(is_blockin
         world.supervisor._on_fault = faults.append
         log.failure = DISK_FULL
         for number in range(20):
-            world.actor.post([add(f"r{number}")], OPERATOR)
+            world.actor.post_batch([add(f"r{number}")], OPERATOR)
         await turns()
         with pytest.raises(StoreError):
             await submit(world, add("later"))
@@ -345,7 +345,7 @@ async def test_close_makes_decided_batches_durable():
     log = SlowLog()
     async with open_world(log=log) as world:
         log.hold()
-        tickets = [world.actor.post([add(f"r{number}")], OPERATOR) for number in range(3)]
+        tickets = [world.actor.post_batch([add(f"r{number}")], OPERATOR) for number in range(3)]
         await log.began()
         stopping = asyncio.ensure_future(world.stop())
         await turns()

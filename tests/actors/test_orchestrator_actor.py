@@ -32,7 +32,7 @@ AGENTS = tuple(f"agent-{number}" for number in range(10))
 
 
 def post(world: WorldRuntime, *intents: object, **options: object) -> "asyncio.Future[Verdict]":
-    return world.actor.post({"intents": list(intents), **options}, OPERATOR)
+    return world.actor.post_batch({"intents": list(intents), **options}, OPERATOR)
 
 
 def records_of(world: WorldRuntime, *types: type) -> list[object]:
@@ -93,7 +93,7 @@ async def test_every_batch_gets_one_verdict(seed):
         for number in range(300):
             raw, options = any_batch(chance, number)
             batch = {"intents": raw, **options} if isinstance(raw, list) else raw
-            answers.append(world.actor.post(batch, OPERATOR))
+            answers.append(world.actor.post_batch(batch, OPERATOR))
             if chance.random() < 0.1:
                 await turns(chance.randrange(4))
                 clock.forward(chance.randrange(SECOND_NS))
@@ -483,9 +483,9 @@ async def test_a_scheduled_batch_that_is_refused_when_due_has_a_final_answer_in_
 async def test_a_batch_of_a_removed_agent_is_not_decided_for_a_new_agent_of_that_name():
     async with open_world(clock="stepped") as world:
         old = Named("alice", world.kernel.ledger.agents["alice"].generation)
-        held = world.actor.post([add("old")], "alice", identity=old)
-        spoken_for = world.actor.post([add("operated")], OPERATOR, identity=old)
-        anyones = world.actor.post([add("anyone's")], OPERATOR)
+        held = world.actor.post_batch([add("old")], "alice", identity=old)
+        spoken_for = world.actor.post_batch([add("operated")], OPERATOR, identity=old)
+        anyones = world.actor.post_batch([add("anyone's")], OPERATOR)
         await world.actor.command(lambda kernel: kernel.change_agent("alice", "removed"))
         await world.actor.command(lambda kernel: kernel.register_agent("alice"))
         await world.actor.step(SECOND_NS)

@@ -18,7 +18,7 @@ from tests.actors.virtual_time import in_virtual_time, turns
 
 
 async def submit(world: WorldRuntime, *intents: object) -> Verdict:
-    return await world.actor.post(list(intents), OPERATOR)
+    return await world.actor.post_batch(list(intents), OPERATOR)
 
 
 async def take(events: AsyncIterator[Event], count: int) -> list[Event]:
@@ -117,7 +117,7 @@ async def test_an_answer_without_a_record_is_no_event():
         await turns()
         await submit(world)
         await submit(world, add("r", agent_id="nobody"))
-        await world.actor.post([add("dry")], OPERATOR, dry_run=True)
+        await world.actor.post_batch([add("dry")], OPERATOR, dry_run=True)
         await turns()
         assert subscriber.events == []
 
@@ -192,7 +192,7 @@ async def test_older_records_of_a_blocking_log_are_read_and_none_before_it_is_du
         subscriber = Subscriber(world, since=1)
         await subscriber.reached(3)
         log.hold()
-        ticket = world.actor.post([add("b")], OPERATOR)
+        ticket = world.actor.post_batch([add("b")], OPERATOR)
         await log.began()
         await turns()
         assert len(subscriber.events) == 3
@@ -207,7 +207,7 @@ async def test_a_thousand_events_come_in_chunks_from_the_log():
     log = MemoryEventLog()
     async with open_world(log=log) as world:
         for number in range(700):
-            world.actor.post([add(f"r{number}")], OPERATOR)
+            world.actor.post_batch([add(f"r{number}")], OPERATOR)
         await submit(world, add("last"))
         subscriber = Subscriber(world)
         await turns(2000)

@@ -15,7 +15,7 @@ from tests.actors.virtual_time import in_virtual_time, turns, until
 
 
 async def submit(world: WorldRuntime, *intents: object, dry_run: bool = False) -> Verdict:
-    return await world.actor.post(list(intents), OPERATOR, dry_run=dry_run)
+    return await world.actor.post_batch(list(intents), OPERATOR, dry_run=dry_run)
 
 
 # Asked for while a write is under way.
@@ -34,7 +34,9 @@ async def a_refusal_of_structure(world: WorldRuntime) -> object:
 
 
 async def a_refused_handle(world: WorldRuntime) -> object:
-    return (await world.actor.post([add("old")], "alice", identity=Named("alice", 9))).refusals
+    return (
+        await world.actor.post_batch([add("old")], "alice", identity=Named("alice", 9))
+    ).refusals
 
 
 async def a_replayed_answer(world: WorldRuntime) -> object:

@@ -50,7 +50,7 @@ class OrchestratorActor:
         on_group: Called with the verdicts of each group, for logging; None to skip it.
 
     Attributes:
-        post: Submits a batch (`Ingress.post`).
+        post_batch: Submits a batch (`Ingress.post_batch`).
         refuse: Returns the verdict of a refused batch, and counts it (`Ingress.refuse`).
         shed: Answers all queued messages without deciding them (`Ingress.shed`).
         stall: Fails the batches held for a step that will not come (`Ingress.stall`).
@@ -84,7 +84,7 @@ class OrchestratorActor:
             kernel, committer, clock, self._group_metrics, self._mailbox, self._held
         )
         # The clients' interface of the ingress. Bound once: a method would cost a call per batch.
-        self.post, self.refuse, self.shed = ingress.post, ingress.refuse, ingress.shed
+        self.post_batch, self.refuse, self.shed = ingress.post_batch, ingress.refuse, ingress.shed
         self.stall = ingress.stall
         self.barrier = Barrier(ingress)
         self._alarm = OneShotTimer(clock, self._mailbox.wake)

@@ -78,7 +78,7 @@ class AgentHandle:
 
     def submit_nowait(self, batch: object, *, dry_run: bool = False) -> PendingVerdict:
         """Submit a batch of this agent without waiting; await the result for its verdict."""
-        reply = self._world.actor.post(batch, self.agent_id, dry_run, self)
+        reply = self._world.actor.post_batch(batch, self.agent_id, dry_run, self)
         return PendingVerdict(reply, reply.done())
 
     async def submit_intents(

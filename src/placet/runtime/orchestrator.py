@@ -285,7 +285,7 @@ class Orchestrator:
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
         """
-        reply = self._open.actor.post(batch, submitter, dry_run=dry_run)
+        reply = self._open.actor.post_batch(batch, submitter, dry_run=dry_run)
         return PendingVerdict(reply, reply.done())
 
     async def submit_intents(

@@ -205,7 +205,7 @@ class WorldRuntime:
         identity: AgentIdentity | None = None,
     ) -> Verdict:
         """Submit a batch, and wait for its verdict; never raises for a refusal."""
-        reply = self.actor.post(batch, submitter, dry_run, identity)
+        reply = self.actor.post_batch(batch, submitter, dry_run, identity)
         if reply.done():  # refused at admission: who retries in a loop yields to others
             await asyncio.sleep(0)
         return await reply

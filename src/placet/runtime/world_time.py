@@ -57,7 +57,7 @@ class WorldTime:
         self, kernel: Kernel, actor: OrchestratorActor, executors: Executors
     ) -> NextEvent:
         """Return the driver of a `next_event` world's time, and let it receive every batch."""
-        participants, config, post = self.participants, self._config, actor.post
+        participants, config, post = self.participants, self._config, actor.post_batch
         assert participants is not None, "only a `next_event` world goes by its next event"
 
         def noted(
@@ -71,7 +71,7 @@ class WorldTime:
             return reply
 
         # Put before what there is, so that no other world asks whether it is one of these.
-        actor.post = noted
+        actor.post_batch = noted
         return NextEvent(
             kernel,
             actor,

@@ -32,7 +32,7 @@ every_stepped_policy = pytest.mark.parametrize("policy", [p for p in POLICIES if
 def post(
     world: WorldRuntime, req_id: str, agent_id: str = "alice", priority: int = 10
 ) -> "asyncio.Future[Verdict]":
-    return world.actor.post([add(req_id, agent_id=agent_id, priority=priority)], agent_id)
+    return world.actor.post_batch([add(req_id, agent_id=agent_id, priority=priority)], agent_id)
 
 
 def flood(world: WorldRuntime, count: int = 60) -> list["asyncio.Future[Verdict]"]:
@@ -172,7 +172,9 @@ async def test_a_paused_world_decides_no_batches_and_executes_commands(policy):
 @in_virtual_time
 async def test_a_paused_world_runs_no_cycles_with_queued_and_due_batches():
     async with open_world(limits={"mailbox_age_ms_max": 10**9}) as world:
-        scheduled = await world.actor.post({"intents": [add("later")], "sim_time": 5.0}, OPERATOR)
+        scheduled = await world.actor.post_batch(
+            {"intents": [add("later")], "sim_time": 5.0}, OPERATOR
+        )
         assert scheduled.scheduled
         await world.actor.pause()
         flood(world, 10)
@@ -396,7 +398,7 @@ async def test_an_immediate_batch_of_a_stepped_world_needs_no_place_in_the_held_
         flood(world, 5)
         for options in ({"dry_run": True}, {"sim_time": 9.0}):
             batch = {"intents": [add("prompt", priority=0)], **options}
-            assert (await world.actor.post(batch, "alice")).admitted
+            assert (await world.actor.post_batch(batch, "alice")).admitted
 
 
 @every_policy
@@ -412,7 +414,7 @@ async def test_effects_settle_under_overload(policy):
             return "sent"
 
         await register_executor(world, send, concurrency=1, outbox_max=5)
-        await world.actor.post([intent("Mail", {"count": 1}, "mail")], "alice")
+        await world.actor.post_batch([intent("Mail", {"count": 1}, "mail")], "alice")
         await world.actor.pause()
         flood(world, 50)
         await sent.wait()

@@ -64,7 +64,7 @@ class Pair:
                 batch = batch[0]
             elif form == 3:
                 del batch[-1]["priority"]
-            both.append(world.actor.post(batch, submitter, dry_run=is_dry))
+            both.append(world.actor.post_batch(batch, submitter, dry_run=is_dry))
         if told is not None and told is short._mailbox.cached_refusal and told.left != left:
             self.shortcuts += 1
         self.answers.append((both[0], both[1]))
@@ -140,12 +140,13 @@ async def test_a_cached_refusal_equals_the_uncached_one(policy, seed):
 async def test_the_two_queues_of_a_stepped_world_fill_independently():
     limits = {"mailbox_batches_max": 2}
     async with open_world(clock="stepped", limits=limits) as world:
-        asked = [world.actor.post([add("r")], "alice", dry_run=True) for _ in range(2)]
+        asked = [world.actor.post_batch([add("r")], "alice", dry_run=True) for _ in range(2)]
         later = [
-            world.actor.post({"intents": [add(f"l{n}")], "sim_time": 9.0}, "bob") for n in "ab"
+            world.actor.post_batch({"intents": [add(f"l{n}")], "sim_time": 9.0}, "bob")
+            for n in "ab"
         ]
         assert [one.result().codes for one in later] == [("queue_full",)] * 2
-        assert not world.actor.post([add("now")], "bob").done()
+        assert not world.actor.post_batch([add("now")], "bob").done()
         assert not any(one.done() for one in asked)
 
 
@@ -159,7 +160,7 @@ async def test_rejected_batches_are_reported_where_every_batch_is():
         heard = Ingress(
             world.kernel, ingress._committer, ingress._clock, group_metrics, queues[0], queues[1]
         )
-        first, *refused = [heard.post([add(f"r{n}")], "alice") for n in range(5)]
+        first, *refused = [heard.post_batch([add(f"r{n}")], "alice") for n in range(5)]
         assert reported == [one.result() for one in refused]
         first.cancel()
 
@@ -169,14 +170,14 @@ async def test_a_cached_refusal_expires_when_the_durable_seq_moves():
     log, limits = SlowLog(), {"mailbox_batches_max": 1}
     async with open_world(log=log, limits=limits, time=HandClock(1)) as world:
         log.hold()
-        decided = world.actor.post([add("r0")], "alice")
+        decided = world.actor.post_batch([add("r0")], "alice")
         await log.began()
         world.actor._mailbox.pause()
-        world.actor.post([add("r1")], "alice")
-        before = world.actor.post([add("r2")], "alice").result()
+        world.actor.post_batch([add("r1")], "alice")
+        before = world.actor.post_batch([add("r2")], "alice").result()
         log.release()
         seq = (await decided).seq
-        after = world.actor.post([add("r3")], "alice").result()
+        after = world.actor.post_batch([add("r3")], "alice").result()
         assert (before.current_seq, after.current_seq) == (seq - 1, seq)  # type: ignore[operator]
 
 
@@ -184,9 +185,9 @@ async def test_a_cached_refusal_expires_when_the_durable_seq_moves():
 async def test_a_closed_world_raises_instead_of_a_cached_refusal():
     async with open_world(limits={"mailbox_batches_max": 1}, time=HandClock(1)) as world:
         await world.actor.pause()
-        world.actor.post([add("r0")], "alice")
-        assert world.actor.post([add("r1")], "alice").result().codes == ("queue_full",)
+        world.actor.post_batch([add("r0")], "alice")
+        assert world.actor.post_batch([add("r1")], "alice").result().codes == ("queue_full",)
         assert world.actor._ingress._mailbox.cached_refusal is not None
         world.actor._ingress.close()
         with pytest.raises(ClosedError):
-            world.actor.post([add("r2")], "alice")
+            world.actor.post_batch([add("r2")], "alice")

@@ -44,7 +44,7 @@ class Crowd:
     def post(self, agent_id: str, count: int, priority: int = 10) -> None:
         for _ in range(count):
             batch = [add(f"{self.offered[agent_id]}", agent_id=agent_id, priority=priority)]
-            answer = self._world.actor.post(batch, agent_id)
+            answer = self._world.actor.post_batch(batch, agent_id)
             self.offered[agent_id] += 1
             self._posted.setdefault(agent_id, deque()).append((self._turn, answer))
 

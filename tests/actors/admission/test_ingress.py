@@ -38,12 +38,12 @@ async def posted(
     dry_run: bool = False,
 ) -> Verdict:
     batch = {"intents": [add(req_id)], "valid_for_s": valid_for_s, "dry_run": dry_run}
-    return await world.actor.post(batch, "alice", identity=identity)
+    return await world.actor.post_batch(batch, "alice", identity=identity)
 
 
 def fill(world: WorldRuntime, count: int, **fields: object) -> list["asyncio.Future[Verdict]"]:
     return [
-        world.actor.post([add(f"fill-{number}", **fields)], "bob" if fields else "alice")
+        world.actor.post_batch([add(f"fill-{number}", **fields)], "bob" if fields else "alice")
         for number in range(count)
     ]
 
@@ -57,7 +57,7 @@ async def queue_full_by_count(world: WorldRuntime, clock: HandClock) -> Verdict:
 
 
 async def queue_full_by_bytes(world: WorldRuntime, clock: HandClock) -> Verdict:
-    world.actor.post([add(f"wide-{number}" + "x" * 100) for number in range(4)], "alice")
+    world.actor.post_batch([add(f"wide-{number}" + "x" * 100) for number in range(4)], "alice")
     return await posted(world)
 
 
@@ -76,7 +76,7 @@ async def overloaded_by_lag(world: WorldRuntime, clock: HandClock) -> Verdict:
 
 async def ingress_rate_exceeded(world: WorldRuntime, clock: HandClock) -> Verdict:
     for _ in range(3):
-        assert (await world.actor.post([], "alice")).codes == ("batch_empty",)
+        assert (await world.actor.post_batch([], "alice")).codes == ("batch_empty",)
     return await posted(world)
 
 
@@ -224,7 +224,7 @@ async def test_a_dry_run_under_load_gets_no_cached_answer():
     async with open_world(time=HandClock(SECOND_NS), limits={"mailbox_batches_max": 1}) as world:
         fill(world, 1)
         first, tried, second = [await posted(world, dry_run=dry) for dry in (False, True, False)]
-        asked = await world.actor.post([add("late")], "alice", dry_run=True)
+        asked = await world.actor.post_batch([add("late")], "alice", dry_run=True)
         assert [one.dry_run for one in (first, tried, second, asked)] == [False, True, False, True]
         assert second is first
         assert world.counters.refusals["admission", "queue_full"] == 2
@@ -415,8 +415,8 @@ async def test_a_cached_refusal_is_not_shared_between_limits():
 @in_virtual_time
 async def test_a_pending_verdict_has_its_verdict_once_decided():
     async with open_world() as world:
-        ticket = PendingVerdict(world.actor.post([add("r")], "alice"), False)
-        withdrawn = PendingVerdict(world.actor.post([add("w")], "alice"), False)
+        ticket = PendingVerdict(world.actor.post_batch([add("r")], "alice"), False)
+        withdrawn = PendingVerdict(world.actor.post_batch([add("w")], "alice"), False)
         assert [ticket.verdict] == [None]
         assert withdrawn.cancel()
         verdict = await ticket
@@ -428,7 +428,7 @@ async def test_a_pending_verdict_has_its_verdict_once_decided():
 async def test_canceling_one_waiter_of_a_pending_verdict_leaves_the_others():
     async with open_world(clock="stepped") as world:
         ticket, withdrawn = (
-            PendingVerdict(world.actor.post([add(r)], "alice"), False) for r in "rw"
+            PendingVerdict(world.actor.post_batch([add(r)], "alice"), False) for r in "rw"
         )
         first, second, third = (asyncio.ensure_future(_awaited(ticket)) for _ in range(3))
         lost = asyncio.ensure_future(_awaited(withdrawn))

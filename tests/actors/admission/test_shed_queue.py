@@ -39,7 +39,7 @@ def post(
     world: WorldRuntime, req_id: str, priority: int, agent_id: str = "alice"
 ) -> "asyncio.Future[Verdict]":
     batch = [add(req_id, agent_id=agent_id, priority=priority)]
-    return world.actor.post(batch, agent_id)
+    return world.actor.post_batch(batch, agent_id)
 
 
 def outcomes(answers: Sequence["asyncio.Future[Verdict]"]) -> list[str]:
@@ -127,7 +127,7 @@ async def test_batches_of_the_operator_count_for_the_agents_they_name():
         await world.actor.pause()
         names = ["alice", "alice", "bob"]
         answers = [
-            world.actor.post([add(f"r{n}", agent_id=name)], OPERATOR)
+            world.actor.post_batch([add(f"r{n}", agent_id=name)], OPERATOR)
             for n, name in enumerate(names)
         ]
         post(world, "urgent", 80)
@@ -172,7 +172,7 @@ async def test_a_priority_above_the_agents_cap_sheds_no_batch():
         await world.actor.pause()
         answers = [post(world, f"r{number}", 20, "bob") for number in range(3)]
         assert outcomes([post(world, "late", 100)]) == ["queue_full"]
-        for_alice = world.actor.post([add("late", priority=100)], OPERATOR)
+        for_alice = world.actor.post_batch([add("late", priority=100)], OPERATOR)
         assert outcomes([for_alice]) == ["queue_full"]
         assert outcomes([post(world, "late", 100, "bob")]) == ["waits"]
         assert outcomes(answers).count("shed") == 1
@@ -189,7 +189,7 @@ async def test_naming_another_agent_does_not_raise_the_cap():
             await world.actor.pause()
             answers = [post(world, f"r{number}", 10, "bob") for number in range(3)]
             forged = [add("forged", agent_id="bob", priority=100)]
-            assert outcomes([world.actor.post(forged, "mallory")]) == ["queue_full"]
+            assert outcomes([world.actor.post_batch(forged, "mallory")]) == ["queue_full"]
             assert outcomes(answers) == ["waits"] * 3
 
 
@@ -215,7 +215,7 @@ async def test_every_batch_submitted_under_load_is_answered(raw):
         await world.actor.pause()
         for number in range(3):
             post(world, f"r{number}", 10)
-        verdict = await world.actor.post(raw, "alice")
+        verdict = await world.actor.post_batch(raw, "alice")
         assert verdict.refusals[0].stage.value in {"admission", "structure"}
 
 
@@ -226,9 +226,9 @@ async def test_a_claim_no_higher_than_the_lowest_rank_is_refused_unchecked():
         for number in range(3):
             post(world, f"r{number}", 10)
         for raw in ([intent("Nonsense", priority=10)], {"intents": [intent("Nonsense")]}):
-            assert (await world.actor.post(raw, "alice")).codes == ("queue_full",)
+            assert (await world.actor.post_batch(raw, "alice")).codes == ("queue_full",)
         raw = [intent("Nonsense", priority=11)]
-        assert (await world.actor.post(raw, "alice")).codes == ("kind_unknown",)
+        assert (await world.actor.post_batch(raw, "alice")).codes == ("kind_unknown",)
 
 
 # Each signal
@@ -242,14 +242,14 @@ async def test_as_many_batches_are_shed_as_bytes_are_needed_or_none():
         low = [post(world, f"low-{number}" + "x" * 60, 10) for number in range(2)]
         middle = [post(world, f"mid-{number}" + "x" * 60, 50) for number in range(2)]
         wide = [add("wide", priority=40), add("wider" + "x" * 100, priority=0)]
-        asked = world.actor.post([*wide, add("y" * 110), add("z" * 110)], "alice")
+        asked = world.actor.post_batch([*wide, add("y" * 110), add("z" * 110)], "alice")
         refusal = asked.result().refusals[0]
         assert (refusal.code, refusal.details["signal"]) == ("queue_full", "mailbox_bytes")
         assert outcomes([*low, *middle]) == ["waits"] * 4  # even all of the lower are not enough
-        fits = world.actor.post([add("a" * 100, priority=40)], "alice")
+        fits = world.actor.post_batch([add("a" * 100, priority=40)], "alice")
         assert outcomes([fits, *low, *middle]) == ["waits", "waits", "shed", "waits", "waits"]
         above_all = [add(f"{n}" + "v" * 100, priority=60) for n in range(5)]
-        whole = world.actor.post(above_all, "alice")
+        whole = world.actor.post_batch(above_all, "alice")
         assert outcomes([whole]) == ["waits"]  # alone, and so as large as it likes
         assert len(world.actor) == 1
 
@@ -286,7 +286,7 @@ async def test_held_batches_of_a_stepped_world_can_be_shed():
     async with shedding_world(clock="stepped") as world:
         answers = [post(world, f"r{priority}", priority) for priority in (1, 2, 3, 4)]
         assert outcomes(answers) == ["shed", "waits", "waits", "waits"]
-        dry = await world.actor.post([add("dry", priority=0)], "alice", dry_run=True)
+        dry = await world.actor.post_batch([add("dry", priority=0)], "alice", dry_run=True)
         assert dry.admitted  # it is not for the step, and takes no place from what is
         assert len(await world.actor.step(1)) == 3
 

@@ -58,7 +58,9 @@ async def offer(world: WorldRuntime, agent_id: str, seconds: int, every_ms: int)
     answers = []
     for number in range(seconds * 1000 // every_ms):
         await world.sleepers.sleep_until(began_ns + number * every_ms * MS)
-        answers.append(world.actor.post([add(f"{agent_id}:{number}", agent_id=agent_id)], agent_id))
+        answers.append(
+            world.actor.post_batch([add(f"{agent_id}:{number}", agent_id=agent_id)], agent_id)
+        )
     return [await answer for answer in answers]
 
 
@@ -137,7 +139,7 @@ async def test_below_the_capacity_time_runs_in_real_time():
 @in_virtual_time
 async def test_an_idle_world_sets_no_timer_and_is_not_slowed():
     async with dilated_world() as world:
-        assert (await world.actor.post([add("one")], "alice")).admitted
+        assert (await world.actor.post_batch([add("one")], "alice")).admitted
         await turns()
         mailbox = world.actor._mailbox
         assert isinstance(mailbox, DilatingQueue)
@@ -145,7 +147,7 @@ async def test_an_idle_world_sets_no_timer_and_is_not_slowed():
         before = world.clock.now_ns()
         await asyncio.sleep(100)
         assert world.clock.now_ns() - before == 100 * SECOND_NS
-        assert (await world.actor.post([add("two")], "alice")).admitted
+        assert (await world.actor.post_batch([add("two")], "alice")).admitted
         assert clock_of(world).dilation.lowest == 1.0
 
 
@@ -154,10 +156,10 @@ async def test_a_late_cycle_does_not_change_the_measured_pace():
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualTimeLoop)
     async with open_world(backpressure="dilate") as world:
-        one = world.actor.post([add("one")], "alice")
+        one = world.actor.post_batch([add("one")], "alice")
         loop.seconds += 0.09
         assert (await one).admitted
-        crowd = [world.actor.post([add(f"r{number}")], "alice") for number in range(40)]
+        crowd = [world.actor.post_batch([add(f"r{number}")], "alice") for number in range(40)]
         loop.seconds += 0.02
         assert all([(await answer).admitted for answer in crowd])
         assert clock_of(world).dilation.lowest == 1.0
@@ -169,7 +171,7 @@ async def test_the_factor_has_a_minimum_and_a_full_wait_queue_refuses():
     limits = {"mailbox_batches_max": 50, "wait_queue_batches_max": 300}
     async with dilated_world(limits=limits, dilation_factor_min=0.25) as world:
         posted = [
-            world.actor.post([add(f"r{number}", agent_id=name)], name)
+            world.actor.post_batch([add(f"r{number}", agent_id=name)], name)
             for number in range(300)
             for name in ("alice", "bob")
         ]
@@ -187,13 +189,13 @@ async def test_a_hanging_store_slows_time():
     log = SlowLog()
     async with dilated_world(log=log, limits={"groups_in_flight_max": 1}) as world:
         log.hold()
-        posted = [world.actor.post([add("first")], "alice")]
+        posted = [world.actor.post_batch([add("first")], "alice")]
         await log.began()
-        posted.append(world.actor.post([add("second")], "alice"))
+        posted.append(world.actor.post_batch([add("second")], "alice"))
         await turns()  # and then the orchestrator waits for room
         factors = []
         for number in range(30):
-            posted.append(world.actor.post([add(f"r{number}")], "alice"))
+            posted.append(world.actor.post_batch([add(f"r{number}")], "alice"))
             factors += await watched(world, 0.1)
         assert factors[0] == 1.0
         assert factors[-1] < 0.06
@@ -206,9 +208,9 @@ async def test_a_hanging_store_slows_time():
 async def test_a_pause_does_not_slow_time():
     async with dilated_world() as world:
         await world.actor.pause()
-        posted = [world.actor.post([add(f"r{number}")], "alice") for number in range(5)]
+        posted = [world.actor.post_batch([add(f"r{number}")], "alice") for number in range(5)]
         assert set(await watched(world, 3)) == {1.0}
-        posted.append(world.actor.post([add("late")], "alice"))
+        posted.append(world.actor.post_batch([add("late")], "alice"))
         assert set(await watched(world, 1)) == {1.0}
         await world.actor.resume()
         await turns()
@@ -226,13 +228,13 @@ async def test_deadlines_are_in_simulated_time_in_both_queues():
         limits = {"mailbox_batches_max": mailbox_batches_max, "group_batches_max": 1}
         async with dilated_world(limits=limits, dilation_factor_min=0.1) as world:
             await asyncio.sleep(100)  # a deadline counts from the post, not from the beginning
-            flood = [world.actor.post([add(f"r{number}")], "alice") for number in range(90)]
+            flood = [world.actor.post_batch([add(f"r{number}")], "alice") for number in range(90)]
             await asyncio.sleep(0.3)  # it is slow by now
             began_s = loop.time()
             batch = {"intents": [add("patient")], "valid_for_s": 0.4}
-            patient = world.actor.post(batch, "alice")
+            patient = world.actor.post_batch(batch, "alice")
             batch = {"intents": [add("hasty")], "valid_for_s": 0.02}
-            hasty = world.actor.post(batch, "alice")
+            hasty = world.actor.post_batch(batch, "alice")
             assert (await patient).admitted
             assert loop.time() - began_s > 0.5  # longer than it was valid for, by the machine's
             refusal = (await hasty).refusals[0]
@@ -246,12 +248,12 @@ async def test_a_timeout_in_the_wait_queue_is_answered_when_due():
     loop = asyncio.get_running_loop()
     limits = {"mailbox_batches_max": 1, "group_batches_max": 1}
     async with dilated_world(limits=limits, dilation_factor_min=0.1) as world:
-        flood = [world.actor.post([add(f"r{number}")], "alice") for number in range(500)]
+        flood = [world.actor.post_batch([add(f"r{number}")], "alice") for number in range(500)]
         await asyncio.sleep(1)
         assert clock_of(world).dilation.factor == pytest.approx(0.1)
         began_ns, began_s = world.clock.now_ns(), loop.time()
         batch = {"intents": [add("hasty")], "valid_for_s": 0.2}
-        assert (await world.actor.post(batch, "alice")).codes == ("timeout",)
+        assert (await world.actor.post_batch(batch, "alice")).codes == ("timeout",)
         assert world.clock.now_ns() - began_ns == pytest.approx(0.2 * SECOND_NS, abs=5 * MS)
         assert loop.time() - began_s == pytest.approx(2.0, abs=0.05)
         assert all([(await one).admitted for one in flood])
@@ -271,7 +273,7 @@ async def test_a_quota_is_exact_in_simulated_time():
         number, ends_ns = 0, world.clock.now_ns() + 5 * SECOND_NS
         while world.clock.now_ns() < ends_ns:
             number += 1
-            verdict = await world.actor.post([add(f"q{number}", agent_id="slow")], "slow")
+            verdict = await world.actor.post_batch([add(f"q{number}", agent_id="slow")], "slow")
             if verdict.admitted:
                 admitted.append(verdict.sim_time)
                 continue

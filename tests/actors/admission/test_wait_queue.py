@@ -29,7 +29,7 @@ def post(
     world: WorldRuntime, req_id: str, agent_id: str = "alice", **options: object
 ) -> "asyncio.Future[Verdict]":
     batch = {"intents": [add(req_id, agent_id=agent_id)], **options}
-    return world.actor.post(batch, agent_id)
+    return world.actor.post_batch(batch, agent_id)
 
 
 def fill(world: WorldRuntime, count: int = 2) -> list["asyncio.Future[Verdict]"]:
@@ -256,8 +256,8 @@ async def test_a_batch_without_a_deadline_waits_no_longer_than_the_limit():
 async def test_the_wait_queue_is_bounded_by_count():
     async with waiting_world(limits={"wait_queue_batches_max": 3}) as world:
         for number in range(5):
-            world.actor.post([add(f"r{number}")], OPERATOR)
-        refusal = world.actor.post(["not looked at"], OPERATOR).result().refusals[0]
+            world.actor.post_batch([add(f"r{number}")], OPERATOR)
+        refusal = world.actor.post_batch(["not looked at"], OPERATOR).result().refusals[0]
         assert refusal.code == "queue_full"
         assert refusal.details == {"signal": "wait_queue_batches", "value": 3, "limit": 3}
         assert refusal.retry_after is not None
@@ -329,7 +329,7 @@ async def test_one_submitter_leaves_half_of_the_wait_queue_free():
             "limit": 4,
         }
         assert not post(world, "bob", "bob").done()
-        by_operator = [world.actor.post([add(f"o{n}")], OPERATOR) for n in range(3)]
+        by_operator = [world.actor.post_batch([add(f"o{n}")], OPERATOR) for n in range(3)]
         assert not any(answer.done() for answer in by_operator)  # it speaks for all
 
 
@@ -435,8 +435,8 @@ async def test_a_batch_that_would_be_refused_anyway_does_not_wait():
     async with waiting_world(limits=limits, time=HandClock(1)) as world:
         await world.actor.pause()
         fill(world, 10)
-        unsound = world.actor.post([intent("Unknown", {})], "alice")
-        stranger = world.actor.post([add("r")], "alice", identity=Named("alice", 77))
+        unsound = world.actor.post_batch([intent("Unknown", {})], "alice")
+        stranger = world.actor.post_batch([add("r")], "alice", identity=Named("alice", 77))
         await turns()
         assert unsound.result().codes == ("kind_unknown",)
         assert stranger.result().codes == ("unauthorized",)
@@ -461,7 +461,7 @@ async def test_the_wait_queue_of_a_stepped_world_is_decided_in_the_next_step():
 async def test_a_dry_run_in_a_stepped_world_does_not_wait_behind_held_batches():
     async with waiting_world(clock="stepped") as world:
         fill(world, 5)
-        dry = await world.actor.post([add("dry")], "alice", dry_run=True)
+        dry = await world.actor.post_batch([add("dry")], "alice", dry_run=True)
         assert dry.admitted
         scheduled = await post(world, "later", sim_time=5.0)
         assert scheduled.scheduled

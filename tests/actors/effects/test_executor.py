@@ -50,7 +50,7 @@ class Post:
 
 
 async def mail(world: WorldRuntime, count: int = 1, req_id: str = "r") -> Verdict:
-    return await world.actor.post([intent("Mail", {"count": count}, req_id)], OPERATOR)
+    return await world.actor.post_batch([intent("Mail", {"count": count}, req_id)], OPERATOR)
 
 
 def settled(world: WorldRuntime) -> list[Settled]:

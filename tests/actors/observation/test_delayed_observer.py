@@ -433,7 +433,7 @@ async def test_a_realtime_timer_delivers_due_changes_without_commits():
             assert first is not None
             began = clock.now_ns()
             move = intent("Move", {"to": [1, 0]}, "r1", agent_id="bob")
-            assert (await world.actor.post([move], "operator")).admitted
+            assert (await world.actor.post_batch([move], "operator")).admitted
             second = await eyes.next()
             assert second is not None
             late_s = (clock.now_ns() - began) / SECOND_NS
@@ -452,7 +452,7 @@ async def test_a_polling_observer_receives_conflated_changes():
             shown = []
             for number in range(8):
                 move = intent("Move", {"to": [number, 0]}, f"r{number}", agent_id="bob")
-                assert (await world.actor.post([move], "operator")).admitted
+                assert (await world.actor.post_batch([move], "operator")).admitted
             for _ in range(8):  # and nothing happens any more
                 await asyncio.sleep(0.3)
                 while (observation := eyes.look()) is not None:

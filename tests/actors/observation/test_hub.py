@@ -351,7 +351,7 @@ async def test_a_raising_visibility_policy_is_reported_and_stops_no_observer():
             await eyes.next()
             move = intent("Move", {"to": [1, 0]}, "r1", agent_id="bob")
             say = intent("Speak", {"text": "hi"}, "r2", agent_id="bob")
-            assert (await world.actor.post([move, say], "operator")).admitted
+            assert (await world.actor.post_batch([move, say], "operator")).admitted
             observation = await eyes.next()
             assert observation is not None
             assert {change.entity for change in observation.changes} == {

@@ -72,7 +72,7 @@ class Handle:
     async def submit(self, batch: object) -> Verdict:
         self.submitted.append(batch)
         if self._world is not None:
-            return await self._world.actor.post(batch, self.agent_id)
+            return await self._world.actor.post_batch(batch, self.agent_id)
         refusal = self._answers.pop(0) if self._answers else None
         refusals = () if refusal is None else (refusal,)
         return Verdict("b", not refusals, None, 0, 0.0, refusals)
@@ -117,7 +117,7 @@ async def test_a_stale_refusal_is_retried_with_a_new_view():
 
         async def after_bob(view: View) -> list[dict[str, Any]]:
             if len(policy.views) == 1:
-                await world.actor.post(
+                await world.actor.post_batch(
                     [add("bob's", agent_id="bob", context_seq=view.view_seq)], "bob"
                 )
             return [add("mine", context_seq=view.view_seq)]
@@ -260,7 +260,7 @@ async def test_a_failing_policy_is_restarted_then_only_its_agent_suspended(fault
         assert len(good.times) > 90
         if not is_refusal:
             assert len(bad.views) == 3
-        assert (await world.actor.post([add("r", agent_id="bob")], "bob")).admitted
+        assert (await world.actor.post_batch([add("r", agent_id="bob")], "bob")).admitted
 
 
 class Dazzled(Handle):
@@ -276,7 +276,7 @@ async def test_a_fault_in_the_handle_suspends_only_the_agent():
         world.policy_supervisor.run(AgentActor(Dazzled(world), Policy()))
         await asyncio.sleep(100)
         assert is_suspended(world, "alice")
-        assert (await world.actor.post([add("r", agent_id="bob")], "bob")).admitted
+        assert (await world.actor.post_batch([add("r", agent_id="bob")], "bob")).admitted
 
 
 @in_virtual_time

@@ -350,7 +350,7 @@ async def test_an_exception_that_cannot_be_printed_is_reported_by_its_type():
         status = world.policy_supervisor.status("alice")
         assert (status.state, status.failures) == ("suspended", 2)
         assert status.error == "UnprintableError"
-        assert (await world.actor.post([add("b", agent_id="bob")], "bob")).admitted
+        assert (await world.actor.post_batch([add("b", agent_id="bob")], "bob")).admitted
 
 
 @in_virtual_time
@@ -476,7 +476,7 @@ async def test_a_flooding_policy_gets_no_more_turns_than_the_others(bad):
         assert [count_of(world, name) for name in good] == [100] * 3
         assert all(other.statistics() == (100, 100, 0, 0) for other in workers)
         assert actor.statistics().proposed <= 110
-        assert (await world.actor.post([add("last", agent_id="good0")], "good0")).admitted
+        assert (await world.actor.post_batch([add("last", agent_id="good0")], "good0")).admitted
 
 
 @in_virtual_time
@@ -590,7 +590,9 @@ async def test_an_interruptible_policy_is_canceled_with_the_reason_and_called_ag
         policy = Writer()
         actor = run(world, "alice", policy)
         await asyncio.sleep(4)
-        await world.actor.post([add("b", agent_id="bob", context_seq=world.kernel.seq)], "bob")
+        await world.actor.post_batch(
+            [add("b", agent_id="bob", context_seq=world.kernel.seq)], "bob"
+        )
         await asyncio.sleep(10.5)
         assert count_of(world, "alice") == 1
         assert (policy.begun, policy.reasons) == (2, [f"{COUNTS}/bob"])
@@ -621,10 +623,10 @@ async def test_interruption_options_come_from_the_policy_or_the_configuration(is
             policy.interruptible = own
             run(world, "alice", policy)
         await asyncio.sleep(1)
-        await world.actor.post([add("b", agent_id="bob")], "bob")
+        await world.actor.post_batch([add("b", agent_id="bob")], "bob")
         await asyncio.sleep(1)
         assert policy.begun == 1
-        await world.actor.post([intent("Give", {"thing": "alice"}, agent_id="bob")], "bob")
+        await world.actor.post_batch([intent("Give", {"thing": "alice"}, agent_id="bob")], "bob")
         await asyncio.sleep(1)
         assert policy.reasons == [f"{COUNTS}/alice"]
 
@@ -652,7 +654,7 @@ async def test_an_observing_policy_is_called_only_for_new_observations():
         actor = run(world, "alice", policy)
         await asyncio.sleep(100)
         assert [kind for kind, _ in policy.seen] == ["snapshot", "delta"]  # and what it did itself
-        await world.actor.post([add("b", agent_id="bob")], "bob")
+        await world.actor.post_batch([add("b", agent_id="bob")], "bob")
         await asyncio.sleep(100)
         assert [kind for kind, _ in policy.seen[2:]] == ["delta", "delta"]
         assert [seq for _, seq in policy.seen] == sorted({seq for _, seq in policy.seen})
@@ -672,7 +674,9 @@ async def test_an_observing_policy_is_called_again_after_a_stale_refusal():
                 asked += 1
                 if asked == 1:
                     hidden = intent("Put", {"thing": "secret", "field": "f"}, agent_id="bob")
-                    await world.actor.post([{**hidden, "context_seq": world.kernel.seq}], "bob")
+                    await world.actor.post_batch(
+                        [{**hidden, "context_seq": world.kernel.seq}], "bob"
+                    )
                 return [add("mine", context_seq=max(alice.view_seq, observation.view_seq))]
 
         actor = AgentActor(alice, Quiet())

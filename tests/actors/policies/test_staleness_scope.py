@@ -39,7 +39,7 @@ def put(thing: str, value: Any = 1, by: str = "bob") -> dict[str, Any]:
 
 async def act(world: WorldRuntime, *intents: Mapping[str, Any]) -> None:
     """Let others act, and give everybody a turn."""
-    verdict = await world.actor.post(list(intents), "operator")
+    verdict = await world.actor.post_batch(list(intents), "operator")
     assert verdict.admitted, verdict.refusals
     await turns(5)
 
@@ -134,7 +134,7 @@ async def test_own_commits_do_not_cancel_or_count():
     async with open_world() as world:
         alice = handle_of(world)
         async with thinking(alice, threshold=0) as counted, thinking(alice) as thought:
-            await world.actor.post([add("own", agent_id="alice")], "alice")
+            await world.actor.post_batch([add("own", agent_id="alice")], "alice")
             await turns(5)
         for block in (counted, thought):
             assert block.error is None
@@ -262,8 +262,8 @@ async def test_a_predicate_gets_only_the_latest_values():
         open_world(domain=Lab(things=["lamp"])) as world,
         handle_of(world).fresh_context(**settings),
     ):
-        first = world.actor.post([put("lamp", 1)], "operator")
-        await world.actor.post([put("lamp", 2)], "operator")
+        first = world.actor.post_batch([put("lamp", 1)], "operator")
+        await world.actor.post_batch([put("lamp", 2)], "operator")
         await first
         await act(world, intent("Drop", {"thing": "lamp"}, agent_id="bob"))
     assert seen == [None, {"value": 2}, None]
@@ -323,7 +323,7 @@ async def test_a_change_between_view_and_block_is_not_missed():
         thought = Thought(handle_of(world))
         thinker = asyncio.ensure_future(thought.think())
         await turns(1)
-        await world.actor.post([put("lamp")], "operator")
+        await world.actor.post_batch([put("lamp")], "operator")
         await thinker
         assert thought.was_cancelled
         assert thought.stale.changed
@@ -339,7 +339,7 @@ async def test_an_error_between_view_and_block_cancels_at_once():
         thought = Thought(handle_of(world), relevant=broken, debounce=5)
         thinker = asyncio.ensure_future(thought.think())
         await turns(1)
-        await world.actor.post([put("lamp")], "operator")
+        await world.actor.post_batch([put("lamp")], "operator")
         await thinker
         assert isinstance(thought.error, ZeroDivisionError)
         assert now() == 0
@@ -463,7 +463,7 @@ async def test_a_raising_predicate_affects_only_its_block():
             assert bad.was_cancelled
         assert isinstance(bad.error, ZeroDivisionError)
         assert isinstance(good.error, StaleContextError)
-        assert (await world.actor.post([add("r", agent_id="bob")], "bob")).admitted
+        assert (await world.actor.post_batch([add("r", agent_id="bob")], "bob")).admitted
         assert now() == 0
 
 
@@ -475,7 +475,7 @@ async def test_a_raising_visibility_rule_cancels_only_the_block():
             lab.faults.add("may_see")
             await act(world, put("lamp"))
         assert isinstance(thought.error, RuntimeError)
-        assert (await world.actor.post([add("r", agent_id="bob")], "bob")).admitted
+        assert (await world.actor.post_batch([add("r", agent_id="bob")], "bob")).admitted
 
 
 @pytest.mark.parametrize(
@@ -548,7 +548,7 @@ async def test_a_thousand_blocks_need_no_tasks_and_are_indexed_by_ref():
 
         world.subscriptions._registry = type("R", (), {"hiding": staticmethod(counted)})()
         with anyio.CancelScope(shield=True):
-            await world.actor.post([put("other"), put("else")], "operator")
+            await world.actor.post_batch([put("other"), put("else")], "operator")
         assert told == 0
         for block in reversed(blocks):
             await block.__aexit__(None, None, None)

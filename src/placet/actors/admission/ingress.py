@@ -86,7 +86,7 @@ class Ingress:
         self.is_draining = False
         self.woken_ns = 0
 
-    def post(
+    def post_batch(
         self,
         raw: object,
         submitter: str,

@@ -1,7 +1,7 @@
 """The orchestrator's queue: its messages, the order of batches, and the overflow policy under load.
 
 With few queued batches the queue is a deque. When more are queued than a few cycles take, or half
-of the limit, they are served round-robin by owner (`fair_queue.py`), unless every owner has exactly
+of the limit, they are served fairly by owner (`fair_queue.py`), unless every owner has exactly
 one of equal size: those stay in order of submission. When half of the limit is queued, no owner may
 have more queued than remains free. All of this ends when the crowd is gone, so fairness costs
 nothing without one.
@@ -168,7 +168,7 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | StepMessage]):
         """
 
     def take(self, count_max: int, intents_max: int | None = None) -> list[QueuedBatch]:
-        """Take batches to decide: round-robin by owner in a crowd, else in order of arrival.
+        """Take batches to decide: fairly by owner in a crowd, else in order of arrival.
 
         Taking all at once returns them in order of arrival.
 

@@ -1,6 +1,7 @@
 """The queue of `backpressure="wait"`: under load batches go to a wait queue in front of it.
 
-Round-robin by submitter, each submitter's batches in order; no batch bypasses the wait queue. An
+The submitter with the fewest intents served is next, and each submitter's batches keep their
+order; no batch bypasses the wait queue. An
 entry is a future, not a task. The wait queue is bounded by count, bytes and time, and one timer
 covers its earliest deadline. An entry that is canceled or times out frees its place at once.
 
