@@ -197,19 +197,19 @@ def test_a_scenario_without_objects_gives_its_domain_none(small):
 def test_agents_are_divided_in_proportion(small, count):
     scenario = load(small).with_agents(count)
     assert scenario.agents_count == count
-    folk, child = (group.count for group in scenario.agents.values())
+    folk, child = (cohort.count for cohort in scenario.agents.values())
     assert abs(folk - 2 * child) <= 2
 
 
 def test_empty_groups_get_equal_shares(small):
     empty = load(small).with_agents(0)
-    assert [group.count for group in empty.with_agents(7).agents.values()] == [4, 3]
+    assert [cohort.count for cohort in empty.with_agents(7).agents.values()] == [4, 3]
 
 
 def test_agents_without_a_group_are_refused(small):
     nobody = replace(load(small), agents={})
     assert nobody.with_agents(0) == nobody
-    with pytest.raises(ScenarioError, match="there is no group for 3 agents"):
+    with pytest.raises(ScenarioError, match="there is no cohort for 3 agents"):
         nobody.with_agents(3)
 
 
@@ -255,9 +255,9 @@ def test_an_override_of_text_stays_text(tmp_path):
         ("=5", "expected key=value"),
         ("agents..count=5", "expected key=value"),
         ("sed=5", "no key 'sed'; did you mean 'seed'"),
-        ("agents.flok.count=5", "no group 'flok' of agents; did you mean 'folk'"),
-        ("objects.pear.count=5", "no group 'pear' of objects; there are apple"),
-        ("agents=5", "no group '' of agents; there are folk, child"),
+        ("agents.flok.count=5", "no entry 'flok' in agents; did you mean 'folk'"),
+        ("objects.pear.count=5", "no entry 'pear' in objects; there are apple"),
+        ("agents=5", "no entry '' in agents; there are folk, child"),
         ("seed.low=5", "'seed' is a value and holds no keys"),
         ("seed=-1", "seed: input should be greater than or equal to 0, got -1"),
         ("title=5", "title: input should be a valid string, got 5"),
@@ -303,7 +303,7 @@ def test_an_invalid_override_is_reported_with_the_reason(small, override, messag
 def test_an_override_inside_a_value_is_refused(tmp_path):
     path = tmp_path / "bad.toml"
     path.write_text("ticks = 1\nagents = 5\n")
-    with pytest.raises(ScenarioError, match="there is no group 'folk' of agents"):
+    with pytest.raises(ScenarioError, match="there is no entry 'folk' in agents"):
         load(path, overrides=["agents.folk.count=1"])
 
 
@@ -358,8 +358,8 @@ def test_an_unknown_domain_setting_is_named(small, override, message):
 )
 def test_an_unknown_policy_option_is_named(small, override, message):
     scenario = load(small, overrides=[override])
-    group = override.split(".")[1]
-    member = next(member for member in scenario.members() if member.group == group)
+    cohort = override.split(".")[1]
+    member = next(member for member in scenario.members() if member.cohort == cohort)
     with pytest.raises(ScenarioError, match=message):
         make_policy(member, scenario, Hand(member.agent_id))
 

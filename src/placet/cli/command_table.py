@@ -49,7 +49,7 @@ APPLICATION: Final[Mapping[str, Any]] = MappingProxyType(
 """How every application of typer is made here."""
 
 
-class Group(TyperGroup):
+class CommandGroup(TyperGroup):
     """A group of commands that a command's help does not wait for.
 
     The types of the framework under typer are private since typer took it in: hence `Any`.

@@ -5,19 +5,19 @@ from typing import Any
 import typer
 
 from placet.cli.command_table import COMMANDS as OWN
-from placet.cli.command_table import Group, LateCommand, command_of
+from placet.cli.command_table import CommandGroup, LateCommand, command_of
 from placet.runtime.entry_points import COMMANDS, Plugin, PluginBroken, plugins
 
 
-class WithPlugins(Group):
+class WithPlugins(CommandGroup):
     """The commands of placet, and those of plug-ins. A name of placet takes precedence."""
 
-    def __init__(self, **given: Any) -> None:  # noqa: ANN401  # see Group
+    def __init__(self, **given: Any) -> None:  # noqa: ANN401  # see CommandGroup
         super().__init__(**given)
         for name, summary in OWN.items():
             self.add_command(LateCommand(name, help=summary))
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401  # see Group
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401  # see CommandGroup
         """Return a command; a plugin's is loaded now.
 
         Raises:
@@ -29,7 +29,7 @@ class WithPlugins(Group):
         plugin = plugins(COMMANDS).get(cmd_name)
         return None if plugin is None else _command_of(plugin)
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401  # see Group
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401  # see CommandGroup
         """List all commands; a plug-in's summary is in its own help.
 
         Because it would have to be loaded.
@@ -41,7 +41,7 @@ class WithPlugins(Group):
                 formatter.write_text(", ".join(names))
 
 
-def _command_of(plugin: Plugin) -> Any:  # noqa: ANN401  # see Group
+def _command_of(plugin: Plugin) -> Any:  # noqa: ANN401  # see CommandGroup
     """Return a command for a plug-in's object: a typer application, or a function."""
     found = plugin.load()
     if not isinstance(found, typer.Typer) and not callable(found):

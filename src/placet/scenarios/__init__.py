@@ -16,18 +16,18 @@ A runner opens the domain, registers the agents, and once per tick passes a view
 from placet.scenarios.loader import bundled, load, open_domain
 from placet.scenarios.policies import IntentFactory, ScriptedPolicy, make_policy
 from placet.scenarios.scenario import (
-    AgentGroup,
+    AgentCohort,
     Member,
-    ObjectGroup,
+    ObjectSort,
     Scenario,
     ScenarioError,
 )
 
 __all__ = [
-    "AgentGroup",
+    "AgentCohort",
     "IntentFactory",
     "Member",
-    "ObjectGroup",
+    "ObjectSort",
     "Scenario",
     "ScenarioError",
     "ScriptedPolicy",

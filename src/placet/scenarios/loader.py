@@ -17,10 +17,10 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from placet.scenarios.policies import find_policy
-from placet.scenarios.scenario import AgentGroup, ObjectGroup, Scenario, ScenarioError
+from placet.scenarios.scenario import AgentCohort, ObjectSort, Scenario, ScenarioError
 from placet.schemas.codec import Json
 
-_KNOWN: Final[Mapping[str | int, type]] = {"agents": AgentGroup, "objects": ObjectGroup}
+_KNOWN: Final[Mapping[str | int, type]] = {"agents": AgentCohort, "objects": ObjectSort}
 _UNKNOWN: Final = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 _ENDING: Final = ".toml"
 _BUNDLED: Final = "placet.scenarios.builtin"
@@ -67,7 +67,7 @@ def load(scenario: str | Path, *, overrides: Iterable[str] = ()) -> Scenario:
 def as_text(scenario: Scenario) -> str:
     """Return a scenario as JSON with all defaults, so that a run can be resumed from its log.
 
-    It is text and not an object, because the order of the groups is part of a scenario.
+    It is text and not an object, because the order of agents and objects is part of a scenario.
     """
     return _scenario().dump_json(scenario).decode()
 
@@ -153,15 +153,15 @@ def _override(raw: dict[str, Json], override: str) -> None:
 
 
 def _check_path(raw: Mapping[str, Json], path: Sequence[str], source: str) -> None:
-    """Refuse keys that do not exist in a scenario, and groups that do not exist in this one."""
+    """Refuse keys that no scenario has, and entries of `agents` and `objects` that this one lacks."""
     known = [name.name for name in fields(Scenario)]
     if path[0] not in known:
         raise ScenarioError(source, "", f"a scenario has no key {path[0]!r}{_hint(path[0], known)}")
     table = raw.get(path[0], {})
-    groups = list(table) if isinstance(table, dict) else []
-    if path[0] in _KNOWN and (len(path) == 1 or path[1] not in groups):
+    names = list(table) if isinstance(table, dict) else []
+    if path[0] in _KNOWN and (len(path) == 1 or path[1] not in names):
         name = path[1] if len(path) > 1 else ""
-        problem = f"there is no group {name!r} of {path[0]}{_hint(name, groups)}"
+        problem = f"there is no entry {name!r} in {path[0]}{_hint(name, names)}"
         raise ScenarioError(source, "", problem)
 
 
@@ -199,9 +199,9 @@ def require_policies(source: str, scenario: Scenario) -> None:
     Raises:
         ScenarioError: A policy does not exist or cannot be imported.
     """
-    for name, group in scenario.agents.items():
+    for name, cohort in scenario.agents.items():
         try:
-            find_policy(group.policy)
+            find_policy(cohort.policy)
         except LookupError as error:
             raise ScenarioError(source, f"agents.{name}.policy", str(error.args[0])) from None
 
@@ -211,8 +211,8 @@ def _require_once(source: str, scenario: Scenario) -> None:
     duplicates = []
     if scenario.objects and "objects" in scenario.settings:
         duplicates.append(("settings.objects", "objects"))
-    for name, group in scenario.agents.items():
-        if group.area is not None and "position" in group.attributes:
+    for name, cohort in scenario.agents.items():
+        if cohort.area is not None and "position" in cohort.attributes:
             duplicates.append((f"agents.{name}.attributes.position", f"agents.{name}.area"))
     for name, objects in scenario.objects.items():
         if "position" in objects.fields:
@@ -223,8 +223,8 @@ def _require_once(source: str, scenario: Scenario) -> None:
 
 def _checked(source: str, scenario: Scenario) -> Scenario:
     _check_time(source, scenario)
-    for name, group in scenario.agents.items():
-        _check_area(source, f"agents.{name}.area", group.area)
+    for name, cohort in scenario.agents.items():
+        _check_area(source, f"agents.{name}.area", cohort.area)
     for name, objects in scenario.objects.items():
         _check_area(source, f"objects.{name}.area", objects.area)
     return scenario

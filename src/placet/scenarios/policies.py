@@ -67,4 +67,4 @@ def find_policy(name: str) -> PolicyFactory:
 
 def make_policy(member: Member, scenario: Scenario, intent: IntentFactory) -> ScriptedPolicy:
     """Create the policy of one agent, which builds its intents with `intent`."""
-    return find_policy(scenario.agents[member.group].policy)(member, scenario, intent)
+    return find_policy(scenario.agents[member.cohort].policy)(member, scenario, intent)

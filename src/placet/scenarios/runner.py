@@ -254,7 +254,7 @@ class ScenarioRunner:
                 member.agent_id, permissions=member.permissions, **member.attributes
             )
         except (PlacetError, TypeError) as error:
-            key = f"agents.{member.group}"
+            key = f"agents.{member.cohort}"
             problem = f"{member.agent_id} cannot be registered: {error}"
             raise ScenarioError(self._scenario.name, key, problem) from error
         return _ScenarioAgent(handle, member, self._scenario)
@@ -348,7 +348,7 @@ class _ScenarioAgent:
             raise self._fault(problem) from error
 
     def _fault(self, problem: str) -> ScenarioError:
-        return ScenarioError(self._scenario.name, f"agents.{self._member.group}.policy", problem)
+        return ScenarioError(self._scenario.name, f"agents.{self._member.cohort}.policy", problem)
 
 
 def _domain_of(scenario: Scenario) -> Domain:

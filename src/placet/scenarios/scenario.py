@@ -58,11 +58,11 @@ class ScenarioError(PlacetError, ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentGroup:
-    """A group of agents with the same policy.
+class AgentCohort:
+    """Agents of a scenario with the same policy, attributes and permissions.
 
     Attributes:
-        count: Number of agents; their ids are `<group>_1`, `<group>_2`, ...
+        count: Number of agents; their ids are `<cohort>_1`, `<cohort>_2`, ...
         policy: Name of a bundled policy, or `module:attribute`.
         area: Where they start; None leaves it to the domain.
         attributes: Further keywords of `register_agent`.
@@ -81,8 +81,8 @@ class AgentGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ObjectGroup:
-    """Objects of one sort, with ids `<group>_1`, `<group>_2`, ..., placed at random in `area`."""
+class ObjectSort:
+    """Objects of one sort, with ids `<sort>_1`, `<sort>_2`, ..., placed at random in `area`."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
@@ -93,10 +93,10 @@ class ObjectGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """One agent of a scenario: its id, its group, and the keywords of its registration."""
+    """One agent of a scenario: its id, its cohort, and the keywords of its registration."""
 
     agent_id: str
-    group: str
+    cohort: str
     attributes: Mapping[str, Json]
     permissions: frozenset[str] | None
 
@@ -120,8 +120,8 @@ class Scenario:
             time does not wait for it.
         backpressure: As in `OrchestratorConfig`; with `dilation_wait_ms` and
             `dilation_factor_min` for `dilate`.
-        agents: Groups of agents, by name.
-        objects: Groups of objects, by name; passed to the domain as its keyword `objects`.
+        agents: Cohorts of agents, by name.
+        objects: Sorts of objects, by name; passed to the domain as its keyword `objects`.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -139,29 +139,29 @@ class Scenario:
     backpressure: Backpressure = "reject"
     dilation_wait_ms: int = WAIT_MS
     dilation_factor_min: float = FACTOR_MIN
-    agents: Mapping[str, AgentGroup]
-    objects: Mapping[str, ObjectGroup] = field(default_factory=dict)
+    agents: Mapping[str, AgentCohort]
+    objects: Mapping[str, ObjectSort] = field(default_factory=dict)
 
     @property
     def agents_count(self) -> int:
-        """Return the number of agents of all groups."""
-        return sum(group.count for group in self.agents.values())
+        """Return the number of agents of all cohorts."""
+        return sum(cohort.count for cohort in self.agents.values())
 
     def with_agents(self, count: int) -> "Scenario":
-        """Return the same scenario with `count` agents, divided among the groups in proportion.
+        """Return the same scenario with `count` agents, divided among the cohorts in proportion.
 
-        If all groups are empty, each gets an equal share.
+        If all cohorts are empty, each gets an equal share.
 
         Raises:
-            ScenarioError: There is no group.
+            ScenarioError: There is no cohort.
 
-        Source: the largest-remainder method (Hamilton); ties go to the group that stands first.
+        Source: the largest-remainder method (Hamilton); ties go to the cohort that stands first.
         """
         if count and not self.agents:
             raise ScenarioError(
-                self.name, "agents", f"there is no group for {count} agents; add one"
+                self.name, "agents", f"there is no cohort for {count} agents; add one"
             )
-        parts = {name: group.count for name, group in self.agents.items()}
+        parts = {name: cohort.count for name, cohort in self.agents.items()}
         if not any(parts.values()):
             parts = dict.fromkeys(parts, 1)
         total = max(sum(parts.values()), 1)
@@ -170,19 +170,19 @@ class Scenario:
         by_remainder = sorted(shares, key=lambda name: -(shares[name] % total))
         for name in by_remainder[: count - sum(counts.values())]:
             counts[name] += 1
-        agents = {name: replace(group, count=counts[name]) for name, group in self.agents.items()}
+        agents = {name: replace(cohort, count=counts[name]) for name, cohort in self.agents.items()}
         return replace(self, agents=agents)
 
     def members(self) -> Iterator[Member]:
-        """Yield every agent, group by group."""
-        for name, group in self.agents.items():
-            permissions = None if group.permissions is None else frozenset(group.permissions)
-            for agent_id in ids_of(name, group.count):
-                attributes = dict(group.attributes)
-                if group.area is not None:
-                    attributes["position"] = self._place(agent_id, group.area)
+        """Yield every agent, cohort by cohort."""
+        for name, cohort in self.agents.items():
+            permissions = None if cohort.permissions is None else frozenset(cohort.permissions)
+            for agent_id in ids_of(name, cohort.count):
+                attributes = dict(cohort.attributes)
+                if cohort.area is not None:
+                    attributes["position"] = self._place(agent_id, cohort.area)
                 yield Member(
-                    agent_id=agent_id, group=name, attributes=attributes, permissions=permissions
+                    agent_id=agent_id, cohort=name, attributes=attributes, permissions=permissions
                 )
 
     def domain_settings(self) -> dict[str, Json]:
@@ -192,11 +192,11 @@ class Scenario:
         objects = {
             object_id: {
                 "sort": name,
-                **group.fields,
-                "position": self._place(object_id, group.area),
+                **sort.fields,
+                "position": self._place(object_id, sort.area),
             }
-            for name, group in self.objects.items()
-            for object_id in ids_of(name, group.count)
+            for name, sort in self.objects.items()
+            for object_id in ids_of(name, sort.count)
         }
         return {**self.settings, "objects": objects}
 
@@ -208,6 +208,6 @@ class Scenario:
         ]
 
 
-def ids_of(group: str, count: int) -> Iterator[str]:
-    """Yield the ids of a group's members."""
-    return (f"{group}_{number}" for number in range(1, count + 1))
+def ids_of(name: str, count: int) -> Iterator[str]:
+    """Yield the ids of the members of a cohort, or of the objects of a sort."""
+    return (f"{name}_{number}" for number in range(1, count + 1))

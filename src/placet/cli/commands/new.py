@@ -10,7 +10,7 @@ from typing import Annotated, Final
 
 import typer
 
-from placet.cli.command_table import APPLICATION, Group
+from placet.cli.command_table import APPLICATION, CommandGroup
 from placet.cli.terminal import AsJson, CommandError, say, say_json, show_help_alone
 from placet.runtime.plugins import domain_names
 
@@ -28,7 +28,7 @@ STARTER: Final = {
 _TAKEN: Final = frozenset({"hypothesis", "placet", "pydantic", "pytest", "tests"})
 """Modules that the starter itself imports, and its folder of tests: they cannot be its name."""
 
-new: Final = typer.Typer(name="new", cls=Group, **APPLICATION)
+new: Final = typer.Typer(name="new", cls=CommandGroup, **APPLICATION)
 
 
 @new.callback(invoke_without_command=True)

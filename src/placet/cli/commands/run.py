@@ -38,7 +38,7 @@ _Agents: TypeAlias = Annotated[
         min=0,
         max=SCENARIO_AGENTS_MAX,
         metavar="N",
-        help="Number of agents, divided among the groups.",
+        help="Number of agents, divided among the scenario's cohorts.",
     ),
 ]
 _Ticks: TypeAlias = Annotated[

@@ -5,12 +5,12 @@ from typing import Annotated, Final
 
 import typer
 
-from placet.cli.command_table import APPLICATION, Group
+from placet.cli.command_table import APPLICATION, CommandGroup
 from placet.cli.terminal import AsJson, CommandError, say, say_json, show_help_alone
 from placet.schemas.identity import OPERATOR, RESERVED_IDS
 from placet.server.credentials import Credentials, KnownToken, entry_text, hash_of, new_token
 
-token: Final = typer.Typer(name="token", cls=Group, **APPLICATION)
+token: Final = typer.Typer(name="token", cls=CommandGroup, **APPLICATION)
 
 
 @token.callback(invoke_without_command=True)

@@ -23,8 +23,8 @@ class Grabber:
         self._intent = intent
         self._objects = [
             object_id
-            for name, group in scenario.objects.items()
-            for object_id in ids_of(name, group.count)
+            for name, sort in scenario.objects.items()
+            for object_id in ids_of(name, sort.count)
         ]
 
     def propose(self, view: View) -> Iterable[Intent]:

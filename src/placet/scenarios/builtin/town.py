@@ -43,14 +43,14 @@ class _Resident:
         self._step = float(scenario.settings.get("max_step") or 1.0)
         self._reach = float(scenario.settings.get("interaction_range") or 1.0)
         self._home = _point(member.attributes.get("position", (0.0, 0.0)))
-        self._groups = [(name, group.count) for name, group in scenario.agents.items()]
-        self._sorts = [(name, group.count) for name, group in scenario.objects.items()]
+        self._cohorts = [(name, cohort.count) for name, cohort in scenario.agents.items()]
+        self._sorts = [(name, sort.count) for name, sort in scenario.objects.items()]
         self._options = self._read_options(member, scenario)
 
     def _read_options(self, member: Member, scenario: Scenario) -> Mapping[str, Json]:
-        options = scenario.agents[member.group].options
+        options = scenario.agents[member.cohort].options
         for name, value in options.items():
-            key = f"agents.{member.group}.options.{name}"
+            key = f"agents.{member.cohort}.options.{name}"
             if name not in self.OPTIONS:
                 known = ", ".join(self.OPTIONS) or "none"
                 raise ScenarioError(scenario.name, key, f"no such option; there are {known}")
@@ -80,8 +80,8 @@ class _Resident:
     def _neighbor(self, view: View, tick: int, here: Point) -> str | None:
         """Return an agent within hearing, among a few drawn from all; None if there is none."""
         for number in range(CANDIDATES):
-            count = sum(size for _, size in self._groups)
-            other = _member(self._groups, self._below(count, tick, f"other {number}"))
+            count = sum(size for _, size in self._cohorts)
+            other = _member(self._cohorts, self._below(count, tick, f"other {number}"))
             entity = None if other == self._agent_id else self._look(view, "world.agents", other)
             if entity is not None and _distance(here, entity["position"]) <= HEARING:
                 return other
@@ -91,7 +91,7 @@ class _Resident:
 class Townsfolk(_Resident):
     """Fetches wanted objects, sells them to a merchant or takes them home, and talks on the way.
 
-    Options: `merchants` is the name of the group that buys, `popular` the number of wanted objects
+    Options: `merchants` is the name of the cohort that buys, `popular` the number of wanted objects
     per day, `talkative` the share of ticks in which the agent looks for somebody to talk to.
     """
 
@@ -159,7 +159,7 @@ class Townsfolk(_Resident):
     def _buyer(self, tick: int) -> str | None:
         """Return a merchant for this errand; None: the object is taken home."""
         errand, merchants = self._errand(tick), self._options["merchants"]
-        count = dict(self._groups).get(merchants, 0)
+        count = dict(self._cohorts).get(merchants, 0)
         if not count or self._chance(errand, "keeps it") < 0.4:  # noqa: PLR2004  # two in five
             return None
         return f"{merchants}_{1 + self._below(count, errand, 'buyer')}"
@@ -228,8 +228,8 @@ class Crier(_Resident):
         if me is None:
             return []
         tick = self._tick(view)
-        count = sum(size for _, size in self._groups)
-        host = _member(self._groups, self._below(count, tick // ERRAND_TICKS, "round"))
+        count = sum(size for _, size in self._cohorts)
+        host = _member(self._cohorts, self._below(count, tick // ERRAND_TICKS, "round"))
         entity = self._look(view, "world.agents", host)
         goal = self._home if entity is None else entity["position"]
         cry = self._intent("Speak", text=f"hear the news of moment {tick}")
@@ -241,9 +241,9 @@ def _urgent(intent: Intent) -> Intent:
     return intent
 
 
-def _member(groups: Iterable[tuple[str, int]], index: int) -> str:
-    """Return the id of the member at an index, counted through all groups."""
-    for name, size in groups:
+def _member(cohorts: Iterable[tuple[str, int]], index: int) -> str:
+    """Return the id of the member at an index, counted through all cohorts."""
+    for name, size in cohorts:
         if index < size:
             return f"{name}_{1 + index}"
         index -= size

@@ -316,12 +316,12 @@ def record_type(record: Record) -> str:
 
 
 class LogGroup(NamedTuple):
-    """Records that become durable together: one group of batches.
+    """Records that become durable together: of one group of batches, or of several in a row.
 
     Attributes:
-        first_record: Ordinal number of the first record of the group, from 0.
-        seq_before: Sequence number of the world before the group.
-        seq: Sequence number of the world after the group.
+        first_record: Ordinal number of the first record, counted from 0.
+        seq_before: Sequence number of the world before the records.
+        seq: Sequence number of the world after the records.
         records: Encoded records.
     """
 
