@@ -119,7 +119,7 @@ class Committer:
         return self.durable_seq, self.durable_records
 
     def offer(self, output: CycleOutput) -> None:
-        """Accept the output of a cycle, to be released once it is durable. Never blocks; see `room`."""
+        """Accept the output of a cycle, to be released once durable. Never blocks; see `room`."""
         if self.failure is not None:
             _fail(output, self.failure)
             return

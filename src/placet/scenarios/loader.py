@@ -153,7 +153,7 @@ def _override(raw: dict[str, Json], override: str) -> None:
 
 
 def _check_path(raw: Mapping[str, Json], path: Sequence[str], source: str) -> None:
-    """Refuse keys that no scenario has, and entries of `agents` and `objects` that this one lacks."""
+    """Refuse keys that no scenario has, and `agents` and `objects` entries that this one lacks."""
     known = [name.name for name in fields(Scenario)]
     if path[0] not in known:
         raise ScenarioError(source, "", f"a scenario has no key {path[0]!r}{_hint(path[0], known)}")

@@ -34,7 +34,7 @@ class IntegrityReport:
     """Whether the records of a log hold, and how many do.
 
     Attributes:
-        is_ok: Every record follows the one before it, and every recorded digest is that of the replay.
+        is_ok: Every record follows the one before it, and every recorded digest is the replay's.
         records: How many records hold.
         seq: Sequence number that they reach.
         digest: State digest there, hexadecimal.
