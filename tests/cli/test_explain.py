@@ -18,7 +18,7 @@ from tests.cli.test_verify import DOMAINS, a_life, forged, in_memory, stored
 from tests.kernel.builders import add, intent, kernel_of
 from tests.kernel.domains import Lab
 from tests.kernel.test_rules_version import poured_in_liters, tank_2
-from tests.runtime.logs import cut_at, snapshot_at, write_log
+from tests.runtime.snapshots.logs import cut_at, snapshot_at, write_log
 
 QUOTAS: dict[str, QuotaSpec] = {"Move": {"rate": 1, "burst": 2}}
 

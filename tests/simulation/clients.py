@@ -10,7 +10,7 @@ from placet.runtime.orchestrator import Orchestrator
 from placet.runtime.pending_verdict import PendingVerdict
 from placet.schemas.errors import ClosedError, PlacetError, StoreError
 from placet.schemas.verdict import Verdict
-from tests.kernel.fairground import COINS, PURSES
+from tests.kernel.reference.fairground import COINS, PURSES
 from tests.simulation.client_history import Memory, Request, is_kept
 from tests.simulation.durable_log import Findings
 from tests.simulation.server import Gone, Served, Server

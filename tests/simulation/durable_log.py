@@ -20,7 +20,7 @@ from placet.schemas.log.record import (
     Settled,
     intents_of,
 )
-from tests.kernel.fairground import BANK, COINS, EARNED_MAX, PURSES
+from tests.kernel.reference.fairground import BANK, COINS, EARNED_MAX, PURSES
 
 Key = tuple[str, str]
 """Agent and req_id."""

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from placet.kernel import Kernel
 from placet.kernel.log.replay import Divergence
 from placet.kernel.log.verify import Verifier
-from tests.kernel.fairground import Fairground
+from tests.kernel.reference.fairground import Fairground
 from tests.simulation.client_history import ClientAnswer, Memory
 from tests.simulation.clients import Client, Crowd
 from tests.simulation.durable_log import Archive, Findings

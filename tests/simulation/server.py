@@ -10,7 +10,7 @@ from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.effect import Delivery, Effect
 from placet.schemas.errors import ClosedError, StoreError
 from placet.schemas.event import Event
-from tests.kernel.fairground import POST, Fairground
+from tests.kernel.reference.fairground import POST, Fairground
 from tests.simulation.durable_log import Archive, Findings
 from tests.simulation.machine import Disk, Handle, ServerProcess, Stuck
 from tests.simulation.swarm import Swarm

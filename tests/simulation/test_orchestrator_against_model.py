@@ -13,11 +13,11 @@ from placet.kernel.decide import Decision
 from placet.kernel.kernel import Kernel
 from placet.schemas.effect import Effect
 from placet.schemas.limits import Limits
-from tests.kernel.fair_batches import AGENTS, a_batch_of
-from tests.kernel.fairground import POST, Fairground
-from tests.kernel.gate_machine import LIMITS, SETTINGS, expected, told
-from tests.kernel.reference_model import Model
-from tests.kernel.reference_world import Answer
+from tests.kernel.reference.fair_batches import AGENTS, a_batch_of
+from tests.kernel.reference.fairground import POST, Fairground
+from tests.kernel.reference.gate_machine import LIMITS, SETTINGS, expected, told
+from tests.kernel.reference.reference_model import Model
+from tests.kernel.reference.reference_world import Answer
 
 ROUNDS = 40
 

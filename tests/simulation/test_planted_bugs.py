@@ -20,7 +20,7 @@ from placet.kernel.state.transaction import START, Transaction
 from placet.runtime.stores.append_rules import require_writer
 from placet.schemas.errors import StoreError
 from placet.schemas.view import View
-from tests.kernel.fairground import CLOCK, Fairground
+from tests.kernel.reference.fairground import CLOCK, Fairground
 from tests.simulation.run import simulate
 
 SEEDS_MAX = 120

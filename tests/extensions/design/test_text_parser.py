@@ -16,7 +16,7 @@ from placet.extensions.design.text.parser import (
     ParsedText,
     parse_text,
 )
-from tests.domains.design.chain import SHIP
+from tests.domains.design.phases.chain import SHIP
 
 SET, INCREASE, DECREASE = ActionType.SET, ActionType.INCREASE, ActionType.DECREASE
 LOCK, UNLOCK, RUN, EXPORT = (

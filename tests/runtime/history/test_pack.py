@@ -40,8 +40,8 @@ from placet.schemas.log.record import (
 from placet.schemas.log.snapshot import SnapshotPosition
 from tests.kernel.builders import add, intent, kernel_of
 from tests.kernel.lives import live, long_life
-from tests.runtime.forks import DOMAINS, log_of
-from tests.runtime.logs import cut_at, snapshot_at, write_log
+from tests.runtime.history.forks import DOMAINS, log_of
+from tests.runtime.snapshots.logs import cut_at, snapshot_at, write_log
 
 
 def a_life(steps: int = 30) -> list[bytes]:

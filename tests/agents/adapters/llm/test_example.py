@@ -7,7 +7,7 @@ import pytest
 
 pytestmark = pytest.mark.anyio
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 async def test_the_page_shows_what_the_example_prints(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,10 +24,10 @@ from placet.schemas.batch import CheckedBatch
 from placet.schemas.effect import EffectKey, Settlement
 from placet.schemas.limits import Limits
 from placet.schemas.verdict import Verdict
-from tests.kernel.fair_batches import AGENTS, a_batch_of
-from tests.kernel.fairground import POST, Fairground
-from tests.kernel.reference_model import Model
-from tests.kernel.reference_world import SECOND, Answer
+from tests.kernel.reference.fair_batches import AGENTS, a_batch_of
+from tests.kernel.reference.fairground import POST, Fairground
+from tests.kernel.reference.reference_model import Model
+from tests.kernel.reference.reference_world import SECOND, Answer
 
 CHANGES = ["resumed"] * 3 + ["suspended", "removed"]
 

@@ -16,7 +16,7 @@ from placet.schemas.errors import StoreError, ValidationError
 from placet.schemas.limits import Limits
 from tests.kernel.builders import intent
 from tests.kernel.domains import MAIL
-from tests.runtime.forks import DOMAINS
+from tests.runtime.history.forks import DOMAINS
 
 
 class Outside:

@@ -37,7 +37,7 @@ async def test_a_request_of_a_killed_process_is_not_repeated(tmp_path: Path) -> 
     store, calls = f"sqlite:///{tmp_path / 'till.db'}", tmp_path / "calls.txt"
     died = subprocess.run(  # noqa: ASYNC221  # nothing else runs meanwhile
         [sys.executable, "-c", DIES, store, str(calls)],
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
         capture_output=True,
         text=True,
         timeout=60,

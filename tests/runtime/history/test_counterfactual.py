@@ -14,7 +14,7 @@ from placet.schemas.limits import Limits
 from tests.golden.post import Post, Watchman
 from tests.kernel.builders import add, intent, kernel_of
 from tests.kernel.domains import COUNTS, MAIL, THINGS, Amount, Lab
-from tests.runtime.forks import DOMAINS, log_of, make_fork
+from tests.runtime.history.forks import DOMAINS, log_of, make_fork
 
 
 def replayed(log: list[bytes], folder: Path, at: int, **options: Any) -> CounterfactualReport:

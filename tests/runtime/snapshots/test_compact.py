@@ -13,8 +13,8 @@ from placet.runtime.stores.sqlite.log import SqliteEventLog
 from placet.runtime.stores.url import open_event_log
 from placet.schemas.errors import StoreError
 from tests.cli.command_line import run_process
-from tests.runtime.logs import cut_at, files_of, records_of_adds, snapshot_at, write_log
-from tests.runtime.test_event_log_sqlite import corrupt_index, error_of, execute, read_all
+from tests.runtime.snapshots.logs import cut_at, files_of, records_of_adds, snapshot_at, write_log
+from tests.runtime.stores.test_event_log_sqlite import corrupt_index, error_of, execute, read_all
 
 
 @pytest.fixture

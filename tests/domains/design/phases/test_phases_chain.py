@@ -8,7 +8,7 @@ from placet.domains.design.fields import REFINABLE_SCHEMA
 from placet.domains.design.phases import PHASES, OutOfRangeError, stale_by
 from placet.domains.design.phases.phase import Flag, PhaseOutcome, declare, required
 from placet.domains.design.phases.weight import structure_weight_t
-from tests.domains.design.chain import SHIP, flags, run_all
+from tests.domains.design.phases.chain import SHIP, flags, run_all
 
 # phase, output (a point of the power curve before the dot), value
 TABLE_B = [

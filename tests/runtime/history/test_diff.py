@@ -9,7 +9,7 @@ from placet.schemas.errors import StoreError, ValidationError
 from tests.kernel.builders import add, intent, kernel_of
 from tests.kernel.domains import COUNTS, THINGS
 from tests.kernel.lives import LIVES, live
-from tests.runtime.forks import DOMAINS, log_of, make_fork
+from tests.runtime.history.forks import DOMAINS, log_of, make_fork
 
 
 @settings(max_examples=10)

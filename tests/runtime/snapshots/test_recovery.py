@@ -29,7 +29,7 @@ from placet.schemas.errors import StoreError
 from placet.schemas.log.record import LogStart
 from placet.schemas.log.snapshot import Snapshot, SnapshotPosition
 from tests.kernel.builders import add, kernel_of
-from tests.runtime.logs import cut_at, files_of, records_of_adds, snapshot_at, write_log
+from tests.runtime.snapshots.logs import cut_at, files_of, records_of_adds, snapshot_at, write_log
 
 RECORDS = records_of_adds(40)
 END = len(RECORDS)

@@ -10,7 +10,7 @@ from placet.domains.design.phases.hydrodynamics.savitsky import (
     planing,
     wetted_length_ratio,
 )
-from tests.domains.design.chain import SHIP, flags, run_all
+from tests.domains.design.phases.chain import SHIP, flags, run_all
 
 POUND_T = 0.45359237e-3
 FOOT_M = 0.3048

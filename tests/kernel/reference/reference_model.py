@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from math import ceil
 from typing import Any
 
-from tests.kernel.fairground import POST, PURSES, STALLS
-from tests.kernel.reference_world import (
+from tests.kernel.reference.fairground import POST, PURSES, STALLS
+from tests.kernel.reference.reference_world import (
     KINDS,
     SECOND,
     Answer,

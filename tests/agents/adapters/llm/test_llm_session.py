@@ -13,11 +13,11 @@ from placet.agents import Adapter, AgentLimits, Llm, ReplayAdapter, Session, Tur
 from placet.domains.session import Sessions
 from placet.domains.world import World
 from placet.runtime.clock import RealtimeClock
-from tests.agents.llm.provider import Anthropic, OpenAI, Provider, Responses, Step, Wire
+from tests.agents.adapters.llm.provider import Anthropic, OpenAI, Provider, Responses, Step, Wire
 
 pytestmark = pytest.mark.anyio
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 KEY = "sk-planted-9f3a"
 OPENAI = OpenAI()
 SPEAK = ("Speak", {"text": "hi"})
@@ -172,7 +172,12 @@ async def test_the_request_of_a_killed_process_is_not_repeated(tmp_path: Path) -
     store = f"sqlite:///{tmp_path / 'main.db'}"
     async with Provider([Step(is_silent=True), OPENAI.says(SPEAK)]) as provider:
         process = await anyio.open_process(
-            [sys.executable, str(ROOT / "tests/agents/llm/asking_process.py"), provider.url, store],
+            [
+                sys.executable,
+                str(ROOT / "tests/agents/adapters/llm/asking_process.py"),
+                provider.url,
+                store,
+            ],
             env={"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
             cwd=tmp_path,
         )

@@ -9,7 +9,7 @@ from placet.runtime.history.reader import check_integrity
 from placet.runtime.stores.salvage import salvage
 from placet.runtime.stores.url import open_event_log
 from placet.schemas.errors import StoreError
-from tests.runtime.logs import cut_at, records_of_adds, write_log
+from tests.runtime.snapshots.logs import cut_at, records_of_adds, write_log
 
 RECORDS = records_of_adds(600)
 

@@ -44,8 +44,8 @@ from placet.schemas.log.record import (
 from tests.kernel.builders import add, intent, kernel_of
 from tests.kernel.domains import COUNTS, MAIL, THINGS
 from tests.kernel.lives import LIVES, SETTINGS, live, long_life, time_of
-from tests.runtime.forks import DOMAINS, kernel_in, log_of, make_fork, records_in
-from tests.runtime.logs import cut_at, files_of, snapshot_at, write_log
+from tests.runtime.history.forks import DOMAINS, kernel_in, log_of, make_fork, records_in
+from tests.runtime.snapshots.logs import cut_at, files_of, snapshot_at, write_log
 
 EACH_SETTING = pytest.mark.parametrize("setting", ["wide", "tight", "strict"])
 

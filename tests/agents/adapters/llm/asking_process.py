@@ -5,7 +5,7 @@ import sys
 
 from placet.agents import Llm, Session
 from placet.domains.world import World
-from tests.agents.llm.provider import OpenAI
+from tests.agents.adapters.llm.provider import OpenAI
 
 
 async def live(url: str, store: str) -> None:

@@ -26,7 +26,7 @@ from tests.agents.till import EMPTY, Till, put, talk
 
 pytestmark = pytest.mark.anyio
 
-PAGE = Path(__file__).parents[2] / "docs" / "concepts" / "agents.md"
+PAGE = Path(__file__).parents[3] / "docs" / "concepts" / "agents.md"
 PLAN: dict[str, Any] = {
     "version": "placet.plan/1",
     "goal": "g",

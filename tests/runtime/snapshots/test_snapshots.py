@@ -28,7 +28,7 @@ from placet.schemas.log.record import LogGroup, LogStart
 from placet.schemas.log.snapshot import SnapshotPosition
 from tests.kernel.builders import add
 from tests.kernel.domains import Lab
-from tests.runtime.logs import cut_at, files_of, records_of_adds, snapshot_at, write_log
+from tests.runtime.snapshots.logs import cut_at, files_of, records_of_adds, snapshot_at, write_log
 
 LATEST_SECONDS = 60
 

@@ -26,7 +26,7 @@ from placet.domains.design.phases.weight import (
     machinery_weight_by_speed_t,
     range_on_fuel_nm,
 )
-from tests.domains.design.chain import run_all
+from tests.domains.design.phases.chain import run_all
 
 CODES = {
     "input_missing",

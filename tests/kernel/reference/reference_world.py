@@ -9,7 +9,16 @@ import pickle
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from tests.kernel.fairground import BANK, CLOCK, COINS, COINS_MAX, EARNED_MAX, POST, PURSES, STALLS
+from tests.kernel.reference.fairground import (
+    BANK,
+    CLOCK,
+    COINS,
+    COINS_MAX,
+    EARNED_MAX,
+    POST,
+    PURSES,
+    STALLS,
+)
 
 SECOND = 10**9
 Refusals: TypeAlias = Sequence[tuple[int | None, str, str]]

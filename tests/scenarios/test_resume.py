@@ -17,7 +17,7 @@ from placet.scenarios.resume import find_run
 from placet.scenarios.runner import ScenarioRunner
 from placet.scenarios.scenario import ScenarioError
 from tests.cli.command_line import run_process
-from tests.runtime.test_snapshots import InThisProcess
+from tests.runtime.snapshots.test_snapshots import InThisProcess
 
 if TYPE_CHECKING:
     from pathlib import Path

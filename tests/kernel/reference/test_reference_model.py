@@ -17,7 +17,7 @@ from placet.kernel.log import snapshot
 from placet.kernel.state.transaction import START, Transaction
 from placet.kernel.state.tree import Stamp
 from placet.schemas.refusal import Stage
-from tests.kernel.gate_machine import GateMachine
+from tests.kernel.reference.gate_machine import GateMachine
 
 
 def test_the_kernel_and_the_reference_model_agree():
