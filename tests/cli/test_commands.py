@@ -38,11 +38,11 @@ def test_a_lazily_loaded_command_behaves_like_the_command(placet):
 def test_commands_in_messages_are_quoted_for_the_shell(placet):
     store = ("--store", "a b.db")
     placet("run", *TOWN, *store)
-    (_, hint) = placet("run", *TOWN, *store).err.split("To look at it: placet ")
+    (_, hint) = placet("run", *TOWN, *store).err.split("To see its records: placet ")
     assert placet(*split(hint)).code == 0
 
     begun = placet("design", "beam 9 m", "--store", "a ferry.db").err
-    (_, hint) = begun.split("Kept. Look at it: placet ")
+    (_, hint) = begun.split("Saved. To show it: placet ")
     assert placet(*split(hint)).code == 0
 
     placet("pack", "a b.db", "a b.pack")

@@ -112,7 +112,7 @@ def test_store_with_a_world_is_refused_unchanged(placet):
     before = (placet.folder / "town.db").read_bytes()
     outcome = placet("run", *TOWN, "--store", "town.db", "--json")
     assert (outcome.code, outcome.out) == (1, "")
-    assert "town.db holds a world already" in outcome.err
+    assert "town.db already has a world" in outcome.err
     assert "leave out --store" in outcome.err
     assert (placet.folder / "town.db").read_bytes() == before
 

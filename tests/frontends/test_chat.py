@@ -296,7 +296,7 @@ def test_a_proposing_person_is_shown_the_issues_and_asked_again(placet):
     [
         ((), 2, "name what to talk about"),
         (("--domain", "nope"), 1, "there is no domain 'nope'"),
-        (("--domain", "design", "--mode", "wild"), 2, "there is no mode 'wild'"),
+        (("--domain", "design", "--mode", "wild"), 2, "unknown mode 'wild'"),
         (("--domain", "design", "--agent", "robot"), 1, "'robot'"),
     ],
 )

@@ -56,7 +56,7 @@ def test_an_mcp_client_does_not_continue_the_session_of_another_agent(placet):
     placet.told("/Speak text=hi", to=("chat", "--domain", "world", "--store", "town.db"))
     outcome = placet("mcp", "--store", "town.db", "--session", "main")
     assert outcome.code == 1
-    assert "the session 'main' is of the agent 'agent', not of 'mcp'" in outcome.err
+    assert "session 'main' belongs to agent 'agent', not to 'mcp'" in outcome.err
     assert outcome.err.count("\n") == 1
 
 
@@ -95,7 +95,7 @@ async def test_over_http_a_session_belongs_to_one_agent():
         other = await talk.served.post("sessions", {"agent": "mallory"})
         assert other.status_code == 409
         assert other.json()["refusal"] == "session.agent_other"
-        assert "is of the agent 'alice'" in other.json()["detail"]
+        assert "belongs to agent 'alice'" in other.json()["detail"]
         again = await talk.served.post("sessions", {})
         assert (again.status_code, again.json()["agent"]) == (201, "alice")
         assert [one["outcome"] for one in again.json()["turns"]] == ["applied"]

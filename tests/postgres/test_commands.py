@@ -59,7 +59,7 @@ def test_every_command_reads_a_run_stored_on_a_server(placet, url):
     assert "table snapshots" in outcomes[4].out
     assert outcomes[-1].json()["compacted"]["first_record"] > 0
     again = placet(*RUN, "--store", url)
-    assert (again.code, "holds a world already" in again.err) == (1, True)
+    assert (again.code, "already has a world" in again.err) == (1, True)
     assert again.err.endswith(f": placet log {quote(open_event_log(url).url)}\n")  # it holds an &
     for one in (*outcomes, again):
         assert SECRET not in one.out + one.err

@@ -31,7 +31,7 @@ def test_dilated_time_refuses_nothing_for_load(tmp_path):
     assert report.time["factor_lowest"] < 1.0
     assert report.as_dict()["time"]["behind_s"] > 0
     (line,) = [line for line in report_lines(report, None, "") if line.startswith("  time")]
-    assert "of the machine's at the slowest" in line
+    assert "of real time at the slowest" in line
     assert check_integrity(open_event_log(store)).is_ok
 
 

@@ -185,7 +185,7 @@ def test_policies_of_a_log_are_imported_to_resume_but_not_to_read(folder):
     run_process("run", "killable.toml", "--store", "m.db", folder=folder)
     (folder / "killable_agents.py").write_text("raise SystemExit('imported')")
     refused = run_process("run", "town", "--store", "m.db", folder=folder)
-    assert (refused.code, "holds a world already" in refused.err) == (1, True)
+    assert (refused.code, "already has a world" in refused.err) == (1, True)
     assert run_process("verify", "m.db", folder=folder).code == 0
     (folder / "killable_agents.py").unlink()
     resumed = run_process("run", "--resume", "m.db", folder=folder)
@@ -211,7 +211,7 @@ def test_store_with_an_unfinished_run_is_refused_with_the_resume_command(placet)
     stopped_town(placet)
     refused = placet("run", "town", "--store", "town.db")
     assert refused.code == 1
-    assert "holds an unfinished run of town, at tick 2 of 5" in refused.err
+    assert "has an unfinished run of town, at tick 2 of 5" in refused.err
     assert "placet run --resume town.db" in refused.err
     outcome = placet("run", "--resume", "town.db")
     assert (outcome.code, outcome.err) == (0, "")
@@ -248,7 +248,7 @@ def test_log_that_no_run_wrote_cannot_be_resumed(placet):
     run_process("gate", "--store", "g.db", folder=placet.folder, stdin=b'{"register":"ann"}\n')
     outcome = placet("run", "--resume", "g.db")
     assert outcome.code == 1
-    assert "holds no run to go on with" in outcome.err
+    assert "its first record names no scenario" in outcome.err
     assert placet("run", "town", "--store", "g.db").code == 1
 
 

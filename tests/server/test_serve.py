@@ -165,7 +165,7 @@ def test_a_token_is_printed_only_when_none_is_configured(tmp_path):
         assert server.post("agents", {"agent_id": "ann"}).status_code == 401
     with Process("serve", "--port", "0", folder=tmp_path) as plain:
         lines = [plain.err.readline().decode() for _ in range(3)]
-    assert "world 'world' of world at http://127.0.0.1:" in lines[0]
+    assert "world 'world' of domain world at http://127.0.0.1:" in lines[0]
     assert "the operator's token" in lines[1]
     token = lines[1].split()[-1]
     assert (

@@ -124,7 +124,15 @@ def figure(result: dict[str, Json], path: str) -> float | None:
 
 def as_table(results: Iterable[dict[str, Json]]) -> str:
     """Return one line per workload, for people."""
-    head = ("workload", "intents/s", "÷ reference", "(min-max)", "p50 ms", "p99 ms", "besides")
+    head = (
+        "workload",
+        "intents/s",
+        "÷ reference",
+        "(min-max)",
+        "p50 ms",
+        "p99 ms",
+        "other figures",
+    )
     rows = [head, *(_row(result) for result in results)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
@@ -139,13 +147,13 @@ def _row(result: dict[str, Json]) -> tuple[str, ...]:
     high = figure(result, "spread.ratio_to_reference.max")
     rate = result["intents_per_second"]
     named = [bar for bar in BARS if bar.workload == result["workload"] and "." not in bar.path]
-    besides = [
+    others = [
         f"{bar.path} {_short(figure(result, bar.path))}"
         for bar in named
         if bar.path not in {"intents_per_second", "ratio_to_reference"}
     ]
     if "commit_ms" in result:
-        besides.append(f"commit_ms p50 {_short(figure(result, 'commit_ms.p50'))}")
+        others.append(f"commit_ms p50 {_short(figure(result, 'commit_ms.p50'))}")
     return (
         result["workload"],
         "" if rate is None else f"{rate:,.0f}",
@@ -153,7 +161,7 @@ def _row(result: dict[str, Json]) -> tuple[str, ...]:
         "" if low is None else f"{_short(low)}-{_short(high)}",
         _short(figure(result, "verdict_ms.p50")),
         _short(figure(result, "verdict_ms.p99")),
-        ", ".join(besides),
+        ", ".join(others),
     )
 
 

@@ -84,14 +84,14 @@ def require_fresh(store: str) -> None:
     begun = find_run(log)
     if begun is not None and not begun.is_finished:
         raise CommandError(
-            f"{name} holds an unfinished run of {begun.scenario.name}, at tick {begun.ticks} of "
-            f"{begun.scenario.ticks}; to go on with it: placet run --resume {quote(name)}. "
-            "To begin another one, leave out --store or name another"
+            f"{name} has an unfinished run of {begun.scenario.name}, at tick {begun.ticks} of "
+            f"{begun.scenario.ticks}; to resume it: placet run --resume {quote(name)}. "
+            "To start another run, leave out --store or name another store"
         )
     raise CommandError(
-        f"{name} holds a world already, {records} records of it, and a run begins a new one; "
-        "leave out --store to have a fresh file, name another, or delete this one. "
-        f"To look at it: placet log {quote(name)}"
+        f"{name} already has a world, with {records} records, and a run starts a new one; leave "
+        "out --store to get a new file, name another store, or delete this one. "
+        f"To see its records: placet log {quote(name)}"
     )
 
 

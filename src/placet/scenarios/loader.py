@@ -119,7 +119,10 @@ def _read(scenario: str | Path) -> tuple[str, str]:
     except UnicodeDecodeError as error:
         raise ScenarioError(str(path), "", f"the file is not UTF-8: {error}") from None
     except OSError as error:
-        problem = f"no such scenario ({error.strerror}); bundled are {', '.join(bundled())}"
+        problem = (
+            f"it is no bundled scenario ({', '.join(bundled())}), and no file that can be read: "
+            f"{error.strerror}"
+        )
         hint = _near(str(scenario), bundled())
         if hint:
             problem += f"; did you mean {hint!r}?"

@@ -50,7 +50,7 @@ async def test_an_approval_request_is_resolved_in_its_own_session_only() -> None
         other = await two.resolve(turn.approval_id, "approve", "ann")
         assert (other.outcome, other.stop) == ("refused", "denied")
         assert "there is no approval request" in other.message
-        with pytest.raises(SessionError, match="is of the agent 'agent'"):
+        with pytest.raises(SessionError, match="belongs to agent 'agent'"):
             await Session.open(world=world, session="a", agent="other")
         assert (await one.resolve(turn.approval_id, "approve", "ann")).outcome == "applied"
 

@@ -37,7 +37,9 @@ async def test_a_session_is_not_opened_as_another_agent() -> None:
     async with opened() as world:
         mine = await Session.open(world=world, session="a", adapter=ScriptedAdapter([[EMPTY]]))
         await mine.send("my secret is 42")
-        with pytest.raises(SessionError, match="is of the agent 'agent', not of 'other'") as caught:
+        with pytest.raises(
+            SessionError, match="belongs to agent 'agent', not to 'other'"
+        ) as caught:
             await Session.open(world=world, session="a", agent="other")
         assert caught.value.code == "session.agent_other"
         assert not await world.gateway.is_registered("other"), "who is refused leaves no trace"
@@ -88,7 +90,7 @@ async def test_a_new_session_belongs_to_the_agent_of_its_first_turn() -> None:
         one = await Session.open(world=world, session="a", adapter=ScriptedAdapter([[EMPTY]]))
         two = await Session.open(world=world, session="a", agent="other", adapter=listens)
         await one.send("empty it, my secret is 42")
-        with pytest.raises(SessionError, match="is of the agent 'agent'") as caught:
+        with pytest.raises(SessionError, match="belongs to agent 'agent'") as caught:
             await two.send("what was said?")
         assert caught.value.code == "session.agent_other"
         assert (told, await two.turns(), await two.approvals()) == ([], [], [])

@@ -109,7 +109,7 @@ def test_a_refusal_has_a_reason_changes_nothing_and_is_logged(ferry, before, tex
     row = table_of(outcome.out)[path]
     assert code in row
     assert len(row.split()) > 5
-    assert "Kept" not in outcome.err
+    assert "Saved" not in outcome.err
     assert state_of(ferry) == design
     assert record_count(ferry) == records + 1
     told = ferry("design", text, *STORE, "--json").json()
@@ -191,7 +191,7 @@ def test_phases_are_shown_with_results_flags_and_missing_inputs(placet):
     failed = placet("design", "--run-phases", *STORE)
     assert failed.code == 1
     assert "failed: mission, hull, propulsion, weight, stability, compliance" in failed.out
-    assert "Kept." in failed.err
+    assert "Saved." in failed.err
     lacking = table_of(failed.out)
     assert lacking["hull"].startswith("failed not set: hull.beam, hull.draft")
     assert lacking["compliance"] == "failed waits for stability, hull"
@@ -296,7 +296,7 @@ def test_a_store_with_sessions_is_refused_with_the_command_to_use(placet, monkey
         outcome = placet("design", *arguments, *STORE)
         assert outcome.code == 1
         assert "holds a world of design, session, and `placet design` takes" in outcome.err
-        assert "by `placet chat`" in outcome.err
+        assert "with `placet chat`" in outcome.err
 
 
 def test_show_and_undo_need_an_existing_design(placet):

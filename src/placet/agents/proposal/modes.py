@@ -64,7 +64,7 @@ def mode_of(name: str) -> Mode:
     """
     mode = MODES.get(name)
     if mode is None:
-        raise ValueError(f"there is no mode {name!r}; expected one of {', '.join(MODES)}")
+        raise ValueError(f"unknown mode {name!r}; the modes are {', '.join(MODES)}")
     return mode
 
 

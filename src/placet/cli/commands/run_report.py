@@ -59,7 +59,7 @@ def _figures(report: RunReport) -> list[tuple[str, str]]:
         )
     if "factor" in report.time:
         lowest, behind = report.time["factor_lowest"], report.time["behind_s"]
-        slow = f"slowest {lowest:.2f} of real time, {behind:.1f} s behind real time at the end"
+        slow = f"{lowest:.2f} of real time at the slowest, {behind:.1f} s behind it at the end"
         rows.append(("time", slow))
     rows.append(("digest", f"{report.digest} at seq {report.seq}, seed {scenario.seed}"))
     return rows

@@ -62,9 +62,9 @@ def resumed(store: str) -> tuple[Scenario, str, str]:
     found = find_run(log)
     if found is None:
         raise CommandError(
-            f"{store} holds no run to go on with: its first record names no scenario. "
-            "What `placet gate` wrote goes on with `placet gate --store`, what a program wrote "
-            "with that program"
+            f"cannot resume {store}: its first record names no scenario, so `placet run` did not "
+            "write it. Continue a log of `placet gate` with `placet gate --store`, and the log of "
+            "a program with that program"
         )
     require_policies(store, found.scenario)
     return found.scenario, store if file_of(log) is None else log.url, found.world

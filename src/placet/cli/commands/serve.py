@@ -139,7 +139,9 @@ def _tell(settings: ServerSettings, url: str, token: str | None, *, as_json: boo
         say_json({**told, "dashboard": page})
         sys.stdout.flush()
         return
-    sys.stderr.write(f"placet serve: world {world!r} of {settings.domain} at {url}, in {store}\n")
+    sys.stderr.write(
+        f"placet serve: world {world!r} of domain {settings.domain} at {url}, log {store}\n"
+    )
     if token is not None:
         sys.stderr.write(f"placet serve: the operator's token, until this process ends: {token}\n")
     if page is not None:

@@ -127,8 +127,13 @@ class Design(Domain):
 def _kinds(settings: DesignSettings) -> tuple[Kind, ...]:
     undo_max = settings.undo_max
     plain: tuple[tuple[str, object, Rule, str], ...] = (
-        ("plan", payloads.PlanHead, rules.plan, "Head a batch that is a plan."),
-        ("intent", payloads.LogIntent, rules.log_intent, "Log what was said and understood."),
+        ("plan", payloads.PlanHead, rules.plan, "Begin the batch of a plan."),
+        (
+            "intent",
+            payloads.LogIntent,
+            rules.log_intent,
+            "Record a request as understood.",
+        ),
         ("set", payloads.Set, rules.set_rule(settings), "Set a parameter."),
         (
             "increase",
@@ -142,8 +147,8 @@ def _kinds(settings: DesignSettings) -> tuple[Kind, ...]:
             rules.change_rule(settings, -1),
             "Decrease a parameter.",
         ),
-        ("lock", payloads.Lock, rules.lock_rule(settings), "Keep a parameter as it is."),
-        ("unlock", payloads.Unlock, rules.unlock_rule(settings), "Let a parameter change again."),
+        ("lock", payloads.Lock, rules.lock_rule(settings), "Lock a parameter."),
+        ("unlock", payloads.Unlock, rules.unlock_rule(settings), "Unlock a parameter."),
         (
             "request_clarification",
             payloads.RequestClarification,
@@ -152,10 +157,15 @@ def _kinds(settings: DesignSettings) -> tuple[Kind, ...]:
         ),
         ("noop", payloads.Noop, rules.noop, "Do nothing."),
         ("create", payloads.Create, rules.create, "Name the design."),
-        ("undo", payloads.Noop, lambda d, _: undo(d, undo_max), "Take the latest commit back."),
-        ("redo", payloads.Noop, lambda d, _: redo(d, undo_max), "Bring an undone commit back."),
+        ("undo", payloads.Noop, lambda d, _: undo(d, undo_max), "Undo the latest commit."),
+        ("redo", payloads.Noop, lambda d, _: redo(d, undo_max), "Redo an undone commit."),
         ("assume", payloads.Assume, rules.assume, "Set an assumption of the phases."),
-        ("transition", payloads.Transition, phase_rules.transition, "Move a phase by hand."),
+        (
+            "transition",
+            payloads.Transition,
+            phase_rules.transition,
+            "Set the state of a phase by hand.",
+        ),
     )
     return (
         *[

@@ -301,8 +301,8 @@ def _use(draft: Draft, intent: Intent) -> RuleRefusal | None:
 def other_agent(session: str, owner: str, agent: str) -> str:
     """Return the refusal for an agent that continues another agent's session."""
     return (
-        f"the session {session!r} is of the agent {owner!r}, not of {agent!r}; go on with it as "
-        f"{owner!r}, or open one of another name"
+        f"session {session!r} belongs to agent {owner!r}, not to {agent!r}; continue it as "
+        f"{owner!r}, or open a session with another name"
     )
 
 

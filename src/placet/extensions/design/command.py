@@ -100,7 +100,7 @@ def _print_location(store: str | None, *, is_trial: bool) -> None:
     if store is None or is_trial:
         message = "Nothing was kept: " + ("it was a dry run." if store else "there is no --store.")
     else:
-        message = f"Kept. Look at it: placet design --show --store {quote(store)}"
+        message = f"Saved. To show it: placet design --show --store {quote(store)}"
     sys.stderr.write(f"\n{message}\n")
 
 

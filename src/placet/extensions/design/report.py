@@ -74,7 +74,7 @@ def plan_report(result: ExecutionResult, manager: StateManager) -> Report:
         document |= {"success": not failed, "phases_failed": failed}
         lines += ["", *_phases(manager)]
         if failed:
-            rest = "; all else was done" if len(result.plan.actions) > 1 else ""
+            rest = "; the other changes were made" if len(result.plan.actions) > 1 else ""
             lines += ["", f"failed: {', '.join(failed)}{rest}"]
     if ActionType.EXPORT in by_type:
         written = str(by_type[ActionType.EXPORT].format)
@@ -99,7 +99,7 @@ def clarification_report(
         "rewordings": list(texts),
         "design_version": version,
     }
-    lines = [f"not clear, and nothing was changed: {clarification.question}"]
+    lines = [f"unclear, nothing was changed: {clarification.question}"]
     if clarification.understood:
         rows = [(action.path or "", _action_text(action)) for action in clarification.understood]
         lines += ["", "understood so far", *table(rows)]

@@ -129,8 +129,8 @@ class DesignSession:
         before = self.manager.state
         if version not in {None, before.design_version}:
             raise StalePlanError(
-                f"the design has version {before.design_version} meanwhile, not {version}; "
-                "look at it again",
+                f"the design now has version {before.design_version}, not {version}; "
+                "show it again before undoing",
                 current_design_version=before.design_version,
             )
         self._has_acted = True
@@ -217,8 +217,8 @@ def _design_of(past: Replayer) -> Design:
         raise CommandError(f"the store holds a world of {names}, and no design; name another store")
     if len(made) > 1:
         raise CommandError(
-            f"the store holds a world of {names}, and `placet design` takes a design alone; go on "
-            "with this one as it was begun, by `placet chat` or `placet serve`, or look at it by "
+            f"the store holds a world of {names}, and `placet design` takes a design alone; "
+            "continue this world with `placet chat` or `placet serve`, or show it with "
             "`placet replay`"
         )
     return designs[0]

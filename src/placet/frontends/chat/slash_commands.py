@@ -16,15 +16,15 @@ from placet.frontends.world_factory import catalogue_of
 from placet.schemas.codec import Json
 
 _HELP: Final[Mapping[str, str]] = {
-    "/help": "this",
-    "/kinds": "what may be proposed: /KIND key=value ...",
-    "/state [PATH]": "what the agent sees, or the part under PATH",
-    "/approvals": "what waits for a person",
-    "/approve [ID]": "apply the plan of an approval request; the newest if none is named",
-    "/deny [ID]": "refuse it",
-    "/turns": "what was said so far",
-    "/mode [MODE]": f"how much the agent may do by itself: {', '.join(MODES)}",
-    "/quit": "end, as the end of the input does",
+    "/help": "list the commands",
+    "/kinds": "list the kinds; propose one with /KIND key=value ...",
+    "/state [PATH]": "show the state that the agent sees, or its part at PATH",
+    "/approvals": "list the plans that wait for a person",
+    "/approve [ID]": "apply a waiting plan; the newest without ID",
+    "/deny [ID]": "refuse a waiting plan",
+    "/turns": "list the turns of the conversation",
+    "/mode [MODE]": f"show or set what the agent may do without confirmation: {', '.join(MODES)}",
+    "/quit": "end the conversation, like the end of the input",
 }
 _DECISIONS: Final = {"/approve": "approve", "/deny": "deny"}
 
@@ -105,7 +105,7 @@ class SlashCommands:
 
     def _mode(self, name: str) -> bool:
         if name and name not in MODES:
-            return self._complain(f"there is no mode {name!r}; there are {', '.join(MODES)}")
+            return self._complain(f"unknown mode {name!r}; the modes are {', '.join(MODES)}")
         if name:
             self._session.mode = name
         self._screen.value("mode", self._session.mode)

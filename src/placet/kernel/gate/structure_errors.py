@@ -33,6 +33,7 @@ _SEMVER: Final = re.compile(
     r"(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})(?:[-+][\w.+-]{1,64})?"
 )
 _FIELDS: Final = tuple(Intent.__annotations__)
+_KINDS_LISTED_MAX: Final = 12
 _HEAD_BYTES_MAX: Final = 4096
 """Bytes allowed for the fields of an intent besides its payload."""
 
@@ -250,10 +251,19 @@ class Diagnosis:
             message = f"field 'kind' must be a string, got {format_value(kind)}"
             return refusal(RefusalCode.FIELD_INVALID, index, intent, message, "/kind")
         names = self._registry.nearest(kind, self._limits.suggestions_max)
-        hint = f"did you mean {', '.join(names)}?" if names else "see the list of kinds"
+        hint = f"did you mean {', '.join(names)}?" if names else self._kinds()
         message = f"kind {format_value(kind)} is not registered; {hint}"
         found = refusal(RefusalCode.KIND_UNKNOWN, index, intent, message, "/kind")
         return _with_suggestions(found, names)
+
+    def _kinds(self) -> str:
+        """List the registered kinds, by name, up to a bound."""
+        names = sorted(self._registry.kinds)
+        if not names:
+            return "no kind is registered"
+        more = len(names) - _KINDS_LISTED_MAX
+        listed = ", ".join(names[:_KINDS_LISTED_MAX])
+        return f"the kinds are {listed}{f' and {more} more' if more > 0 else ''}"
 
     def _field_unknown(self, index: int, intent: Json, name: str) -> Refusal:
         names = tuple(get_close_matches(name, _FIELDS, self._limits.suggestions_max))

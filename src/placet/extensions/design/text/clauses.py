@@ -163,9 +163,9 @@ def unknown(token: Token, lexicon: Lexicon) -> UnclearError:
         return UnclearError(question, paths, token.text)
     phrases = lexicon.keywords
     near = get_close_matches(token.word[:40], phrases, 3)
-    hint = f"did you mean {either(near)}?" if near else "say it in other words"
+    hint = f"did you mean {either(near)}?" if near else "use other words"
     paths = list(dict.fromkeys(phrases[phrase] for phrase in near))
-    return UnclearError(f"{token.text[:40]!r} means nothing to a design; {hint}", paths, token.text)
+    return UnclearError(f"{token.text[:40]!r} is not known here; {hint}", paths, token.text)
 
 
 def either(names: Sequence[str]) -> str:
