@@ -198,7 +198,7 @@ TABLE = [
         "send '1.0.0'", lambda: decide(add("a", schema_version="2.0.0"))),
     Row("kind_unknown", "/intents/0/kind", "kind 'Addd' is not registered; did you mean Add?",
         lambda: decide(intent("Addd"))),
-    Row("kind_unknown", "/intents/0/kind", 
+    Row("kind_unknown", "/intents/0/kind",
         "kind 'xyz' is not registered; the kinds are Add, Clamp, Custom, Drop, Fail, Give, Glance, "
         "Grab, Look, Mail, Place, Put and 4 more",
         lambda: decide(intent("xyz"))),

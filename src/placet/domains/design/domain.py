@@ -128,12 +128,7 @@ def _kinds(settings: DesignSettings) -> tuple[Kind, ...]:
     undo_max = settings.undo_max
     plain: tuple[tuple[str, object, Rule, str], ...] = (
         ("plan", payloads.PlanHead, rules.plan, "Begin the batch of a plan."),
-        (
-            "intent",
-            payloads.LogIntent,
-            rules.log_intent,
-            "Record a request as understood.",
-        ),
+        ("intent", payloads.LogIntent, rules.log_intent, "Record a request as understood."),
         ("set", payloads.Set, rules.set_rule(settings), "Set a parameter."),
         (
             "increase",
