@@ -7,6 +7,7 @@ Then the file that stands for the outside world shows how often each step was do
 import asyncio
 import sqlite3
 import sys
+import time
 from collections import Counter
 from itertools import count
 from typing import Any, Final
@@ -187,6 +188,24 @@ async def test_canceled_or_deleted_workflow_fails_its_effect(shop, tmp_path, sto
     stopping = asyncio.create_task(stop_when_started())
     assert said in await order_article(shop)
     await stopping
+
+
+async def test_workflow_deleted_before_its_first_status_is_not_started_again(
+    shop, tmp_path, monkeypatch
+):
+    start = DBOS.start_workflow
+
+    def start_and_delete(workflow: Any, argument: Any) -> Any:
+        handle = start(workflow, argument)
+        while not (tmp_path / "outside").exists():
+            time.sleep(0.01)  # the workflow's thread writes it
+        DBOS.delete_workflow(argument["key"])
+        return handle
+
+    monkeypatch.setattr(DBOS, "start_workflow", start_and_delete)
+    await shop.register_executor("ship", DbosWorkflow(dbos_shop.ship_until_stopped), backoff=SOON)
+    assert "was deleted" in await order_article(shop)
+    assert step_counts(tmp_path / "outside") == {"started": 1}
 
 
 @pytest.mark.parametrize("workflow", [dbos_shop.ship, dbos_shop.ship_waiting])

@@ -78,9 +78,10 @@ class DbosWorkflow:
         argument = _as_plain(effect)
         try:
             with SetWorkflowID(workflow_id_of(effect)):
-                status = DBOS.start_workflow(self._workflow, argument).get_status()
+                DBOS.start_workflow(self._workflow, argument)
         except error.DBOSConflictingWorkflowError as conflict:
             raise _id_is_taken(effect) from conflict
+        status = _read_status(effect)
         # DBOS returns the existing workflow of an id whatever its argument: another world with the
         # same name may have started it, and its result would settle the wrong effect.
         started_with = status.input
@@ -126,6 +127,11 @@ def _as_plain(effect: Effect) -> dict[str, Json]:
 
 
 def _read_status(effect: Effect) -> "WorkflowStatus":
+    """Return the status of an effect's started workflow.
+
+    Raises:
+        DoNotRetry: It was deleted. Another attempt would find no workflow and start it again.
+    """
     from dbos import DBOS  # noqa: PLC0415  # the extra
 
     status = DBOS.get_workflow_status(workflow_id_of(effect))
