@@ -78,8 +78,8 @@ def windows_that_are_not_restored() -> AbstractContextManager[object]:
         make(self, *given, **options)
         for agent in self.ledger.agents.values():
             agent.window = None
-        self.ledger.recency.clear()
-        self.ledger.remembered = 0
+        self.ledger.dedup.recency.clear()
+        self.ledger.dedup.count = 0
 
     return patch.object(Kernel, "__init__", planted)
 

@@ -73,7 +73,7 @@ async def bytes_per_req_id(scale: Scale, *, are_free_form: bool = False) -> floa
     async with contender:
         after = _allocated()
     tracemalloc.stop()
-    return (after - before) / contender.kernel.ledger.remembered
+    return (after - before) / contender.kernel.ledger.dedup.count
 
 
 def import_seconds(repeats: int, clock: Callable[[], float] = time.perf_counter) -> list[float]:

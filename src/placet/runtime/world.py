@@ -229,7 +229,7 @@ class WorldRuntime:
         verdict = await self.submit(batch, submitter, identity=identity)
         if not verdict.admitted:
             raise error_of(verdict)
-        return verdict.req_ids
+        return list(verdict.req_ids)
 
     def statistics(self) -> dict[str, Json]:
         """Return the counts of this world by name, as the JSON of `Orchestrator.statistics`."""

@@ -91,6 +91,7 @@ class Verdict(msgspec.Struct, eq=False, gc=False):
         dry_run: The batch was decided and changed nothing.
         scheduled: The batch was accepted for later; `verdict_of` returns the final verdict.
         durability: Durability of the verdict: `none memory off normal local full`.
+        req_ids: The submitter's keys, in the submitter's order.
     """
 
     batch_id: str
@@ -103,8 +104,8 @@ class Verdict(msgspec.Struct, eq=False, gc=False):
     dry_run: bool = False
     scheduled: bool = False
     durability: str = NOT_KEPT
+    req_ids: list[str] = []
     # Input of `results`, kept as bytes: verdicts are stored, and ten intents are 6 kB of objects.
-    _req_ids: Sequence[str] = ()
     _encoded: bytes = b""
     _seqs: Sequence[int] | None = None
     _normalized: Mapping[int, Mapping[str, Json]] | None = None
@@ -116,7 +117,7 @@ class Verdict(msgspec.Struct, eq=False, gc=False):
 
     def attach(
         self,
-        req_ids: Sequence[str],
+        req_ids: list[str],
         encoded: bytes,
         seqs: Sequence[int] | None,
         notices: Mapping[int, tuple[Notice, ...]] | None = None,
@@ -129,7 +130,7 @@ class Verdict(msgspec.Struct, eq=False, gc=False):
             seqs: Sequence number of each intent; None if they have none.
             notices: Warnings by position.
         """
-        self._req_ids = req_ids
+        self.req_ids = req_ids
         self._encoded = encoded
         self._seqs = seqs
         self._notices = notices
@@ -139,7 +140,7 @@ class Verdict(msgspec.Struct, eq=False, gc=False):
         """Result of each intent, in the submitter's order; empty for a refusal. O(batch)."""
         if not self.admitted:
             return ()
-        payloads: Sequence[Json] = [{}] * len(self._req_ids)
+        payloads: Sequence[Json] = [{}] * len(self.req_ids)
         if self._encoded:
             payloads = [payload for _, _, _, payload, _ in from_canonical(self._encoded)]
         normalized = self._normalized or {}
@@ -154,7 +155,7 @@ class Verdict(msgspec.Struct, eq=False, gc=False):
                 notices.get(index, ()),
                 answers.get(index),
             )
-            for index, req_id in enumerate(self._req_ids)
+            for index, req_id in enumerate(self.req_ids)
         )
 
     @property
@@ -179,11 +180,6 @@ class Verdict(msgspec.Struct, eq=False, gc=False):
         """Store the changes and effects that a dry run previewed."""
         self._diff = diff
         self._effects = effects
-
-    @property
-    def req_ids(self) -> list[str]:
-        """The submitter's keys, in the submitter's order."""
-        return list(self._req_ids)
 
     @property
     def codes(self) -> tuple[str, ...]:

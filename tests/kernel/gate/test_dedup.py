@@ -288,15 +288,15 @@ def test_the_least_recently_used_agents_are_evicted_first():
     for agent_id in ("alice", "bob", "alice", "carol", "carol"):
         number = kernel.seq
         assert kernel.decide(add(f"r{number}", agent_id=agent_id)).admitted
-    assert kernel.ledger.remembered == 4
+    assert kernel.ledger.dedup.count == 4
     assert kernel.verdict_of("bob", "r6") is None
     assert kernel.verdict_of("alice", "r5") is not None
     big = [add(f"b{n}", agent_id="bob") for n in range(6)]
     assert kernel.decide(big).admitted
-    assert kernel.ledger.remembered == 6  # the newest answer stays, whatever its size
+    assert kernel.ledger.dedup.count == 6  # the newest answer stays, whatever its size
     assert kernel.decide(big).replayed
     assert kernel.decide(add("c", agent_id="carol")).admitted
-    assert kernel.ledger.remembered == 1
+    assert kernel.ledger.dedup.count == 1
 
 
 def test_a_removed_agents_window_is_dropped():
@@ -304,7 +304,7 @@ def test_a_removed_agents_window_is_dropped():
     kernel.decide(add("a"))
     kernel.change_agent("alice", "removed")
     assert kernel.verdict_of("alice", "a") is None
-    assert kernel.ledger.remembered == 0
+    assert kernel.ledger.dedup.count == 0
     kernel.register_agent("alice")
     assert kernel.ledger.agents["alice"].generation == 2
     assert not kernel.decide(add("a")).replayed

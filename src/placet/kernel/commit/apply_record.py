@@ -150,7 +150,7 @@ def apply_admitted(
         entry = dedup_window.admitted(
             batch.fingerprint, record.now_ns, first_seq, batch.req_ids, batch.span
         )
-        ledger.remember(ledger.agents[batch.agents[0]], entry)
+        ledger.dedup.remember(ledger.agents[batch.agents[0]], entry, ledger.policy.limits)
     else:
         _remember_scattered(ledger, batch, record.now_ns, first_seq)
     if record.effects:
@@ -176,7 +176,7 @@ def apply_refused(ledger: Ledger, record: Refused, batch: CheckedBatch) -> None:
         entry = dedup_window.refused(
             batch.fingerprint, record.now_ns, ledger.seq, requests, refusals
         )
-        ledger.remember(agent, entry)
+        ledger.dedup.remember(agent, entry, ledger.policy.limits)
 
 
 def apply_scheduled(
@@ -196,7 +196,7 @@ def apply_scheduled(
     for agent, positions in _by_agent(ledger, batch.agent_ids()):
         ids = [batch.req_ids[position] for position in positions]
         entry = dedup_window.scheduled(batch.fingerprint, record.now_ns, ledger.seq, ids)
-        ledger.remember(agent, entry)
+        ledger.dedup.remember(agent, entry, ledger.policy.limits)
 
 
 def apply_settled(ledger: Ledger, record: Settled) -> None:
@@ -218,7 +218,7 @@ def _remember_scattered(ledger: Ledger, batch: CheckedBatch, now_ns: int, first_
         ids = [req_ids[position] for position in positions]
         offsets = [offset_of[position] for position in positions]
         entry = dedup_window.admitted_in_part(batch.fingerprint, now_ns, seqs, ids, offsets)
-        ledger.remember(agent, entry)
+        ledger.dedup.remember(agent, entry, ledger.policy.limits)
 
 
 def _by_agent(ledger: Ledger, agent_ids: Sequence[str]) -> list[tuple[Agent, list[int]]]:

@@ -104,7 +104,7 @@ def remembered_verdict(stored: StoredVerdict, context: GateContext) -> Verdict:
     refusals = [_refused_before(refusal, refusal.position) for refusal in stored.refusals]
     seqs = [stored.seqs[req_id] for req_id in stored.ids] if stored.seqs else None
     verdict = _replayed("", stored, refusals, context)
-    verdict.attach(stored.ids, b"", seqs)
+    verdict.attach(list(stored.ids), b"", seqs)
     return verdict
 
 

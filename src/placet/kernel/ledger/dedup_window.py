@@ -1,4 +1,4 @@
-"""The dedup window of one agent: the remembered verdicts of its requests, found by req_id.
+"""Dedup windows: the remembered verdicts of each agent's requests, found by req_id.
 
 Entries leave whole, oldest first, bounded by count and by age. Windows are most of the memory of a
 busy world. So consecutive ids of one sequence (`name:7` to `name:9`), which agent handles make,
@@ -7,15 +7,16 @@ by bisection. Neither kind of entry is tracked by the garbage collector.
 """
 
 from bisect import bisect_right
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable, MutableSequence, Sequence
 from operator import attrgetter
-from typing import ClassVar, Final, NamedTuple, TypeAlias
+from typing import ClassVar, Final, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
 from placet.schemas.batch import Span, only_sequence, sequence_form, sequences_of
 from placet.schemas.codec import Json, canonical, from_canonical
+from placet.schemas.limits import Limits
 
 MIXED: Final = -1
 """Value of `highest` where the ids are of several sequences, or of none."""
@@ -355,3 +356,66 @@ class Window:
         if entry.highest != MIXED:
             return ((old_ids[0].rpartition(":")[0], entry.highest),)
         return [(name, highest) for name, _, highest, _ in sequences_of(old_ids)]
+
+
+class WindowOwner(Protocol):
+    """An agent, as far as dedup is concerned.
+
+    Attributes:
+        agent_id: Its name.
+        window: Its dedup window; None before its first answer.
+    """
+
+    agent_id: str
+    window: Window | None
+
+
+class DedupWindows:
+    """The dedup windows of all agents: together they hold at most `dedup_entries_max` req_ids.
+
+    Attributes:
+        count: Number of req_ids in all windows.
+        recency: The windows that hold an entry by agent, least recently used first.
+    """
+
+    __slots__ = ("count", "recency")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.recency: OrderedDict[str, Window] = OrderedDict()
+
+    def remember(self, agent: WindowOwner, entry: DedupEntry, limits: Limits) -> None:
+        """Add an entry to an agent's window, which begins with its first, within all bounds."""
+        window = agent.window
+        if window is None:
+            window = agent.window = Window()
+        self.count += window.remember(
+            entry, limits.window_ids_max, limits.window_age_ns_max, limits.window_sequences_max
+        )
+        recency = self.recency
+        try:
+            recency.move_to_end(agent.agent_id)
+        except KeyError:  # its first answer, or its first since it was forgotten
+            recency[agent.agent_id] = window
+        if self.count > limits.dedup_entries_max:
+            self._evict(limits)
+
+    def remove(self, agent_id: str, window: Window) -> None:
+        """Remove the window of an agent that was removed."""
+        self.count -= window.count
+        self.recency.pop(agent_id, None)
+
+    def _evict(self, limits: Limits) -> None:
+        """Evict entries of the least recently used agents.
+
+        The most recent agent keeps its newest entry.
+        """
+        while self.count > limits.dedup_entries_max:
+            agent_id, window = next(iter(self.recency.items()))
+            if len(self.recency) == 1 and len(window.answers) == 1:
+                return
+            before = window.count
+            window.forget_oldest(limits.window_sequences_max)
+            self.count -= before - window.count
+            if not window.answers:
+                del self.recency[agent_id]

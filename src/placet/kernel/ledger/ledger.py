@@ -4,12 +4,11 @@ It changes only by a record that is final, so it needs no undo. `kernel/commit/a
 its only writer, for live decisions and for replay.
 """
 
-from collections import OrderedDict
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Final, NamedTuple
 
-from placet.kernel.ledger.dedup_window import DedupEntry, Window
+from placet.kernel.ledger.dedup_window import DedupWindows, Window
 from placet.schemas.codec import Json
 from placet.schemas.config import KernelConfig, Quota, permitted_kinds
 from placet.schemas.effect import EffectMark
@@ -115,8 +114,7 @@ class Ledger:
         agents_seen: Number of agents ever registered, which is the next index.
         gone: Generation of each removed name, as long as it is remembered.
         generation_floor: No forgotten name had a higher generation.
-        remembered: Number of req_ids in all dedup windows.
-        recency: Agents with a window, least recently used first.
+        dedup: The dedup windows of all agents, bounded together.
         executors: Effect kind -> bound of its outbox.
         outbox: Effects that are not settled, by (seq, effect_index), oldest first.
         outbox_depth: Number of effects in the outbox, by kind.
@@ -130,6 +128,7 @@ class Ledger:
     __slots__ = (
         "agents",
         "agents_seen",
+        "dedup",
         "executors",
         "generation_floor",
         "gone",
@@ -138,8 +137,6 @@ class Ledger:
         "outbox",
         "outbox_depth",
         "policy",
-        "recency",
-        "remembered",
         "schedule",
         "scheduled",
         "scheduled_seen",
@@ -155,8 +152,7 @@ class Ledger:
         self.agents_seen = 0
         self.gone: dict[str, int] = {}
         self.generation_floor = 0
-        self.remembered = 0
-        self.recency: OrderedDict[str, None] = OrderedDict()
+        self.dedup = DedupWindows()
         self.executors: dict[str, int] = {}
         self.outbox: dict[tuple[int, int], Pending] = {}
         self.outbox_depth: dict[str, int] = {}
@@ -189,44 +185,7 @@ class Ledger:
             self.generation_floor = max(self.generation_floor, *self.gone.values())
             self.gone.clear()
         if agent.window is not None:
-            self.remembered -= agent.window.count
-            self.recency.pop(agent_id, None)
-
-    # dedup
-
-    def remember(self, agent: Agent, entry: DedupEntry) -> None:
-        """Add an entry to an agent's dedup window, within all bounds."""
-        window, limits = agent.window, self.policy.limits
-        if window is None:
-            window = agent.window = Window()
-        self.remembered += window.remember(
-            entry, limits.window_ids_max, limits.window_age_ns_max, limits.window_sequences_max
-        )
-        recency = self.recency
-        try:
-            recency.move_to_end(agent.agent_id)
-        except KeyError:  # its first answer, or its first since it was forgotten
-            recency[agent.agent_id] = None
-        if self.remembered > limits.dedup_entries_max:
-            self._forget(limits)
-
-    def _forget(self, limits: Limits) -> None:
-        """Evict entries of the least recently used agents.
-
-        The most recent agent keeps its newest entry.
-        """
-        while self.remembered > limits.dedup_entries_max:
-            agent_id = next(iter(self.recency))
-            window = self.agents[agent_id].window
-            assert window is not None, "an agent in `recency` has a window"
-            is_last = len(self.recency) == 1
-            if is_last and len(window.answers) == 1:
-                return
-            before = window.count
-            window.forget_oldest(limits.window_sequences_max)
-            self.remembered -= before - window.count
-            if not window.answers:
-                del self.recency[agent_id]
+            self.dedup.remove(agent_id, agent.window)
 
     # outbox
 

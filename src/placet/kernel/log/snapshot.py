@@ -119,7 +119,7 @@ def _dump_ledger(ledger: Ledger) -> dict[str, Json]:
             for agent in ledger.agents.values()
         ],
         "gone": sorted(ledger.gone.items()),
-        "recency": list(ledger.recency),
+        "recency": list(ledger.dedup.recency),
         "executors": ledger.executors,
         "outbox": [[*key, *effect] for key, effect in ledger.outbox.items()],
         "scheduled": [encode_record(record) for record in ledger.scheduled.values()],
@@ -139,12 +139,14 @@ def _load_ledger(ledger: Ledger, dumped: dict[str, Json]) -> None:
             agent.quotas = {kind: Quota(*quota) for kind, quota in quotas.items()}
         if window is not None:
             agent.window = Window.load(window)
-            ledger.remembered += agent.window.count
+            ledger.dedup.count += agent.window.count
     ledger.agents_seen = dumped["agents_seen"]
     ledger.gone = dict(dumped["gone"])
     ledger.generation_floor = dumped.get("generation_floor", 0)
     for agent_id in dumped["recency"]:
-        ledger.recency[agent_id] = None
+        window = ledger.agents[agent_id].window
+        assert window is not None, "an agent in `recency` has a window"
+        ledger.dedup.recency[agent_id] = window
     ledger.executors = dict(dumped["executors"])
     for seq, effect_index, kind, payload, agent_id in dumped["outbox"]:
         ledger.add_effect(seq, effect_index, Pending(kind, freeze(payload), agent_id))

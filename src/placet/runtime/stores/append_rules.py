@@ -87,7 +87,7 @@ def require_follows(group: LogGroup, *, count: int, seq: int, store: str) -> Non
     """
     if not group.records:
         raise StoreError(f"cannot append to {store}: the group holds no record", store=store)
-    if (group.first_record, group.seq_before) != (count, seq) or group.seq < group.seq_before:
+    if not group.follows(count, seq):
         raise StoreError(
             f"cannot append to {store}: expected a group from record {count} and seq {seq} on, "
             f"got one from record {group.first_record} and seq {group.seq_before} to {group.seq}; "

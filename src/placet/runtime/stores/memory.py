@@ -56,17 +56,22 @@ class MemoryEventLog:
             StoreError: The log is full or closed, an append has failed before, the group does
                 not follow the last one, or `epoch` is no longer the latest.
         """
-        held = self._epoch if self._is_open else None
-        require_writer(epoch, held=held, failure=self._failure, store=_URL)
+        if epoch != self._epoch or not self._is_open or self._failure is not None:
+            self._require_writer(epoch)
         try:
             self._keep(group)
         except StoreError as error:
             self._failure = str(error)
             raise
 
+    def _require_writer(self, epoch: int) -> None:
+        held = self._epoch if self._is_open else None
+        require_writer(epoch, held=held, failure=self._failure, store=_URL)
+
     def _keep(self, group: LogGroup) -> None:
         seq = self._seqs[-1] if self._seqs else 0
-        require_follows(group, count=self._count, seq=seq, store=_URL)
+        if not group.follows(self._count, seq):
+            require_follows(group, count=self._count, seq=seq, store=_URL)
         size_bytes = self._size_bytes + sum(map(len, group.records))
         kept_bytes = size_bytes - self._removed_bytes
         if kept_bytes > self._log_bytes_max:
@@ -116,8 +121,7 @@ class MemoryEventLog:
         Raises:
             StoreError: The log is closed, an append has failed, or `epoch` is not the latest.
         """
-        held = self._epoch if self._is_open else None
-        require_writer(epoch, held=held, failure=self._failure, store=_URL)
+        self._require_writer(epoch)
         place = max(0, bisect_right(self._firsts, before_record) - 1)
         cut = min(place, groups_max)
         if cut:

@@ -330,6 +330,11 @@ class LogGroup(NamedTuple):
     seq: int
     records: Sequence[bytes]
 
+    def follows(self, count: int, seq: int) -> bool:
+        """Return whether the group may be appended to a log of so many records that ends at seq."""
+        is_next = self.first_record == count and self.seq_before == seq <= self.seq
+        return is_next and bool(self.records)
+
 
 class LogStart(NamedTuple):
     """The start of a log: (0, 0), or later if the log was compacted.

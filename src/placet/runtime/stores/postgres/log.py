@@ -219,7 +219,7 @@ class PostgresEventLog:
 
     def _write(self, connection: Connection[TupleRow], group: LogGroup, epoch: int) -> Tail:
         first, before = group.first_record, group.seq_before
-        if (first, before) != self._tail[:2] or not group.records or group.seq < before:
+        if not group.follows(self._tail.record_count, self._tail.seq):
             self._refuse(connection, group, epoch)
         row, tail = row_of(group, self._tail)
         layout = self._layout
