@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from placet.actors.admission.ingress import SubmissionRates
 from placet.actors.admission.overload import (
     CACHED_USES_MAX,
     AdmissionControl,
@@ -264,10 +265,11 @@ async def test_a_batch_refused_at_admission_may_be_resubmitted_with_its_req_id()
 
 
 class Doorway:
-    """An AdmissionControl with defaults for the arguments that a test does not set."""
+    """Load signals and submission rates, with defaults for what a test does not set."""
 
     def __init__(self, **limits: int) -> None:
         self.door = AdmissionControl(Limits(**limits))
+        self.rates = SubmissionRates(Limits(**limits))
 
     def check(
         self, now_ns: int, waiting: int = 0, oldest_ns: int | None = None, who: str = "a"
@@ -275,7 +277,7 @@ class Doorway:
         load = self.door.load(now_ns, waiting, oldest_ns)
         if load is not None:
             return self.door.refusal(load, now_ns, 0)
-        return self.door.attempt(who, now_ns)
+        return self.rates.charge(who, now_ns)
 
 
 def test_retry_after_is_sufficient_and_tight():
@@ -303,8 +305,16 @@ def test_submission_rates_are_per_submitter_and_bounded():
     assert doorway.check(0, who="a") is not None
     assert doorway.check(0, who="b") is None
     assert doorway.check(0, who="c") is None  # the third: the oldest is forgotten
-    assert len(doorway.door._tats) == 2
+    assert list(doorway.rates.tats) == ["b", "c"]
     assert doorway.check(0, who="a") is None
+
+
+def test_a_submitter_that_keeps_submitting_gets_no_new_burst_from_others_that_come_and_go():
+    doorway = Doorway(ingress_rate_per_second_max=1, ingress_burst_max=3, ingress_submitters_max=2)
+    for other in ("b", "c", "d"):
+        assert doorway.check(0, who="a") is None
+        assert doorway.check(0, who=other) is None
+    assert doorway.check(0, who="a") is not None
 
 
 def test_a_lag_counts_for_as_long_as_it_lasted():

@@ -6,6 +6,7 @@ because under overload refusing must be much cheaper than deciding.
 """
 
 import asyncio
+from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from placet.actors.admission.overload import (
@@ -14,6 +15,7 @@ from placet.actors.admission.overload import (
     AdmissionControl,
     CachedRefusal,
     Overload,
+    rate_exceeded,
     shed,
     shed_for,
     unauthorized,
@@ -28,11 +30,50 @@ from placet.kernel.kernel import Kernel
 from placet.kernel.order import priority_cap
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.errors import ClosedError, TimeStalledError
+from placet.schemas.limits import SECOND_NS, Limits
 from placet.schemas.refusal import Refusal, RefusalCode
 from placet.schemas.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+class SubmissionRates:
+    """Limits how fast each submitter may submit, by the generic cell rate algorithm (GCRA).
+
+    Remembers the `ingress_submitters_max` submitters that submitted last; a submitter that it
+    forgets has its whole burst again.
+    """
+
+    __slots__ = ("_burst_ns", "_interval_ns", "_limits", "_submitters_max", "tats")
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._interval_ns = SECOND_NS // limits.ingress_rate_per_second_max
+        self._burst_ns = limits.ingress_burst_max * self._interval_ns
+        self._submitters_max = limits.ingress_submitters_max
+        self.tats: OrderedDict[str, int] = OrderedDict()
+        """Theoretical arrival time by submitter, monotonic nanoseconds; the latest comes last."""
+
+    def charge(self, submitter: str, now_ns: int) -> Refusal | None:
+        """Charge one submission; return the refusal if it comes too fast, which is not charged.
+
+        A submission that a later stage refuses stays charged, so that an agent that loops on
+        refusals is slowed down.
+        """
+        tats = self.tats
+        tat = tats.get(submitter, 0)
+        if tat < now_ns:  # noqa: PLR1730  # max() costs as much as all the rest
+            tat = now_ns
+        tat += self._interval_ns
+        over_ns = tat - now_ns - self._burst_ns
+        if over_ns > 0:
+            return rate_exceeded(submitter, over_ns, self._limits)
+        tats[submitter] = tat
+        tats.move_to_end(submitter)
+        if len(tats) > self._submitters_max:
+            tats.popitem(last=False)
+        return None
 
 
 class Ingress:
@@ -71,6 +112,7 @@ class Ingress:
         self._counts = group_metrics.rejected_at_ingress
         self._limits = kernel.config.limits
         self._control = AdmissionControl(self._limits)
+        self._rates = SubmissionRates(self._limits)
         self._lag_ns_max = self._limits.loop_lag_ms_max * 1_000_000
         self._mailbox, self._held = mailbox, held
         mailbox.admission = held.admission = self
@@ -132,7 +174,7 @@ class Ingress:
             if reason is not None:
                 return self._rejected_at_ingress(queue, reason, now_ns, dry_run or _is_dry_run(raw))
         reply: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
-        refusal = self._control.attempt(submitter, now_ns)
+        refusal = self._rates.charge(submitter, now_ns)
         if refusal is not None:
             reply.set_result(self.refuse(refusal, dry_run or _is_dry_run(raw)))
             return reply

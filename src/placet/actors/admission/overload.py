@@ -1,12 +1,11 @@
-"""The admission stage: load signals and the submission rate, judged before a batch is checked.
+"""The load signals of the admission stage, judged before a batch is checked, and its refusals.
 
 Its refusals depend on the moment, are not written to the log, and leave no trace but metrics.
-Signals are queue length and bytes, the age of the oldest batch, the event-loop lag, and the
-submission rate of one submitter. Each refusal names its signal, its value and its limit.
+Signals are queue length and bytes, the age of the oldest batch, and the event-loop lag. Each
+refusal names its signal, its value and its limit. `ingress.py` limits the submission rates.
 """
 
 import asyncio
-from collections import OrderedDict
 from typing import Final, NamedTuple
 
 from placet.schemas.limits import SECOND_NS, Limits
@@ -91,7 +90,7 @@ class CachedRefusal:
 
 
 class AdmissionControl:
-    """Decides from load signals and submission rates whether one more batch may be checked.
+    """Decides from load signals whether one more batch may be checked.
 
     All times are monotonic nanoseconds.
 
@@ -102,14 +101,11 @@ class AdmissionControl:
 
     __slots__ = (
         "_age_ns_max",
-        "_burst_ns",
         "_drain_rate",
-        "_interval_ns",
         "_lag_ns",
         "_lag_ns_max",
         "_lag_seen_ns",
         "_limits",
-        "_tats",
         "full",
         "is_lagging",
     )
@@ -118,12 +114,9 @@ class AdmissionControl:
         self._limits = limits
         self._age_ns_max = limits.mailbox_age_ms_max * _MS_NS
         self._lag_ns_max = limits.loop_lag_ms_max * _MS_NS
-        self._interval_ns = SECOND_NS // limits.ingress_rate_per_second_max
-        self._burst_ns = limits.ingress_burst_max * self._interval_ns
         self._lag_ns = 0
         self._lag_seen_ns = 0
         self.is_lagging = False
-        self._tats: OrderedDict[str, int] = OrderedDict()
         self._drain_rate = DrainRate()
         # Made once: under overload it is needed for most submissions.
         places = limits.mailbox_batches_max
@@ -181,34 +174,6 @@ class AdmissionControl:
             code.value, message, Stage.ADMISSION, retry_after=retry_after, details=details
         )
 
-    def attempt(self, submitter: str, now_ns: int) -> Refusal | None:
-        """Charge one submission to the submitter's rate limit; return the refusal if it exceeds it.
-
-        The generic cell rate algorithm (GCRA). A submission that a later stage refuses stays
-        charged, so that an agent that loops on refusals is slowed down; one that exceeds this
-        limit is not charged.
-        """
-        limits, tats = self._limits, self._tats
-        tat = tats.get(submitter, 0)
-        if tat < now_ns:  # noqa: PLR1730  # max() costs as much as all the rest
-            tat = now_ns
-        tat += self._interval_ns
-        over_ns = tat - now_ns - self._burst_ns
-        if over_ns > 0:
-            retry_after = over_ns / SECOND_NS
-            return admission_refusal(
-                RefusalCode.INGRESS_RATE_EXCEEDED,
-                f"submitter {submitter!r} exceeds {limits.ingress_rate_per_second_max}/s "
-                f"(burst {limits.ingress_burst_max}); retry in {retry_after:.4f} s",
-                retry_after=retry_after,
-                signal="attempts_per_second",
-                limit=limits.ingress_rate_per_second_max,
-            )
-        tats[submitter] = tat
-        if len(tats) > limits.ingress_submitters_max:
-            tats.popitem(last=False)
-        return None
-
 
 class DrainRate:
     """Estimates the drain rate and spreads the retries of refused batches over the time to come.
@@ -238,6 +203,25 @@ class DrainRate:
         chosen_ns = self._next_ns
         self._next_ns += self._ns_per_batch * CACHED_USES_MAX
         return chosen_ns - now_ns
+
+
+def rate_exceeded(submitter: str, over_ns: int, limits: Limits) -> Refusal:
+    """Return the refusal of a submitter that submits faster than it may.
+
+    Args:
+        submitter: The submitter.
+        over_ns: Nanoseconds after which it may submit again.
+        limits: The limits in force.
+    """
+    rate, retry_after = limits.ingress_rate_per_second_max, over_ns / SECOND_NS
+    return admission_refusal(
+        RefusalCode.INGRESS_RATE_EXCEEDED,
+        f"submitter {submitter!r} exceeds {rate}/s (burst {limits.ingress_burst_max}); "
+        f"retry in {retry_after:.4f} s",
+        retry_after=retry_after,
+        signal="attempts_per_second",
+        limit=rate,
+    )
 
 
 def timed_out(waited_ns: int, valid_for_ns: int) -> Refusal:
