@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from placet import Limits, Orchestrator, OrchestratorConfig
-from placet.runtime import orchestrator as facade
+from placet.runtime import opening
 from placet.runtime.history.reader import fold
+from placet.runtime.opening import WorldOpener
 from placet.runtime.snapshots.files import snapshots_of
 from placet.runtime.snapshots.recovery import recover
 from placet.runtime.snapshots.writer import take_snapshot
@@ -262,7 +263,7 @@ async def test_log_keeps_the_origin_of_the_first_run(life):
 def test_orchestrator_takes_the_fence_before_it_reads(monkeypatch, tmp_path):
     """Otherwise a record appended in between by an earlier writer would be missed."""
     calls: list[str] = []
-    world = Orchestrator(Lab(), OrchestratorConfig(store=f"{tmp_path}/w.db"))
+    opener = WorldOpener(Lab(), OrchestratorConfig(store=f"{tmp_path}/w.db"), None)
     log = open_event_log(f"{tmp_path}/w.db")
     genuine = log.open
 
@@ -275,7 +276,7 @@ def test_orchestrator_takes_the_fence_before_it_reads(monkeypatch, tmp_path):
         return recover(log)
 
     monkeypatch.setattr(log, "open", note_open)
-    monkeypatch.setattr(facade, "recover", note_recover)
-    world._load(log, [])
+    monkeypatch.setattr(opening, "recover", note_recover)
+    opener.load(log)
     log.close()
     assert calls == ["open", "recover"]

@@ -249,3 +249,29 @@ def test_a_missing_server_package_is_reported_with_the_install_command(placet, m
     outcome = placet("serve", "--port", "0")
     assert outcome.code == 1
     assert "needs uvicorn, which is not installed: pip install 'placet[serve]'" in outcome.err
+
+
+def test_a_world_is_served_read_only_beside_its_writer(tmp_path):
+    with (
+        running(tmp_path, "--store", "town.db") as writer,
+        running(tmp_path, "--store", "town.db", "--read-only") as reader,
+    ):
+        assert writer.post("agents", {"agent_id": "ann"}).status_code == 201
+        verdict = writer.post("batches", [move("ann", 1)]).json()
+        world = "/api/v1/worlds/world"
+        for _ in range(1_000):
+            if reader.client.get(world).json()["seq"] == verdict["seq"]:
+                break
+            time.sleep(0.01)
+        else:
+            pytest.fail("the reader does not follow the writer")
+        path = f"{world}/state"
+        assert reader.client.get(path).json() == writer.client.get(path).json()
+        assert reader.client.get("/readyz").status_code == 200
+        for path, body in (("batches", [move("ann", 2)]), ("agents", {"agent_id": "ben"})):
+            refused = reader.post(path, body)
+            assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
+            assert "open read-only" in refused.json()["detail"]
+        assert writer.post("batches", [move("ann", 2)]).json()["admitted"] is True
+        reader.process.send_signal(signal.SIGTERM)
+        assert reader.process.wait() == 143

@@ -56,6 +56,9 @@ class Kernel:
             The kernel takes ownership of a `Replayer`. The world continues where they end.
         durability: How the sink keeps a record; copied into verdicts.
         origin: What is needed to open the same world again; written to the header of a new log.
+        read_only: Show the world of `history`, which has a header, and write no record, not even
+            of other rules or settings. The owner of the `Replayer` may fold more records into it,
+            and calls `note_followed` then.
 
     Attributes:
         config: The configuration it was opened with.
@@ -78,6 +81,7 @@ class Kernel:
         history: Iterable[bytes] | Replayer = (),
         durability: str = NOT_KEPT,
         origin: Mapping[str, Json] | None = None,
+        read_only: bool = False,
     ) -> None:
         self.config = config = config or KernelConfig()
         domains = list(domain) if isinstance(domain, Sequence) else [domain]
@@ -93,6 +97,11 @@ class Kernel:
         self._batches = past.batches_seen
         self._groups, self._group_seq = past.groups, past.group_seq
         self._journal.sink, self._journal.durability = sink, durability
+        if read_only:
+            assert past.header is not None, "only a world that was begun can be read"
+            self._validate_header(past.header, past.ledger)
+            self._journal.sink = _refuse_record
+            return
         settings, rules = GateSettings.of(config), rules_of(self.registry, effect_validator)
         if past.header is None:
             self._control.begin(config.world, config.seed, origin or {}, rules)
@@ -111,6 +120,10 @@ class Kernel:
             f"<Kernel {self.config.world!r} of {domains}: seq {self.seq}, {self.sim_time:g} s, "
             f"{len(self.ledger.agents)} agents, {self.record_count} records>"
         )
+
+    def note_followed(self) -> None:
+        """Take over the time of records that were folded into a read-only kernel's history."""
+        self._context.now_ns = max(self._context.now_ns, self.ledger.now_ns)
 
     # reading
 
@@ -483,3 +496,7 @@ class Kernel:
         notify = getattr(self._validator, "set_agent_permissions", None)
         if notify is not None:
             notify(agent_id, set(self.registry.kinds if permissions is None else permissions))
+
+
+def _refuse_record(_record: bytes) -> None:
+    raise AssertionError("a read-only kernel was asked to write; its caller must not change it")

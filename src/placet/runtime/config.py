@@ -50,6 +50,9 @@ class OrchestratorConfig:
             then open the world. Needs a store with a lease: `postgresql://`.
         take_over: Open the store even if another process writes it, and fence that process. It
             stops at its next write; its acknowledged batches are kept.
+        read_only: Show the world of a store without writing anything, and follow its log while
+            another process writes it. Settings, quotas and limits are those of the log; time is
+            that of its latest record. Methods that write raise `ReadOnlyError`.
         snapshot_every_seqs: Write a snapshot of a store on disk, in a separate process, after this
             many seqs (or records): it bounds the time of the next opening. None for never.
         snapshots_kept: How many of them stay; 2 at least.
@@ -82,6 +85,7 @@ class OrchestratorConfig:
     world: str = "world"
     standby: bool = False
     take_over: bool = False
+    read_only: bool = False
     snapshot_every_seqs: int | None = EVERY_SEQS
     snapshots_kept: int = KEPT_MIN
     compact_log: bool = False
@@ -112,6 +116,8 @@ class OrchestratorConfig:
         self.dilation()
         self._check_moments()
         self._check_snapshots()
+        if self.standby + self.take_over + self.read_only > 1:
+            raise ValueError("of standby, take_over and read_only, one may be set")
         self.kernel_config()
 
     def _check_moments(self) -> None:

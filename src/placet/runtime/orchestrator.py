@@ -16,7 +16,6 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -25,7 +24,7 @@ import anyio
 from placet.actors.barrier import Arrivals
 from placet.actors.policies.agent import AgentActor
 from placet.actors.policies.runner import AgentStatus
-from placet.actors.ports import AgentIdentity, EventLog
+from placet.actors.ports import AgentIdentity
 from placet.kernel.domain import Domain
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.kernel import Kernel
@@ -37,17 +36,15 @@ from placet.runtime.api.gateway import AgentGateway
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.executors.fork_handlers import LiveHandler, SimulatedHandler
 from placet.runtime.executors.handlers import AnyHandler, AnyInDoubt
+from placet.runtime.opening import WorldOpener
 from placet.runtime.pending_verdict import PendingVerdict
 from placet.runtime.plugins import default_domain
-from placet.runtime.snapshots.recovery import Recovery, recover
-from placet.runtime.snapshots.standby import Standby, stand_by
 from placet.runtime.state_path import state_at
-from placet.runtime.stores.url import open_event_log
 from placet.runtime.world import WorldRuntime, in_thread_if
 from placet.schemas.codec import Json
 from placet.schemas.config import QuotaSpec
 from placet.schemas.effect import Backoff, Delivery, EffectKey, EffectState, EffectStatus
-from placet.schemas.errors import AgentError, ClosedError, StoreError
+from placet.schemas.errors import AgentError, ClosedError, ReadOnlyError, StoreError
 from placet.schemas.event import Event
 from placet.schemas.identity import OPERATOR
 from placet.schemas.latency import Latency
@@ -93,23 +90,8 @@ class Orchestrator:
     async def __aenter__(self) -> Self:
         if self._world is not None:
             raise ClosedError("an Orchestrator is opened once; make another one for the same store")
-        records: list[bytes] = []
-        log = open_event_log(self.config.store, self.config.kernel_config().limits)
-        try:
-            standby = await stand_by(log, self._warn) if self.config.standby else None
-            load = partial(self._load, log, records, standby)
-            epoch, kernel, recovery = await in_thread_if(log.is_blocking, load)
-        except BaseException:
-            log.close()
-            raise
-        self._world = WorldRuntime(self.config, log, epoch, kernel, records, recovery=recovery)
-        try:
-            await self._world.start()
-            await effects_api.register_domain_executors(self._world, self.domains)
-        except BaseException:
-            await self.close()
-            self._world = None
-            raise
+        opener = WorldOpener(self._domain, self.config, self._validator)
+        self._world = await opener.open(self._warn)
         return self
 
     def __repr__(self) -> str:
@@ -137,24 +119,6 @@ class Orchestrator:
             with anyio.CancelScope(shield=True):
                 await self._world.stop()
 
-    def _load(
-        self, log: EventLog, records: list[bytes], standby: Standby | None = None
-    ) -> tuple[int, Kernel, Recovery]:
-        epoch = log.open(
-            take_over=self.config.take_over
-        )  # before the first look, so that nobody appends after it
-        recovery = recover(log) if standby is None else standby.fold()
-        kernel = Kernel(
-            self._domain,
-            self.config.kernel_config(),
-            effect_validator=self._validator,
-            sink=records.append,
-            history=recovery.past,
-            durability=log.durability,
-            origin=self.config.origin,
-        )
-        return epoch, kernel, recovery
-
     def _warn(self, error: StoreError) -> None:
         from placet.runtime.telemetry.world_logger import WorldLogger  # noqa: PLC0415  # 209 ms
 
@@ -166,6 +130,13 @@ class Orchestrator:
         if self._world is None:
             raise ClosedError("the world is not open; use `async with Orchestrator(...)`")
         return self._world
+
+    @property
+    def _writable(self) -> WorldRuntime:
+        world = self._world
+        if world is None or world.is_read_only:
+            raise _read_only(self._open)
+        return world
 
     # agents
 
@@ -188,7 +159,7 @@ class Orchestrator:
             AgentError: The name is no identity, reserved or another owner's; too many agents.
             ValidationError: The domain refused the attributes.
         """
-        world = self._open
+        world = self._writable
         number = next(world.handle_numbers)
         agent = await world.actor.operate(
             lambda kernel: kernel.register_agent(
@@ -208,7 +179,7 @@ class Orchestrator:
         Raises:
             AgentError: There is no such agent.
         """
-        await self._open.actor.operate(lambda k: k.set_agent_permissions(agent_id, permissions))
+        await self._writable.actor.operate(lambda k: k.set_agent_permissions(agent_id, permissions))
 
     async def suspend_agent(self, agent_id: str) -> None:
         """Refuse the agent's batches until it is resumed; its policy is stopped meanwhile.
@@ -216,7 +187,7 @@ class Orchestrator:
         Raises:
             AgentError: There is no such agent.
         """
-        await self._open.change_agent(agent_id, "suspended")
+        await self._writable.change_agent(agent_id, "suspended")
 
     async def resume_agent(self, agent_id: str) -> None:
         """End a suspension; a policy that runs for the agent continues with a new failure budget.
@@ -224,7 +195,7 @@ class Orchestrator:
         Raises:
             AgentError: There is no such agent.
         """
-        await self._open.change_agent(agent_id, "resumed")
+        await self._writable.change_agent(agent_id, "resumed")
 
     async def remove_agent(self, agent_id: str) -> None:
         """Remove an agent: its handles become invalid, and its policy is stopped for good.
@@ -232,7 +203,7 @@ class Orchestrator:
         Raises:
             AgentError: There is no such agent.
         """
-        await self._open.change_agent(agent_id, "removed")
+        await self._writable.change_agent(agent_id, "removed")
 
     def run_agent(self, agent: AgentActor) -> None:
         """Run an agent actor under this world's supervisor; if it keeps failing it is suspended.
@@ -243,7 +214,7 @@ class Orchestrator:
             AgentError: The agent was removed since its handle was made.
             ValueError: A policy runs for the agent already.
         """
-        self._open.policy_supervisor.run(agent)
+        self._writable.policy_supervisor.run(agent)
 
     def agent_status(self, agent_id: str) -> AgentStatus:
         """Return the status of an agent and its policy; `gone` also for an unknown name."""
@@ -270,7 +241,7 @@ class Orchestrator:
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
         """
-        return await self._open.submit(batch, OPERATOR, dry_run, identity)
+        return await self._writable.submit(batch, OPERATOR, dry_run, identity)
 
     def submit_nowait(
         self, batch: object, *, dry_run: bool = False, submitter: str = OPERATOR
@@ -285,7 +256,7 @@ class Orchestrator:
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
         """
-        reply = self._open.actor.post_batch(batch, submitter, dry_run=dry_run)
+        reply = self._writable.actor.post_batch(batch, submitter, dry_run=dry_run)
         return PendingVerdict(reply, reply.done())
 
     async def submit_intents(
@@ -300,7 +271,7 @@ class Orchestrator:
         Raises:
             PlacetError: The batch was refused; the subclass stands for the first refusal.
         """
-        return await self._open.submit_intents(intents, sim_time, OPERATOR)
+        return await self._writable.submit_intents(intents, sim_time, OPERATOR)
 
     async def submit_intent(self, intent: Mapping[str, Json], sim_time: float | None = None) -> str:
         """Submit one intent, and return its req_id.
@@ -321,18 +292,18 @@ class Orchestrator:
 
         Control messages are handled.
         """
-        await self._open.actor.pause()
+        await self._writable.actor.pause()
 
     async def drain(self) -> None:
         """Reject new batches until `resume`.
 
         Return once the queued ones are decided and durable.
         """
-        await self._open.actor.drain()
+        await self._writable.actor.drain()
 
     async def resume(self) -> None:
         """End `pause` and `drain`."""
-        await self._open.actor.resume()
+        await self._writable.actor.resume()
 
     # reading
 
@@ -534,7 +505,7 @@ class Orchestrator:
             outbox_max=outbox_max,
             on_in_doubt=on_in_doubt,
         )
-        await effects_api.register_executor(self._open, kind, handler, options)
+        await effects_api.register_executor(self._writable, kind, handler, options)
 
     async def unregister_executor(self, kind: str) -> None:
         """Refuse effects of a kind from now on, and let running attempts finish.
@@ -545,7 +516,7 @@ class Orchestrator:
             ValueError: The kind has no executor.
             ClosedError, StoreError: The world is closed, or has failed.
         """
-        await self._open.executors.unregister(kind)
+        await self._writable.executors.unregister(kind)
 
     async def wait_effects(self, verdict: Verdict | None = None) -> None:
         """Wait until effects are settled, durably, or in doubt.
@@ -586,7 +557,9 @@ class Orchestrator:
             ValueError: The output is not plain JSON, or too large; the effect is unchanged.
             ClosedError, StoreError: The world is closed, or has failed.
         """
-        return await effects_api.resolve_effect(self._open, key, succeeded=succeeded, output=output)
+        return await effects_api.resolve_effect(
+            self._writable, key, succeeded=succeeded, output=output
+        )
 
     # history
 
@@ -642,7 +615,7 @@ class Orchestrator:
             ValidationError: There is nothing at the path, or an invariant would not hold; nothing
                 was changed.
         """
-        return await history_api.restore(self._open, path, to_seq)
+        return await history_api.restore(self._writable, path, to_seq)
 
     # simulated time
 
@@ -660,7 +633,7 @@ class Orchestrator:
         Raises:
             ValueError: The world is not stepped, or `dt` is negative or leads past the end of time.
         """
-        return await time_api.step(self._open, dt)
+        return await time_api.step(self._writable, dt)
 
     async def barrier(
         self, agents: Iterable[str] | None = None, *, deadline_s: float = 10.0
@@ -681,7 +654,7 @@ class Orchestrator:
             ClosedError, StoreError: The world is closed, or fails, before.
             ValueError: The world is not stepped, or another caller waits here already.
         """
-        return await time_api.barrier(self._open, agents, deadline_s)
+        return await time_api.barrier(self._writable, agents, deadline_s)
 
     async def wait_until(self, sim_time: float) -> None:
         """Wait until simulated time reaches a moment, in seconds.
@@ -695,3 +668,11 @@ class Orchestrator:
             ValueError: It is no time that the world can reach.
         """
         await time_api.sleep_until(self._open, sim_time, "the host")
+
+
+def _read_only(world: WorldRuntime) -> ReadOnlyError:
+    return ReadOnlyError(
+        f"the world is open read-only, from {world.log.url}; ask the process that writes it, or "
+        "open it for writing",
+        store=world.log.url,
+    )

@@ -8,7 +8,7 @@ become durable, then the tasks end and the store is released.
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count
 from typing import TYPE_CHECKING, TypeVar
 
@@ -32,6 +32,7 @@ from placet.kernel.kernel import Kernel
 from placet.kernel.log.replay import Replayer
 from placet.kernel.state.tree import State
 from placet.runtime.config import OrchestratorConfig
+from placet.runtime.log_follower import LogFollower
 from placet.runtime.snapshots.files import snapshots_of
 from placet.runtime.snapshots.recovery import Recovery
 from placet.runtime.snapshots.scheduler import SnapshotScheduler
@@ -41,7 +42,7 @@ from placet.runtime.world_time import WorldTime
 from placet.schemas.codec import Json
 from placet.schemas.errors import PlacetError, StoreError, error_of
 from placet.schemas.limits import SECOND_NS
-from placet.schemas.log.record import Forked
+from placet.schemas.log.record import Forked, LogGroup
 from placet.schemas.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -64,8 +65,10 @@ class WorldRuntime:
         records: Where the kernel's journal puts new records.
         clock: None is the one that the configuration names.
         recovery: How the history was read; None where there was none to read.
+        follower: Follows the log in a world that is open read-only; None in any other.
 
     Attributes:
+        is_read_only: Another process may write the log; nothing is decided here.
         handle_numbers: So that no two handles of one epoch make the same req_ids.
     """
 
@@ -79,6 +82,7 @@ class WorldRuntime:
         clock: Clock | None = None,
         *,
         recovery: Recovery | None = None,
+        follower: LogFollower | None = None,
     ) -> None:
         limits = kernel.config.limits
         self.config = config
@@ -122,6 +126,8 @@ class WorldRuntime:
         self.metrics_server: MetricsServer | None = None
         self._recovery = recovery or Recovery(Replayer())
         self._keeper = self._make_scheduler()
+        self._follower = follower
+        self.is_read_only = follower is not None
         self._root: asyncio.Task[None] | None = None
         self._is_ending = False
         kernel.rules.on_fault = self._on_error
@@ -142,6 +148,10 @@ class WorldRuntime:
             self._keeper.note(records, seq)
             self.supervisor.start("snapshots", self._keeper.run, _ignore)
         await self.actor.command(_nothing)
+        if self._follower is not None:
+            await self.actor.pause()  # the writer decides what is scheduled
+            follow = partial(self._follower.run, self._on_followed)
+            self.supervisor.start("follower", follow, self._on_escalation, restarts=False)
         if self.time.participants is not None:
             run = self.time.next_event(self.kernel, self.actor, self.executors).run
             self.supervisor.start("time", run, self._on_escalation, restarts=False)
@@ -265,6 +275,13 @@ class WorldRuntime:
             self.executors.notify()
         if self.time.participants is not None:
             self.time.participants.notify()
+
+    def _on_followed(self, group: LogGroup) -> None:
+        """Publish records that another process wrote, and that are folded by now."""
+        self.kernel.note_followed()
+        self.committer.begin(group.seq, group.first_record + len(group.records))
+        self.sleepers.wake()
+        self._on_durable(CycleOutput(group))
 
     def _make_observing(self, kernel: Kernel) -> ObserverHub:
         sleepers = self.sleepers

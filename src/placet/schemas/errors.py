@@ -125,6 +125,10 @@ class StoreError(PlacetError):
         self.seq = seq
 
 
+class ReadOnlyError(StoreError):
+    """The world is open read-only; the process that writes its log can do this."""
+
+
 class ClosedError(PlacetError):
     """The world is not open: it has not started, has stopped, or has failed."""
 

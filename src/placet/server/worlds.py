@@ -86,6 +86,8 @@ class Worlds:
                 raise Problem(
                     "unavailable", f"there are {self._count_max} {self.what}s, which is all"
                 )
+            if self.first.config.read_only:
+                raise Problem("forbidden", f"this server is read-only: it makes no {self.what}")
             if self.first.config.store.startswith(SCHEMES):
                 where = "beside one that is in a file or in memory, not on a server"
                 raise Problem("unavailable", f"worlds are made {where}")

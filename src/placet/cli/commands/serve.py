@@ -55,6 +55,13 @@ def serve(  # noqa: PLR0917  # the command line has no positions
         ),
     ] = False,
     take_over: TakeOver = False,
+    read_only: Annotated[
+        bool,
+        typer.Option(
+            "--read-only",
+            help="Show the world of a store, also while another process writes it; write nothing.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> int:
     """Serve a world over HTTP and WebSocket.
@@ -71,6 +78,7 @@ def serve(  # noqa: PLR0917  # the command line has no positions
         store=store,
         standby=standby or None,
         take_over=take_over or None,
+        read_only=read_only or None,
         serve__host=host,
         serve__port=port,
         serve__tokens=tokens,

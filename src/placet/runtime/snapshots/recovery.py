@@ -6,7 +6,7 @@ nothing to begin from. The log decides: a snapshot that does not stand on a reco
 by its hash, is another log's, or of a future that was never durable.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -99,7 +99,7 @@ def recover(
     raise _vanishing(log)
 
 
-def read_on(log: EventLog, record: int) -> Iterator[tuple[int, bytes]]:
+def read_on(log: EventLog, record: int) -> Generator[tuple[int, bytes]]:
     """Read a log from the very record at which a fold stands.
 
     A log begins a reading where it begins itself: what another has compacted away since the fold

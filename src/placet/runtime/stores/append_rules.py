@@ -34,9 +34,9 @@ def in_use(store: str, writer: str, since: str) -> InUseError:
     """
     return InUseError(
         f"cannot open {store}: {writer} writes it, since {since}. Stop that process; or only read "
-        "beside it, as `placet log`, `replay`, `explain` and `verify` do; or take the log over, "
-        "which fences that process: `placet serve` and `gate` by --take-over, a program by "
-        "take_over=True in its OrchestratorConfig",
+        "beside it: `placet log`, `replay`, `explain`, `verify`, and `serve --read-only`; or take "
+        "the log over, which fences that process: `placet serve` and `gate` by --take-over, a "
+        "program by take_over=True in its OrchestratorConfig",
         store=store,
     )
 

@@ -17,6 +17,7 @@ from placet.schemas.errors import (
     ClosedError,
     IntentError,
     PlacetError,
+    ReadOnlyError,
     StoreError,
     TimeStalledError,
     ValidationError,
@@ -50,6 +51,7 @@ _PROBLEM_OF: Final[Mapping[type[PlacetError], str]] = {
     IntentError: "request_invalid",
     ValidationError: "request_invalid",
     ClosedError: "unavailable",
+    ReadOnlyError: "forbidden",
     StoreError: "unavailable",
     TimeStalledError: "unavailable",
 }

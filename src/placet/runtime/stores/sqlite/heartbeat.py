@@ -131,7 +131,7 @@ class Heartbeat:
             _PULSE.add(self._descriptor)
 
     def end(self) -> None:
-        """Beat no more, and remove the file unless it names a later writer; harmless if repeated."""
+        """Beat no more, and remove the file unless it names a later writer; may be repeated."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is None or self._pid != os.getpid():  # a forked process is no writer
             return

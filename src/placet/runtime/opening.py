@@ -1,0 +1,128 @@
+"""Opens a world from its log: as its writer, or to read only."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from placet.actors.ports import EventLog
+from placet.kernel.domain import Domain
+from placet.kernel.gate.domain_rules import EffectValidator
+from placet.kernel.kernel import Kernel
+from placet.kernel.log.replay import Replayer
+from placet.runtime.api.effects import register_domain_executors
+from placet.runtime.clock import SteppedClock
+from placet.runtime.config import OrchestratorConfig
+from placet.runtime.log_follower import LogFollower
+from placet.runtime.snapshots.recovery import Recovery, recover
+from placet.runtime.snapshots.standby import Standby, stand_by
+from placet.runtime.stores.url import is_lasting, open_event_log
+from placet.runtime.world import WorldRuntime, in_thread_if
+from placet.schemas.errors import StoreError
+
+
+@dataclass(frozen=True, slots=True)
+class WorldOpener:
+    """Opens one world, once or again after its store has failed.
+
+    Attributes:
+        domain: A domain, or several.
+        config: Configuration of the world.
+        validator: The host's own rule.
+    """
+
+    domain: Domain | Sequence[Domain]
+    config: OrchestratorConfig
+    validator: EffectValidator | None
+
+    async def open(self, on_failure: Callable[[StoreError], None]) -> WorldRuntime:
+        """Open the world from its log, and start its actors.
+
+        Args:
+            on_failure: Called with the error if a standby cannot read its store.
+
+        Raises:
+            StoreError: The store cannot be opened, another process writes it, or its log is
+                damaged or of another world.
+        """
+        config, domains = self.config, self.domain
+        log = open_event_log(config.store, config.kernel_config().limits)
+        try:
+            if config.read_only:
+                read = partial(self._read, log)
+                world = self._reading_world(log, *await in_thread_if(log.is_blocking, read))
+            else:
+                standby = await stand_by(log, on_failure) if config.standby else None
+                load = partial(self.load, log, standby)
+                loaded = await in_thread_if(log.is_blocking, load)
+                world = WorldRuntime(config, log, *loaded[:3], recovery=loaded[3])
+        except BaseException:
+            log.close()
+            raise
+        try:
+            await world.start()
+            if not config.read_only:
+                listed = list(domains) if isinstance(domains, Sequence) else [domains]
+                await register_domain_executors(world, listed)
+        except BaseException:
+            await world.stop()
+            raise
+        return world
+
+    def load(
+        self, log: EventLog, standby: Standby | None = None
+    ) -> tuple[int, Kernel, list[bytes], Recovery]:
+        """Take the fence of a log, and build the kernel of its world; it blocks.
+
+        Returns:
+            The epoch, the kernel, the list to which it appends new records, and the recovery.
+        """
+        # The fence before the first look, so that no other writer appends after it.
+        epoch = log.open(take_over=self.config.take_over)
+        recovery = recover(log) if standby is None else standby.fold()
+        records: list[bytes] = []
+        kernel = Kernel(
+            self.domain,
+            self.config.kernel_config(),
+            effect_validator=self.validator,
+            sink=records.append,
+            history=recovery.past,
+            durability=log.durability,
+            origin=self.config.origin,
+        )
+        return epoch, kernel, records, recovery
+
+    def _reading_world(self, log: EventLog, kernel: Kernel, recovery: Recovery) -> WorldRuntime:
+        # Time is that of the records: no clock runs, and no scheduled batch becomes due here.
+        config = replace(
+            self.config,
+            clock="stepped",
+            tick_s=None,
+            backpressure="reject",
+            snapshot_every_seqs=None,
+            compact_log=False,
+        )
+        clock = SteppedClock(kernel.ledger.now_ns)
+        follower = LogFollower(log, recovery.past, clock)
+        return WorldRuntime(config, log, 0, kernel, [], clock, recovery=recovery, follower=follower)
+
+    def _read(self, log: EventLog) -> tuple[Kernel, Recovery]:
+        """Build the kernel of a log that another process may write; it blocks."""
+        from placet.runtime.history.reader import config_from  # noqa: PLC0415  # few programs need it
+
+        recovery = recover(log) if is_lasting(log) else Recovery(Replayer())
+        config = config_from(recovery.past)
+        if config is None:
+            raise StoreError(
+                f"cannot read {log.url}: there is no world in it; open it for writing, or name the "
+                "log of a world",
+                store=log.url,
+            )
+        kernel = Kernel(
+            self.domain,
+            replace(config, world=self.config.world, seed=self.config.seed),
+            effect_validator=self.validator,
+            history=recovery.past,
+            durability=log.durability,
+            read_only=True,
+        )
+        return kernel, recovery
