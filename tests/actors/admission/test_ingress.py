@@ -317,6 +317,14 @@ def test_a_submitter_that_keeps_submitting_gets_no_new_burst_from_others_that_co
     assert doorway.check(0, who="a") is not None
 
 
+def test_a_submitter_that_is_refused_all_the_time_gets_no_new_burst_while_others_come():
+    doorway = Doorway(ingress_rate_per_second_max=1, ingress_burst_max=1, ingress_submitters_max=2)
+    assert doorway.check(0, who="a") is None
+    for number in range(10):
+        assert doorway.check(number, who="a") is not None
+        assert doorway.check(number, who=f"new_{number}") is None
+
+
 def test_a_lag_counts_for_as_long_as_it_lasted():
     doorway = Doorway(loop_lag_ms_max=100)
     doorway.door.note_lag(100 * MS, 1000 * MS)

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 class SubmissionRates:
     """Limits how fast each submitter may submit, by the generic cell rate algorithm (GCRA).
 
-    Remembers the `ingress_submitters_max` submitters that submitted last; a submitter that it
-    forgets has its whole burst again.
+    Remembers the `ingress_submitters_max` submitters that submitted last, refused or not; a
+    submitter that it forgets has its whole burst again.
     """
 
     __slots__ = ("_burst_ns", "_interval_ns", "_limits", "_submitters_max", "tats")
@@ -68,6 +68,7 @@ class SubmissionRates:
         tat += self._interval_ns
         over_ns = tat - now_ns - self._burst_ns
         if over_ns > 0:
+            tats.move_to_end(submitter)  # else it need only go on until it is forgotten
             return rate_exceeded(submitter, over_ns, self._limits)
         tats[submitter] = tat
         tats.move_to_end(submitter)
