@@ -83,7 +83,7 @@ WORLD: Shapes = {
 
 SESSION: Shapes = {
     "open": (False, "* domain=None mode=None adapter=None"),
-    "send": (True, "message"),
+    "send": (True, "message * adapter=None"),
     "hand_off": (True, "intent"),
     "approvals": (True, ""),
     "resolve": (True, "approval_id decision by"),

@@ -50,6 +50,24 @@ async def test_a_plan_is_all_or_nothing_and_the_next_try_starts_clean() -> None:
         assert await total(session) == 7
 
 
+async def test_an_adapter_of_one_message_answers_that_message_alone() -> None:
+    async with talk([put(1)], [put(2)]) as session:
+        turn = await session.send("as a script", adapter=ScriptedAdapter([[put(10)]]))
+        assert (turn.outcome, await total(session)) == ("applied", 10)
+        assert (await session.send("as before")).outcome == "applied"
+        assert await total(session) == 11
+        with pytest.raises(TypeError):
+            await session.send("to nobody", adapter=7)
+        assert [entry["message"] for entry in await session.turns()] == ["as a script", "as before"]
+
+
+async def test_a_session_without_an_adapter_takes_one_with_a_message() -> None:
+    async with talk(adapter=None) as session:
+        assert (await session.send("go")).stop == "planner_unconfigured"
+        assert (await session.send("go", adapter=lambda _: [put(3)])).outcome == "applied"
+        assert await total(session) == 3
+
+
 async def test_the_proposer_receives_the_issues_of_its_answer() -> None:
     seen: list[PlannerInput] = []
 

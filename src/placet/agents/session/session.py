@@ -176,12 +176,14 @@ class Session:
         """Send a message, and return the completed turn.
 
         Args:
-            message: A command (`/kind key=value`, or a sentence that a domain knows), or anything.
-            adapter: Who answers, instead of the session's.
-            media: References that come with it.
+            message: A command (`/kind key=value`, or a sentence that a domain defines), which is
+                parsed without an adapter; any other text goes to the adapter.
+            adapter: The adapter that answers this message; None is the session's.
+            media: References to images and other media for the adapter.
 
         Raises:
             SessionError: The turn cannot begin, or its end cannot be recorded (`has_started`).
+            TypeError: The adapter is none.
             ClosedError, StoreError: The session or the world is closed, or has failed.
         """
         chosen = self._adapter if adapter is None else as_adapter(adapter)
