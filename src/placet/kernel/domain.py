@@ -283,6 +283,11 @@ class Domain(Protocol):
     sight: "VisibilityPolicy | None" = None
     invariant_reads: Collection[Ref] | None = None
 
+    def __repr__(self) -> str:
+        # It may be shown before a subclass has set its attributes.
+        version, kinds = getattr(self, "version", "?"), getattr(self, "kinds", ())
+        return f"<{type(self).__name__}, version {version}, {len(kinds)} kinds>"
+
     def settings(self) -> Mapping[str, Json] | None:
         """Return the keywords that rebuild this domain, as plain JSON; None if none can.
 

@@ -3,7 +3,7 @@
 `kernel/log/explain_record.py` builds it from the log; `placet explain` prints it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from placet.schemas.codec import Json
@@ -38,7 +38,7 @@ class StageReport:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Explanation:
     """The explanation of the answer to one request, or of one record.
 
@@ -78,6 +78,13 @@ class Explanation:
     rules: str = ""
     notes: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        return f"<Explanation of {self._headline()}>"
+
+    def __str__(self) -> str:
+        """Return the answer, the stages with their refusals, and the changes, a line for each."""
+        return "\n".join([self._headline(), *self._lines()])
+
     @property
     def is_known(self) -> bool:
         """Return whether the log holds an answer."""
@@ -87,3 +94,19 @@ class Explanation:
         """Return plain JSON."""
         fields: dict[str, Json] = {name: getattr(self, name) for name in self.__slots__}
         return {**fields, "stages": [stage.as_dict() for stage in self.stages]}
+
+    def _headline(self) -> str:
+        request = self.agent_id if self.req_id is None else f"{self.agent_id} {self.req_id}"
+        codes = dict.fromkeys(r["code"] for stage in self.stages for r in stage.refusals)
+        stage = next((s.stage for s in self.stages if s.result == "refused"), None)
+        why = "" if stage is None else f" by {stage}: {', '.join(codes)}"
+        at = "" if self.record is None else f" (record {self.record}, {self.sim_time} s)"
+        return f"{request}: {self.answer}{why}{at}"
+
+    def _lines(self) -> Iterator[str]:
+        for stage in self.stages:
+            yield f"  {stage.stage}: {stage.result}"
+            yield from (f"    {r['code']}: {r['message']}" for r in stage.refusals)
+        yield from (f"  {change['entity']}: {change['what']}" for change in self.changes)
+        yield from (f"  effect {effect['key']}: {effect['kind']}" for effect in self.effects)
+        yield from (f"  note: {note}" for note in self.notes)

@@ -4,6 +4,7 @@ Thousands of verdicts are made per second, and usually only `admitted` is read, 
 the single intents are built on request.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
@@ -203,6 +204,8 @@ class Verdict(msgspec.Struct, eq=False, gc=False):
         }
 
     def __repr__(self) -> str:
-        outcome = f"admitted at seq {self.seq}" if self.admitted else f"refused: {list(self.codes)}"
+        counts = Counter(self.codes)
+        codes = ", ".join(code if n == 1 else f"{code} x{n}" for code, n in counts.items())
+        outcome = f"admitted at seq {self.seq}" if self.admitted else f"refused: {codes}"
         marks = [m for m in ("replayed", "dry_run", "scheduled") if getattr(self, m)]
-        return f"<Verdict {self.batch_id} {outcome}{' ' if marks else ''}{' '.join(marks)}>"
+        return f"<Verdict {', '.join([f'{self.batch_id} {outcome}', *marks])}>"

@@ -64,6 +64,10 @@ class _SeenState(Mapping[str, Mapping[str, Mapping[str, Json]]]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{name}: {len(entities)}" for name, entities in self.items())
+        return f"<state as {self._agent_id} sees it: {sizes or 'no entities'}>"
+
     def _sees_any(self, collection: str) -> bool:
         """Return whether any entity of a collection is visible, the agent's own first."""
         entities, may_see = self._cut.collections[collection].entities, self._registry.may_see
@@ -104,6 +108,9 @@ class _SeenEntities(Mapping[str, Mapping[str, Json]]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+    def __repr__(self) -> str:
+        return f"<{self._collection} as {self._agent_id} sees it: {len(self)} entities>"
 
     def _may_see(self, entity: str) -> bool:
         ref = Ref(self._collection, entity)

@@ -247,6 +247,12 @@ class AgentActor:
         self._refused = 0
         self._interrupted = 0
 
+    def __repr__(self) -> str:
+        return (
+            f"<AgentActor {self.agent_id!r}: {self._proposed} batches proposed, "
+            f"{self._admitted} admitted, {self._refused} refused>"
+        )
+
     @property
     def agent_id(self) -> str:
         """Return the agent's id."""

@@ -155,6 +155,10 @@ class StalenessScope:
         self._is_ended = False
         self._is_inside = False
 
+    def __repr__(self) -> str:
+        stale = f"stale, {len(self.changed)} changes" if self._is_stale else "not stale"
+        return f"<StalenessScope of {self.agent_id!r} at seq {self.context_seq}: {stale}>"
+
     @property
     def is_stale(self) -> bool:
         """Return whether a relevant change happened, or the threshold of seqs was exceeded."""

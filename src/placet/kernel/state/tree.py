@@ -7,6 +7,7 @@ costs what changed.
 
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
+from itertools import islice
 from types import MappingProxyType
 from typing import Final
 
@@ -15,6 +16,8 @@ from placet.schemas.codec import Json, canonical, freeze, thaw
 _MODULUS_MASK: Final = (1 << 128) - 1
 DIRTY_MAX: Final = 65_536
 DIGEST_BYTES: Final = 16
+_SHOWN_MAX: Final = 10
+"""Number of entities that a `repr` names."""
 
 
 class Stamp:
@@ -270,3 +273,7 @@ class _CollectionView(Mapping[str, Mapping[str, Json]]):
 
     def __len__(self) -> int:
         return len(self._entities)
+
+    def __repr__(self) -> str:
+        more = ["…"] if len(self) > _SHOWN_MAX else []
+        return f"<{len(self)} entities: {', '.join([*islice(self, _SHOWN_MAX), *more])}>"
