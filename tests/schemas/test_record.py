@@ -119,9 +119,9 @@ def test_a_verdict_has_a_one_line_repr():
     verdict = Verdict("b1", admitted=True, seq=7, current_seq=7, sim_time=0.0)
     assert repr(verdict) == "<Verdict b1 admitted at seq 7>"
     verdict.replayed = verdict.dry_run = True
-    assert repr(verdict) == "<Verdict b1 admitted at seq 7 replayed dry_run>"
+    assert repr(verdict) == "<Verdict b1 admitted at seq 7, replayed, dry_run>"
     refused = Verdict("b2", False, None, 7, 0.0, (Refusal("lab.odd", "odd", Stage.DOMAIN),))
-    assert repr(refused) == "<Verdict b2 refused: ['lab.odd']>"
+    assert repr(refused) == "<Verdict b2 refused: lab.odd>"
     assert refused.codes == ("lab.odd",)
     assert refused.req_ids == []
     assert Notice("a", "b").as_dict() == {"code": "a", "message": "b", "at": ""}
