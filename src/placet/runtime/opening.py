@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+import anyio
+
 from placet.actors.ports import EventLog
 from placet.kernel.domain import Domain
 from placet.kernel.gate.domain_rules import EffectValidator
@@ -64,7 +66,8 @@ class WorldOpener:
                 listed = list(domains) if isinstance(domains, Sequence) else [domains]
                 await register_domain_executors(world, listed)
         except BaseException:
-            await world.stop()
+            with anyio.CancelScope(shield=True):
+                await world.stop()
             raise
         return world
 
