@@ -51,7 +51,7 @@ async def open_world(
     settings = OrchestratorConfig(limits=Limits(**(limits or {})), log_level="critical", **config)
     log = log or MemoryEventLog()
     records: list[bytes] = []
-    epoch = log.open()
+    epoch = log.open(take_over=settings.take_over)
     kernel = Kernel(
         domain or Lab(),
         settings.kernel_config(),

@@ -14,7 +14,7 @@ from placet.schemas.config import QuotaSpec
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import LogGroup, decode_record
 from tests.cli.command_line import move
-from tests.cli.test_verify import DOMAINS, a_life, forged, in_memory, stored
+from tests.cli.test_verify import DOMAINS, a_log, forged, in_memory, stored
 from tests.kernel.builders import add, intent, kernel_of
 from tests.kernel.domains import Lab
 from tests.kernel.test_rules_version import poured_in_liters, tank_2
@@ -143,7 +143,7 @@ def test_an_explanation_without_the_domain_uses_the_log_only(placet):
     from placet.runtime.plugins import find_domain
 
     domain = find_domain("domains_of_an_explanation:factory")()
-    stored(placet.folder / "own.db", a_life(domain))
+    stored(placet.folder / "own.db", a_log(domain))
     told = words(placet("explain", "own.db", "ann", "ann:0"))
     assert "its reads are not known without its domain" in told
     assert "intent 0: rule Move of a domain that is not available" in told
@@ -184,7 +184,7 @@ def test_a_request_that_cannot_be_upcast_is_explained_as_written():
 
 
 def test_a_forged_record_is_explained():
-    explained = explain(in_memory(forged(a_life())), "ann", "ann:0")
+    explained = explain(in_memory(forged(a_log())), "ann", "ann:0")
     assert explained.changes[0]["fields"]["position"]["after"] == [3.0, 0.0, 0.0]
 
 
@@ -287,13 +287,13 @@ def test_suspension_and_staleness_are_rendered():
 
 
 def test_a_string_in_a_payload_is_not_taken_for_a_request():
-    log = in_memory(a_life())
+    log = in_memory(a_log())
     assert not explain(log, "ann", "bob").is_known
     assert not explain(log, "ann", "ann").is_known  # her registration holds both
 
 
 def test_a_log_compacted_without_a_snapshot_cannot_be_explained():
-    log, records = MemoryEventLog(), a_life()
+    log, records = MemoryEventLog(), a_log()
     epoch = log.open()
     for ordinal, data in enumerate(records):
         seq = decode_record(records[ordinal - 1]).seq if ordinal else 0

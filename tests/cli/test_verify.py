@@ -49,7 +49,7 @@ def stored(path: Path, records: Sequence[bytes]) -> str:
     return path.name
 
 
-def a_life(
+def a_log(
     domain: Domain | None = None, *, far: float = 2.0, moves: int = 3, **config: Any
 ) -> list[bytes]:
     """A world of two who walk; the last step of all is `far`."""
@@ -96,7 +96,7 @@ def test_verify_recreates_the_domain_from_the_settings_in_the_log(placet, town):
 
 
 def test_verify_names_a_forged_record_and_its_rule(placet):
-    name = stored(placet.folder / "forged.db", forged(a_life()))
+    name = stored(placet.folder / "forged.db", forged(a_log()))
     assert placet("verify", name, "--replay-only").code == 0
     outcome = placet("verify", name)
     assert outcome.code == 1
@@ -111,7 +111,7 @@ def test_verify_names_a_forged_record_and_its_rule(placet):
 
 
 def test_verify_reads_a_log_while_it_is_written(tmp_path):
-    records = a_life()
+    records = a_log()
     log = open_event_log(f"sqlite:///{tmp_path}/live.db")
     epoch = log.open()
     for ordinal, data in enumerate(records):
@@ -127,7 +127,7 @@ def test_settings_that_are_code_must_be_passed(placet):
     (placet.folder / "domains_of_a_test.py").write_text(DOMAINS)
     from placet.runtime.plugins import find_domain
 
-    records = a_life(find_domain("domains_of_a_test:factory")())
+    records = a_log(find_domain("domains_of_a_test:factory")())
     name = stored(placet.folder / "own.db", records)
     outcome = placet("verify", name)
     assert outcome.code == 0
@@ -142,18 +142,18 @@ def test_settings_that_are_code_must_be_passed(placet):
 
 
 def test_another_domain_than_the_logs_is_an_error_that_names_both(placet):
-    name = stored(placet.folder / "a.db", a_life())
+    name = stored(placet.folder / "a.db", a_log())
     outcome = placet("verify", name, "--domain", "tests.kernel.domains:Lab")
     assert outcome.code == 1
     assert "the log is of the domains world, and 'lab' is given" in outcome.err
     outcome = placet("verify", name, "--domain", "nowhere:World")
     assert "cannot import the module" in outcome.err
-    outcome = placet("verify", name, "--domain", "tests.cli.test_verify:a_life")
+    outcome = placet("verify", name, "--domain", "tests.cli.test_verify:a_log")
     assert "makes no domain" in outcome.err
 
 
 def test_a_domain_that_rejects_its_logged_settings_is_an_error(placet, monkeypatch):
-    name = stored(placet.folder / "a.db", a_life())
+    name = stored(placet.folder / "a.db", a_log())
 
     def narrower(self, *, bounds=None):
         raise AssertionError("it is never made")
@@ -191,8 +191,8 @@ def in_memory(records: Sequence[bytes]) -> MemoryEventLog:
 
 
 def test_bisect_finds_the_first_different_record_reading_few():
-    one = a_life(moves=900)
-    other = a_life(moves=900, far=3.0)
+    one = a_log(moves=900)
+    other = a_log(moves=900, far=3.0)
     parting = bisect(in_memory(one), in_memory(other))
     at = next(n for n, pair in enumerate(zip(one, other, strict=True)) if pair[0] != pair[1])
     assert (parting.record, parting.shared) == (at, False)
@@ -203,24 +203,24 @@ def test_bisect_finds_the_first_different_record_reading_few():
 
 
 def test_bisect_finds_the_forged_log():
-    parting = bisect(in_memory(a_life()), in_memory(forged(a_life())))
+    parting = bisect(in_memory(a_log()), in_memory(forged(a_log())))
     assert (parting.record, parting.seq) == (4, 3)
     assert parting.what == "world.agents/ann position"
     assert parting.values == ([1.0, 0.0, 0.0], [3.0, 0.0, 0.0])
     assert parting.rule.startswith("Move of world 1+")
     assert parting.decided_as == "first"
-    assert bisect(in_memory(forged(a_life())), in_memory(a_life())).decided_as == "second"
+    assert bisect(in_memory(forged(a_log())), in_memory(a_log())).decided_as == "second"
 
 
 def test_logs_with_other_settings_are_compared_without_their_hashes():
-    near, far = a_life(), a_life(World(max_step=1.5))
+    near, far = a_log(), a_log(World(max_step=1.5))
     parting = bisect(in_memory(near), in_memory(far))
     assert set(parting.set_up) >= {"settings", "fingerprint", "domains"}
     assert isinstance(decode_record(far[parting.record]), Refused)
     assert parting.what == "the verdict"
     assert parting.values == ("admitted", "refused at domain, world.step_too_long")
     assert parting.decided_as == "both"
-    shared = bisect(in_memory(a_life(far=0.5)), in_memory(a_life(World(max_step=1.5), far=0.5)))
+    shared = bisect(in_memory(a_log(far=0.5)), in_memory(a_log(World(max_step=1.5), far=0.5)))
     assert (shared.shared, shared.record) == (True, len(near))
 
 
@@ -238,27 +238,27 @@ def renumbered(records: list[bytes], start: int) -> list[bytes]:
 
 @pytest.mark.parametrize("start", [4, 7])
 def test_different_batch_counts_alone_are_no_divergence(start):
-    records = a_life()
+    records = a_log()
     parting = bisect(in_memory(records), in_memory(renumbered(records, start)))
     assert (parting.shared, parting.record, parting.seq) == (True, 9, 8)
     assert (parting.renumbered, parting.set_up) == (start, ())
 
 
 def test_a_divergence_after_different_batch_counts_is_found():
-    records = renumbered(forged(a_life(), batch_id="b3"), 4)
-    parting = bisect(in_memory(a_life()), in_memory(records))
+    records = renumbered(forged(a_log(), batch_id="b3"), 4)
+    parting = bisect(in_memory(a_log()), in_memory(records))
     assert (parting.shared, parting.renumbered, parting.record) == (False, 4, 6)
     assert (parting.what, parting.decided_as) == ("world.agents/ann position", "first")
 
 
 def test_a_longer_log_does_not_diverge_from_its_prefix():
-    records = a_life()
+    records = a_log()
     parting = bisect(in_memory(records), in_memory(records[:-1]))
     assert (parting.shared, parting.record, parting.seq) == (True, len(records) - 1, 7)
 
 
 def test_logs_of_two_worlds_diverge_at_the_first_record():
-    parting = bisect(in_memory(a_life()), in_memory(a_life(seed=9)))
+    parting = bisect(in_memory(a_log()), in_memory(a_log(seed=9)))
     assert (parting.record, parting.what) == (0, "its seed")
 
 
@@ -283,8 +283,8 @@ def test_a_tick_with_other_draws_is_named_with_them():
 
 
 def test_the_bisect_command_prints_the_first_difference(placet):
-    stored(placet.folder / "a.db", a_life())
-    stored(placet.folder / "b.db", forged(a_life()))
+    stored(placet.folder / "a.db", a_log())
+    stored(placet.folder / "b.db", forged(a_log()))
     outcome = placet("bisect", "a.db", "b.db")
     assert outcome.code == 1
     assert outcome.out.startswith("a.db and b.db first differ at record 4, after seq 3")
@@ -293,8 +293,8 @@ def test_the_bisect_command_prints_the_first_difference(placet):
     outcome = placet("bisect", "a.db", "a.db")
     assert outcome.code == 0
     assert "are equal in all 9 records" in outcome.out
-    stored(placet.folder / "c.db", a_life(World(max_step=1.5)))
-    stored(placet.folder / "d.db", renumbered(a_life(), 5))
+    stored(placet.folder / "c.db", a_log(World(max_step=1.5)))
+    stored(placet.folder / "d.db", renumbered(a_log(), 5))
     outcome = placet("bisect", "a.db", "d.db")
     assert outcome.code == 0
     assert outcome.out.startswith("From record 5 on the batch numbers differ, as after")

@@ -54,7 +54,7 @@ class WorldDriver:
         """Return the fields of an object."""
         return self.kernel.state[OBJECTS][object_id]
 
-    def assert_custody_agrees(self):
+    def assert_holders_agree(self):
         """What is held has a holder and no place; what is free has a place; both sides agree."""
         agents = self.kernel.state.get(AGENTS, {})
         held = {item: name for name, agent in agents.items() for item in agent["inventory"]}

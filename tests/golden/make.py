@@ -206,7 +206,7 @@ def fork(sink: list[bytes]) -> Kernel:
     return kernel
 
 
-LIVES: dict[str, Callable[[list[bytes]], Kernel]] = {
+WORLDS: dict[str, Callable[[list[bytes]], Kernel]] = {
     "town": town,
     "post": post,
     "errands": errands,
@@ -218,9 +218,9 @@ def make(folder: Path) -> None:
     """Live the lives, write the logs, and what they come to."""
     folder.mkdir(parents=True, exist_ok=True)
     digests: dict[str, Any] = {}
-    for name, live in LIVES.items():
+    for name, write in WORLDS.items():
         records: list[bytes] = []
-        kernel = live(records)
+        kernel = write(records)
         path = folder / f"{name}.db"
         path.unlink(missing_ok=True)
         log = open_event_log(f"sqlite:///{path}")

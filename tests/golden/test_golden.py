@@ -21,7 +21,7 @@ from placet.schemas.log.record import (
     record_hash,
     record_type,
 )
-from tests.golden.make import LIVES, RELEASE, make
+from tests.golden.make import WORLDS, RELEASE, make
 from tests.golden.post import Post, Watchman
 
 GOLDEN = Path(__file__).parent
@@ -102,6 +102,6 @@ def test_the_golden_logs_contain_every_type_of_record():
 def test_present_code_writes_the_golden_logs_byte_for_byte(tmp_path):
     """Where this fails for a release that is out, the format has changed: make a new one."""
     make(tmp_path)
-    for name in LIVES:
+    for name in WORLDS:
         made = records_of(tmp_path / f"{name}.db")
         assert record_hash(made[-1]) == record_hash(records_of(GOLDEN / RELEASE / f"{name}.db")[-1])

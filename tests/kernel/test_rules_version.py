@@ -66,7 +66,7 @@ def tank_2(upcaster: Upcaster | None = in_milliliters) -> Tank:
     return Tank([Kind("Pour", Milliliters, pour, version="2", upcasters=upcasters)])
 
 
-def life_of(domain: Domain, log: list[bytes], **options: Any) -> Kernel:
+def history_of(domain: Domain, log: list[bytes], **options: Any) -> Kernel:
     return Kernel(domain, KernelConfig(), sink=log.append, history=tuple(log), **options)
 
 
@@ -80,7 +80,7 @@ def decided(log: list[bytes], domain: Tank | Maker) -> Verifier:
 def poured_in_liters() -> list[bytes]:
     """Two liters poured, and one more to come at second 9."""
     log: list[bytes] = []
-    kernel = life_of(tank_1(), log)
+    kernel = history_of(tank_1(), log)
     kernel.register_agent("alice")
     kernel.decide([intent("Pour", {"liters": 2}, "p")], 1.0)
     kernel.decide({"intents": [intent("Pour", {"liters": 1}, "q")], "sim_time": 9}, 1.0)
@@ -90,7 +90,7 @@ def poured_in_liters() -> list[bytes]:
 def test_a_log_of_a_version_without_upcaster_is_not_opened():
     log = poured_in_liters()
     with pytest.raises(StoreError) as raised:
-        life_of(tank_2(None), log)
+        history_of(tank_2(None), log)
     assert str(raised.value) == (
         "the log holds Pour of version 1, the world is opened with version 2, which has no "
         "upcaster from it (it has none); give the kind upcasters={'1': ...}, or open the log with "
@@ -102,28 +102,28 @@ def test_a_log_of_a_version_without_upcaster_is_not_opened():
 def test_a_newer_version_continues_a_log_and_records_it():
     log = poured_in_liters()
     before = list(log)
-    kernel = life_of(tank_2(), log)
+    kernel = history_of(tank_2(), log)
     (changed,) = map(decode_record, log[len(before) :])
     assert log[: len(before)] == before  # nothing is rewritten
     assert isinstance(changed, RulesChanged)
     assert (changed.seq, changed.kinds) == (kernel.seq, {"Pour": "2"})
     assert changed.fingerprint == kernel.registry.fingerprint
     again = list(log)
-    life_of(tank_2(), again)
+    history_of(tank_2(), again)
     assert again == log  # it is news once
-    life_of(tank_2(), log)
+    history_of(tank_2(), log)
 
 
 def test_an_older_version_does_not_continue_a_newer_log():
     log = poured_in_liters()
-    life_of(tank_2(), log)
+    history_of(tank_2(), log)
     with pytest.raises(StoreError, match=r"holds Pour of version 2, .* opened with version 1"):
-        life_of(tank_1(), log)
+        history_of(tank_1(), log)
 
 
 def test_a_batch_scheduled_before_an_upgrade_is_upcast_when_due():
     log = poured_in_liters()
-    kernel = life_of(tank_2(), log)
+    kernel = history_of(tank_2(), log)
     kernel.decide([intent("Pour", {"milliliters": 1}, "r")], 2.0)
     kernel.decide([], 10.0)
     due = [r for r in map(decode_record, log) if isinstance(r, Admitted)][-1]
@@ -138,7 +138,7 @@ def test_the_verdict_on_a_due_batch_shows_upcast_payloads():
 
     log = poured_in_liters()
     [poured] = tank_2().kinds
-    kernel = life_of(Tank([replace(poured, rule=pour_and_write, effects=("mail",))]), log)
+    kernel = history_of(Tank([replace(poured, rule=pour_and_write, effects=("mail",))]), log)
     kernel.change_executor("mail", 9)
     ((_, verdict),) = kernel.decide_checked((), 10 * SECOND_NS).answers
     assert verdict.results[0].normalized == {"milliliters": 1000}
@@ -148,7 +148,7 @@ def test_the_verdict_on_a_due_batch_shows_upcast_payloads():
 @pytest.mark.parametrize("upcaster", [lambda payload: payload["gallons"], lambda payload: object()])
 def test_a_raising_upcaster_refuses_its_batch_alone(upcaster):
     log = poured_in_liters()
-    kernel = life_of(tank_2(upcaster), log)
+    kernel = history_of(tank_2(upcaster), log)
     told: list[str] = []
     kernel.rules.on_fault = lambda where, error: told.append(where)
     kernel.decide([], 10.0)
@@ -167,16 +167,16 @@ def test_an_upcast_payload_that_cannot_be_encoded_reaches_the_rule():
     log = poured_in_liters()
     upcasters: dict[str, Upcaster] = {"1": lambda _: {"milliliters": 2**64}}
     domain = Tank([Kind("Pour", Milliliters, clamp, version="2", upcasters=upcasters)])
-    ((_, verdict),) = life_of(domain, log).decide_checked((), 10 * SECOND_NS).answers
+    ((_, verdict),) = history_of(domain, log).decide_checked((), 10 * SECOND_NS).answers
     assert verdict.results[0].normalized == {"milliliters": 10}
-    again = life_of(domain, log)
+    again = history_of(domain, log)
     assert again.decide_checked((), 11 * SECOND_NS).answers == []
     assert again.tree.get(TANK, "it", "ml") == 5
 
 
 def test_a_whole_log_is_verified_by_its_newer_rules():
     log = poured_in_liters()
-    kernel = life_of(tank_2(), log)
+    kernel = history_of(tank_2(), log)
     kernel.decide([intent("Pour", {"milliliters": 1}, "r")], 2.0)
     kernel.decide([], 10.0)
     again = decided(log, tank_2())
@@ -189,11 +189,11 @@ def test_only_changed_kinds_are_upcast():
         return Tank([*kinds, Kind("Fill", Liters, pour)])
 
     log: list[bytes] = []
-    kernel = life_of(two(*tank_1().kinds), log)
+    kernel = history_of(two(*tank_1().kinds), log)
     kernel.register_agent("alice")
     batch = [intent("Pour", {"liters": 2}, "p"), intent("Fill", {"liters": 1}, "q")]
     kernel.decide({"intents": batch, "sim_time": 9})
-    kernel = life_of(two(*tank_2().kinds), log)
+    kernel = history_of(two(*tank_2().kinds), log)
     kernel.decide([], 10.0)
     assert kernel.tree.get(TANK, "it", "ml") == 3000
 
@@ -218,7 +218,7 @@ def test_an_upcaster_that_raises_is_a_divergence():
 def test_records_of_missing_rules_are_folded_and_named():
     log = poured_in_liters()
     other = Tank([Kind("Pour", Liters, pour)], version="2")
-    kernel = life_of(other, log)
+    kernel = history_of(other, log)
     kernel.decide([intent("Pour", {"liters": 3}, "r")], 2.0)
     again = decided(log, other)
     assert again.batches == 1
@@ -239,7 +239,7 @@ def test_a_kind_without_upcaster_is_not_verified():
 
 def test_scheduled_batches_of_a_removed_kind_are_refused():
     log = poured_in_liters()
-    kernel = life_of(Tank([Kind("Drain", Liters, pour)]), log)
+    kernel = history_of(Tank([Kind("Drain", Liters, pour)]), log)
     kernel.decide([], 10.0)
     refused = decode_record(log[-1])
     assert isinstance(refused, Refused)
@@ -253,7 +253,7 @@ class Watchman:
 
 def test_the_header_names_the_hosts_validator():
     log = poured_in_liters()
-    life_of(tank_1(), log, effect_validator=Watchman())
+    history_of(tank_1(), log, effect_validator=Watchman())
     changed = decode_record(log[-1])
     assert isinstance(changed, RulesChanged)
     assert changed.validator == f"{__name__}:Watchman"
@@ -262,7 +262,7 @@ def test_the_header_names_the_hosts_validator():
 
 def test_rules_in_force_survive_a_snapshot():
     log = poured_in_liters()
-    life_of(tank_2(), log)
+    history_of(tank_2(), log)
     past = resume(take(folded(log)))
     assert past.header is not None
     assert rules_in(past.header) == rules_in(decode_record(log[-1]))  # type: ignore[arg-type]  # it is
@@ -289,15 +289,15 @@ def tank_3(*versions: str) -> Tank:
 
 def test_scheduled_batches_of_older_versions_need_upcasters_too():
     log = poured_in_liters()
-    life_of(tank_2(), log)
+    history_of(tank_2(), log)
     before = list(log)
     with pytest.raises(StoreError, match=r"holds Pour of version 1, .* \(it has 2\)"):
-        life_of(tank_3("2"), log)
+        history_of(tank_3("2"), log)
     assert log == before
-    kernel = life_of(tank_3("1", "2"), log)
+    kernel = history_of(tank_3("1", "2"), log)
     kernel.decide([], 10.0)
     assert kernel.tree.get(TANK, "it", "ml") == 3000
-    life_of(tank_3("2"), log)  # nothing of version 1 waits any more
+    history_of(tank_3("2"), log)  # nothing of version 1 waits any more
 
 
 def test_a_payload_without_upcaster_is_never_taken_for_the_present_version():

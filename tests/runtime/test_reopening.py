@@ -24,7 +24,7 @@ from tests.kernel.builders import add, intent
 from tests.kernel.domains import COUNTS, Lab
 
 
-class Life:
+class ReopenedWorld:
     """A world that is opened, closed and reopened."""
 
     def __init__(self, folder: Path, snapshot: str) -> None:
@@ -54,8 +54,8 @@ class Life:
 
 
 @pytest.fixture(params=["without", "in the middle", "at the end"])
-def life(request, tmp_path):
-    return Life(tmp_path, request.param)
+def reopened(request, tmp_path):
+    return ReopenedWorld(tmp_path, request.param)
 
 
 async def decided(world: Orchestrator, *batches: Any, dt: float = 1.0) -> list[Verdict]:
@@ -65,14 +65,14 @@ async def decided(world: Orchestrator, *batches: Any, dt: float = 1.0) -> list[V
     return [await ticket for ticket in tickets]
 
 
-async def test_agents_keep_permissions_and_suspension(life):
-    async with life.open() as world:
+async def test_agents_keep_permissions_and_suspension(reopened):
+    async with reopened.open() as world:
         await world.register_agent("alice", permissions={"Take"})
         await world.register_agent("bob")
         await world.register_agent("carol")
         await world.suspend_agent("bob")
         await world.remove_agent("carol")
-    async with life.open() as world:
+    async with reopened.open() as world:
         answers = await decided(
             world, *([add("r", agent_id=name)] for name in ("alice", "bob", "carol"))
         )
@@ -84,12 +84,12 @@ async def test_agents_keep_permissions_and_suspension(life):
         assert (await world.register_agent("carol")).generation == 2
 
 
-async def test_remembered_verdicts_survive_a_restart(life):
+async def test_remembered_verdicts_survive_a_restart(reopened):
     drop = intent("Drop", {"thing": "x"}, "gone")
-    async with life.open() as world:
+    async with reopened.open() as world:
         await world.register_agent("alice")
         before = await decided(world, [add("r:1", 5)], [drop])
-    async with life.open() as world:
+    async with reopened.open() as world:
         after = await decided(world, [add("r:1", 5)], [drop], [add("r:1", 6)])
         assert [answer.replayed for answer in after] == [True, True, False]
         assert after[2].codes == ("req_id_reused",)
@@ -99,52 +99,52 @@ async def test_remembered_verdicts_survive_a_restart(life):
         assert await world.state(f"{COUNTS}/alice/count") == 5
 
 
-async def test_req_ids_outside_the_dedup_window_stay_too_old(life):
+async def test_req_ids_outside_the_dedup_window_stay_too_old(reopened):
     small = Limits(window_ids_max=2)
-    async with life.open(limits=small) as world:
+    async with reopened.open(limits=small) as world:
         await world.register_agent("alice")
         for number in range(6):
             await decided(world, [add(f"r:{number}")])
-    async with life.open(limits=small) as world:
+    async with reopened.open(limits=small) as world:
         (answer,) = await decided(world, [add("r:0")])
         assert answer.codes == ("req_id_too_old",)
 
 
-async def test_spent_quotas_stay_spent(life):
+async def test_spent_quotas_stay_spent(reopened):
     quotas = {"Add": {"rate": 0.1, "burst": 2}}
-    async with life.open(quotas=quotas) as world:
+    async with reopened.open(quotas=quotas) as world:
         await world.register_agent("alice")
         spent = await decided(world, [add("a")], [add("b")])
         assert all(answer.admitted for answer in spent)
-    async with life.open(quotas=quotas) as world:
+    async with reopened.open(quotas=quotas) as world:
         (refused,) = await decided(world, [add("c")])
         assert refused.codes == ("quota_exceeded",)
         (passed,) = await decided(world, [add("c")], dt=refused.refusals[0].retry_after or 0)
         assert passed.admitted
 
 
-async def test_staleness_counts_changes_made_before_the_restart(life):
-    async with life.open() as world:
+async def test_staleness_counts_changes_made_before_the_restart(reopened):
+    async with reopened.open() as world:
         for name in ("alice", "bob"):
             await world.register_agent(name)
         put = intent("Put", {"thing": "a", "field": "x", "value": 1}, "p", agent_id="bob")
         (changed,) = await decided(world, [put])
         assert changed.seq is not None
         seen = changed.seq - 1
-    async with life.open() as world:
+    async with reopened.open() as world:
         look = intent("Look", {"thing": "a"}, "l", context_seq=seen)
         (stale,) = await decided(world, [look])
         assert stale.codes == ("stale_context",)
         assert stale.refusals[0].changed[0]["by"] == "bob"
 
 
-async def test_scheduled_batch_runs_after_a_restart(life):
-    async with life.open() as world:
+async def test_scheduled_batch_runs_after_a_restart(reopened):
+    async with reopened.open() as world:
         await world.register_agent("alice")
         ticket = world.submit_nowait({"intents": [add("later", 7)], "sim_time": 10.0})
         await world.step(1.0)
         assert (await ticket).scheduled
-    async with life.open() as world:
+    async with reopened.open() as world:
         assert world.sim_time == 1.0
         await world.step(8.0)
         answer = await world.verdict_of("alice", "later")
@@ -157,20 +157,20 @@ async def test_scheduled_batch_runs_after_a_restart(life):
         assert await world.state(f"{COUNTS}/alice/count") == 7
 
 
-async def test_scheduled_batch_runs_by_the_realtime_clock_after_a_restart(life):
+async def test_scheduled_batch_runs_by_the_realtime_clock_after_a_restart(reopened):
     """No step is called in real time: the timer is set when the world opens."""
-    async with life.open(clock="stepped") as world:
+    async with reopened.open(clock="stepped") as world:
         await world.register_agent("alice")
         await world.submit({"intents": [add("later", 7)], "sim_time": world.sim_time + 0.2})
         seq = world.seq
-    async with life.open(clock="realtime") as world:
+    async with reopened.open(clock="realtime") as world:
         async for event in world.events(since=seq):
             if event.type == "batch":
                 break
         assert await world.state(f"{COUNTS}/alice/count") == 7
 
 
-async def test_only_open_effects_run_after_a_restart(life):
+async def test_only_open_effects_run_after_a_restart(reopened):
     ran: list[tuple[int, int]] = []
 
     async def send(effect: Effect) -> dict[str, Any]:
@@ -180,7 +180,7 @@ async def test_only_open_effects_run_after_a_restart(life):
     async def hang(effect: Effect) -> dict[str, Any]:
         raise RuntimeError("not now")
 
-    async with life.open(log_level="critical") as world:
+    async with reopened.open(log_level="critical") as world:
         await world.register_executor("mail", hang)
         await world.register_agent("alice")
         (failed,) = await decided(world, [intent("Mail", {"count": 1}, "m:1")])
@@ -189,7 +189,7 @@ async def test_only_open_effects_run_after_a_restart(life):
         assert executor is not None
         (left,) = await decided(world, [intent("Mail", {"count": 2}, "m:2")])
         assert world.statistics()["outbox"] == 2
-    async with life.open() as world:
+    async with reopened.open() as world:
         assert world.statistics()["outbox"] == 2
         await world.register_executor("mail", send)
         await world.wait_effects()
@@ -198,26 +198,26 @@ async def test_only_open_effects_run_after_a_restart(life):
         letters = await world.state("lab.letters")
         assert letters[f"world/{left.seq}/1"] == {"output": {"sent": 1}}
         assert failed.seq is not None
-    async with life.open() as world:
+    async with reopened.open() as world:
         ran.clear()
         await world.register_executor("mail", send)
         await world.wait_effects()
         assert ran == []
 
 
-async def test_time_continues_from_the_log_and_never_goes_back(life):
-    async with life.open() as world:
+async def test_time_continues_from_the_log_and_never_goes_back(reopened):
+    async with reopened.open() as world:
         await world.register_agent("alice")
         await decided(world, [add("a")], dt=2.5)
-    async with life.open() as world:
+    async with reopened.open() as world:
         assert world.sim_time == 2.5
         await world.step(0.5)
         assert world.sim_time == 3.0
-    async with life.open(clock="realtime") as world:
+    async with reopened.open(clock="realtime") as world:
         assert world.sim_time >= 3.0
 
 
-async def test_log_with_a_restart_equals_the_log_without(life, tmp_path):
+async def test_log_with_a_restart_equals_the_log_without(reopened, tmp_path):
     """The log is the same byte for byte."""
 
     async def first(world: Orchestrator) -> None:
@@ -236,26 +236,26 @@ async def test_log_with_a_restart_equals_the_log_without(life, tmp_path):
             await decided(world, [add(f"a:{number}")], [add(f"a:{number}", agent_id="bob")])
 
     options = {"seed": 5, "limits": Limits(checkpoint_groups=2)}
-    async with life.open(**options) as world:
+    async with reopened.open(**options) as world:
         await first(world)
-    async with life.open(**options) as world:
+    async with reopened.open(**options) as world:
         await second(world)
     (tmp_path / "whole").mkdir()
-    whole = Life(tmp_path / "whole", "without")
+    whole = ReopenedWorld(tmp_path / "whole", "without")
     async with whole.open(**options) as world:
         await first(world)
         await second(world)
-    logs = [[data for _, data in open_event_log(world.store).read()] for world in (life, whole)]
+    logs = [[data for _, data in open_event_log(world.store).read()] for world in (reopened, whole)]
     assert logs[0] == logs[1]
 
 
-async def test_log_keeps_the_origin_of_the_first_run(life):
+async def test_log_keeps_the_origin_of_the_first_run(reopened):
     origin = {"program": "mine", "arguments": [1, {"two": None}]}
-    async with life.open(origin=origin) as world:
+    async with reopened.open(origin=origin) as world:
         await world.register_agent("alice")
-    async with life.open(origin={"program": "another"}):
+    async with reopened.open(origin={"program": "another"}):
         pass
-    past = fold(open_event_log(life.store))
+    past = fold(open_event_log(reopened.store))
     assert past.header is not None
     assert past.header.origin == origin
 

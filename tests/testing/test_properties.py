@@ -37,7 +37,7 @@ NAMES = [*(law.name for law in PROPERTIES), ORDER_OF_SETS]
 
 
 @pytest.fixture(autouse=True)
-def same_lives_each_time():
+def same_traces_each_time():
     """Draw the same traces in every run: what is said of the smallest is then the same too."""
     before = settings.get_current_profile_name()
     settings.register_profile("same traces", derandomize=True, database=None)

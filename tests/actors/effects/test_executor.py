@@ -214,7 +214,7 @@ def test_an_effect_not_started_runs_after_reopening_the_store(tmp_path):
     """With a disk and its threads, so in real time; nothing here waits for a clock."""
     path = tmp_path / "world.db"
 
-    async def first_life() -> tuple[list[str], list[str]]:
+    async def first_run() -> tuple[list[str], list[str]]:
         begun, goes = asyncio.Event(), asyncio.Event()
 
         async def send(effect: Effect) -> None:
@@ -232,17 +232,17 @@ def test_an_effect_not_started_runs_after_reopening_the_store(tmp_path):
             await stopping
             return keys, [str(effect.key) for effect in world.kernel.open_effects()]
 
-    async def later_life() -> list[str]:
+    async def later_run() -> list[str]:
         post = Post()
         async with open_world(log=SqliteEventLog(path), agents=()) as world:
             await register_executor(world, post)
             await world.executors.settled()
         return [str(effect.key) for effect in post.began]
 
-    declared, left = asyncio.run(first_life())
+    declared, left = asyncio.run(first_run())
     assert left == declared[1:]
-    assert asyncio.run(later_life()) == left  # the other one was settled, and runs never again
-    assert asyncio.run(later_life()) == []
+    assert asyncio.run(later_run()) == left  # the other one was settled, and runs never again
+    assert asyncio.run(later_run()) == []
 
 
 @in_virtual_time

@@ -243,7 +243,7 @@ def test_a_fenced_executor_neither_starts_nor_settles(tmp_path):
     path = tmp_path / "world.db"
     zombie, heir = Post(), Post()
 
-    async def live() -> tuple[int, int]:
+    async def scenario() -> tuple[int, int]:
         begun, goes = asyncio.Event(), asyncio.Event()
 
         async def slow(effect: Effect) -> str:
@@ -255,7 +255,7 @@ def test_a_fenced_executor_neither_starts_nor_settles(tmp_path):
             await register_executor(first, slow, concurrency=1, **ONCE)
             await mail(first, 2)
             await begun.wait()
-            async with open_world(log=SqliteEventLog(path), agents=()) as second:
+            async with open_world(log=SqliteEventLog(path), agents=(), take_over=True) as second:
                 await register_executor(second, heir, **ONCE)
                 await second.executors.settled()
                 goes.set()
@@ -264,5 +264,5 @@ def test_a_fenced_executor_neither_starts_nor_settles(tmp_path):
                 return len(zombie.began), len(settled(second))
 
     # One finished at the zombie, which could not say so; the other one it was not let begin.
-    assert asyncio.run(live()) == (1, 1)
+    assert asyncio.run(scenario()) == (1, 1)
     assert [effect.key.effect_index for effect in heir.began] == [1]

@@ -44,11 +44,11 @@ async def act_and_agree(people: Town, acts: int) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_clients_converge_whatever_the_policy(sight, seed):
     @in_virtual_time
-    async def live():
+    async def scenario():
         async with Orchestrator(town(sight), OrchestratorConfig(log_level="critical")) as world:
             await act_and_agree(Town(world, seed), acts=120)
 
-    live()
+    scenario()
 
 
 class Chests(Domain):
@@ -74,12 +74,12 @@ class Chests(Domain):
 @pytest.mark.parametrize("seed", range(2))
 def test_clients_converge_where_a_policy_uses_agents_of_another_domain(collection, sight, seed):
     @in_virtual_time
-    async def live():
+    async def scenario():
         domains = [town(sight), Chests(collection)]
         async with Orchestrator(domains, OrchestratorConfig(log_level="critical")) as world:
             await act_and_agree(Town(world, seed), acts=80)
 
-    live()
+    scenario()
 
 
 class _Hail(TypedDict):
@@ -128,7 +128,7 @@ def test_no_observation_or_refusal_contains_hidden_data(seed):
     """Everybody carries a thing named after them; nobody may see what another carries."""
 
     @in_virtual_time
-    async def live():
+    async def scenario():
         random, names = Random(seed), ["ann", "bob", "cid"]
         secrets = Secretive(names)
         domain = town({"any_of": [{"distance": 6}, {"team": True}], "hidden_fields": ["inventory"]})
@@ -161,7 +161,7 @@ def test_no_observation_or_refusal_contains_hidden_data(seed):
                     secrets.check(name, observation.encoded)
                 client.task.cancel()
 
-    live()
+    scenario()
 
 
 def test_applying_a_removal_leaves_no_empty_collection():

@@ -74,7 +74,7 @@ class LateTown(Town):
         handle.submit_nowait([intent])
         await self.world.step(0)
 
-    async def live(self) -> None:
+    async def run_steps(self) -> None:
         """Let time pass, and then act; note what is true after each act."""
         await self.world.step(DT)
         await self.remember()
@@ -105,7 +105,7 @@ class LateTown(Town):
         return known[-1] if known else None
 
 
-def living(seed: int, sight: dict[str, Any] | None, **how: Any):
+def world_with_people(seed: int, sight: dict[str, Any] | None, **how: Any):
     world = Orchestrator(town(sight), config(seed=seed))
     return world, LateTown(world, seed, **how)
 
@@ -115,10 +115,10 @@ def living(seed: int, sight: dict[str, Any] | None, **how: Any):
 def test_observations_show_the_state_delayed_by_the_latency(sight, seed):
     @in_virtual_time
     async def run():
-        world, people = living(seed, sight, latency=Constant(4 * DT))
+        world, people = world_with_people(seed, sight, latency=Constant(4 * DT))
         async with world:
             for _ in range(60):
-                await people.live()
+                await people.run_steps()
                 for name, client in people.clients.items():
                     truth = people.true_at(name, world.sim_time - 4 * DT)
                     if client.seen and truth is not None:
@@ -137,10 +137,12 @@ def test_a_random_latency_stays_in_bounds_and_keeps_order(sight, seed, bytes_max
 
     @in_virtual_time
     async def run():
-        world, people = living(seed, sight, latency=Uniform(least, most), bytes_max=bytes_max)
+        world, people = world_with_people(
+            seed, sight, latency=Uniform(least, most), bytes_max=bytes_max
+        )
         async with world:
             for _ in range(60):
-                await people.live()
+                await people.run_steps()
             await settle(world, people, most)
             for name, client in people.clients.items():
                 assert_honest(client, people, name, least, most, is_cut=bytes_max is None)
@@ -250,10 +252,10 @@ def test_latency_by_distance_delivers_everything_in_order(sight, seed, limits):
 
     @in_virtual_time
     async def run():
-        world, people = living(seed, sight, latency=latency, limits=limits)
+        world, people = world_with_people(seed, sight, latency=latency, limits=limits)
         async with world:
             for _ in range(40):
-                await people.live()
+                await people.run_steps()
                 for client in people.clients.values():
                     seqs = [one.view_seq for one in client.seen]
                     assert seqs == sorted(seqs)

@@ -38,7 +38,7 @@ SMALL = AgentLimits(plan_bytes_max=400, payload_bytes_max=20, repairs_max=0)
 PAY = ("till.pay", {"amount": 1})
 
 
-async def told_of(*steps: Any, **options: Any) -> set[str]:
+async def codes_of(*steps: Any, **options: Any) -> set[str]:
     """Say one thing, and collect every code that is told of it."""
     async with talk(*steps, **{"mode": "autonomous", **options}) as session:
         turn = await session.send("go")
@@ -47,7 +47,7 @@ async def told_of(*steps: Any, **options: Any) -> set[str]:
 
 
 async def plan(**changed: Any) -> set[str]:
-    return await told_of({**PLAN, **changed}, limits=SMALL)
+    return await codes_of({**PLAN, **changed}, limits=SMALL)
 
 
 def one(**action: Any) -> dict[str, Any]:
@@ -131,49 +131,49 @@ def spent(cost: Any) -> PlannerOutput:
 
 Producer = Callable[[], Awaitable[set[str]]]
 PRODUCERS: dict[Code, Producer] = {
-    Code.JSON_INVALID: lambda: told_of("{"),
+    Code.JSON_INVALID: lambda: codes_of("{"),
     Code.ENVELOPE_INVALID: lambda: plan(confirmed=True),
     Code.VERSION_UNSUPPORTED: lambda: plan(version="2"),
     Code.GOAL_EMPTY: lambda: plan(goal=""),
     Code.ACTIONS_MISSING: lambda: plan(actions=[]),
-    Code.ACTIONS_TOO_MANY: lambda: told_of({**PLAN, "actions": [one()] * 40}),
+    Code.ACTIONS_TOO_MANY: lambda: codes_of({**PLAN, "actions": [one()] * 40}),
     Code.STOP_CONFLICT: lambda: plan(stop=STOP),
-    Code.PLAN_TOO_LARGE: lambda: told_of("x" * 500, limits=SMALL),
+    Code.PLAN_TOO_LARGE: lambda: codes_of("x" * 500, limits=SMALL),
     Code.ACTION_ID_DUPLICATE: lambda: plan(actions=[one(id="a"), one(id="a")]),
     Code.KIND_UNKNOWN: lambda: plan(actions=[one(kind="till.fill")]),
-    Code.TOOL_UNREGISTERED: lambda: told_of([PAY]),
+    Code.TOOL_UNREGISTERED: lambda: codes_of([PAY]),
     Code.PAYLOAD_MISSING: lambda: plan(actions=[one(payload={})]),
     Code.PAYLOAD_INVALID: lambda: plan(actions=[one(payload={"amount": "x"})]),
     Code.PAYLOAD_TOO_LARGE: lambda: plan(actions=[one(payload={"amount": 1, "x": "y" * 30})]),
-    Code.CONFIRMATION_REQUIRED: lambda: told_of([EMPTY]),
-    Code.APPROVAL_REQUIRED: lambda: told_of([put(1)], **ruled("hold", "cashier")),
+    Code.CONFIRMATION_REQUIRED: lambda: codes_of([EMPTY]),
+    Code.APPROVAL_REQUIRED: lambda: codes_of([put(1)], **ruled("hold", "cashier")),
     Code.DENIED: denied,
-    Code.POLICY_DENIED: lambda: told_of([put(1)], **ruled("deny")),
-    Code.POLICY_ERROR: lambda: told_of([put(1)], **ruled("perhaps")),
+    Code.POLICY_DENIED: lambda: codes_of([put(1)], **ruled("deny")),
+    Code.POLICY_ERROR: lambda: codes_of([put(1)], **ruled("perhaps")),
     Code.BUDGET_EXCEEDED: over_quota,
     Code.EFFECT_FAILED: lambda: paid(fails),
     Code.EFFECT_TIMEOUT: lambda: paid(hangs),
     Code.EFFECT_IN_DOUBT: lambda: paid(is_cut_off),
-    Code.PLANNER_UNCONFIGURED: lambda: told_of(adapter=None),
-    Code.PLANNER_UNAVAILABLE: lambda: told_of(PlannerUnavailable("down")),
-    Code.PLANNER_REFUSED: lambda: told_of(PlannerOutput(text="no", refused=True)),
-    Code.CLARIFICATION_NEEDED: lambda: told_of(
+    Code.PLANNER_UNCONFIGURED: lambda: codes_of(adapter=None),
+    Code.PLANNER_UNAVAILABLE: lambda: codes_of(PlannerUnavailable("down")),
+    Code.PLANNER_REFUSED: lambda: codes_of(PlannerOutput(text="no", refused=True)),
+    Code.CLARIFICATION_NEEDED: lambda: codes_of(
         PlannerOutput(calls=[Call("ask_clarification", '{"question": "?"}')])
     ),
     Code.UNSUPPORTED_GOAL: lambda: plan(actions=[], stop=STOP),
     Code.UNSAFE_GOAL: lambda: plan(actions=[], stop={**STOP, "code": "unsafe_goal"}),
-    Code.COMPLETED: lambda: told_of([put(1)]),
-    Code.SAID: lambda: told_of(PlannerOutput(text="hello")),
-    Code.REPAIR_EXHAUSTED: lambda: told_of("{", "[", "("),
-    Code.REPAIR_NO_PROGRESS: lambda: told_of("{", "{"),
-    Code.ATTEMPTS_EXHAUSTED: lambda: told_of([put(-1)], [put(-2)], [put(-3)]),
-    Code.TOKENS_EXHAUSTED: lambda: told_of([put(1)], limits=AgentLimits(tokens_max=5)),
-    Code.COST_EXHAUSTED: lambda: told_of(spent(5), [put(1)]),
-    Code.COST_UNKNOWN: lambda: told_of(spent(None), [put(1)]),
-    Code.DEADLINE_EXCEEDED: lambda: told_of(adapter=hangs, limits=AgentLimits(seconds_max=0.05)),
+    Code.COMPLETED: lambda: codes_of([put(1)]),
+    Code.SAID: lambda: codes_of(PlannerOutput(text="hello")),
+    Code.REPAIR_EXHAUSTED: lambda: codes_of("{", "[", "("),
+    Code.REPAIR_NO_PROGRESS: lambda: codes_of("{", "{"),
+    Code.ATTEMPTS_EXHAUSTED: lambda: codes_of([put(-1)], [put(-2)], [put(-3)]),
+    Code.TOKENS_EXHAUSTED: lambda: codes_of([put(1)], limits=AgentLimits(tokens_max=5)),
+    Code.COST_EXHAUSTED: lambda: codes_of(spent(5), [put(1)]),
+    Code.COST_UNKNOWN: lambda: codes_of(spent(None), [put(1)]),
+    Code.DEADLINE_EXCEEDED: lambda: codes_of(adapter=hangs, limits=AgentLimits(seconds_max=0.05)),
     Code.OPERATOR_STOPPED: stopped,
-    Code.CONTEXT_TOO_LARGE: lambda: told_of([put(1)], limits=AgentLimits(context_tokens_max=9)),
-    Code.INTERNAL: lambda: told_of(adapter=Odd()),
+    Code.CONTEXT_TOO_LARGE: lambda: codes_of([put(1)], limits=AgentLimits(context_tokens_max=9)),
+    Code.INTERNAL: lambda: codes_of(adapter=Odd()),
 }
 
 

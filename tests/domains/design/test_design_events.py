@@ -42,7 +42,7 @@ def types(events):
     return [event.event_type.value for event in events]
 
 
-def live_a_life(designer):
+def change_the_design(designer):
     """Bring about every type of event."""
     manager = designer.manager
     intent = Intent("intent", "design", "60 m", IntentType.REFINE, 0.9, "2026-11-22")
@@ -65,7 +65,7 @@ def live_a_life(designer):
 
 
 def test_every_event_type_is_projected_from_a_record(designer, dispatcher):
-    live_a_life(designer)
+    change_the_design(designer)
     events = dispatcher.events()
     assert {event.event_type for event in events} == set(KernelEventType)
     assert {event.group for event in events} == GROUPS
@@ -80,7 +80,7 @@ def test_live_events_equal_events_projected_from_the_log(designer, dispatcher):
     start = designer.manager.kernel.seq
     heard: list[Any] = []
     dispatcher.subscribe(None, heard.append)
-    live_a_life(designer)
+    change_the_design(designer)
     assert heard == dispatcher.events(start)
 
 

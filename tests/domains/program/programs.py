@@ -91,7 +91,7 @@ def chain(name, length, op):
     return [made[i : i + 128] for i in range(0, len(made), 128)]
 
 
-class Desk(WorldDriver):
+class ProgramDriver(WorldDriver):
     """A kernel with a program, and short ways to propose."""
 
     def __init__(self, program=None, **more):

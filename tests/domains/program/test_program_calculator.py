@@ -7,7 +7,7 @@ from placet.domains.program import Program
 from placet.kernel import Kernel
 from placet.kernel.log.replay import folded
 from placet.kernel.log.verify import Verifier
-from tests.domains.program.programs import Desk, begin, calculator, put, result
+from tests.domains.program.programs import ProgramDriver, begin, calculator, put, result
 
 PLAN = [
     ("mutate_batch", {"mutations": calculator()}),
@@ -19,15 +19,15 @@ PLAN = [
 ]
 
 
-def plan(desk, actions):
-    batch = [desk.intent("ann", f"program.{kind}", **payload) for kind, payload in actions]
-    return desk.kernel.decide(batch)
+def plan(driver, actions):
+    batch = [driver.intent("ann", f"program.{kind}", **payload) for kind, payload in actions]
+    return driver.kernel.decide(batch)
 
 
 def test_a_plan_of_six_actions_creates_and_runs_a_calculator():
-    desk = Desk()
+    driver = ProgramDriver()
     assert len(PLAN[0][1]["mutations"]) == 42
-    verdict = plan(desk, PLAN)
+    verdict = plan(driver, PLAN)
     assert verdict.admitted, verdict.refusals
     changed, checked, compiled, run, overview, past = [one.output for one in verdict.results]
     assert list(changed["functions"]) == ["add", "sub", "mul", "div", "calc"]
@@ -51,35 +51,35 @@ def test_a_plan_of_six_actions_creates_and_runs_a_calculator():
     ],
 )
 def test_the_calculator_returns_correct_results(op, a, b, value):
-    desk = Desk()
-    desk.mutate(*calculator())
-    assert desk.run("calc", op=op, a=a, b=b)["value"] == value
+    driver = ProgramDriver()
+    driver.mutate(*calculator())
+    assert driver.run("calc", op=op, a=a, b=b)["value"] == value
 
 
 def test_one_invalid_action_refuses_the_whole_plan():
-    desk = Desk()
-    before = desk.kernel.digest()
-    verdict = plan(desk, [*PLAN[:-1], ("simulate", {"function": "clac"})])
+    driver = ProgramDriver()
+    before = driver.kernel.digest()
+    verdict = plan(driver, [*PLAN[:-1], ("simulate", {"function": "clac"})])
     assert verdict.codes == ("program.unknown_function",)
     assert verdict.refusals[0].suggestions == ("calc",)
-    assert desk.kernel.digest() == before
+    assert driver.kernel.digest() == before
 
 
 def test_the_last_mutation_of_a_batch_undoes_the_first():
-    desk = Desk()
+    driver = ProgramDriver()
     bad = put("calc", "s_add", "select", "is_add", "k_add", "s_sub")
-    refusal = desk.refused(*calculator(), bad)
+    refusal = driver.refused(*calculator(), bad)
     assert refusal.code == "program.type_mismatch"
     assert refusal.at == "/intents/0/payload/mutations/42"
-    assert desk.ask("inspect", what="overview")["count"] == 0
+    assert driver.ask("inspect", what="overview")["count"] == 0
 
 
 def test_the_log_has_the_outputs_and_replays_to_the_same_state():
     log: list[bytes] = []
     kernel = Kernel(Program(), sink=log.append)
     kernel.register_agent("ann")
-    desk = Desk(agents=["ann"])
-    batch = [desk.intent("ann", f"program.{kind}", **payload) for kind, payload in PLAN]
+    driver = ProgramDriver(agents=["ann"])
+    batch = [driver.intent("ann", f"program.{kind}", **payload) for kind, payload in PLAN]
     assert kernel.decide(batch).admitted
     assert b"entry = f_calc" in log[-1]
     assert folded(log).state.digest().hex() == kernel.digest()
@@ -93,23 +93,23 @@ def test_the_log_has_the_outputs_and_replays_to_the_same_state():
 PHRASES = ["create hello world program", "compile program", "run program"]
 
 
-def say(desk, message):
+def say(driver, message):
     said = parse_command(message, Program().commands)
     assert said is not None
     assert not said.error
-    return desk.ask(said.kind.removeprefix("program."), **said.payload)
+    return driver.ask(said.kind.removeprefix("program."), **said.payload)
 
 
 def test_the_three_phrases_are_executed_in_a_row():
-    desk = Desk()
-    created, compiled, run = [say(desk, phrase) for phrase in PHRASES]
+    driver = ProgramDriver()
+    created, compiled, run = [say(driver, phrase) for phrase in PHRASES]
     assert list(created["functions"]) == ["main"]
     assert "return 'Hello, world!'" in compiled["source"]
     assert run["value"] == "Hello, world!"
 
 
 def test_a_phrase_is_case_insensitive():
-    assert say(Desk(), "Create Hello World program")
+    assert say(ProgramDriver(), "Create Hello World program")
 
 
 @pytest.mark.parametrize(
@@ -134,10 +134,10 @@ def test_a_near_miss_is_not_a_phrase(message):
 
 
 def test_the_second_hello_is_refused_and_changes_nothing():
-    desk = Desk()
-    say(desk, PHRASES[0])
-    refusal = desk.refused(begin("main", "str"), put("main", "hello", "const", value="?"))
+    driver = ProgramDriver()
+    say(driver, PHRASES[0])
+    refusal = driver.refused(begin("main", "str"), put("main", "hello", "const", value="?"))
     assert refusal.code == "program.duplicate_function"
-    assert desk.ask("simulate", function="main")["value"] == "Hello, world!"
-    assert desk.mutate(put("main", "hello", "const", value="Bye!"), result("main", "hello"))
-    assert desk.ask("simulate", function="main")["value"] == "Bye!"
+    assert driver.ask("simulate", function="main")["value"] == "Hello, world!"
+    assert driver.mutate(put("main", "hello", "const", value="Bye!"), result("main", "hello"))
+    assert driver.ask("simulate", function="main")["value"] == "Bye!"

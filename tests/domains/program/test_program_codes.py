@@ -9,7 +9,7 @@ import pytest
 import placet.domains.program
 from placet.domains.program.payloads import NODES_MAX, NODES_OF_FUNCTION_MAX
 from tests.domains.program.programs import (
-    Desk,
+    ProgramDriver,
     begin,
     calculator,
     chain,
@@ -22,10 +22,10 @@ ROOT = Path(__file__).parents[3]
 LONG = "n" * 44
 
 
-def desk_with(*mutations):
-    desk = Desk()
-    desk.mutate(begin("f", "float", a="int", x="float", s="str"), *mutations)
-    return desk
+def driver_with(*mutations):
+    driver = ProgramDriver()
+    driver.mutate(begin("f", "float", a="int", x="float", s="str"), *mutations)
+    return driver
 
 
 def leaf(name):
@@ -61,111 +61,113 @@ BATCHES = {
 
 @pytest.mark.parametrize("code", BATCHES)
 def test_a_refusal_has_the_index_of_the_faulty_mutation(code):
-    refusal = desk_with().refused(*BATCHES[code])
+    refusal = driver_with().refused(*BATCHES[code])
     assert refusal.code == f"program.{code}"
     assert refusal.at.startswith(f"/intents/0/payload/mutations/{len(BATCHES[code]) - 1}")
 
 
 def function_in_use():
-    desk = Desk()
-    desk.mutate(*calculator())
-    refusal = desk.refused({"op": "remove_function", "name": "div"})
+    driver = ProgramDriver()
+    driver.mutate(*calculator())
+    refusal = driver.refused({"op": "remove_function", "name": "div"})
     assert refusal.details["callers"] == ["calc"]
     return refusal
 
 
 def too_many_functions():
-    desk = Desk()
+    driver = ProgramDriver()
     names = [f"f{i}" for i in range(256)]
-    desk.mutate(*map(begin, names[:128]))
-    desk.mutate(*map(begin, names[128:]))
-    desk.mutate({"op": "remove_function", "name": "f0"}, begin("g0"))
-    return desk.refused(begin("g1"))
+    driver.mutate(*map(begin, names[:128]))
+    driver.mutate(*map(begin, names[128:]))
+    driver.mutate({"op": "remove_function", "name": "f0"}, begin("g0"))
+    return driver.refused(begin("g1"))
 
 
-def consts(desk, function, count, width=0, **value):
+def consts(driver, function, count, width=0, **value):
     for first in range(0, count, 100):
         numbers = range(first, min(count, first + 100))
         names = [f"{'n' * width}c{i}" for i in numbers]
-        desk.mutate(*[put(function, name, "const", **value) for name in names])
+        driver.mutate(*[put(function, name, "const", **value) for name in names])
 
 
 def too_many_nodes():
-    desk = desk_with()
-    consts(desk, "f", NODES_OF_FUNCTION_MAX, value=1)
-    desk.mutate(put("f", "c0", "const", value=2))
-    return desk.refused(put("f", "more", "const", value=1))
+    driver = driver_with()
+    consts(driver, "f", NODES_OF_FUNCTION_MAX, value=1)
+    driver.mutate(put("f", "c0", "const", value=2))
+    return driver.refused(put("f", "more", "const", value=1))
 
 
 def too_many_nodes_of_all():
-    desk = desk_with()
+    driver = driver_with()
     for i in range(NODES_MAX // NODES_OF_FUNCTION_MAX):
-        desk.mutate(begin(f"f{i}"))
-        consts(desk, f"f{i}", NODES_OF_FUNCTION_MAX, value=1)
-    return desk.refused(put("f", "more", "const", value=1))
+        driver.mutate(begin(f"f{i}"))
+        consts(driver, f"f{i}", NODES_OF_FUNCTION_MAX, value=1)
+    return driver.refused(put("f", "more", "const", value=1))
 
 
 def function_too_large():
-    desk = desk_with()
+    driver = driver_with()
     text = "x" * 4096
     for i in range(4):
-        desk.mutate(*[put("f", f"c{i}_{k}", "const", value=text) for k in range(15)])
-    return desk.refused(*[put("f", f"more_{k}", "const", value=text) for k in range(15)])
+        driver.mutate(*[put("f", f"c{i}_{k}", "const", value=text) for k in range(15)])
+    return driver.refused(*[put("f", f"more_{k}", "const", value=text) for k in range(15)])
 
 
 def source_too_large():
-    desk = Desk()
+    driver = ProgramDriver()
     calls = None
     for name in ("g", "h", "i"):
-        desk.mutate(begin(name, a="int"), put(name, f"{LONG}0", "param", target="a"))
+        driver.mutate(begin(name, a="int"), put(name, f"{LONG}0", "param", target="a"))
         for first in range(1, 900, 100):
             numbers = range(first, first + 100)
-            desk.mutate(*[put(name, f"{LONG}{i}", "neg", f"{LONG}{i - 1}") for i in numbers])
+            driver.mutate(*[put(name, f"{LONG}{i}", "neg", f"{LONG}{i - 1}") for i in numbers])
         last = f"{LONG}{900}"
         if calls is not None:
-            desk.mutate(put(name, "call", "call", last, target=calls))
+            driver.mutate(put(name, "call", "call", last, target=calls))
             last = "call"
-        desk.mutate(result(name, last))
+        driver.mutate(result(name, last))
         calls = name
-    return desk.refusal("compile", entry="i")
+    return driver.refusal("compile", entry="i")
 
 
 def stale():
-    desk = desk_with(leaf("a"))
-    return desk.refused(result("f", "a"), expected={"f": "0" * 16})
+    driver = driver_with(leaf("a"))
+    return driver.refused(result("f", "a"), expected={"f": "0" * 16})
 
 
 def not_verified():
-    desk = desk_with(leaf("a"))
-    assert desk.refusal("compile", entry="f").code == "program.not_verified"
-    return desk.refusal("simulate", function="f", inputs={})
+    driver = driver_with(leaf("a"))
+    assert driver.refusal("compile", entry="f").code == "program.not_verified"
+    return driver.refusal("simulate", function="f", inputs={})
 
 
 def inputs_mismatch():
-    desk = Desk()
-    desk.mutate(*factorial())
-    return desk.refusal("simulate", function="fact", inputs={"m": 1})
+    driver = ProgramDriver()
+    driver.mutate(*factorial())
+    return driver.refusal("simulate", function="fact", inputs={"m": 1})
 
 
 def input_type():
-    desk = Desk()
-    desk.mutate(*factorial())
-    assert desk.refusal("simulate", function="fact", inputs={"n": True}).code.endswith("input_type")
-    return desk.refusal("simulate", function="fact", inputs={"n": 1.0})
+    driver = ProgramDriver()
+    driver.mutate(*factorial())
+    assert driver.refusal("simulate", function="fact", inputs={"n": True}).code.endswith(
+        "input_type"
+    )
+    return driver.refusal("simulate", function="fact", inputs={"n": 1.0})
 
 
 def seq_unknown():
-    desk = desk_with()
-    assert desk.refusal("history_query", op="list", to_seq=99).at.endswith("/to_seq")
-    return desk.refusal("restore", to_seq=desk.kernel.seq + 1)
+    driver = driver_with()
+    assert driver.refusal("history_query", op="list", to_seq=99).at.endswith("/to_seq")
+    return driver.refusal("restore", to_seq=driver.kernel.seq + 1)
 
 
 def seq_too_old():
-    desk = desk_with()
+    driver = driver_with()
     for i in range(257):
-        desk.mutate(put("f", "c", "const", value=i))
-    assert desk.refusal("history_query", op="diff", from_seq=1).at.endswith("/from_seq")
-    return desk.refusal("restore", to_seq=1)
+        driver.mutate(put("f", "c", "const", value=i))
+    assert driver.refusal("history_query", op="diff", from_seq=1).at.endswith("/from_seq")
+    return driver.refusal("restore", to_seq=1)
 
 
 REFUSALS = [
@@ -193,7 +195,7 @@ DIAGNOSTICS = {
 @pytest.mark.parametrize("code", DIAGNOSTICS)
 def test_verify_reports_each_code(code):
     severity, mutations = DIAGNOSTICS[code]
-    told = desk_with(*mutations).ask("verify", function="f")
+    told = driver_with(*mutations).ask("verify", function="f")
     severities = {one["code"]: one["severity"] for one in told["diagnostics"]}
     assert severities[f"program.{code}"] == severity
     assert told["ok"] == (severity == "warning")
@@ -203,11 +205,11 @@ def test_verify_reports_each_code(code):
 
 
 def compute(op, *values, returns):
-    desk = Desk()
+    driver = ProgramDriver()
     names = [f"c{i}" for i in range(len(values))]
     made = [put("f", n, "const", value=v) for n, v in zip(names, values, strict=True)]
-    desk.mutate(begin("f", returns), *made, put("f", "r", op, *names), result("f", "r"))
-    return desk.ask("simulate", function="f")
+    driver.mutate(begin("f", returns), *made, put("f", "r", op, *names), result("f", "r"))
+    return driver.ask("simulate", function="f")
 
 
 def divide_by_zero():
@@ -217,11 +219,11 @@ def divide_by_zero():
 
 
 def int_overflow():
-    desk = Desk()
-    desk.mutate(*factorial())
-    assert desk.run("fact", n=50)["value"] == str(math.factorial(50))
+    driver = ProgramDriver()
+    driver.mutate(*factorial())
+    assert driver.run("fact", n=50)["value"] == str(math.factorial(50))
     assert compute("to_int", 1e300, returns="int")["code"] == "program.int_overflow"
-    return desk.run("fact", n=150)
+    return driver.run("fact", n=150)
 
 
 def float_not_finite():
@@ -229,28 +231,28 @@ def float_not_finite():
 
 
 def str_too_long():
-    desk = Desk()
+    driver = ProgramDriver()
     [batch] = chain("f", 20, "concat")
     batch[0] = begin("f", "str", n="str")
-    desk.mutate(*batch)
-    short = desk.run("f", n="")
+    driver.mutate(*batch)
+    short = driver.run("f", n="")
     assert (short["value"], short["steps"]) == ("", 21)
-    return desk.run("f", n="x" * 4096)
+    return driver.run("f", n="x" * 4096)
 
 
 def fuel_exhausted():
-    desk = Desk()
-    desk.mutate(*factorial())
-    steps = desk.run("fact", n=20)["steps"]
+    driver = ProgramDriver()
+    driver.mutate(*factorial())
+    steps = driver.run("fact", n=20)["steps"]
     enough = {"function": "fact", "inputs": {"n": 20}, "fuel": steps}
-    assert desk.ask("simulate", **enough)["ok"]
-    return desk.ask("simulate", **{**enough, "fuel": steps - 1})
+    assert driver.ask("simulate", **enough)["ok"]
+    return driver.ask("simulate", **{**enough, "fuel": steps - 1})
 
 
 def depth_exceeded():
-    desk = Desk()
-    desk.mutate(begin("f"), put("f", "r", "call", target="f"), result("f", "r"))
-    return desk.ask("simulate", function="f", fuel=100_000)
+    driver = ProgramDriver()
+    driver.mutate(begin("f"), put("f", "r", "call", target="f"), result("f", "r"))
+    return driver.ask("simulate", function="f", fuel=100_000)
 
 
 TRAPS = [

@@ -11,7 +11,15 @@ from placet.domains.program.execution.compiler import Compiled, compile_function
 from placet.domains.program.execution.simulation import run
 from placet.domains.program.functions import Functions, hash_of
 from placet.domains.program.operations import OVERLOADS
-from tests.domains.program.programs import Desk, begin, calculator, chain, factorial, put, result
+from tests.domains.program.programs import (
+    ProgramDriver,
+    begin,
+    calculator,
+    chain,
+    factorial,
+    put,
+    result,
+)
 
 EDGES: dict[str, list[Any]] = {
     "int": [0, 1, -1, 7, -3, 2**63 - 1, 2**256 - 1, -(2**256) + 1],
@@ -40,17 +48,17 @@ def outcome_of_run(functions, entry, arguments, fuel=100_000):
     return f"program.{told.code}" if told.code else repr(told.value)
 
 
-def source_of(desk, entry):
-    compiled = compile_function(Functions(desk.kernel.tree), entry)
+def source_of(driver, entry):
+    compiled = compile_function(Functions(driver.kernel.tree), entry)
     assert isinstance(compiled, Compiled)
     return compiled.source
 
 
-def both(desk, entry):
+def both(driver, entry):
     """Give the two ways to run a function."""
-    functions = Functions(desk.kernel.tree)
+    functions = Functions(driver.kernel.tree)
     assert not errors_of(functions, entry)
-    namespace = loaded(source_of(desk, entry))
+    namespace = loaded(source_of(driver, entry))
     return (
         lambda *arguments: outcome_of_run(functions, entry, arguments),
         lambda *arguments: outcome_of_source(namespace, arguments),
@@ -58,9 +66,9 @@ def both(desk, entry):
 
 
 def test_the_calculator_agrees_on_2000_inputs():
-    desk, chance = Desk(), random.Random(1)
-    desk.mutate(*calculator())
-    simulated, compiled = both(desk, "calc")
+    driver, chance = ProgramDriver(), random.Random(1)
+    driver.mutate(*calculator())
+    simulated, compiled = both(driver, "calc")
     traps = 0
     for _ in range(2000):
         op = chance.choice(["add", "sub", "mul", "div", "pow", ""])
@@ -73,16 +81,16 @@ def test_the_calculator_agrees_on_2000_inputs():
 @pytest.mark.parametrize("op", OVERLOADS)
 def test_each_operation_agrees_at_the_edges_of_its_types(op):
     for number, overload in enumerate(OVERLOADS[op]):
-        desk, ports = Desk(), len(overload.ports)
+        driver, ports = ProgramDriver(), len(overload.ports)
         params = {f"p{i}": kind for i, kind in enumerate(overload.ports)}
         made = [put("f", name, "param", target=name) for name in params]
-        desk.mutate(
+        driver.mutate(
             begin("f", overload.result, **params),
             *made,
             put("f", "r", op, *params),
             result("f", "r"),
         )
-        simulated, compiled = both(desk, "f")
+        simulated, compiled = both(driver, "f")
         for values in product(*[EDGES[kind] for kind in overload.ports]):
             assert simulated(*values) == compiled(*values), (number, ports, values)
 
@@ -150,10 +158,10 @@ def compare_programs(seeds):
     for seed in seeds:
         composer = Composer(seed)
         mutations, entry, signatures = composer.program()
-        desk = Desk()
+        driver = ProgramDriver()
         for first in range(0, len(mutations), 128):
-            desk.mutate(*mutations[first : first + 128])
-        simulated, compiled = both(desk, entry)
+            driver.mutate(*mutations[first : first + 128])
+        simulated, compiled = both(driver, entry)
         for _ in range(8):
             arguments = [some(composer.chance, kind) for kind in signatures[entry][0]]
             here, there = simulated(*arguments), compiled(*arguments)
@@ -177,16 +185,16 @@ def test_a_thousand_random_programs_agree():
 
 
 def test_recursion_agrees_up_to_its_maximum_depth():
-    desk = Desk()
-    desk.mutate(*factorial())
-    simulated, compiled = both(desk, "fact")
+    driver = ProgramDriver()
+    driver.mutate(*factorial())
+    simulated, compiled = both(driver, "fact")
     for n in (-1, 0, 1, 20, 57, 58, 150, 200, 201, 10_000):
         assert simulated(n) == compiled(n), n
 
 
 def test_a_shared_branch_is_compiled_once():
     """s1 = select(c, s0 + 1, s0), s2 = select(c, s1 + 1, s1), ...: it must not double."""
-    desk, made = Desk(), [begin("f", a="int"), put("f", "s0", "param", target="a")]
+    driver, made = ProgramDriver(), [begin("f", a="int"), put("f", "s0", "param", target="a")]
     made += [put("f", "one", "const", value=1)]
     for i in range(1, 41):
         before = f"s{i - 1}"
@@ -195,24 +203,24 @@ def test_a_shared_branch_is_compiled_once():
             put("f", f"t{i}", "add", before, "one"),
             put("f", f"s{i}", "select", f"c{i}", f"t{i}", before),
         ]
-    desk.mutate(*made[:120])
-    desk.mutate(*made[120:], result("f", "s40"))
-    simulated, compiled = both(desk, "f")
+    driver.mutate(*made[:120])
+    driver.mutate(*made[120:], result("f", "s40"))
+    simulated, compiled = both(driver, "f")
     for n in (-50, -40, 0, 3):
         assert simulated(n) == compiled(n)
-    assert source_of(desk, "f").count("checked(") < 60
+    assert source_of(driver, "f").count("checked(") < 60
 
 
 def test_a_chain_of_1020_nodes_compiles_to_a_straight_line():
-    desk = Desk()
+    driver = ProgramDriver()
     for batch in chain("f", 1020, "max"):
-        desk.mutate(*batch)
-    simulated, compiled = both(desk, "f")
+        driver.mutate(*batch)
+    simulated, compiled = both(driver, "f")
     assert simulated(3) == compiled(3) == "3"
 
 
 def test_the_artifact_depends_on_the_graph_and_not_on_its_history():
-    one, other = Desk(), Desk()
+    one, other = ProgramDriver(), ProgramDriver()
     one.mutate(*calculator())
     for mutation in calculator():
         other.mutate(mutation, by="bob")
@@ -228,30 +236,30 @@ def test_the_artifact_depends_on_the_graph_and_not_on_its_history():
 
 def test_text_values_are_escaped_in_compiled_code():
     text = "'''\n\"\"\"); import os #\\\u2028{}{0}\x00\U0001f600"
-    desk = Desk()
-    desk.mutate(begin("f", "str"), put("f", "c", "const", value=text), result("f", "c"))
-    desk.mutate(begin("g", "str"), put("g", "r", "call", target="f"), result("g", "r"))
-    simulated, compiled = both(desk, "g")
+    driver = ProgramDriver()
+    driver.mutate(begin("f", "str"), put("f", "c", "const", value=text), result("f", "c"))
+    driver.mutate(begin("g", "str"), put("g", "r", "call", target="f"), result("g", "r"))
+    simulated, compiled = both(driver, "g")
     assert simulated() == compiled() == repr(text)
-    assert desk.ask("compile", entry="g")["source"].isascii()
+    assert driver.ask("compile", entry="g")["source"].isascii()
 
 
 def test_a_changed_function_is_recompiled_and_its_artifact_removed_with_it():
-    desk = Desk()
-    desk.mutate(begin("f"), put("f", "c", "const", value=1), result("f", "c"))
-    before = desk.ask("compile", entry="f")["hash"]
-    desk.mutate(put("f", "c", "const", value=2))
-    assert desk.ask("compile", entry="f")["hash"] != before
-    assert desk.ask("inspect", what="function", function="f")["artifact"] != before
-    desk.mutate({"op": "remove_function", "name": "f"})
-    assert "f" not in desk.kernel.state.get("program.artifacts", {})
+    driver = ProgramDriver()
+    driver.mutate(begin("f"), put("f", "c", "const", value=1), result("f", "c"))
+    before = driver.ask("compile", entry="f")["hash"]
+    driver.mutate(put("f", "c", "const", value=2))
+    assert driver.ask("compile", entry="f")["hash"] != before
+    assert driver.ask("inspect", what="function", function="f")["artifact"] != before
+    driver.mutate({"op": "remove_function", "name": "f"})
+    assert "f" not in driver.kernel.state.get("program.artifacts", {})
 
 
 def test_an_artifact_lists_current_function_hashes_when_its_source_is_unchanged():
-    desk = Desk()
-    desk.mutate(begin("f"), put("f", "c", "const", value=1), result("f", "c"))
-    before = desk.ask("compile", entry="f")
-    desk.mutate(put("f", "idle", "const", value=2))
-    assert desk.ask("compile", entry="f") == before
-    hashed = desk.kernel.state["program.functions"]["f"]["hash"]
-    assert desk.kernel.state["program.artifacts"]["f"]["functions"] == {"f": hashed}
+    driver = ProgramDriver()
+    driver.mutate(begin("f"), put("f", "c", "const", value=1), result("f", "c"))
+    before = driver.ask("compile", entry="f")
+    driver.mutate(put("f", "idle", "const", value=2))
+    assert driver.ask("compile", entry="f") == before
+    hashed = driver.kernel.state["program.functions"]["f"]["hash"]
+    assert driver.kernel.state["program.artifacts"]["f"]["functions"] == {"f": hashed}

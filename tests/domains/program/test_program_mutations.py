@@ -6,7 +6,7 @@ from placet.domains.program import Program
 from placet.domains.program.payloads import OUTPUT_BYTES_MAX
 from placet.schemas.codec import canonical
 from tests.domains.program.programs import (
-    Desk,
+    ProgramDriver,
     begin,
     calculator,
     chain,
@@ -19,8 +19,8 @@ from tests.domains.program.programs import (
 
 
 def test_a_node_may_be_connected_before_it_is_created_in_the_batch():
-    desk = Desk()
-    desk.mutate(
+    driver = ProgramDriver()
+    driver.mutate(
         begin("f", a="int"),
         result("f", "r"),
         put("f", "r", "add", "x", "y"),
@@ -28,14 +28,16 @@ def test_a_node_may_be_connected_before_it_is_created_in_the_batch():
         put("f", "y", "neg"),
         connect("f", "x", "y", 0),
     )
-    assert desk.run("f", a=3)["value"] == 0
+    assert driver.run("f", a=3)["value"] == 0
 
 
 def test_a_missing_node_is_refused_at_the_mutation_that_needs_it():
-    refusal = Desk().refused(begin("f"), put("f", "r", "neg", "ghost"), put("f", "s", "neg"))
+    refusal = ProgramDriver().refused(
+        begin("f"), put("f", "r", "neg", "ghost"), put("f", "s", "neg")
+    )
     assert refusal.code == "program.unknown_node"
     assert refusal.at == "/intents/0/payload/mutations/1"
-    refusal = Desk().refused(begin("f"), put("f", "goat", "neg"), result("f", "ghost"))
+    refusal = ProgramDriver().refused(begin("f"), put("f", "goat", "neg"), result("f", "ghost"))
     assert (refusal.code, refusal.suggestions) == ("program.unknown_node", ("goat",))
 
 
@@ -52,112 +54,116 @@ def test_a_missing_node_is_refused_at_the_mutation_that_needs_it():
     ],
 )
 def test_a_referenced_function_or_node_must_exist(mutation):
-    refusal = Desk().refused(begin("f", a="int"), put("f", "a", "param", target="a"), mutation)
+    refusal = ProgramDriver().refused(
+        begin("f", a="int"), put("f", "a", "param", target="a"), mutation
+    )
     assert refusal.code in {"program.unknown_node", "program.unknown_function"}
     assert refusal.at.startswith("/intents/0/payload/mutations/2/")
 
 
 def test_removing_a_node_opens_its_ports_and_clears_the_result():
-    desk = Desk()
-    desk.mutate(
+    driver = ProgramDriver()
+    driver.mutate(
         begin("f", a="int"),
         put("f", "a", "param", target="a"),
         put("f", "r", "add", "a", "a"),
         result("f", "r"),
     )
-    desk.mutate(gone("f", "a"))
-    told = desk.ask("inspect", what="function", function="f")
+    driver.mutate(gone("f", "a"))
+    told = driver.ask("inspect", what="function", function="f")
     assert [row["inputs"] for row in told["nodes"]] == [(None, None)]
     assert told["result"] == "r"
-    desk.mutate(gone("f", "r"))
-    assert desk.ask("inspect", what="function", function="f")["result"] is None
+    driver.mutate(gone("f", "r"))
+    assert driver.ask("inspect", what="function", function="f")["result"] is None
 
 
 def test_a_function_may_be_removed_and_recreated_in_one_batch():
-    desk = Desk()
-    desk.mutate(begin("f", "int", a="int"), put("f", "c", "const", value=1))
+    driver = ProgramDriver()
+    driver.mutate(begin("f", "int", a="int"), put("f", "c", "const", value=1))
     remove = {"op": "remove_function", "name": "f"}
-    desk.mutate(remove, begin("f", "str", s="str"), put("f", "c", "param", target="s"))
-    told = desk.ask("inspect", what="function", function="f")
+    driver.mutate(remove, begin("f", "str", s="str"), put("f", "c", "param", target="s"))
+    told = driver.ask("inspect", what="function", function="f")
     assert told["params"] == ({"name": "s", "type": "str"},)
-    assert desk.mutate(remove, begin("g"), begin("f"), remove)["functions"].keys() == {"f", "g"}
-    assert desk.mutate(begin("f"), put("f", "n", "neg"), remove)["functions"] == {}
-    assert desk.ask("inspect", what="overview")["count"] == 1
+    assert driver.mutate(remove, begin("g"), begin("f"), remove)["functions"].keys() == {"f", "g"}
+    assert driver.mutate(begin("f"), put("f", "n", "neg"), remove)["functions"] == {}
+    assert driver.ask("inspect", what="overview")["count"] == 1
 
 
 def test_a_caller_removed_in_the_same_batch_does_not_count():
-    desk = Desk()
-    desk.mutate(*calculator())
+    driver = ProgramDriver()
+    driver.mutate(*calculator())
     gone_calc = {"op": "remove_function", "name": "calc"}
-    assert desk.mutate(gone_calc, {"op": "remove_function", "name": "add"})
+    assert driver.mutate(gone_calc, {"op": "remove_function", "name": "add"})
     call = put("sub", "c", "call", "a", "b", target="mul")
-    refusal = desk.refused(call, {"op": "remove_function", "name": "mul"})
+    refusal = driver.refused(call, {"op": "remove_function", "name": "mul"})
     assert refusal.details["callers"] == ["sub"]
 
 
 def test_a_call_removed_in_the_same_batch_does_not_count():
-    desk = Desk()
-    desk.mutate(begin("f"), begin("g"), put("g", "c", "call", target="f"))
+    driver = ProgramDriver()
+    driver.mutate(begin("f"), begin("g"), put("g", "c", "call", target="f"))
     drop = {"op": "remove_function", "name": "f"}
-    assert desk.mutate(gone("g", "c"), drop)["functions"].keys() == {"f", "g"}
-    assert not desk.kernel.tree.count("program.calls")
+    assert driver.mutate(gone("g", "c"), drop)["functions"].keys() == {"f", "g"}
+    assert not driver.kernel.tree.count("program.calls")
 
 
 def test_a_function_that_calls_itself_may_be_removed():
-    desk = Desk()
-    desk.mutate(begin("f"), put("f", "r", "call", target="f"), result("f", "r"))
-    desk.mutate({"op": "remove_function", "name": "f"})
-    assert not desk.kernel.tree.count("program.calls")
+    driver = ProgramDriver()
+    driver.mutate(begin("f"), put("f", "r", "call", target="f"), result("f", "r"))
+    driver.mutate({"op": "remove_function", "name": "f"})
+    assert not driver.kernel.tree.count("program.calls")
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 50])
 def test_a_cycle_of_any_length_is_refused(length):
-    desk = Desk()
+    driver = ProgramDriver()
     [batch] = chain("f", length, "max")
-    desk.mutate(*batch[:1], put("f", "x0", "neg"), *batch[2:])
-    refusal = desk.refused(connect("f", f"x{length}", "x0", 0))
+    driver.mutate(*batch[:1], put("f", "x0", "neg"), *batch[2:])
+    refusal = driver.refused(connect("f", f"x{length}", "x0", 0))
     assert refusal.code == "program.cycle"
     assert len(refusal.details["nodes"]) == length + 1
-    refusal = desk.refused(connect("f", "x0", "x0", 0))
+    refusal = driver.refused(connect("f", "x0", "x0", 0))
     assert refusal.details["nodes"] == ["x0"]
 
 
 def test_a_cycle_broken_in_the_same_batch_is_accepted():
-    desk = Desk()
-    desk.mutate(begin("f"), put("f", "a", "neg"), put("f", "b", "neg", "a"))
-    desk.mutate(connect("f", "b", "a", 0), put("f", "b", "neg"))
+    driver = ProgramDriver()
+    driver.mutate(begin("f"), put("f", "a", "neg"), put("f", "b", "neg", "a"))
+    driver.mutate(connect("f", "b", "a", 0), put("f", "b", "neg"))
 
 
 def test_types_propagate_through_open_nodes():
-    desk = Desk()
-    desk.mutate(
+    driver = ProgramDriver()
+    driver.mutate(
         begin("f"),
         put("f", "i", "const", value=1),
         put("f", "s", "const", value="s"),
         put("f", "half", "add", "i"),
     )
-    told = desk.ask("inspect", what="node", function="f", node="half")
+    told = driver.ask("inspect", what="node", function="f", node="half")
     assert (told["type"], told["used_by"]) == ("int", ())
-    assert desk.refused(put("f", "z", "concat", "half", "s")).code == "program.type_mismatch"
-    desk.mutate(put("f", "open", "add"), put("f", "z", "max", "open", "i"))
-    assert desk.ask("inspect", what="node", function="f", node="open")["type"] is None
+    assert driver.refused(put("f", "z", "concat", "half", "s")).code == "program.type_mismatch"
+    driver.mutate(put("f", "open", "add"), put("f", "z", "max", "open", "i"))
+    assert driver.ask("inspect", what="node", function="f", node="open")["type"] is None
 
 
 def test_a_replaced_node_may_break_its_users_and_verify_reports_it():
-    desk = Desk()
-    desk.mutate(begin("f"), put("f", "c", "const", value=1), put("f", "r", "neg", "c"))
-    desk.mutate(put("f", "c", "const", value="text"), result("f", "r"))
-    told = desk.ask("verify", function="f")
+    driver = ProgramDriver()
+    driver.mutate(begin("f"), put("f", "c", "const", value=1), put("f", "r", "neg", "c"))
+    driver.mutate(put("f", "c", "const", value="text"), result("f", "r"))
+    told = driver.ask("verify", function="f")
     assert told["diagnostics"][0]["code"] == "program.type_mismatch"
 
 
 def test_a_call_must_match_the_signature():
-    desk = Desk()
-    desk.mutate(*calculator(), begin("f"), put("f", "i", "const", value=1))
-    refusal = desk.refused(put("f", "c", "call", "i", target="add"))
+    driver = ProgramDriver()
+    driver.mutate(*calculator(), begin("f"), put("f", "i", "const", value=1))
+    refusal = driver.refused(put("f", "c", "call", "i", target="add"))
     assert refusal.code == "program.type_mismatch"
     assert "gives int to 'a' of 'add', not float" in refusal.message
-    assert desk.refused(put("f", "c", "call", "i", "i", "i", target="add")).code.endswith("inputs")
+    assert driver.refused(put("f", "c", "call", "i", "i", "i", target="add")).code.endswith(
+        "inputs"
+    )
 
 
 # payloads
@@ -187,7 +193,9 @@ def test_a_call_must_match_the_signature():
     ],
 )
 def test_an_invalid_mutation_is_refused_with_its_path(mutation, at):
-    verdict = Desk().propose("ann", "program.mutate_batch", mutations=[begin("f"), mutation])
+    verdict = ProgramDriver().propose(
+        "ann", "program.mutate_batch", mutations=[begin("f"), mutation]
+    )
     assert set(verdict.codes) == {"payload_invalid"}
     [refusal] = verdict.refusals
     assert refusal.at == f"/intents/0/payload/mutations/1{at}"
@@ -210,7 +218,7 @@ def test_an_invalid_mutation_is_refused_with_its_path(mutation, at):
     ],
 )
 def test_an_invalid_payload_is_refused(kind, payload):
-    verdict = Desk().propose("ann", f"program.{kind}", **payload)
+    verdict = ProgramDriver().propose("ann", f"program.{kind}", **payload)
     assert set(verdict.codes) == {"payload_invalid"}
 
 
@@ -218,76 +226,76 @@ def test_an_invalid_payload_is_refused(kind, payload):
 
 
 def test_inspect_has_four_queries():
-    desk = Desk()
-    desk.mutate(*calculator())
-    overview = desk.ask("inspect", what="overview", limit=2)
+    driver = ProgramDriver()
+    driver.mutate(*calculator())
+    overview = driver.ask("inspect", what="overview", limit=2)
     assert (overview["count"], len(overview["functions"]), overview["truncated"]) == (5, 2, True)
-    function = desk.ask("inspect", what="function", function="div")
+    function = driver.ask("inspect", what="function", function="div")
     assert (function["called_by"], function["calls"]) == (("calc",), ())
     assert {row["name"]: row["type"] for row in function["nodes"]}["r"] == "float"
-    node = desk.ask("inspect", what="node", function="calc", node="op")
+    node = driver.ask("inspect", what="node", function="calc", node="op")
     assert (node["type"], node["target"]) == ("str", "op")
     assert node["used_by"] == ("is_add", "is_div", "is_mul", "is_sub")
-    found = desk.ask("inspect", what="search", text="div")["found"]
+    found = driver.ask("inspect", what="search", text="div")["found"]
     assert found[0]["function"] == "calc"
     assert {one.get("node") for one in found} == {None, "r", "k_div", "is_div", "do_div", "s_div"}
     for what in ("function", "node"):
-        refusal = desk.refusal("inspect", what=what, function="no", node="x")
+        refusal = driver.refusal("inspect", what=what, function="no", node="x")
         assert refusal.code == "program.unknown_function"
-    refusal = desk.refusal("inspect", what="node", function="calc", node="zeros")
+    refusal = driver.refusal("inspect", what="node", function="calc", node="zeros")
     assert refusal.suggestions == ("zero",)
 
 
 def test_answers_are_bounded():
-    desk = Desk()
-    desk.mutate(begin("f"))
+    driver = ProgramDriver()
+    driver.mutate(begin("f"))
     for first in range(4):
         names = [f"c{first}_{i}" for i in range(15)]
-        desk.mutate(*[put("f", name, "const", value="x" * 4000) for name in names])
+        driver.mutate(*[put("f", name, "const", value="x" * 4000) for name in names])
     for question in ({"what": "function", "function": "f"}, {"what": "search", "text": "xx"}):
-        told = desk.ask("inspect", **question)
+        told = driver.ask("inspect", **question)
         assert told["truncated"] is True
         assert len(canonical(told)) <= OUTPUT_BYTES_MAX
-    told = desk.ask("history_query", op="diff", from_seq=0)
+    told = driver.ask("history_query", op="diff", from_seq=0)
     assert told["truncated"] is True
     assert len(canonical(told)) <= OUTPUT_BYTES_MAX
 
 
 def test_one_fault_is_reported_once():
-    desk = Desk()
-    desk.mutate(begin("f"), put("f", "a", "add"), put("f", "b", "neg", "a"), result("f", "b"))
-    told = desk.ask("verify", function="f")
+    driver = ProgramDriver()
+    driver.mutate(begin("f"), put("f", "a", "add"), put("f", "b", "neg", "a"), result("f", "b"))
+    told = driver.ask("verify", function="f")
     at = [(one["code"], one["node"], one["port"]) for one in told["diagnostics"]]
     assert at == [("program.missing_input", "a", 0), ("program.missing_input", "a", 1)]
 
 
 def test_verify_lists_errors_before_warnings():
-    desk = Desk()
-    desk.mutate(begin("a", "int", x="int"), put("a", "c", "const", value=1), result("a", "c"))
-    desk.mutate(begin("b"))
-    told = desk.ask("verify")
+    driver = ProgramDriver()
+    driver.mutate(begin("a", "int", x="int"), put("a", "c", "const", value=1), result("a", "c"))
+    driver.mutate(begin("b"))
+    told = driver.ask("verify")
     assert [one["severity"] for one in told["diagnostics"]] == ["error", "warning"]
     assert (told["errors"], told["warnings"]) == (1, 1)
-    assert desk.refusal("verify", function="c").code == "program.unknown_function"
+    assert driver.refusal("verify", function="c").code == "program.unknown_function"
 
 
 # exported functions
 
 
 def test_an_exported_function_must_verify_under_the_setting():
-    desk = Desk(Program(verify_exported=True))
-    refusal = desk.refused(exported("f"), put("f", "c", "const", value="text"), result("f", "c"))
+    driver = ProgramDriver(Program(verify_exported=True))
+    refusal = driver.refused(exported("f"), put("f", "c", "const", value="text"), result("f", "c"))
     assert refusal.code == "invariant_violated"
     assert refusal.details["invariant"] == "program.not_verified"
-    desk.mutate(begin("draft"))
-    desk.mutate(exported("f"), put("f", "c", "const", value=1), result("f", "c"))
-    assert desk.refused(put("f", "c", "const", value=1.5)).code == "invariant_violated"
-    assert desk.mutate(put("draft", "c", "neg"))
+    driver.mutate(begin("draft"))
+    driver.mutate(exported("f"), put("f", "c", "const", value=1), result("f", "c"))
+    assert driver.refused(put("f", "c", "const", value=1.5)).code == "invariant_violated"
+    assert driver.mutate(put("draft", "c", "neg"))
 
 
 def test_functions_called_by_an_exported_function_must_verify():
-    desk = Desk(Program(verify_exported=True))
-    desk.mutate(
+    driver = ProgramDriver(Program(verify_exported=True))
+    driver.mutate(
         begin("inner"),
         put("inner", "c", "const", value=1),
         result("inner", "c"),
@@ -295,13 +303,13 @@ def test_functions_called_by_an_exported_function_must_verify():
         put("f", "r", "call", target="inner"),
         result("f", "r"),
     )
-    refusal = desk.refused({"op": "remove_node", "function": "inner", "name": "c"})
+    refusal = driver.refused({"op": "remove_node", "function": "inner", "name": "c"})
     assert refusal.details["function"] == "f"
     assert "no result" in refusal.message
 
 
 def test_without_the_setting_an_exported_function_may_be_a_draft():
-    Desk().mutate(exported("f"))
+    ProgramDriver().mutate(exported("f"))
     with pytest.raises(ValueError, match="verify_exported"):
         Program(verify_exported=1)  # type: ignore[arg-type]  # what a configuration may say
     assert Program(verify_exported=True).settings() == {"verify_exported": True}

@@ -5,22 +5,22 @@ import pytest
 from placet.domains.program.execution.simulation import DEPTH_MAX
 from placet.domains.program.payloads import OUTPUT_BYTES_MAX, TRACE_MAX
 from placet.schemas.codec import canonical
-from tests.domains.program.programs import Desk, begin, chain, factorial, put, result
+from tests.domains.program.programs import ProgramDriver, begin, chain, factorial, put, result
 
 
-def desk_with(*batches):
-    desk = Desk()
+def driver_with(*batches):
+    driver = ProgramDriver()
     for batch in batches:
-        desk.mutate(*batch)
-    return desk
+        driver.mutate(*batch)
+    return driver
 
 
 def one_function(returns, *mutations, last, **params):
-    return desk_with([begin("f", returns, **params), *mutations, result("f", last)])
+    return driver_with([begin("f", returns, **params), *mutations, result("f", last)])
 
 
 def test_only_the_chosen_branch_runs():
-    desk = one_function(
+    driver = one_function(
         "int",
         put("f", "n", "param", target="n"),
         put("f", "zero", "const", value=0),
@@ -30,13 +30,13 @@ def test_only_the_chosen_branch_runs():
         last="r",
         n="int",
     )
-    assert desk.run("f", n=0)["value"] == 0
-    assert desk.run("f", n=7)["value"] == 1
+    assert driver.run("f", n=0)["value"] == 0
+    assert driver.run("f", n=7)["value"] == 1
 
 
 def test_a_trace_lists_every_node_once_in_execution_order():
-    desk = desk_with(factorial())
-    told = desk.ask("simulate", function="fact", inputs={"n": 2}, trace=True)
+    driver = driver_with(factorial())
+    told = driver.ask("simulate", function="fact", inputs={"n": 2}, trace=True)
     at = [(row["at"], row["value"]) for row in told["trace"]]
     assert at == [
         ("fact.n", 2),
@@ -56,22 +56,22 @@ def test_a_trace_lists_every_node_once_in_execution_order():
 
 
 def test_a_long_trace_is_truncated_and_marked():
-    desk = desk_with(factorial())
-    told = desk.ask("simulate", function="fact", inputs={"n": 60}, trace=True)
+    driver = driver_with(factorial())
+    told = driver.ask("simulate", function="fact", inputs={"n": 60}, trace=True)
     assert len(told["trace"]) == TRACE_MAX
     assert told["steps"] > TRACE_MAX
     assert told["truncated"] is True
 
 
 def test_a_trace_ends_at_the_trap():
-    desk = one_function(
+    driver = one_function(
         "int",
         put("f", "a", "const", value=1),
         put("f", "b", "const", value=0),
         put("f", "r", "div", "a", "b"),
         last="r",
     )
-    told = desk.ask("simulate", function="f", trace=True)
+    told = driver.ask("simulate", function="f", trace=True)
     assert [row["at"] for row in told["trace"]] == ["f.a", "f.b"]
     assert (told["code"], told["at"]) == ("program.divide_by_zero", "f.r")
 
@@ -106,28 +106,28 @@ def test_operations_behave_as_the_docs_page_states(op, values, returns, value):
 
 
 def test_an_int_beyond_64_bits_is_returned_as_digits():
-    desk = desk_with(*chain("f", 120, "add"))
-    told = desk.run("f", n=3)
+    driver = driver_with(*chain("f", 120, "add"))
+    told = driver.run("f", n=3)
     assert (told["value"], told["type"]) == (str(3 << 120), "int")
-    assert desk.ask("simulate", function="f", inputs={"n": 3}, trace=True)["ok"]
+    assert driver.ask("simulate", function="f", inputs={"n": 3}, trace=True)["ok"]
 
 
 def test_a_long_text_is_truncated_and_marked():
     [batch] = chain("f", 4, "concat")
     batch[0] = begin("f", "str", n="str")
-    desk = desk_with(batch)
-    told = desk.run("f", n="\u00e9" * 4096)
+    driver = driver_with(batch)
+    told = driver.run("f", n="\u00e9" * 4096)
     assert told["truncated"] is True
     assert "\u00e9" * 100 in told["value"]
     assert len(canonical(told)) <= OUTPUT_BYTES_MAX
-    assert desk.run("f", n="ab")["value"] == "ab" * 16
+    assert driver.run("f", n="ab")["value"] == "ab" * 16
 
 
 def test_inputs_must_have_the_type_of_their_parameter():
-    desk = one_function("float", put("f", "x", "param", target="x"), last="x", x="float")
-    assert desk.run("f", x=2)["value"] == 2.0
+    driver = one_function("float", put("f", "x", "param", target="x"), last="x", x="float")
+    assert driver.run("f", x=2)["value"] == 2.0
     for wrong in (True, "2", 2**53 + 1):
-        refusal = desk.refusal("simulate", function="f", inputs={"x": wrong})
+        refusal = driver.refusal("simulate", function="f", inputs={"x": wrong})
         assert (refusal.code, refusal.at) == (
             "program.input_type",
             "/intents/0/payload/inputs/x",
@@ -138,33 +138,33 @@ def test_inputs_must_have_the_type_of_their_parameter():
 
 
 def test_a_node_needed_twice_is_evaluated_once():
-    desk = desk_with(*chain("f", 120, "max"))
-    assert desk.ask("verify")["ok"]
-    assert desk.run("f", n=3) == {
+    driver = driver_with(*chain("f", 120, "max"))
+    assert driver.ask("verify")["ok"]
+    assert driver.run("f", n=3) == {
         "ok": True, "value": 3, "type": "int", "steps": 121, "truncated": False
     }  # fmt: skip
 
 
 def test_a_chain_of_1020_nodes_needs_no_recursion():
-    desk = desk_with(*chain("f", 1020, "max"))
-    assert desk.ask("verify")["ok"]
-    assert desk.run("f", n=3)["steps"] == 1021
-    assert desk.ask("compile", entry="f")["truncated"]
-    assert desk.ask("inspect", what="node", function="f", node="x1020")["type"] == "int"
+    driver = driver_with(*chain("f", 1020, "max"))
+    assert driver.ask("verify")["ok"]
+    assert driver.run("f", n=3)["steps"] == 1021
+    assert driver.ask("compile", entry="f")["truncated"]
+    assert driver.ask("inspect", what="node", function="f", node="x1020")["type"] == "int"
 
 
 def test_endless_recursion_ends_at_its_depth():
-    desk = one_function("int", put("f", "r", "call", target="f"), last="r")
-    told = desk.ask("simulate", function="f", fuel=100_000)
+    driver = one_function("int", put("f", "r", "call", target="f"), last="r")
+    told = driver.ask("simulate", function="f", fuel=100_000)
     assert (told["code"], told["at"]) == ("program.depth_exceeded", "f.r")
-    desk = desk_with(factorial())
-    deep = desk.run("fact", n=DEPTH_MAX)
+    driver = driver_with(factorial())
+    deep = driver.run("fact", n=DEPTH_MAX)
     assert deep["code"] == "program.int_overflow", "the depth sufficed"
-    assert desk.run("fact", n=DEPTH_MAX + 1)["code"] == "program.depth_exceeded"
+    assert driver.run("fact", n=DEPTH_MAX + 1)["code"] == "program.depth_exceeded"
 
 
 def test_exponential_recursion_ends_when_the_fuel_is_used_up():
-    desk = one_function(
+    driver = one_function(
         "int",
         put("f", "n", "param", target="n"),
         put("f", "one", "const", value=1),
@@ -177,8 +177,8 @@ def test_exponential_recursion_ends_when_the_fuel_is_used_up():
         last="r",
         n="int",
     )
-    assert desk.run("f", n=8)["value"] == 2**7
-    told = desk.ask("simulate", function="f", inputs={"n": 100}, fuel=100_000)
+    assert driver.run("f", n=8)["value"] == 2**7
+    told = driver.ask("simulate", function="f", inputs={"n": 100}, fuel=100_000)
     assert (told["code"], told["steps"]) == ("program.fuel_exhausted", 100_000)
 
 
@@ -187,6 +187,6 @@ def test_fuel_for_texts_grows_with_their_length():
     batch = [begin("f", "str", s="str"), put("f", "s", "param", target="s")]
     batch += [put("f", f"x{i}", "concat", "s", "s") for i in range(100)]
     batch += [put("f", "r", "concat", "x98", "x99"), result("f", "r")]
-    desk = desk_with(batch)
-    light, heavy = desk.run("f", s="ab"), desk.run("f", s="x" * 2560)
+    driver = driver_with(batch)
+    light, heavy = driver.run("f", s="ab"), driver.run("f", s="x" * 2560)
     assert heavy["steps"] - light["steps"] == 20 + 20 + 40

@@ -75,7 +75,7 @@ def test_each_interaction_has_its_result(interaction_type, target_id, data, code
     assert verdict.codes == (() if code is None else (code,))
     if code is not None:
         assert stage.kernel.digest() == before
-    stage.assert_custody_agrees()
+    stage.assert_holders_agree()
 
 
 def test_an_unknown_interaction_names_the_nearest():
@@ -145,7 +145,7 @@ def test_a_rolled_back_claim_does_not_block_others():
     refused, admitted = stage.kernel.decide_group([lost, won])
     assert refused.codes == ("world.target_unknown",)
     assert admitted.admitted
-    stage.assert_custody_agrees()
+    stage.assert_holders_agree()
 
 
 def test_an_object_taken_and_dropped_by_one_batch_is_free_for_the_next_batch():
@@ -193,9 +193,9 @@ def test_holder_and_inventory_agree_after_any_proposals(batches):
                 )
             )
         stage.kernel.decide_group([intents])
-        stage.assert_custody_agrees()
+        stage.assert_holders_agree()
     stage.kernel.change_agent("ann", "removed")
-    stage.assert_custody_agrees()
+    stage.assert_holders_agree()
 
 
 # a world's own

@@ -74,7 +74,7 @@ def test_a_patch_may_move_an_object_between_inventories():
         ("notes", "n", {"any": "thing"}, True),
     ]
     staged.kernel.patch(amendment, "a gift")
-    staged.assert_custody_agrees()
+    staged.assert_holders_agree()
     assert staged.interact("bob", "drop", "cup").admitted
 
 
@@ -116,7 +116,7 @@ def test_no_accepted_patch_makes_a_rule_raise(data):
     fields = data.draw(st.dictionaries(st.sampled_from(FIELDS[collection]), JSON))
     with contextlib.suppress(ValidationError):
         staged.kernel.patch([(collection, key, fields, data.draw(st.booleans()))], "anything")
-    staged.assert_custody_agrees()
+    staged.assert_holders_agree()
     for kind, payload in (
         ("Move", {"to": [2, 2]}),
         ("Interact", {"target_id": key, "interaction_type": "pickup"}),

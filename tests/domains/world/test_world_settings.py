@@ -111,7 +111,7 @@ def test_an_agent_is_placed_with_team_and_inventory():
         "team": "red",
         "inventory": ("box", "coin"),
     }
-    stage.assert_custody_agrees()
+    stage.assert_holders_agree()
 
 
 def test_null_attributes_are_ignored():
@@ -167,7 +167,7 @@ def test_a_deregistered_agent_drops_what_it_carries():
     assert stage.thing("coin")["position"] == (3.0, 4.0, 0.0)
     assert "ann" not in stage.kernel.state["world.agents"]
     assert "ann" not in stage.kernel.state.get(SPEECH, {})
-    stage.assert_custody_agrees()
+    stage.assert_holders_agree()
     stage.kernel.register_agent("ann")
     assert stage.agent("ann")["inventory"] == ()
 

@@ -53,7 +53,7 @@ def _kill_around(where: Any, name: str, *, is_after: bool) -> None:
     setattr(where, name, killing)
 
 
-async def live(store: str, root: str, point: str, *, overwrites: bool) -> None:
+async def write(store: str, root: str, point: str, *, overwrites: bool) -> None:
     async with Orchestrator(Files(root), config_of(store)) as world:
         ann = await world.register_agent("ann")
         if overwrites:
@@ -67,4 +67,4 @@ async def live(store: str, root: str, point: str, *, overwrites: bool) -> None:
 
 if __name__ == "__main__":
     store, root, point, overwrites = sys.argv[1:]
-    asyncio.run(live(store, root, point, overwrites=overwrites == "True"))
+    asyncio.run(write(store, root, point, overwrites=overwrites == "True"))

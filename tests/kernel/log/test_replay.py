@@ -28,7 +28,7 @@ from placet.schemas.log.record import (
 )
 from tests.kernel.builders import add, intent, kernel_of, reused
 from tests.kernel.domains import Annex, Lab
-from tests.kernel.lives import LIVES, SETTINGS, live, long_life, summary, time_of
+from tests.kernel.traces import SETTINGS, TRACES, random_trace, run_trace, summary, time_of
 
 ROOT = Path(__file__).parents[3]
 EACH_SETTING = pytest.mark.parametrize("setting", SETTINGS)
@@ -53,14 +53,14 @@ def test_a_replay_of_ticks_needs_constant_memory(monkeypatch):
 
 @EACH_SETTING
 @settings(max_examples=40)
-@given(life=LIVES)
-@example(life=long_life(1))
-@example(life=long_life(2))
-@example(life=long_life(3))
-def test_a_replay_gives_the_same_state_and_ledger(setting, life):
+@given(trace=TRACES)
+@example(trace=random_trace(1))
+@example(trace=random_trace(2))
+@example(trace=random_trace(3))
+def test_a_replay_gives_the_same_state_and_ledger(setting, trace):
     """fold(log) = live: state digest, world digest, chain, time and seq."""
     kernel, log = reused(**SETTINGS[setting])
-    live(kernel, life)
+    run_trace(kernel, trace)
     replayer = folded(log)
     assert replayer.state.digest().hex() == kernel.digest()
     assert world_digest(replayer.state, replayer.ledger).hex() == kernel.world_digest()
@@ -71,28 +71,28 @@ def test_a_replay_gives_the_same_state_and_ledger(setting, life):
 
 @EACH_SETTING
 @settings(max_examples=40)
-@given(life=LIVES)
-@example(life=long_life(1))
-@example(life=long_life(2))
-@example(life=long_life(3))
-def test_two_kernels_with_the_same_inputs_write_the_same_bytes(setting, life):
+@given(trace=TRACES)
+@example(trace=random_trace(1))
+@example(trace=random_trace(2))
+@example(trace=random_trace(3))
+def test_two_kernels_with_the_same_inputs_write_the_same_bytes(setting, trace):
     """Same groups -> same records, same verdicts."""
     kernel, log = reused(**SETTINGS[setting])
     other, other_log = reused(1, **SETTINGS[setting])
-    assert live(kernel, life) == live(other, life)
+    assert run_trace(kernel, trace) == run_trace(other, trace)
     assert log == other_log
     assert kernel.snapshot() == other.snapshot()
 
 
 @EACH_SETTING
 @settings(max_examples=20)
-@given(before=LIVES, after=LIVES)
-@example(before=long_life(4), after=long_life(5))
-@example(before=long_life(6), after=long_life(7))
+@given(before=TRACES, after=TRACES)
+@example(before=random_trace(4), after=random_trace(5))
+@example(before=random_trace(6), after=random_trace(7))
 def test_a_kernel_restored_from_a_snapshot_continues_identically(setting, before, after):
     """restore(snapshot) = the world, now and in all that follows."""
     kernel, log = reused(**SETTINGS[setting])
-    live(kernel, before)
+    run_trace(kernel, before)
     snapshot, length = kernel.snapshot(), len(log)
     other, other_log = reused(1, **SETTINGS[setting])
     del other_log[:]
@@ -100,20 +100,20 @@ def test_a_kernel_restored_from_a_snapshot_continues_identically(setting, before
     assert other.snapshot() == snapshot
     assert other.digest() == kernel.digest()
     now = time_of(before)
-    assert live(other, after, now) == live(kernel, after, now)
+    assert run_trace(other, after, now) == run_trace(kernel, after, now)
     assert other_log == log[length:]
     assert other.snapshot() == kernel.snapshot()
 
 
 @EACH_SETTING
 @settings(max_examples=20)
-@given(before=LIVES, after=LIVES)
-@example(before=long_life(4), after=long_life(5))
-@example(before=long_life(6), after=long_life(7))
+@given(before=TRACES, after=TRACES)
+@example(before=random_trace(4), after=random_trace(5))
+@example(before=random_trace(6), after=random_trace(7))
 def test_a_kernel_opened_from_its_log_continues_identically(setting, before, after):
     """Kernel(history=log) decides what follows as the kernel that wrote the log."""
     kernel, log = reused(**SETTINGS[setting])
-    live(kernel, before)
+    run_trace(kernel, before)
     other = kernel_of(history=log, **SETTINGS[setting])
     assert other.world_digest() == kernel.world_digest()
     now = time_of(before)
@@ -127,22 +127,22 @@ def test_a_kernel_opened_from_its_log_continues_identically(setting, before, aft
             for answer in answers
         ]  # fmt: skip
 
-    assert outcomes(live(other, after, now)) == outcomes(live(kernel, after, now))
+    assert outcomes(run_trace(other, after, now)) == outcomes(run_trace(kernel, after, now))
     assert other.digest() == kernel.digest()
 
 
 @EACH_SETTING
 @settings(max_examples=40)
-@given(life=LIVES)
-@example(life=long_life(1))
-@example(life=long_life(2))
-@example(life=long_life(3))
-def test_the_incremental_digest_equals_a_new_computation(setting, life):
+@given(trace=TRACES)
+@example(trace=random_trace(1))
+@example(trace=random_trace(2))
+@example(trace=random_trace(3))
+def test_the_incremental_digest_equals_a_new_computation(setting, trace):
     """Incremental digest = digest of a copy, after every step."""
     kernel, _ = reused(**SETTINGS[setting])
     now = 0.0
-    for step in life:
-        live(kernel, [step], now)
+    for step in trace:
+        run_trace(kernel, [step], now)
         now += time_of([step])
         assert kernel.digest() == State.load(kernel.tree.dump()).digest().hex()
 
@@ -151,17 +151,17 @@ def test_the_incremental_digest_equals_a_new_computation(setting, life):
 def test_a_trace_gives_the_same_log_on_every_hash_seed(setting, tmp_path):
     """The order of sets and of hashes is nowhere in a record."""
     story = tmp_path / "story.json"
-    story.write_text(json.dumps([setting, long_life(8, steps=400)]))
+    story.write_text(json.dumps([setting, random_trace(8, steps=400)]))
     told = []
     for hash_seed in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)}
-        command = [sys.executable, "-m", "tests.kernel.lives", str(story)]
+        command = [sys.executable, "-m", "tests.kernel.traces", str(story)]
         outcome = subprocess.run(
             command, env=environment, cwd=ROOT, capture_output=True, text=True, check=True
         )
         told.append(json.loads(outcome.stdout))
     kernel, log = reused(**SETTINGS[setting])
-    live(kernel, json.loads(story.read_text())[1])
+    run_trace(kernel, json.loads(story.read_text())[1])
     assert told[0] == told[1] == summary(kernel, log)
     assert kernel.seq > 100
 
@@ -182,7 +182,7 @@ def test_dry_runs_and_refusals_of_load_are_not_on_the_log():
 # What cannot be read back
 
 
-def log_of_a_short_life():
+def log_of_a_short_trace():
     kernel, log = reused(limits={"checkpoint_groups": 1})
     kernel.decide([add("a"), add("b")])
     kernel.decide(intent("Take", {"amount": 99}, "c"))
@@ -209,7 +209,7 @@ def place_of(log, kind):
 
 
 def test_every_changed_byte_of_a_log_is_detected():
-    log = log_of_a_short_life()
+    log = log_of_a_short_trace()
     whole = folded(log)
     for place, data in enumerate(log[:-1]):
         for at in range(0, len(data), 7):
@@ -221,7 +221,7 @@ def test_every_changed_byte_of_a_log_is_detected():
 
 
 def test_a_missing_doubled_or_moved_record_is_detected():
-    log = log_of_a_short_life()
+    log = log_of_a_short_trace()
     for broken, record, why in [
         ([log[0], *log[2:]], 1, "the chain is broken"),
         ([*log[:3], *log[2:]], 3, "the chain is broken"),
@@ -235,7 +235,7 @@ def test_a_missing_doubled_or_moved_record_is_detected():
 
 
 def test_a_log_has_one_header_and_begins_with_it():
-    log = log_of_a_short_life()
+    log = log_of_a_short_trace()
     headless = rechained(log[1:], 0, lambda r: msgspec.structs.replace(r, prev=bytes(16)))
     with pytest.raises(Divergence, match="a log begins with its header, got configured"):
         folded(headless)
@@ -260,7 +260,7 @@ def test_a_log_has_one_header_and_begins_with_it():
     ],
 )
 def test_an_inconsistent_record_is_named(kind, change, why):
-    log = log_of_a_short_life()
+    log = log_of_a_short_trace()
     place = place_of(log, kind)
     with pytest.raises(Divergence, match=why) as raised:
         folded(rechained(log, place, lambda r: msgspec.structs.replace(r, **change)))
@@ -278,14 +278,14 @@ def test_a_settlement_of_an_unknown_effect_is_named():
 
 
 def test_a_batch_may_have_any_name_in_the_log():
-    log = log_of_a_short_life()
+    log = log_of_a_short_trace()
     place = place_of(log, Admitted)
     replayer = folded(rechained(log, place, lambda r: msgspec.structs.replace(r, batch_id="x")))
     assert replayer.batches_seen == 2
 
 
 def test_a_change_of_a_missing_entity_is_named():
-    log = log_of_a_short_life()
+    log = log_of_a_short_trace()
 
     def elsewhere(record):
         changes = record.changes

@@ -9,7 +9,7 @@ from placet.kernel.log.replay import Replayer, folded
 from placet.schemas.log.record import Checkpoint, decode_record
 from placet.schemas.log.snapshot import Snapshot, decode_snapshot, encode_snapshot
 from tests.kernel.builders import add, kernel_of, reused
-from tests.kernel.lives import LIVES, SETTINGS, live, long_life, time_of
+from tests.kernel.traces import SETTINGS, TRACES, random_trace, run_trace, time_of
 
 EACH_SETTING = pytest.mark.parametrize("setting", SETTINGS)
 
@@ -26,17 +26,17 @@ def facts(past: Replayer) -> list[object]:
 
 @EACH_SETTING
 @settings(max_examples=20)
-@given(before=LIVES, after=LIVES)
-@example(before=long_life(4), after=long_life(5))
-@example(before=long_life(6), after=long_life(7))
+@given(before=TRACES, after=TRACES)
+@example(before=random_trace(4), after=random_trace(5))
+@example(before=random_trace(6), after=random_trace(7))
 def test_a_replay_resumed_from_a_snapshot_is_identical(setting, before, after):
     """fold(log) = fold(tail, snapshot(fold(head)))."""
     kernel, log = reused(**SETTINGS[setting])
-    live(kernel, before)
+    run_trace(kernel, before)
     past = through_bytes(folded(log))
     assert facts(past) == facts(folded(log))
     length = len(log)
-    live(kernel, after, time_of(before))
+    run_trace(kernel, after, time_of(before))
     for data in log[length:]:
         past.apply(data)
     assert facts(past) == facts(folded(log))
@@ -44,18 +44,18 @@ def test_a_replay_resumed_from_a_snapshot_is_identical(setting, before, after):
 
 @EACH_SETTING
 @settings(max_examples=5)
-@given(before=LIVES, after=LIVES)
-@example(before=long_life(4), after=long_life(5))
-@example(before=long_life(8), after=long_life(9))
+@given(before=TRACES, after=TRACES)
+@example(before=random_trace(4), after=random_trace(5))
+@example(before=random_trace(8), after=random_trace(9))
 def test_a_kernel_opened_from_a_snapshot_writes_identical_records(setting, before, after):
     """Kernel(snapshot) and Kernel(log) write the same bytes from there on."""
     kernel, log = reused(**SETTINGS[setting])
-    live(kernel, before)
+    run_trace(kernel, before)
     by_log, by_snapshot = list[bytes](), list[bytes]()
     one = kernel_of(history=log, sink=by_log, **SETTINGS[setting])
     other = kernel_of(history=through_bytes(folded(log)), sink=by_snapshot, **SETTINGS[setting])
     now = time_of(before)
-    assert live(one, after, now) == live(other, after, now)
+    assert run_trace(one, after, now) == run_trace(other, after, now)
     assert by_snapshot == by_log
 
 

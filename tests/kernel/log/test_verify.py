@@ -40,7 +40,7 @@ from placet.schemas.log.record import (
 )
 from tests.kernel.builders import add, intent, kernel_of, reused
 from tests.kernel.domains import COUNTS, MAIL, THINGS, Amount, Lab
-from tests.kernel.lives import LIVES, SETTINGS, live, long_life
+from tests.kernel.traces import SETTINGS, TRACES, random_trace, run_trace
 
 EACH_SETTING = pytest.mark.parametrize("setting", SETTINGS)
 
@@ -84,14 +84,14 @@ def replaced(**fields: Any) -> Callable[[Any], Any]:
 
 @EACH_SETTING
 @settings(max_examples=8)
-@given(life=LIVES)
-@example(life=long_life(1))
-@example(life=long_life(2))
-@example(life=long_life(3))
-def test_verification_gives_the_same_world(setting, life):
+@given(trace=TRACES)
+@example(trace=random_trace(1))
+@example(trace=random_trace(2))
+@example(trace=random_trace(3))
+def test_verification_gives_the_same_world(setting, trace):
     """decide(inputs of the log) = the log: records, state and books."""
     kernel, log = reused(**SETTINGS[setting])
-    live(kernel, life)
+    run_trace(kernel, trace)
     again = decided(log, SETTINGS[setting]["domain"])
     assert world_digest(again.state, again.ledger).hex() == kernel.world_digest()
     assert (again.journal.prev, again.journal.count) == (record_hash(log[-1]), len(log))
@@ -186,7 +186,7 @@ def test_a_hook_cannot_change_the_record_through_its_arguments():
 @EACH_SETTING
 def test_verification_can_start_at_a_snapshot_or_any_record(setting):
     kernel, log = reused(**SETTINGS[setting])
-    live(kernel, long_life(7))
+    run_trace(kernel, random_trace(7))
     domains = SETTINGS[setting]["domain"]
     for middle in (len(log) // 3, len(log) - 9):
         past = resume(take(folded(log[:middle])))

@@ -14,7 +14,7 @@ from placet.kernel.state.tree import State
 from placet.schemas.refusal import FINAL_STAGES, Stage
 from tests.kernel.builders import add, intent, kernel_of, reused, trace
 from tests.kernel.domains import COUNTS, FAULTS, MAIL, Lab
-from tests.kernel.lives import LIVES, SETTINGS, live, long_life, time_of
+from tests.kernel.traces import SETTINGS, TRACES, random_trace, run_trace, time_of
 
 EACH_SETTING = pytest.mark.parametrize("setting", SETTINGS)
 
@@ -72,22 +72,24 @@ def test_a_failure_at_any_intent_undoes_the_whole_batch(before, kinds, at, how):
 
 @EACH_SETTING
 @settings(max_examples=30)
-@given(life=LIVES)
-@example(life=long_life(11))
-def test_a_refused_batch_leaves_the_digest_and_a_refusal_of_load_leaves_nothing(setting, life):
+@given(random_steps=TRACES)
+@example(random_steps=random_trace(11))
+def test_a_refused_batch_leaves_the_digest_and_a_refusal_of_load_leaves_nothing(
+    setting, random_steps
+):
     """G6, G10: by the stage that refused."""
     kernel, _ = reused(**SETTINGS[setting])
     now = 0.0
-    for what, *rest in life:
+    for what, *rest in random_steps:
         if what != "group":
-            live(kernel, [[what, *rest]], now)
+            run_trace(kernel, [[what, *rest]], now)
             now += time_of([[what, *rest]])
             continue
         now += rest[0]
         kernel.decide_group([], now)  # what is due has nothing to do with what follows
         for batch in rest[1]:
             before, digest, seq = trace(kernel), kernel.digest(), kernel.seq
-            (verdict,) = live(kernel, [["group", 0, [batch]]], now)[0]
+            (verdict,) = run_trace(kernel, [["group", 0, [batch]]], now)[0]
             if verdict["admitted"] and not verdict["dry_run"] and not verdict["replayed"]:
                 assert kernel.seq == verdict["seq"] > seq
                 continue
@@ -100,24 +102,24 @@ def test_a_refused_batch_leaves_the_digest_and_a_refusal_of_load_leaves_nothing(
 
 @EACH_SETTING
 @settings(max_examples=30)
-@given(life=LIVES)
-@example(life=long_life(12))
-def test_a_dry_run_gives_the_verdict_of_a_real_run_and_changes_nothing(setting, life):
+@given(random_steps=TRACES)
+@example(random_steps=random_trace(12))
+def test_a_dry_run_gives_the_verdict_of_a_real_run_and_changes_nothing(setting, random_steps):
     """dry_run(batch) = batch, except for the flag; the world is unchanged."""
     kernel, _ = reused(**SETTINGS[setting])
     now = 0.0
-    for step in life:
+    for step in random_steps:
         now += time_of([step])
         if step[0] != "group" or not step[2]:
-            live(kernel, [step], now - time_of([step]))
+            run_trace(kernel, [step], now - time_of([step]))
             continue
         kernel.decide_group([], now)
         for batch in step[2]:
             before, snapshot = trace(kernel), kernel.snapshot()
-            (asked,) = live(kernel, [["group", 0, [{**batch, "dry_run": True}]]], now)[0]
+            (asked,) = run_trace(kernel, [["group", 0, [{**batch, "dry_run": True}]]], now)[0]
             assert trace(kernel) == before
             kernel.restore(snapshot)
-            (real,) = live(kernel, [["group", 0, [{**batch, "dry_run": False}]]], now)[0]
+            (real,) = run_trace(kernel, [["group", 0, [{**batch, "dry_run": False}]]], now)[0]
             assert asked.pop("dry_run") is True
             assert real.pop("dry_run") is False
             assert asked == real

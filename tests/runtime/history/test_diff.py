@@ -8,16 +8,16 @@ from placet.runtime.stores.url import open_event_log
 from placet.schemas.errors import StoreError, ValidationError
 from tests.kernel.builders import add, intent, kernel_of
 from tests.kernel.domains import COUNTS, THINGS
-from tests.kernel.lives import LIVES, live
+from tests.kernel.traces import TRACES, run_trace
 from tests.runtime.history.forks import DOMAINS, log_of, make_fork
 
 
 @settings(max_examples=10)
-@given(life=LIVES)
-def test_a_world_does_not_differ_from_itself(life):
+@given(trace=TRACES)
+def test_a_world_does_not_differ_from_itself(trace):
     """diff(A, A) is empty."""
     log: list[bytes] = []
-    live(kernel_of(DOMAINS, sink=log), life)
+    run_trace(kernel_of(DOMAINS, sink=log), trace)
     found = diff(log_of(log), log_of(log, 3))
     assert found.is_empty
     assert found.shared_records == len(log)

@@ -43,7 +43,7 @@ from placet.schemas.log.record import (
 )
 from tests.kernel.builders import add, intent, kernel_of
 from tests.kernel.domains import COUNTS, MAIL, THINGS
-from tests.kernel.lives import LIVES, SETTINGS, live, long_life, time_of
+from tests.kernel.traces import SETTINGS, TRACES, random_trace, run_trace, time_of
 from tests.runtime.history.forks import DOMAINS, kernel_in, log_of, make_fork, records_in
 from tests.runtime.snapshots.logs import cut_at, files_of, snapshot_at, write_log
 
@@ -82,19 +82,19 @@ def ends_of_groups(records: list[bytes]) -> list[int]:
 @EACH_SETTING
 @pytest.mark.slow
 @settings(max_examples=5)
-@given(life=LIVES)
-@example(life=long_life(1))
-@example(life=long_life(2))
-def test_a_fork_with_the_same_inputs_equals_its_parent(setting, life):
+@given(trace=TRACES)
+@example(trace=random_trace(1))
+@example(trace=random_trace(2))
+def test_a_fork_with_the_same_inputs_equals_its_parent(setting, trace):
     """fork(parent, at) + the same inputs = the parent: state, books and seq."""
-    places = sorted({0, len(life) // 3, len(life) * 2 // 3})
+    places = sorted({0, len(trace) // 3, len(trace) * 2 // 3})
     log: list[bytes] = []
     parent = kernel_of(sink=log, agents=["alice", "bob", "carol"], **settings_of(setting))
     kept = []
-    for place, step in enumerate(life):
+    for place, step in enumerate(trace):
         if place in places:
             kept.append((place, parent.seq, parent.sim_time, list(log)))
-        live(parent, [step], time_of(life[:place]))
+        run_trace(parent, [step], time_of(trace[:place]))
     with TemporaryDirectory() as folder:
         for place, seq, sim_time, records in kept:
             made = make_fork(records, Path(folder), at=seq, name=f"{place}.db", effects="simulate")
@@ -102,7 +102,7 @@ def test_a_fork_with_the_same_inputs_equals_its_parent(setting, life):
             assert child.world_digest() == world_digest_of(records)
             assert child.record_count == len(records) + 1
             child.decide_group([], sim_time)  # what left no trace may have moved its clock
-            live(child, life[place:], time_of(life[:place]))
+            run_trace(child, trace[place:], time_of(trace[:place]))
             assert (child.seq, child.digest()) == (parent.seq, parent.digest())
             assert whole(child) == whole(parent)
 
@@ -126,7 +126,7 @@ def test_what_if_without_a_change_repeats_the_parent_from_any_seq(setting, seed,
     """what-if with nothing otherwise = the parent, whatever left no trace in between."""
     log: list[bytes] = []
     parent = kernel_of(sink=log, agents=["alice", "bob", "carol"], **settings_of(setting))
-    live(parent, long_life(seed, 60))
+    run_trace(parent, random_trace(seed, 60))
     for at in ends_of_groups(log)[2::9]:
         made = make_fork(log, tmp_path, at, f"{at}.db", effects="simulate", is_replayed=True)
         report = made.counterfactual
@@ -143,7 +143,7 @@ def test_what_if_without_a_change_repeats_the_parent_from_any_seq(setting, seed,
 def test_a_fork_is_verified_and_verified_from_its_parents_beginning(setting, tmp_path):
     log: list[bytes] = []
     parent = kernel_of(sink=log, agents=["alice", "bob", "carol"], **settings_of(setting))
-    live(parent, long_life(5, 60))
+    run_trace(parent, random_trace(5, 60))
     at = ends_of_groups(log)[len(log) // 4]
     made = make_fork(
         log, tmp_path, at, put={f"{THINGS}/new": {"x": 1}}, effects="simulate", is_replayed=True

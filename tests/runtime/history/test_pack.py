@@ -39,14 +39,14 @@ from placet.schemas.log.record import (
 )
 from placet.schemas.log.snapshot import SnapshotPosition
 from tests.kernel.builders import add, intent, kernel_of
-from tests.kernel.lives import live, long_life
+from tests.kernel.traces import random_trace, run_trace
 from tests.runtime.history.forks import DOMAINS, log_of
 from tests.runtime.snapshots.logs import cut_at, snapshot_at, write_log
 
 
-def a_life(steps: int = 30) -> list[bytes]:
+def a_log(steps: int = 30) -> list[bytes]:
     log: list[bytes] = []
-    live(kernel_of(DOMAINS, sink=log), long_life(9, steps))
+    run_trace(kernel_of(DOMAINS, sink=log), random_trace(9, steps))
     return log
 
 
@@ -61,7 +61,7 @@ def checked(path: Path) -> Check:
 
 def test_packing_and_checking_preserve_records_digest_and_decisions(tmp_path):
     """Check ∘ pack = the log: records, digest, decisions."""
-    log = a_life()
+    log = a_log()
     done = pack(log_of(log), tmp_path / "w.pack")
     found = checked(tmp_path / "w.pack")
     assert found.is_ok
@@ -78,7 +78,7 @@ def test_packing_and_checking_preserve_records_digest_and_decisions(tmp_path):
 
 
 def test_the_same_log_packs_to_the_same_bytes_from_any_store(tmp_path):
-    log = a_life()
+    log = a_log()
     packed(log, tmp_path / "one.pack")
     pack(write_log(tmp_path / "two.db", log), tmp_path / "two.pack")
     pack(PackEventLog(tmp_path / "one.pack"), tmp_path / "three.pack")
@@ -87,7 +87,7 @@ def test_the_same_log_packs_to_the_same_bytes_from_any_store(tmp_path):
 
 
 def test_a_pack_may_start_later_with_a_snapshot(tmp_path):
-    log = a_life()
+    log = a_log()
     seqs = [decode_record(data).seq for data in log]
     at = seqs[len(log) // 2]
     whole, late = packed(log, tmp_path / "all.pack"), packed(log, tmp_path / "l.pack", from_seq=at)
@@ -105,7 +105,7 @@ def test_a_pack_may_start_later_with_a_snapshot(tmp_path):
 
 
 def test_a_compacted_log_is_packed_from_its_first_record(tmp_path):
-    records = a_life()
+    records = a_log()
     log = write_log(tmp_path / "w.db", records)
     for at in (len(records) // 2, len(records)):
         snapshot_at(log, records, at)
@@ -122,7 +122,7 @@ def test_a_compacted_log_is_packed_from_its_first_record(tmp_path):
 
 
 def test_a_snapshot_removed_during_packing_is_replaced_by_another(tmp_path, monkeypatch):
-    records = a_life()
+    records = a_log()
     log = write_log(tmp_path / "w.db", records)
     middle = len(records) // 2
     kept = [snapshot_at(log, records, at) for at in (middle, len(records))]
@@ -172,7 +172,7 @@ def forged(path: Path, **fields: Any) -> None:
 
 
 def test_a_forged_pack_with_a_valid_checksum_is_detected_by_chain_and_rules(tmp_path):
-    log = a_life(12)
+    log = a_log(12)
     path = tmp_path / "w.pack"
     packed(log, path)
     sound = path.read_bytes()
@@ -283,7 +283,7 @@ def forge(records: list[bytes], kind: type, alter: Callable[[Any], bytes]) -> An
 
 @pytest.mark.parametrize("name", FORGERIES)
 def test_a_file_that_is_not_a_log_is_an_error_in_every_reader(name, tmp_path):
-    log = a_life()
+    log = a_log()
     good = packed(log, tmp_path / "good.pack")
     was = forge(log, *FORGERIES[name])
     path = tmp_path / "forged.pack"
@@ -310,7 +310,7 @@ def test_a_file_that_is_not_a_log_is_an_error_in_every_reader(name, tmp_path):
 
 def test_a_pack_nested_too_deeply_is_refused(tmp_path):
     path = tmp_path / "w.pack"
-    packed(a_life(3), path)
+    packed(a_log(3), path)
     body = path.read_bytes()[len(PACK_MAGIC) + 16 :]
     bent = body.replace(b"\xa5world\xa5world", b"\xa5world" + DEEP)
     assert bent != body
@@ -321,7 +321,7 @@ def test_a_pack_nested_too_deeply_is_refused(tmp_path):
 
 def test_a_pack_with_an_invalid_snapshot_is_an_error(tmp_path):
     path = tmp_path / "w.pack"
-    log = a_life()
+    log = a_log()
     packed(log, path, from_seq=decode_record(log[-1]).seq)
     forged(path, snapshots=[b"nothing"])
     for read in (checked, lambda path: fold(PackEventLog(path))):
@@ -336,12 +336,12 @@ def test_a_pack_on_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Disk, "write_new", full)
     with pytest.raises(StoreError, match=r"cannot pack into .* no space left"):
-        packed(a_life(3), tmp_path / "w.pack")
+        packed(a_log(3), tmp_path / "w.pack")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_only_one_of_two_concurrent_packs_to_a_path_succeeds(tmp_path, monkeypatch):
-    path, logs = tmp_path / "w.pack", [a_life(3), a_life(4)]
+    path, logs = tmp_path / "w.pack", [a_log(3), a_log(4)]
     both_wrote, fsync = Barrier(2, timeout=30), Disk.fsync
 
     def wrote(disk: Disk, draft: Path) -> None:
@@ -379,7 +379,7 @@ def test_rename_new_never_replaces_a_file_with_or_without_hard_links(
 
 def test_a_pack_is_recognized_by_its_first_bytes(tmp_path):
     path = tmp_path / "w.pack"
-    packed(a_life(3), path)
+    packed(a_log(3), path)
     assert pack_at(str(path)) is not None
     found = pack_at(f"pack:///{path}")
     assert found is not None
@@ -391,9 +391,9 @@ def test_a_pack_is_recognized_by_its_first_bytes(tmp_path):
     for text in (str(tmp_path), str(tmp_path / "none"), "a\0b", str(Path(__file__))):
         assert pack_at(text) is None
     with pytest.raises(StoreError, match="it is there already"):
-        pack(log_of(a_life(3)), path)
+        pack(log_of(a_log(3)), path)
     with pytest.raises(StoreError, match="cannot pack into"):
-        pack(log_of(a_life(3)), tmp_path / "nowhere" / "w.pack")
+        pack(log_of(a_log(3)), tmp_path / "nowhere" / "w.pack")
     with pytest.raises(StoreError, match="there is no world"):
         pack(log_of([]), tmp_path / "empty.pack")
     forged(path, version=9)

@@ -8,11 +8,11 @@ from placet.domains.world import World
 from tests.agents.adapters.llm.provider import OpenAI
 
 
-async def live(url: str, store: str) -> None:
+async def main(url: str, store: str) -> None:
     llm = Llm(OpenAI().model(url))
     async with Session.open(domain=World(), adapter=llm, store=store) as session:
         await session.send("say hi")
 
 
 if __name__ == "__main__":
-    asyncio.run(live(*sys.argv[1:]))
+    asyncio.run(main(*sys.argv[1:]))

@@ -1,6 +1,6 @@
 """Whole lives of a world, as data: what happens to a kernel, step by step.
 
-A life is plain JSON, so that another process can live it too: `python -m tests.kernel.lives FILE`
+A life is plain JSON, so that another process can live it too: `python -m tests.kernel.traces FILE`
 prints what it came to.
 """
 
@@ -171,32 +171,32 @@ def a_step(rng: Random) -> list[Any]:
             return [what, rng.choice(["mail", "fax"]), rng.choice([None, 1, 5, 50, 50])]
 
 
-def long_life(seed: int, steps: int = 120) -> list[Any]:
+def random_trace(seed: int, steps: int = 120) -> list[Any]:
     """Make a life that goes on for long, the same for the same seed."""
     rng = Random(seed)
     return [a_step(rng) for _ in range(steps)]
 
 
-LIVES = st.builds(long_life, st.integers(0, 2**32), st.integers(1, 40))
+TRACES = st.builds(random_trace, st.integers(0, 2**32), st.integers(1, 40))
 """Drawn by seed, which is quick; a failing life is made short by its number of steps."""
 
 
-def live(kernel: Kernel, life: Sequence[Sequence[Any]], now: float = 0.0) -> list[Any]:
+def run_trace(kernel: Kernel, trace: Sequence[Sequence[Any]], now: float = 0.0) -> list[Any]:
     """Live a life from a time on; give what was answered at each step."""
     answers = []
-    for what, *rest in life:
+    for what, *rest in trace:
         if what in {"group", "step", "tick"}:
             now += rest[0]
-        answers.append(_live_step(kernel, what, rest, now))
+        answers.append(_run_step(kernel, what, rest, now))
     return answers
 
 
-def time_of(life: Sequence[Sequence[Any]]) -> float:
+def time_of(trace: Sequence[Sequence[Any]]) -> float:
     """Give the time at the end of a life."""
-    return float(sum(rest[0] for what, *rest in life if what in {"group", "step", "tick"}))
+    return float(sum(rest[0] for what, *rest in trace if what in {"group", "step", "tick"}))
 
 
-def _live_step(kernel: Kernel, what: str, rest: Sequence[Any], now: float) -> Any:
+def _run_step(kernel: Kernel, what: str, rest: Sequence[Any], now: float) -> Any:
     try:
         match what:
             case "group":
@@ -245,7 +245,7 @@ def summary(kernel: Kernel, log: Sequence[bytes]) -> dict[str, Any]:
 
 if __name__ == "__main__":
     settings, story = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    told: list[bytes] = []
-    world = kernel_of(sink=told, **SETTINGS[settings])
-    live(world, story)
-    sys.stdout.write(json.dumps(summary(world, told)))
+    records: list[bytes] = []
+    world = kernel_of(sink=records, **SETTINGS[settings])
+    run_trace(world, story)
+    sys.stdout.write(json.dumps(summary(world, records)))
