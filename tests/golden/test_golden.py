@@ -21,7 +21,7 @@ from placet.schemas.log.record import (
     record_hash,
     record_type,
 )
-from tests.golden.make import WORLDS, RELEASE, make
+from tests.golden.make import RELEASE, WORLDS, make
 from tests.golden.post import Post, Watchman
 
 GOLDEN = Path(__file__).parent
