@@ -85,7 +85,7 @@ def test_every_kind_of_value_is_read_from_a_file_and_from_the_environment(tmp_pa
     assert from_file.world.default_permissions == frozenset({"Move"})
     assert from_file.world.limits.batch_intents_max == 9
     assert from_file.serve.limits.streams_max == 3
-    domain = from_file.make_domain()
+    (domain,) = from_file.make_domains()
     assert isinstance(domain, World)
     assert domain.version != World().version
 
@@ -169,7 +169,7 @@ def test_a_missing_file_is_reported(tmp_path):
 def test_an_invalid_domain_is_reported(tmp_path, text, said):
     settings = load_settings(write(tmp_path, text), environ={})
     with pytest.raises(SettingsError, match=said):
-        settings.make_domain()
+        settings.make_domains()
 
 
 def test_every_key_has_an_environment_variable():

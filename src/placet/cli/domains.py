@@ -1,6 +1,6 @@
 """Resolves the name of a domain, as typed, to the domain with default settings."""
 
-from typing import Final
+from typing import Annotated, Final, TypeAlias
 
 import typer
 
@@ -8,9 +8,10 @@ from placet.cli.terminal import CommandError
 from placet.kernel.domain import Domain
 from placet.runtime.plugins import find_domain
 
-DomainOption: Final = typer.Option(
-    "--domain", metavar="D", help="An installed domain, or module:Class of your own."
-)
+DomainOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--domain", metavar="D", help="An installed domain, or module:Class of your own."),
+]
 
 AgainBy: Final = typer.Option(
     "--domain",

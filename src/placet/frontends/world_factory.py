@@ -9,16 +9,10 @@ from placet.agents.proposal.catalogue import Catalogue
 from placet.agents.proposal.modes import MODES, mode_of
 from placet.agents.session.opener import session_name
 from placet.agents.session.session import Session
-from placet.cli.domains import open_plain
-from placet.cli.terminal import CommandError
-from placet.domains.session import KINDS, Sessions
+from placet.cli.world_options import list_overrides, world_settings
+from placet.domains.session import KINDS
 from placet.kernel.domain import Domain
-from placet.kernel.rules_version import rules_in
-from placet.runtime.plugins import find_domain, remake
-from placet.runtime.snapshots.recovery import recover
-from placet.runtime.stores.append_rules import NoWorldError
-from placet.runtime.stores.url import file_of, is_lasting, open_event_log
-from placet.schemas.log.record import Header
+from placet.runtime.config import OrchestratorConfig
 
 ModeOption: Final = typer.Option(
     "--mode",
@@ -44,34 +38,30 @@ def check_words(mode: str | None, session: str) -> None:
         raise typer.BadParameter(str(error)) from error
 
 
-def domains_for(spec: str | None, store: str) -> list[Domain]:
-    """Make the domains to talk in, with the one of conversations beside them.
+def conversation_world(
+    command: str, domain: str | None, store: str | None, assignments: Sequence[str] | None
+) -> tuple[list[Domain], OrchestratorConfig]:
+    """Return the domains to talk in, with that of conversations beside them, and their world.
 
-    A log is opened with its own domains and their settings; O(log after its newest snapshot).
+    A log is continued with its own domains and settings, and what overrides them is printed.
 
     Args:
-        spec: As `--domain` has it; a log's own by another name is refused.
-        store: Of the log, which may be empty or not be there yet.
+        command: Name of the command, for what is printed.
+        domain: As `--domain` has it.
+        store: Of the log, which may be empty or not be there yet; None keeps none.
+        assignments: As `--set` has them.
 
     Raises:
         BadParameter: There is neither a log nor a domain.
-        CommandError: The domain needs settings, or the log has no room for the session's records.
+        SettingsError: A setting is invalid, or the log has no room for the session's records.
         DomainNotFound, DomainNotRemade, StoreError: They cannot be made, or the log not be read.
     """
-    if spec is not None:
-        find_domain(spec)  # a typo is told of before a log is looked for
-    header = _header(store)
-    if header is not None:
-        rules = rules_in(header)
-        if Sessions.name not in [name for name, _ in rules.domains]:
-            raise CommandError(
-                f"{store} was begun without the domain 'session', so that nothing said can be kept "
-                "in it; begin another by `placet chat --store`, or `placet serve --sessions`"
-            )
-        return remake(rules, () if spec is None else _given(spec))
-    if spec is None:
+    settings = world_settings(domain, store, assignments)
+    if settings.recorded is None and domain is None:
         raise typer.BadParameter("name what to talk about, such as --domain design")
-    return [open_plain(spec), Sessions()]
+    domains = settings.make_domains(sessions=True)
+    list_overrides(settings, domains, command)
+    return domains, settings.world
 
 
 async def catalogue_of(session: Session) -> Catalogue:
@@ -82,25 +72,3 @@ async def catalogue_of(session: Session) -> Catalogue:
     return Catalogue(
         world.gateway.registry, frozenset(kinds) - KINDS, await world.gateway.executed()
     )
-
-
-def _given(spec: str) -> Sequence[str]:
-    """Return a `module:Class`, which replaces the log's domain.
-
-    For an installed name the log decides.
-    """
-    return (spec,) if ":" in spec else ()
-
-
-def _header(store: str) -> Header | None:
-    """Return the header of a log; None if it has none yet."""
-    log = open_event_log(store)
-    try:
-        path = file_of(log)
-        if not is_lasting(log) or (path is not None and not path.exists()):
-            return None
-        return recover(log).past.header
-    except NoWorldError:
-        return None
-    finally:
-        log.close()

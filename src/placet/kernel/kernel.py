@@ -432,7 +432,8 @@ class Kernel:
         if (header.world, header.seed) != (config.world, config.seed):
             raise StoreError(
                 f"the log is of world {header.world!r} with seed {header.seed}, it is opened as "
-                f"{config.world!r} with seed {config.seed}; open it with its own"
+                f"{config.world!r} with seed {config.seed}; open it with its own: "
+                f"world={header.world!r}, seed={header.seed}"
             )
         require_compatible(then, ledger.scheduled.values(), self.registry)
         return then

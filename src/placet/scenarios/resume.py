@@ -45,9 +45,8 @@ def find_run(log: EventLog) -> RecordedRun | None:
     if header is None or not isinstance(text, str):
         return None
     scenario = from_text(log.url, text)
-    if scenario.seed != header.seed:  # a fork with another seed: what the old one placed stays
-        settings = scenario.domain_settings()
-        scenario = replace(scenario, seed=header.seed, settings=settings, objects={})
+    if scenario.seed != header.seed:  # a fork with another seed
+        scenario = replace(scenario, seed=header.seed)
     return RecordedRun(scenario, ticks_completed(scenario, past.ledger), header.world)
 
 

@@ -25,6 +25,7 @@ from placet.runtime.config import OrchestratorConfig
 from placet.runtime.history.position import divided_tick
 from placet.runtime.orchestrator import Orchestrator
 from placet.runtime.plugins import DomainNotFound, find_domain
+from placet.runtime.recorded_world import RECORDED, recorded_world
 from placet.runtime.snapshots.recovery import decode
 from placet.runtime.snapshots.writer import EVERY_SEQS
 from placet.runtime.stores.url import open_event_log
@@ -190,8 +191,8 @@ class ScenarioRunner:
         """
         report, scenario = self._report, self._scenario
         started = perf_counter()
-        if self._is_resumed and scenario.clock == "stepped":
-            self._require_whole_tick()
+        if self._is_resumed:
+            self._continue_recorded()
         async with Orchestrator(self._domain, self._config) as world:
             self._on_open(world)
             if self._is_resumed or scenario.clock == "stepped":
@@ -214,6 +215,29 @@ class ScenarioRunner:
             report.verdict_ms, report.store = dict(statistics["verdict_ms"]), statistics["store"]
             report.time = statistics["time"]
         return report
+
+    def _continue_recorded(self) -> None:
+        """Take the domain and the gate settings of the log, which may have changed since.
+
+        Raises:
+            ScenarioError: The log ends inside a tick.
+            StoreError: It cannot be read.
+        """
+        if self._scenario.clock == "stepped":
+            self._require_whole_tick()
+        recorded = recorded_world(self._config.store)
+        if recorded is None:
+            return
+        given = (self._scenario.domain,) if ":" in self._scenario.domain else ()
+        (self._domain,) = recorded.domains(given)
+        kept = {name: getattr(recorded.config, name) for name in RECORDED}
+        self._config = replace(
+            self._config,
+            **kept,
+            limits=recorded.config.limits,
+            mailbox_batches_max=None,
+            mailbox_bytes_max=None,
+        )
 
     def _require_whole_tick(self) -> None:
         """Check that the log does not end inside a tick, whose agents would lose their turn.

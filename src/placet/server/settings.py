@@ -1,28 +1,38 @@
-"""The configuration of a server: defaults, then a TOML file, then the environment, then arguments.
+"""The configuration of a world and its server: defaults, log, TOML file, environment, arguments.
 
-Each later one wins. Every key has one name: `store`, `limits.batch_intents_max`, `serve.port`; in
+Each later one wins; the log is that of the store, if there is one, with the settings of its world. Every key has one name: `store`, `limits.batch_intents_max`, `serve.port`; in
 the environment it is `PLACET_` and the key in capitals, with `_` for the dot. Nothing is taken that
 is not known, and every value says where it comes from.
 """
 
 import os
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from inspect import signature
 from pathlib import Path
-from types import UnionType
+from shlex import quote
+from types import MappingProxyType, UnionType
 from typing import Any, Final, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from placet.kernel.domain import Domain
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.plugins import find_domain
+from placet.runtime.recorded_world import (
+    LIMITS,
+    RECORDED,
+    SESSION,
+    RecordedWorld,
+    recorded_world,
+)
 from placet.schemas.codec import Json
+from placet.schemas.config import KernelConfig
 from placet.schemas.errors import PlacetError
 from placet.schemas.limits import HttpLimits, Limits
 from placet.server.config import ServeConfig
 
+_SETTING: Final = "settings."
 VARIABLE_PREFIX: Final = "PLACET_"
 FILE_NAME: Final = "placet.toml"
 _NOTHING: Final = "none"
@@ -55,6 +65,7 @@ class ServerSettings:
         world: Of the world.
         serve: Of the server.
         sources: Who gave each key that is not a default.
+        recorded: The world of the log in the store; None if there is none.
     """
 
     domain: str
@@ -62,21 +73,38 @@ class ServerSettings:
     world: OrchestratorConfig
     serve: ServeConfig
     sources: Mapping[str, str]
+    recorded: RecordedWorld | None = None
 
-    def make_domain(self) -> Domain:
-        """Make the domain with its settings.
+    def make_domains(self, *, sessions: bool = False) -> list[Domain]:
+        """Make the domains: those of the log with its settings, or else the one that is named.
+
+        Args:
+            sessions: Conversations are wanted beside the domain; else `serve.sessions` says so.
 
         Raises:
-            SettingsError: It does not take them.
-            DomainNotFound: There is no such domain.
+            SettingsError: The domain does not take its settings, or the log has no conversations.
+            DomainNotFound, DomainNotRemade: There is no such domain, or the log is of others.
         """
+        sessions = sessions or self.serve.sessions
+        recorded = self.recorded
+        if recorded is None:
+            domain = self._make_domain()
+            return [domain, find_domain(SESSION)()] if sessions else [domain]
+        if sessions and SESSION not in recorded.domain_names:
+            raise SettingsError(
+                f"{recorded.store} was begun without the domain {SESSION!r}, so that no "
+                "conversation can be kept in it; begin another log by `placet chat --store`, or "
+                "`placet serve --sessions --store`"
+            )
+        main = recorded.main_domain
+        given = (self.domain,) if "domain" in self.sources and self.domain != main else ()
+        if self.settings.keys() - recorded.settings.keys():
+            self._require_known(find_domain(self.domain))
+        return recorded.domains(given, self.settings)
+
+    def _make_domain(self) -> Domain:
         factory = find_domain(self.domain)
-        known = list(signature(factory).parameters) if self.settings else []
-        for name in self.settings:
-            if name not in known:
-                raise SettingsError(
-                    f"domain {self.domain!r} has no setting {name!r}{_hint(name, known)}"
-                )
+        self._require_known(factory)
         try:
             domain = factory(**self.settings)
         except (TypeError, ValueError) as error:
@@ -84,6 +112,14 @@ class ServerSettings:
         if not isinstance(domain, Domain):
             raise SettingsError(f"{self.domain!r} makes no domain, got {domain!r}")
         return domain
+
+    def _require_known(self, factory: Callable[..., object]) -> None:
+        known = list(signature(factory).parameters) if self.settings else []
+        for name in self.settings:
+            if name not in known:
+                raise SettingsError(
+                    f"domain {self.domain!r} has no setting {name!r}{_hint(name, known)}"
+                )
 
     def values(self) -> Iterator[tuple[str, Json]]:
         """Return every key and its value, in the order of the file."""
@@ -130,6 +166,7 @@ def load_settings(
     *,
     environ: Mapping[str, str] | None = None,
     arguments: Mapping[str, Given] | None = None,
+    has_file: bool = True,
 ) -> ServerSettings:
     """Read the configuration.
 
@@ -137,21 +174,25 @@ def load_settings(
         path: The TOML file; None is `placet.toml` in the current folder, if it is there.
         environ: None is the process's.
         arguments: Key -> value, as the command line has them.
+        has_file: False looks for no file.
 
     Raises:
-        SettingsError: A key is unknown, or its value is not as it must be.
+        SettingsError: A key is unknown, or its value is not as it must be; or name or seed are not
+            those of the store's log.
+        StoreError: The store's log cannot be read.
     """
     given: dict[str, Given] = {}
-    if path is not None or Path(FILE_NAME).is_file():
+    if has_file and (path is not None or Path(FILE_NAME).is_file()):
         given |= _from_file(path or Path(FILE_NAME))
     given |= _from_environment(os.environ if environ is None else environ)
     given |= arguments or {}
     for key, (value, source) in given.items():
-        if key not in _TYPE_OF:
+        if not _is_key(key):
             raise SettingsError(f"{source}: there is no key {key!r}{_hint(key, KEYS)}")
-        if value == _NOTHING and type(None) in get_args(_TYPE_OF[key]):
+        if value == _NOTHING and type(None) in get_args(_TYPE_OF.get(key)):
             given[key] = Given(None, source)
-    return _checked(given)
+    store = _plain(given, "store", str)
+    return _checked(given, None if store is None else recorded_world(store))
 
 
 def parse_assignment(text: str) -> tuple[str, Given]:
@@ -165,7 +206,7 @@ def parse_assignment(text: str) -> tuple[str, Given]:
     source = f"--set {key}"
     if not equals:
         raise SettingsError(f"--set {text!r}: expected key=value")
-    if key not in _TYPE_OF:
+    if not _is_key(key):
         raise SettingsError(f"{source}: there is no such key{_hint(key, KEYS)}")
     return key, Given(_value(key, value.strip()), source)
 
@@ -204,7 +245,7 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Given]:
 
 def _value(key: str, text: str) -> Json:
     """Read a value from text: TOML, but a text needs no quotes."""
-    of = _TYPE_OF[key]
+    of = _TYPE_OF.get(key)
     is_optional_text = get_origin(of) is UnionType and str in get_args(of)
     if of is str or is_optional_text or get_origin(of) is Literal:
         return text
@@ -214,27 +255,80 @@ def _value(key: str, text: str) -> Json:
         return text  # what is wrong with it is told by who checks it
 
 
-def _checked(given: Mapping[str, Given]) -> ServerSettings:
-    limits, http = (_make(given, section) for section in ("limits.", "serve.limits."))
-    domain, settings = (_plain(given, key, of) for key, of in (("domain", str), ("settings", dict)))
+def _is_key(key: str) -> bool:
+    return key in _TYPE_OF or key.startswith(_SETTING)
+
+
+def _checked(given: Mapping[str, Given], recorded: RecordedWorld | None) -> ServerSettings:
+    base = KernelConfig() if recorded is None else recorded.config
+    kept = {} if recorded is None else {name: getattr(base, name) for name in RECORDED}
+    limits = _make(given, "limits.", {name: getattr(base.limits, name) for name in LIMITS})
+    domain, settings = _plain(given, "domain", str), _domain_settings(given)
+    sources = {key: one.source for key, one in given.items()}
+    world = _make(given, "", kept, limits=limits)
+    if recorded is not None:
+        _require_same_world(given, recorded)
+        settings = {**recorded.settings, **settings}
+        sources = {**_recorded_sources(recorded), **sources}
     return ServerSettings(
-        domain="world" if domain is None else domain,
-        settings=settings or {},
-        world=_make(given, "", limits=limits),
-        serve=_make(given, "serve.", limits=http),
-        sources={key: one.source for key, one in given.items()},
+        domain=domain or ("world" if recorded is None else recorded.main_domain),
+        settings=settings,
+        world=world,
+        serve=_make(given, "serve.", limits=_make(given, "serve.limits.")),
+        sources=sources,
+        recorded=recorded,
     )
 
 
-def _make(given: Mapping[str, Given], section: str, **parts: object) -> Any:  # noqa: ANN401  # one of _MODELS
-    """Build one section from the given values and the earlier sections."""
+def _domain_settings(given: Mapping[str, Given]) -> dict[str, Json]:
+    """Collect the settings of the domain: the table, then single ones."""
+    single = {
+        key.removeprefix(_SETTING): one.value for key, one in given.items() if _SETTING in key[:9]
+    }
+    return {**(_plain(given, "settings", dict) or {}), **single}
+
+
+def _require_same_world(given: Mapping[str, Given], recorded: RecordedWorld) -> None:
+    """Check that the name and the seed are those of the log, if they are given.
+
+    Raises:
+        SettingsError: One is another, which only a fork can have.
+    """
+    config = recorded.config
+    for name in ("world", "seed"):
+        if name in given and given[name].value != getattr(config, name):
+            raise SettingsError(
+                f"{given[name].source}: {recorded.store} is of world {config.world!r} with seed "
+                f"{config.seed}; leave out {name} to continue it. For another {name}, fork it: "
+                f"placet fork {quote(recorded.store)} NEW --{name} {quote(str(given[name].value))}"
+            )
+
+
+def _recorded_sources(recorded: RecordedWorld) -> dict[str, str]:
+    """Name the log as the source of each value that is no default."""
+    default, config = KernelConfig(), recorded.config
+    keys = [n for n in RECORDED if getattr(config, n) != getattr(default, n)]
+    keys += [
+        f"limits.{n}" for n in LIMITS if getattr(config.limits, n) != getattr(default.limits, n)
+    ]
+    keys += ["settings"] if recorded.settings else []
+    return dict.fromkeys(["domain", *keys], recorded.store)
+
+
+def _make(
+    given: Mapping[str, Given],
+    section: str,
+    base: Mapping[str, object] = MappingProxyType({}),
+    **parts: object,
+) -> Any:  # noqa: ANN401  # one of _MODELS
+    """Build one section from the given values, else those of the log, and the earlier sections."""
     values = {
         name: _typed(section + name, of, given[section + name])
         for name, of in _HINTS[section].items()
         if section + name in given
     }
     try:
-        return _MODELS[section](**values, **parts)
+        return _MODELS[section](**{**base, **values}, **parts)
     except ValueError as error:
         sources = {given[section + name].source for name in values}
         raise SettingsError(f"{', '.join(sorted(sources))}: {error}") from error

@@ -7,6 +7,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from placet.cli.terminal import AsJson, say, say_json
+from placet.cli.world_options import SetOption
 from placet.schemas.codec import Json, to_json
 from placet.server.settings import Given, ServerSettings, load_settings, parse_assignment
 
@@ -14,12 +15,6 @@ ConfigOption: TypeAlias = Annotated[
     Path | None,
     typer.Option(
         "--config", metavar="FILE", help="TOML file. Default: placet.toml in this folder, if any."
-    ),
-]
-SetOption: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set", metavar="KEY=VALUE", help="Set a key, such as serve.drain_seconds=5. Repeatable."
     ),
 ]
 
@@ -31,10 +26,10 @@ def config(
 
     The output is TOML, with the source of each value, and can be used as the file. Sources in the
     order of precedence: arguments, the environment (PLACET_STORE, PLACET_SERVE_PORT, ...), the
-    file, defaults.
+    file, the log in the store, defaults.
     """
     settings = read_settings(file, assignments)
-    settings.make_domain()
+    settings.make_domains()
     if as_json:
         values = {key: _plain(value) for key, value in settings.values()}
         say_json({"settings": values, "sources": dict(settings.sources)})

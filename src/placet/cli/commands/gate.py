@@ -3,38 +3,36 @@
 import sys
 from collections.abc import Iterable
 from contextlib import ExitStack, closing
-from functools import partial
-from typing import Annotated, BinaryIO, Final
-
-import typer
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from placet.cli.commands.gate_input import InputStream, LineSplitter
 from placet.cli.commands.gate_session import GateSession
-from placet.cli.domains import DomainOption, open_plain
 from placet.cli.signals import StopSignals
 from placet.cli.stores import TakeOver
 from placet.cli.terminal import CommandError
-from placet.kernel.domain import Domain
-from placet.kernel.log.replay import Replayer
-from placet.kernel.rules_version import rules_in
+from placet.cli.world_options import (
+    DomainOption,
+    SetOption,
+    StoreOption,
+    list_overrides,
+    world_settings,
+)
 from placet.runtime.gc_tuning import tune_gc
-from placet.runtime.plugins import find_domain, remake
+from placet.runtime.recorded_world import RECORDED
 from placet.runtime.stores.url import open_event_log
 
+if TYPE_CHECKING:
+    from placet.server.settings import ServerSettings
+
+_KEYS: Final = frozenset({"domain", "store", "settings", "limits", *RECORDED})
 _SHOWN_BYTES_MAX: Final = 1 << 22
 """Answers that may wait for one durable write; a flood of tiny lines fills it before its read."""
 
 
 def gate(
-    domain: Annotated[str | None, DomainOption] = None,
-    store: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            help="Log of the world: a path ending in .db, or sqlite:///gate.db. An existing log is "
-            "continued with its own domain and settings. Default: no log is kept.",
-        ),
-    ] = None,
+    domain: DomainOption = None,
+    store: StoreOption = None,
+    assignments: SetOption = None,
     *,
     take_over: TakeOver = False,
 ) -> int:
@@ -48,12 +46,15 @@ def gate(
     if sys.stdin is None:
         raise CommandError("there is no standard input to read; give a pipe or a file")
     with StopSignals() as stop, ExitStack() as stack:
-        log = None
-        if domain is not None:
-            find_domain(domain)  # before a file is made for it
+        settings = world_settings(domain, store, assignments)
+        _require_decisive(settings)
+        domains, log = settings.make_domains(), None  # before a file is made for them
+        list_overrides(settings, domains, "gate")
         if store is not None:
             log = stack.enter_context(closing(open_event_log(store)))
-        session = GateSession(partial(_domains, domain), log, take_over=take_over)
+        session = GateSession(
+            domains, log, config=settings.world.kernel_config(), take_over=take_over
+        )
         if sys.stdin.isatty():
             sys.stderr.write("placet gate: type JSON lines; Ctrl-D ends the input\n")
         tune_gc()
@@ -61,11 +62,16 @@ def gate(
     return stop.exit_code
 
 
-def _domains(spec: str | None, past: Replayer) -> list[Domain]:
-    """Return the domains: those of the log, or those named on the command line."""
-    if past.header is None:
-        return [open_plain(spec or "world")]
-    return remake(rules_in(past.header), () if spec is None else (spec,))
+def _require_decisive(settings: "ServerSettings") -> None:
+    """Check that only keys are set by which the kernel decides.
+
+    Raises:
+        CommandError: A key is one of those that an event loop needs, such as `clock`.
+    """
+    for key, source in settings.sources.items():
+        name = key.partition(".")[0]
+        if name not in _KEYS:
+            raise CommandError(f"{source}: `placet gate` has no {key!r}: it only decides and logs")
 
 
 def _converse(session: GateSession, stream: InputStream, out: BinaryIO) -> None:

@@ -9,12 +9,11 @@ is all the back-pressure there needs to be.
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from time import monotonic_ns
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from placet.actors.ports import EventLog
 from placet.kernel.domain import Domain
 from placet.kernel.kernel import Kernel
-from placet.kernel.log.replay import Replayer
 from placet.runtime.clock import RealtimeClock
 from placet.runtime.history.reader import config_from
 from placet.runtime.snapshots.recovery import recover
@@ -30,7 +29,6 @@ from placet.schemas.verdict import Verdict
 if TYPE_CHECKING:
     from placet.runtime.telemetry.world_logger import WorldLogger
 
-DomainChoice: TypeAlias = Callable[[Replayer], Sequence[Domain]]
 REGISTER: Final = "register"
 _NOT_PLACING: Final = frozenset({"agent_id", "self"})
 
@@ -39,9 +37,9 @@ class GateSession:
     """One kernel, its log if there is one, and the verdicts that are not yet durable.
 
     Args:
-        domain: Domains whose kinds may be proposed; or a function that chooses them by the log's
-            past.
+        domain: The domain whose kinds may be proposed, or several.
         log: The log, opened here and closed by its creator; None keeps nothing.
+        config: The configuration; None is that of the log, or the default.
         take_over: Open the log even if another process writes it.
         monotonic_ns: The machine's clock; a test hands in its own.
 
@@ -51,9 +49,10 @@ class GateSession:
 
     def __init__(
         self,
-        domain: Domain | DomainChoice,
+        domain: Domain | Sequence[Domain],
         log: EventLog | None = None,
         *,
+        config: KernelConfig | None = None,
         take_over: bool = False,
         monotonic_ns: Callable[[], int] = monotonic_ns,
     ) -> None:
@@ -62,13 +61,13 @@ class GateSession:
         self._epoch = 0
         self._lines = 0
         if log is None:
-            self._kernel = Kernel(domain if isinstance(domain, Domain) else domain(Replayer()))
+            self._kernel = Kernel(domain, config)
         else:
             self._epoch = log.open(take_over=take_over)
             recovery = recover(log)
             self._kernel = Kernel(
-                domain if isinstance(domain, Domain) else domain(recovery.past),
-                config_from(recovery.past) or KernelConfig(),
+                domain,
+                config or config_from(recovery.past),
                 sink=self._records.append,
                 history=recovery.past,
                 durability=log.durability,

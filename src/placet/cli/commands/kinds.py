@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Annotated
 
 from placet.cli.domains import DomainOption, open_plain
 from placet.cli.terminal import (
@@ -20,7 +19,7 @@ from placet.schemas.limits import Limits
 
 
 def kinds(
-    domain: Annotated[str | None, DomainOption] = None,
+    domain: DomainOption = None,
     *,
     as_json: AsJson = False,
 ) -> None:

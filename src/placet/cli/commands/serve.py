@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from placet.cli.commands.config import ConfigOption, SetOption, read_settings
-from placet.cli.domains import DomainOption
+from placet.cli.commands.config import ConfigOption, read_settings
 from placet.cli.stores import TakeOver
 from placet.cli.terminal import AsJson, CommandError, say_json
+from placet.cli.world_options import DomainOption, SetOption, StoreOption, list_overrides
+from placet.kernel.domain import Domain
 from placet.runtime.gc_tuning import tune_gc
-from placet.runtime.plugins import find_domain
 from placet.runtime.stores.postgres.address import shown_url
 from placet.server import create_app
 from placet.server.config import ServeConfig
@@ -24,11 +24,8 @@ if TYPE_CHECKING:
 
 def serve(  # noqa: PLR0917  # the command line has no positions
     file: ConfigOption = None,
-    domain: Annotated[str | None, DomainOption] = None,
-    store: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="Log of the world; memory:// keeps nothing."),
-    ] = None,
+    domain: DomainOption = None,
+    store: StoreOption = None,
     host: Annotated[
         str | None,
         typer.Option(help="Address to listen on; any other than 127.0.0.1 needs tokens."),
@@ -84,16 +81,16 @@ def serve(  # noqa: PLR0917  # the command line has no positions
         serve__tokens=tokens,
         serve__sessions=sessions or None,
     )
-    number = _run(_app_of(settings), settings, as_json=as_json)
+    domains = settings.make_domains()
+    app = _app_of(settings, domains)
+    list_overrides(settings, domains, "serve")
+    number = _run(app, settings, as_json=as_json)
     return 0 if number is None else 128 + number
 
 
-def _app_of(settings: ServerSettings) -> "FastAPI":
+def _app_of(settings: ServerSettings, domains: list[Domain]) -> "FastAPI":
     """Make the application from the configuration."""
     known = _credentials(settings.serve)
-    domains = [settings.make_domain()]
-    if settings.serve.sessions:
-        domains.append(find_domain("session")())
     return create_app(domains, settings.world, credentials=known, serve=settings.serve)
 
 

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from getpass import getuser
 from io import TextIOWrapper
 from typing import Annotated
@@ -13,24 +14,23 @@ from anyio.from_thread import start_blocking_portal
 from placet.agents.proposal.adapter import Adapter
 from placet.agents.proposal.limits import AgentLimits
 from placet.agents.session.session import Session
-from placet.cli.domains import DomainOption
 from placet.cli.signals import Terminated, terminated_as_interrupted
 from placet.cli.terminal import AsJson, CommandError, printable
+from placet.cli.world_options import DomainOption, SetOption, StoreOption
 from placet.frontends.adapters import TerminalHumanAdapter, proposer
 from placet.frontends.chat.loop import Ask, ChatLoop, Person
 from placet.frontends.render import JsonRenderer, TextRenderer
-from placet.frontends.world_factory import ModeOption, check_words, domains_for
+from placet.frontends.world_factory import ModeOption, check_words, conversation_world
 from placet.kernel.domain import Domain
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.orchestrator import Orchestrator
-from placet.schemas.limits import Limits
 
 _PERSON_SECONDS_MAX = 3_600
 """How long a person who proposes may take."""
 
 
 def chat(  # noqa: PLR0917  # the command line has no positions
-    domain: Annotated[str | None, DomainOption] = None,
+    domain: DomainOption = None,
     agent: Annotated[
         str,
         typer.Option(
@@ -40,12 +40,8 @@ def chat(  # noqa: PLR0917  # the command line has no positions
         ),
     ] = "scripted",
     mode: Annotated[str | None, ModeOption] = None,
-    store: Annotated[
-        str,
-        typer.Option(
-            metavar="URL", help="Log of the world, a path or URL; an existing log is continued."
-        ),
-    ] = "memory://",
+    store: StoreOption = None,
+    assignments: SetOption = None,
     session: Annotated[
         str,
         typer.Option(
@@ -72,7 +68,8 @@ def chat(  # noqa: PLR0917  # the command line has no positions
     check_words(mode, session)
     is_there = _is_somebody_there() and not as_json
     adapter = proposer(agent)
-    opening = _opened(domains_for(domain, store), store, session, mode, adapter)
+    domains, config = conversation_world("chat", domain, store, assignments)
+    opening = _opened(domains, config, session, mode, adapter)
     who = Person(person or _login_name(), role, is_there)
     try:
         with terminated_as_interrupted():
@@ -117,13 +114,18 @@ def _is_somebody_there() -> bool:
 
 @asynccontextmanager
 async def _opened(
-    domains: list[Domain], store: str, session: str, mode: str | None, adapter: Adapter
+    domains: list[Domain],
+    config: OrchestratorConfig,
+    session: str,
+    mode: str | None,
+    adapter: Adapter,
 ) -> AsyncIterator[Session]:
-    limits, agent_limits = Limits(), AgentLimits()
+    agent_limits = AgentLimits()
     if isinstance(adapter, TerminalHumanAdapter):
-        limits = Limits(effect_seconds_max=_PERSON_SECONDS_MAX)
+        seconds_max = max(config.limits.effect_seconds_max, _PERSON_SECONDS_MAX)
+        config = replace(config, limits=replace(config.limits, effect_seconds_max=seconds_max))
         agent_limits = AgentLimits(seconds_max=_PERSON_SECONDS_MAX)
-    async with Orchestrator(domains, OrchestratorConfig(store=store, limits=limits)) as world:
+    async with Orchestrator(domains, config) as world:
         opening = Session.open(
             world=world,
             session=session,

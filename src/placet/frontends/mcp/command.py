@@ -11,12 +11,12 @@ import anyio
 import typer
 
 from placet.agents.session.session import Session
-from placet.cli.domains import DomainOption
 from placet.cli.signals import StopSignals
 from placet.cli.terminal import CommandError
+from placet.cli.world_options import DomainOption, SetOption, StoreOption
 from placet.domains.session import RECORDER
 from placet.frontends.mcp.stdin import lines_of_stdin
-from placet.frontends.world_factory import ModeOption, check_words, domains_for
+from placet.frontends.world_factory import ModeOption, check_words, conversation_world
 from placet.kernel.domain import Domain
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.orchestrator import Orchestrator
@@ -32,7 +32,7 @@ class _Options(NamedTuple):
     """The options of the command line."""
 
     domains: list[Domain]
-    store: str
+    config: OrchestratorConfig
     session: str
     agent: str
     mode: str | None
@@ -40,13 +40,9 @@ class _Options(NamedTuple):
 
 
 def mcp(  # noqa: PLR0917  # the command line has no positions
-    domain: Annotated[str | None, DomainOption] = None,
-    store: Annotated[
-        str,
-        typer.Option(
-            metavar="URL", help="Log of the world, a path or URL; an existing log is continued."
-        ),
-    ] = "memory://",
+    domain: DomainOption = None,
+    store: StoreOption = None,
+    assignments: SetOption = None,
     http: Annotated[
         str | None,
         typer.Option(
@@ -97,7 +93,8 @@ def mcp(  # noqa: PLR0917  # the command line has no positions
         raise CommandError(
             f"`placet mcp` needs {error.name}, which is not installed: pip install 'placet[mcp]'"
         ) from error
-    options = _Options(domains_for(domain, store), store, session, agent, mode, person)
+    domains, config = conversation_world("mcp", domain, store, assignments)
+    options = _Options(domains, config, session, agent, mode, person)
     if http is None:
         return anyio.run(_over_stdio, options)
     number = anyio.run(_over_http, options, _address(http, tokens))
@@ -106,7 +103,7 @@ def mcp(  # noqa: PLR0917  # the command line has no positions
 
 @asynccontextmanager
 async def _opened(options: _Options) -> AsyncIterator[Session]:
-    async with Orchestrator(options.domains, OrchestratorConfig(store=options.store)) as world:
+    async with Orchestrator(options.domains, options.config) as world:
         opening = Session.open(
             world=world,
             session=options.session,

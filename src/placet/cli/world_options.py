@@ -1,0 +1,73 @@
+"""The options `--domain`, `--store` and `--set` of every command that opens a world.
+
+They are read by the parser of the server's configuration, and a log that exists is continued with
+the settings in it: what is given otherwise overrides them, and is listed.
+"""
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+
+import typer
+
+from placet.cli.domains import DomainOption as DomainOption  # noqa: PLC0414  # one place for all
+from placet.cli.terminal import printable, redact
+from placet.kernel.domain import Domain
+from placet.schemas.codec import Json
+
+if TYPE_CHECKING:
+    from placet.server.settings import ServerSettings
+
+StoreOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="Log of the world: a path ending in .db, or a URL. An existing log is continued with "
+        "its own domain, settings, seed and limits. Default: no log is kept.",
+    ),
+]
+SetOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Set a key of the configuration, such as settings.max_step=2. Repeatable.",
+    ),
+]
+
+_SERVER: Final = "serve."
+
+
+def world_settings(
+    domain: str | None, store: str | None, assignments: Iterable[str] | None
+) -> "ServerSettings":
+    """Read the configuration of a world from the options of a command alone.
+
+    Raises:
+        SettingsError: A key is unknown or of the server, or a value is not as it must be.
+        StoreError: The store's log cannot be read.
+    """
+    from placet.server.settings import (  # noqa: PLC0415  # not before the help is shown
+        Given,
+        SettingsError,
+        load_settings,
+        parse_assignment,
+    )
+
+    given = dict(parse_assignment(text) for text in assignments or ())
+    for key in given:
+        if key.startswith(_SERVER):
+            raise SettingsError(f"--set {key}: it is a key of `placet serve`")
+    options: dict[str, Json] = {"domain": domain, "store": store}
+    given |= {key: Given(value, f"--{key}") for key, value in options.items() if value is not None}
+    return load_settings(environ={}, arguments=given, has_file=False)
+
+
+def list_overrides(settings: "ServerSettings", domains: Sequence[Domain], command: str) -> None:
+    """Print what the configuration changes in the world of an existing log, a line for each."""
+    recorded = settings.recorded
+    if recorded is None:
+        return
+    for override in recorded.overrides(settings.world, domains):
+        line = printable(redact(f"{recorded.store}: {override}"))
+        sys.stderr.write(f"placet {command}: {line}\n")

@@ -1,0 +1,178 @@
+"""Reads from a log how its world is continued: domains and settings, name, seed, quotas, limits.
+
+A program that opens a log with anything else changes the world, which is recorded; so commands
+begin with what this returns, and list what differs.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Final, NamedTuple
+
+from placet.kernel.domain import Domain
+from placet.kernel.ledger.ledger import GateSettings
+from placet.kernel.registry import Registry
+from placet.kernel.rules_version import Rules, rules_in
+from placet.runtime.config import OrchestratorConfig
+from placet.runtime.history.reader import config_from
+from placet.runtime.plugins import remake
+from placet.runtime.snapshots.recovery import recover
+from placet.runtime.stores.append_rules import NoWorldError
+from placet.runtime.stores.url import file_of, is_lasting, open_event_log
+from placet.schemas.codec import Json, canonical
+from placet.schemas.config import KernelConfig
+from placet.schemas.limits import Limits
+
+SESSION: Final = "session"
+"""The domain that records conversations beside another."""
+
+_IDENTITY: Final = ("world", "seed")
+RECORDED: Final = (
+    *_IDENTITY,
+    "staleness_threshold",
+    "quotas",
+    "world_quota",
+    "default_permissions",
+)
+"""The fields of a configuration that a log has, besides the limits."""
+
+LIMITS: Final = tuple(field.name for field in fields(Limits))
+
+
+class Override(NamedTuple):
+    """A value of a recorded world that a configuration changes.
+
+    Attributes:
+        key: Its key; `settings.max_step` for a setting of the domain.
+        recorded: The log's value.
+        value: The new value.
+    """
+
+    key: str
+    recorded: Json
+    value: Json
+
+    def __str__(self) -> str:
+        return f"{self.key} is {self.value} from now on, it was {self.recorded}"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedWorld:
+    """How a world was opened last, as its log says.
+
+    Attributes:
+        store: The store of the log.
+        rules: The domains that decided last, and their settings.
+        config: Name, seed, quotas, limits and the other gate settings.
+    """
+
+    store: str
+    rules: Rules
+    config: KernelConfig
+
+    @property
+    def domain_names(self) -> list[str]:
+        """The names of the domains, in their order."""
+        return [name for name, _ in self.rules.domains]
+
+    @property
+    def main_domain(self) -> str:
+        """The name of the first domain that is no record of conversations."""
+        names = self.domain_names
+        return next((name for name in names if name != SESSION), names[0])
+
+    @property
+    def settings(self) -> Mapping[str, Json]:
+        """The settings of the main domain; empty if it has none."""
+        return self.rules.settings.get(self.main_domain, {})
+
+    def domains(
+        self, given: Sequence[str] = (), settings: Mapping[str, Json] | None = None
+    ) -> list[Domain]:
+        """Make the domains of the log again.
+
+        Args:
+            given: Domains in place of the log's, as for `remake`.
+            settings: Settings of the main domain in place of the log's; None is those.
+
+        Raises:
+            DomainNotFound, DomainNotRemade: One cannot be made.
+        """
+        rules = self.rules
+        if settings is not None and settings != self.settings:
+            merged = {**self.settings, **settings}
+            rules = rules._replace(settings={**rules.settings, self.main_domain: merged})
+        return remake(rules, given)
+
+    def overrides(self, config: OrchestratorConfig, domains: Sequence[Domain]) -> list[Override]:
+        """List what differs from the log; a value is the same in each of its spellings.
+
+        Args:
+            config: The configuration of the world.
+            domains: Its domains.
+        """
+        was, now = GateSettings.of(self.config), GateSettings.of(config.kernel_config())
+        return [
+            *(
+                Override(f"settings.{name}", old, new)
+                for domain, settings in Registry(domains).settings.items()
+                for name, old, new in _differing(self.rules.settings.get(domain, {}), settings)
+            ),
+            *(
+                Override(name, getattr(self.config, name), getattr(config, name))
+                for name in RECORDED
+                if name not in _IDENTITY and getattr(was, name) != getattr(now, name)
+            ),
+            *(
+                Override(f"limits.{name}", old, new)
+                for name, old, new in _differing(asdict(was.limits), asdict(now.limits))
+            ),
+        ]
+
+    def orchestrator_config(self) -> OrchestratorConfig:
+        """Return the configuration with which an `Orchestrator` continues the log."""
+        config = self.config
+        return OrchestratorConfig(
+            store=self.store,
+            world=config.world,
+            seed=config.seed,
+            staleness_threshold=config.staleness_threshold,
+            quotas=config.quotas,
+            world_quota=config.world_quota,
+            default_permissions=config.default_permissions,
+            limits=config.limits,
+        )
+
+
+def _differing(
+    old: Mapping[str, Json], new: Mapping[str, Json]
+) -> Iterator[tuple[str, Json, Json]]:
+    for name in {**old, **new}:
+        if canonical(old.get(name)) != canonical(new.get(name)):
+            yield name, old.get(name), new.get(name)
+
+
+def recorded_world(store: str) -> RecordedWorld | None:
+    """Read how the world of a store is continued; None if there is none yet.
+
+    O(state + the log after its newest snapshot). It takes no fence and makes no file.
+
+    Args:
+        store: As `OrchestratorConfig.store`.
+
+    Raises:
+        StoreError: The log cannot be read, or is damaged.
+    """
+    log = open_event_log(store)
+    try:
+        path = file_of(log)
+        if not is_lasting(log) or (path is not None and not path.exists()):
+            return None
+        past = recover(log).past
+    except NoWorldError:
+        return None
+    finally:
+        log.close()
+    config = config_from(past)
+    if past.header is None or config is None:
+        return None
+    return RecordedWorld(store, rules_in(past.header), config)

@@ -1,0 +1,180 @@
+"""A log that one command wrote is continued by another with its domain, settings, seed, quotas."""
+
+import json
+import re
+import signal
+from contextlib import closing
+from time import monotonic
+
+import pytest
+
+from placet.kernel.ledger.ledger import GateSettings
+from placet.runtime.recorded_world import recorded_world
+from placet.runtime.stores.url import open_event_log
+from placet.schemas.errors import StoreError
+from placet.schemas.log.record import Configured, Header, RulesChanged, decode_record
+from tests.cli.command_line import Process, move, run_process
+from tests.server.process import LATEST_SECONDS, running
+
+RUN = ("run", "town", "--agents", "8", "--ticks", "120", "--seed", "5")
+OUTSIDE = (121.0, 60.0, 0.0)
+
+
+def records_of(store):
+    with closing(open_event_log(str(store))) as log:
+        return [decode_record(data) for _, data in log.read()]
+
+
+def settings_records(store):
+    """Return the records that say by what is decided."""
+    return [r for r in records_of(store) if isinstance(r, Header | Configured | RulesChanged)]
+
+
+@pytest.fixture(scope="module")
+def killed_run(tmp_path_factory):
+    """The log of a run that was killed after some ticks."""
+    folder = tmp_path_factory.mktemp("killed")
+    with Process(*RUN, "--store", "town.db", folder=folder) as process:
+        latest = monotonic() + LATEST_SECONDS
+        while written(folder / "town.db") < 200:
+            assert monotonic() < latest
+            assert process._popen.poll() is None
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    return folder / "town.db"
+
+
+def written(path):
+    try:
+        with closing(open_event_log(str(path))) as log:
+            return log.count()
+    except StoreError:  # it is not there yet
+        return 0
+
+
+@pytest.fixture
+def killed(killed_run, tmp_path):
+    for path in killed_run.parent.glob("town.db*"):
+        if path.is_file():
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+    return tmp_path / "town.db"
+
+
+def test_serve_continues_the_log_of_a_killed_run_with_its_bounds_and_quotas(killed):
+    before = recorded_world(str(killed))
+    assert before is not None
+    assert before.config.seed == 5
+    with running(killed.parent, "--store", "town.db") as server:
+        assert server.told["world"] == "town"
+
+        def post(path, body):
+            return server.client.post(f"/api/v1/worlds/town/{path}", json=body)
+
+        attributes = {"agent_id": "edge", "attributes": {"position": [119.5, 60.0]}}
+        assert post("agents", attributes).status_code == 201
+        outside = post("batches", [move("edge", 1, OUTSIDE)]).json()
+        assert [r["code"] for r in outside["refusals"]] == ["world.out_of_bounds"]
+        said = [
+            post("batches", [{**move("edge", n), "kind": "Speak", "payload": {"text": "a"}}]).json()
+            for n in range(2, 7)
+        ]
+        assert [one["admitted"] for one in said][:3] == [True] * 3
+        assert "quota_exceeded" in [r["code"] for one in said for r in one["refusals"]]
+        server.process.send_signal(signal.SIGTERM)
+        outcome = server.process.end()
+    assert outcome.code == 143
+    assert outcome.err.splitlines() == [
+        "placet serve: town.db: limits.loop_lag_ms_max is 600000 from now on, it was 1000"
+    ]
+    after = recorded_world(str(killed))
+    assert after is not None
+    assert after.rules == before.rules
+    changed = settings_records(killed)[2:]
+    assert [type(record) for record in changed] == [Configured]  # the limit of the test's server
+    assert run_process("verify", "town.db", folder=killed.parent).code == 0
+
+
+@pytest.mark.parametrize("command", ["gate", "run"])
+def test_gate_and_run_continue_a_log_without_a_record_of_other_settings(killed, command):
+    if command == "gate":
+        lines = b'{"register": "edge", "position": [119.5, 60.0]}\n'
+        lines += json.dumps(move("edge", 1, OUTSIDE)).encode() + b"\n"
+        done = run_process("gate", "--store", "town.db", folder=killed.parent, stdin=lines)
+        assert "world.out_of_bounds" in done.out
+    else:
+        done = run_process("run", "--resume", "town.db", "--json", folder=killed.parent)
+        assert done.json()["verified"]
+        whole = run_process(*RUN, "--store", "whole.db", "--json", folder=killed.parent)
+        assert done.json()["digest"] == whole.json()["digest"]
+    assert (done.code, done.err) == (0, "")
+    assert len(settings_records(killed)) == 2
+
+
+def test_what_is_overridden_is_listed_and_the_rest_stays(killed):
+    before = recorded_world(str(killed))
+    assert before is not None
+    lines = b'{"register": "edge", "position": [119.5, 60.0]}\n'
+    done = run_process(
+        *("gate", "--store", "town.db", "--set", "settings.max_step=1.5"),
+        *("--set", "limits.batch_intents_max=7", "--set", "settings.bounds=[[0,0],[120,120]]"),
+        folder=killed.parent,
+        stdin=lines,
+    )
+    assert done.code == 0
+    assert done.err.splitlines() == [
+        "placet gate: town.db: settings.max_step is 1.5 from now on, it was 4.0",
+        "placet gate: town.db: limits.batch_intents_max is 7 from now on, it was 512",
+    ]
+    after = recorded_world(str(killed))
+    assert after is not None
+    assert after.rules.settings["world"]["max_step"] == 1.5
+    assert after.rules.settings["world"]["bounds"] == before.rules.settings["world"]["bounds"]
+    assert after.config.limits.batch_intents_max == 7
+    assert GateSettings.of(after.config).quotas.keys() == {"Speak"}
+    resumed = run_process("run", "--resume", "town.db", "--json", folder=killed.parent)
+    assert resumed.json()["verified"]
+    again = recorded_world(str(killed))
+    assert again is not None
+    assert (again.rules, again.config) == (after.rules, after.config)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--set", "seed=9"), "world 'town' with seed 5.*leave out seed.*placet fork"),
+        (("--set", "world=other"), "world 'town' with seed 5.*leave out world"),
+        (("--set", "settings.max_stpe=1"), "no setting 'max_stpe'; did you mean 'max_step'"),
+        (("--domain", "design"), "domains world, and 'design'"),
+    ],
+)
+@pytest.mark.parametrize("command", ["gate", "serve"])
+def test_what_contradicts_a_log_is_refused_and_says_how_to_continue(
+    killed, placet, monkeypatch, command, arguments, said
+):
+    monkeypatch.chdir(killed.parent)
+    before = killed.read_bytes()
+    failed = placet(command, "--store", "town.db", *arguments)
+    assert (failed.code, failed.out) == (1, "")
+    assert re.search(said, failed.err), failed.err
+    assert killed.read_bytes() == before
+
+
+def test_conversations_continue_a_log_with_its_settings(tmp_path):
+    settings = ("--set", "world=tales", "--set", "seed=4", "--set", "settings.max_step=2.0")
+    first = run_process(
+        *("chat", "--domain", "world", "--store", "tales.db", *settings),
+        folder=tmp_path,
+        stdin=b"/help\n",
+    )
+    assert first.code == 0
+    before = recorded_world(f"sqlite:///{tmp_path / 'tales.db'}")
+    assert before is not None
+    assert (before.config.world, before.config.seed) == ("tales", 4)
+    again = run_process("chat", "--store", "tales.db", folder=tmp_path, stdin=b"/help\n")
+    assert (again.code, again.err) == (0, first.err)
+    with running(tmp_path, "--store", "tales.db") as server:  # conversations are in the log
+        answer = server.client.get("/api/v1/worlds/tales/sessions")
+        assert answer.status_code == 405  # and not 404: they are made by POST
+    after = recorded_world(f"sqlite:///{tmp_path / 'tales.db'}")
+    assert after is not None
+    assert after.rules == before.rules
