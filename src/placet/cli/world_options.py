@@ -1,7 +1,7 @@
 """The options `--domain`, `--store` and `--set` of every command that opens a world.
 
 They are read by the parser of the server's configuration, and a log that exists is continued with
-the settings in it: what is given otherwise overrides them, and is listed.
+the settings in it. An option that overrides one of them is listed.
 """
 
 import sys
@@ -64,7 +64,7 @@ def world_settings(
 
 
 def list_overrides(settings: "ServerSettings", domains: Sequence[Domain], command: str) -> None:
-    """Print what the configuration changes in the world of an existing log, a line for each."""
+    """Print each value of an existing log that the configuration overrides, on a line."""
     recorded = settings.recorded
     if recorded is None:
         return

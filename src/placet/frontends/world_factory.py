@@ -43,10 +43,10 @@ def conversation_world(
 ) -> tuple[list[Domain], OrchestratorConfig]:
     """Return the domains to talk in, with that of conversations beside them, and their world.
 
-    A log is continued with its own domains and settings, and what overrides them is printed.
+    A log is continued with its own domains and settings; each override is printed.
 
     Args:
-        command: Name of the command, for what is printed.
+        command: Name of the command, for messages.
         domain: As `--domain` has it.
         store: Of the log, which may be empty or not be there yet; None keeps none.
         assignments: As `--set` has them.
