@@ -76,7 +76,7 @@ class Actor(Generic[M, R]):
         """Handle messages until `close`; the owner's supervisor calls this.
 
         Canceling it closes the actor. After a failure it may be run again: queued messages are
-            kept.
+        kept.
         """
         self._is_running = True
         try:

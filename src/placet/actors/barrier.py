@@ -95,7 +95,7 @@ class Barrier:
         self._passed.clear()
 
     def end(self) -> None:
-        """Wake the waiter: the world is closed, or has failed."""
+        """Release the host that waits at the barrier: the world is closed, or has failed."""
         if self._opened is not None:
             self._opened.set()
 

@@ -288,7 +288,10 @@ class Counters:
         self.gauges.setdefault(gauge, {})[label] = reading
 
     def statistics(self) -> dict[str, Json]:
-        """Return a summary as plain JSON; times are milliseconds, null where there are none."""
+        """Return a summary of all counters as plain JSON.
+
+        Times are milliseconds; null if nothing was measured.
+        """
         return {
             "batches": self.batch_intents.count,
             "intents": {
@@ -336,7 +339,7 @@ class GroupMetrics:
         self.ns_per_intent = _NS_PER_INTENT_FIRST
 
     def count_group(self, answers: Sequence[Answer], spent_ns: int) -> None:
-        """Count a group. Of dry runs only the time is counted."""
+        """Count the verdicts of a group by outcome. Of dry runs only the time is counted."""
         admitted: list[CheckedBatch] = []
         by_outcome: dict[Outcome, list[CheckedBatch]] = {"admitted": admitted}
         intents = 1

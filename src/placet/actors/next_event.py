@@ -145,7 +145,7 @@ class NextEvent:
         if self._rounds > self._rounds_max and self._next_ns() is not None:
             raise TimeStalledError(
                 f"simulated time stopped at {self._now_s:g} s: {self._rounds_max} groups were "
-                f"decided at this time and {_join_names(self._participants.posters())} still "
+                f"decided at this time and {_join_names(self._participants.submitters())} still "
                 "submit, while other tasks wait for a later time; a policy must sleep between turns"
             )
         self._participants.reset()

@@ -142,7 +142,7 @@ async def w3(scale: Scale, seconds: float) -> Figures:
 
 
 async def w4(scale: Scale, seconds: float) -> Figures:
-    """Latency: one submitter, one batch of 10 after another."""
+    """Measure W4, latency: one submitter, one batch of 10 intents after another."""
     return await _in_memory(Shape(agents=1, window_ids=scale.window_ids), scale, seconds)
 
 

@@ -28,14 +28,14 @@ class TerminalHumanAdapter(HumanAdapter):
 
 
 def proposer(name: str) -> Adapter:
-    """Find a proposer.
+    """Return the adapter of a name.
 
     Args:
-        name: `scripted` reads plain sentences offline, `human` asks a person, anything else is the
-            name of a model, such as `anthropic:claude-sonnet-4-5`.
+        name: `scripted` parses plain sentences offline, `human` asks a person, any other name is
+            that of a model, such as `anthropic:claude-sonnet-4-5`.
 
     Raises:
-        CommandError: There is none of this name, or what speaks with models is not installed.
+        CommandError: There is no such adapter, or the extra `llm` is not installed.
     """
     if name == "scripted":
         return OfflineAdapter()

@@ -191,16 +191,17 @@ class EffectHandler:
 
 
 class InterestIndex(Protocol):
-    """An index of the observers that a change may concern, updated with the published state.
+    """Finds quickly which agents a change may concern, such as those near it.
 
-    It may return too many and never too few; None stands for all agents or all entities.
+    Its answers are supersets: each candidate is checked by the policy's `may_see` afterwards. So an
+    answer may hold too many agents or entities, never too few.
     """
 
     def observers_of(self, ref: Ref) -> Set[str] | None:
-        """Return the agents that may see an entity."""
+        """Return all agents that may see an entity, and perhaps others; None is every agent."""
 
     def candidates_for(self, agent_id: str) -> Set[Ref] | None:
-        """Return the entities that an agent may see."""
+        """Return all entities that an agent may see, and perhaps others; None is every entity."""
 
     def update(self, state: "State", refs: Iterable[Ref]) -> None:
         """Update the index for changed entities; `state` is the state after the change."""

@@ -92,7 +92,7 @@ class Registry:
             self._payloads[kind.name] = _validator_of(kind)
 
     def concerned(self, agent_id: str) -> tuple[Domain, ...]:
-        """Return the domains whose hooks run when an agent is registered or removed.
+        """Return the domains whose `on_register` and `on_remove` run for an agent of this name.
 
         An agent named `<domain>.<name>` belongs to that domain alone, such as a moderator: it
         has no entities in the other domains.

@@ -93,7 +93,7 @@ class RunReport:
         return self.submitted / self.seconds if self.seconds else 0.0
 
     def count(self, batch: Sequence[Intent], verdict: Verdict) -> None:
-        """Count the verdict of one batch."""
+        """Add a batch and its verdict to the totals of the report."""
         self.batches += 1
         self.submitted += len(batch)
         if verdict.admitted:

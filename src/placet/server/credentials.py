@@ -87,7 +87,7 @@ class Credentials:
                 )
 
     def who(self, token: str) -> Principal | None:
-        """Return who shows a token; None is a stranger. O(1).
+        """Return the principal of a token; None if the token is unknown. O(1).
 
         The token is looked up by half of its hash and compared by all of it in constant time: the
         duration reveals nothing about a token, because the bits of a hash cannot be chosen.

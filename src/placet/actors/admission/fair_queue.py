@@ -116,7 +116,7 @@ class FairQueue:
         return next(iter(batches))
 
     def pop(self) -> QueuedBatch:
-        """Remove and return the next batch."""
+        """Remove and return the oldest batch of the owner with the fewest intents served."""
         schedule = self._schedule
         while not schedule[0][2].batches:
             heappop(schedule)[2].is_scheduled = False

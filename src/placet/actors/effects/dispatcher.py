@@ -131,7 +131,7 @@ class Executors:
     # the state of effects
 
     async def statuses(self) -> list[EffectStatus]:
-        """List the effects that are not settled, oldest first."""
+        """List the state of each effect that is not settled, oldest first."""
         return await self._actor.command(
             lambda kernel: [
                 EffectStatus(

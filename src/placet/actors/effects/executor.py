@@ -110,12 +110,12 @@ class RetryPolicy:
 
 
 class AttemptResult(NamedTuple):
-    """The result of one attempt.
+    """The result of one call of an effect's handler.
 
     Attributes:
-        succeeded: The handler returned.
+        succeeded: The handler returned without an error.
         output: The handler's return value, or the reason of the failure as text.
-        is_final: Another attempt would fail too.
+        is_final: Another attempt would fail too, so none is made.
         is_unknown: It is unknown whether the work was done.
         pause_s: Pause before the next attempt, if the handler named one; else None.
     """
@@ -208,7 +208,7 @@ class Executor:
     async def finish(self) -> None:
         """Start no further attempts, and wait until the running ones have settled.
 
-        Other effects stay in the log.
+        Effects that were not started stay open in the log, for the next start of the world.
         """
         self._is_closed = True
         self._wake.set()

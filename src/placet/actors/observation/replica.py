@@ -105,7 +105,7 @@ class ReadReplica:
         return row
 
     def refs(self) -> Iterator[Ref]:
-        """Yield every entity."""
+        """Yield the ref of every entity of the replica, collection by collection."""
         for name, rows in self.state.collections.items():
             for entity in rows.entities:
                 yield Ref(name, entity)

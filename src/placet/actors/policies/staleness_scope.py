@@ -29,13 +29,16 @@ Read: TypeAlias = str | tuple[str, str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StalenessOptions:
-    """Select what a computation depends on; by default everything that its agent may see.
+    """Selects the changes that make a computation stale; by default all that its agent may see.
 
     Attributes:
-        threshold: Stale once other agents advanced the world by more seqs than this.
-        reads: Depends on these refs; a collection changes when an entity is created or deleted.
-        kinds: Depends on what intents of these kinds read of the agent's own entity.
-        intents: Depends on what these intents read.
+        threshold: Stale once other agents advanced the world by more seqs than this; None for no
+            such limit.
+        reads: Refs that the computation reads; a collection changes when an entity is created or
+            deleted.
+        kinds: Kinds of intents that the computation will propose: it depends on what they read of
+            the agent's own entity.
+        intents: Intents that the computation will propose: it depends on what they read.
         relevant: Decides for each change by another agent, among those selected, whether it counts.
         debounce: Seconds to collect further changes after the first, before the cancellation.
     """

@@ -54,19 +54,19 @@ class ReadSubscription(Protocol):
     footprint: frozenset[Ref] | None
 
     def saw(self, ref: Ref) -> bool:
-        """Return whether the agent saw an entity at the start."""
+        """Return whether the subscribing agent could see an entity when it subscribed."""
 
     def note(self, change: ExternalChange) -> None:
-        """Record a change of something it depends on."""
+        """Receive a change, made by another agent, of a ref in the footprint."""
 
     def advance(self, seqs: int) -> None:
-        """Record that other agents advanced the world."""
+        """Receive the number of seqs by which other agents advanced the world."""
 
     def fail(self, error: BaseException) -> None:
-        """End with an error: a change could not be judged."""
+        """End the subscription with the error that a domain raised when a change was checked."""
 
     def end(self) -> None:
-        """End because the agent was removed."""
+        """End the subscription because the agent was removed."""
 
 
 class SubscriptionTable:

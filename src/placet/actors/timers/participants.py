@@ -29,14 +29,14 @@ class TimeParticipants(TimerQueue):
         version: Counts the events that time may have to wait for: sleep, wake, post, leave.
     """
 
-    __slots__ = ("_changed", "_names", "_pending", "_posters", "_thinking", "version")
+    __slots__ = ("_changed", "_names", "_pending", "_submitters", "_thinking", "version")
 
     def __init__(self, clock: Clock) -> None:
         super().__init__(clock)
         self._names: dict[asyncio.Task[Any], str] = {}
         self._thinking: dict[asyncio.Task[Any], float] = {}  # runnable since, loop time
         self._pending: Counter[asyncio.Task[Any]] = Counter()
-        self._posters: dict[str, None] = {}
+        self._submitters: dict[str, None] = {}
         self._changed: asyncio.Future[None] | None = None
         self.version = 0
 
@@ -74,8 +74,8 @@ class TimeParticipants(TimerQueue):
 
     def note_post(self, reply: "asyncio.Future[Any]", submitter: str) -> None:
         """Record that the calling task submitted a batch; it is not runnable until the verdict."""
-        if len(self._posters) < _NAMES_MAX:
-            self._posters[submitter] = None
+        if len(self._submitters) < _NAMES_MAX:
+            self._submitters[submitter] = None
         task = asyncio.current_task()
         if task is not None and task in self._names and not reply.done():
             self._pending[task] += 1
@@ -83,8 +83,8 @@ class TimeParticipants(TimerQueue):
         self._note_change()
 
     def reset(self) -> None:
-        """Clear the submitters of the round."""
-        self._posters.clear()
+        """Forget the submitters, because the next group is decided."""
+        self._submitters.clear()
 
     @property
     def is_thinking(self) -> bool:
@@ -98,13 +98,16 @@ class TimeParticipants(TimerQueue):
         return min(starts, default=inf)
 
     def thinkers(self) -> list[str]:
-        """Return the names of some runnable tasks."""
+        """Return the names of at most 8 tasks that are awake without a pending verdict, sorted.
+
+        Simulated time waits for these tasks; an error message names them.
+        """
         names = [self._names[task] for task in self._thinking if task not in self._pending]
         return sorted(set(names))[:_NAMES_MAX]
 
-    def posters(self) -> list[str]:
-        """Return the names of some submitters of this round."""
-        return sorted(self._posters)
+    def submitters(self) -> list[str]:
+        """Return the names of at most 8 submitters since the last `reset`, sorted."""
+        return sorted(self._submitters)
 
     async def wait_changed(self) -> None:
         """Wait until a task sleeps, wakes, submits or leaves."""

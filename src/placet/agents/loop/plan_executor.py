@@ -58,7 +58,7 @@ class PlanExecutor:
         self._policy = policy
 
     async def submit(self, plan: Plan, mode: Mode, *, seconds_left: float) -> PlanResult:
-        """Submit a parsed plan: apply it, hold it for a person, or return its refusals."""
+        """Submit a parsed plan: apply it, hold it for an approval, or return the refusals."""
         for _ in range(RETRIES):
             intents = self._intents(plan.actions, plan.base_seq)
             previewed = await self._world.submit(intents, dry_run=True)

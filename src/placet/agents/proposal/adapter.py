@@ -39,18 +39,19 @@ class Usage(NamedTuple):
 
 
 class PlannerOutput(NamedTuple):
-    """A proposer's unchecked output. Exactly one of the first three fields is set.
+    """An adapter's answer, not yet checked. Exactly one of `calls`, `plan` and `text` is set.
 
     Attributes:
         calls: Tool calls, in order.
-        plan: A plan, as text or as the value that such a text stands for.
+        plan: A plan, as JSON text or as the parsed value.
         text: Words for the user; never executed.
-        usage: Cost of the output.
-        model: Which model answered, for the record.
-        response: The adapter's own account of the answer, plain JSON, to repair it by.
-        refused: The planner would not answer (a content filter); `text` says why.
-        unread: An issue, as code and message, where the answer did not come whole, or could not be
-            kept in the log; then it is no plan, whatever its calls.
+        usage: Requests, tokens and cost of the answer.
+        model: Name of the model that answered, for the log.
+        response: The answer in the adapter's own form, plain JSON; passed back to the adapter when
+            it is asked to repair the answer.
+        refused: The model refused to answer (a content filter); `text` is its reason.
+        unread: `(code, message)` if the answer was cut off or is too large for the log; the answer
+            is then not read as a plan.
     """
 
     calls: Sequence[Call] = ()

@@ -132,8 +132,11 @@ class Catalogue:
         lowered = {kind.lower(): kind for kind in self.kinds}
         return tuple(lowered[near] for near in get_close_matches(name.lower(), lowered, count, 0.5))
 
-    def choices(self) -> str:
-        """List the visible kinds for a message, as many as are read."""
+    def kind_names(self) -> str:
+        """Return the names of the kinds that the agent may use, as text for an error message.
+
+        At most a few are listed, with the number of the others.
+        """
         names = list(self.kinds)
         listed = ", ".join(names[:_NAMES_LISTED])
         more = len(names) - _NAMES_LISTED

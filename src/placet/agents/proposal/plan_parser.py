@@ -267,8 +267,8 @@ def _check_action(
 ) -> list[Issue]:
     kind = catalogue.kinds.get(action.kind)
     if kind is None:
-        choices = catalogue.choices() or "nothing; no kind is permitted"
-        message = f"{format_value(action.kind)} does not exist. Choose from: {choices}"
+        names = catalogue.kind_names() or "nothing; no kind is permitted"
+        message = f"{format_value(action.kind)} does not exist. Choose from: {names}"
         near = catalogue.nearest(action.kind)
         return [Issue(code=Code.KIND_UNKNOWN, message=message, at=f"{at}/kind", suggestions=near)]
     tool = catalogue.missing_tool(kind)

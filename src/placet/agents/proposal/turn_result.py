@@ -94,14 +94,14 @@ class PlanResult(NamedTuple):
 
 
 class TurnEnd(NamedTuple):
-    """How a turn ends.
+    """The end of a turn, before it is recorded.
 
     Attributes:
-        outcome: Outcome of the turn.
-        stop: The code that ended it.
-        message: For the user.
+        outcome: Outcome of the turn, such as `applied`, `held` or `refused`.
+        stop: The code of the reason why the turn ended.
+        message: Text for the user.
         plan_result: Result of the last submitted plan; None if none was submitted.
-        choices: Answers to choose from.
+        choices: Answers that the user may choose from, if the agent asked a question.
     """
 
     outcome: OutcomeName
@@ -137,23 +137,23 @@ class Spent(_Value):
 
 
 class Turn(_Value):
-    """One message, and all that came of it.
+    """The result of one message to a session.
 
     Attributes:
         id: `<session>/<number>`.
-        session: The session.
-        agent: Who proposed.
-        route: By a command, by the agent, or by a person's own hand.
-        mode: Of the session at that time.
-        outcome: Outcome of the turn.
-        stop: The code that ended it.
-        message: For the user.
-        choices: Answers to choose from, where something was asked back.
-        attempts: Every answer of the proposer.
+        session: Name of the session.
+        agent: Id of the agent in whose name plans were submitted.
+        route: What made the plan: `command`, `agent` or `person`.
+        mode: Mode of the session during the turn.
+        outcome: Outcome of the turn, such as `applied`, `held` or `refused`.
+        stop: The code of the reason why the turn ended.
+        message: Text for the user.
+        choices: Answers that the user may choose from, if the agent asked a question.
+        attempts: Every answer of the adapter, in order.
         results: Outcomes of the actions of the last decided plan.
-        diff: What that plan changed, or would change where it is held.
-        approval_id: Of the plan that waits for a person; empty if none does.
-        usage: What proposing cost.
+        diff: Changes that this plan made, or would make if it is held.
+        approval_id: Id of the approval request of a held plan; empty if none is held.
+        usage: Requests, tokens and cost of the adapter.
     """
 
     id: str

@@ -44,7 +44,7 @@ def changes_between(old: Json, new: Mapping[str, Json]) -> list[Json]:
 
 
 def facts_in(view: Mapping[str, Json]) -> list[dict[str, Json]]:
-    """List the facts of the domain `memory`, oldest first, each with its seq."""
+    """List the visible facts that agents remembered (domain `memory`), oldest first."""
     facts = [
         fields
         for collection, rows in view.items()

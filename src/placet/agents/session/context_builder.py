@@ -32,7 +32,7 @@ class ContextBuilder:
         past: Sequence[Mapping[str, Json]],
         media: Sequence[Media],
     ) -> Callable[[TurnUsage], Awaitable[PlannerInput]]:
-        """Begin a turn: give what builds the context of each of its requests."""
+        """Begin a turn; return the function that builds the context of each of its requests."""
         limits, before = self._limits, self._seen
         history = _history(past, limits)
         results = [result for turn in past for result in turn["results"]]

@@ -31,12 +31,12 @@ MODE: Final = "assisted"
 
 
 class WorldSpec(NamedTuple):
-    """The world of a session.
+    """The world that a session uses: an open one, or one to open.
 
     Attributes:
-        world: An open one; None opens one.
-        domain: Of the world that is opened: a name, one, several, or None for the default.
-        store: Address of the log of the world that is opened.
+        world: An open world; None opens one from `domain` and `store`.
+        domain: Domain of the world to open: a name, a domain, several, or None for the default.
+        store: URL of the log of the world to open.
     """
 
     world: WorldPort | None

@@ -109,7 +109,7 @@ class Design(Domain):
         draft.delete(payloads.ROLES, agent_id)
 
     def on_batch(self, draft: Draft) -> None:
-        """Raise the version if the batch changed the design, and keep the previous values."""
+        """Increment the design's version if the batch changed it, and keep the previous values."""
         finish(draft, self.setup.undo_max)
 
     def on_settle(self, draft: Draft, effect: Effect, settlement: Settlement) -> None:

@@ -58,7 +58,7 @@ class Function:
             self.result = None
 
     def calls(self) -> set[str]:
-        """Return the names of the functions that it calls. O(nodes)."""
+        """Return the names of the functions that this function calls. O(nodes)."""
         return {node["target"] for node in self.nodes.values() if node["op"] == "call"}
 
 

@@ -52,7 +52,7 @@ class SlashCommands:
         }
 
     def knows(self, text: str) -> bool:
-        """Return whether a line is one of these words."""
+        """Return whether a line is a command of the chat, such as `/help`, and not a kind's."""
         word, _ = _split(text)
         return word in self._answers and word[1:] not in self._session.world.gateway.registry.kinds
 

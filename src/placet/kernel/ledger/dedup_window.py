@@ -187,7 +187,7 @@ def scheduled(fingerprint: int, now_ns: int, seq: int, ids: Sequence[str]) -> Li
 
 
 def unpack(entry: DedupEntry) -> StoredVerdict:
-    """Decode an entry. O(its ids)."""
+    """Decode an entry of a dedup window to the verdict that it stores. O(ids of the entry)."""
     ids, seq = entry.ids, entry.seq
     if entry.detail == PLAIN:
         seqs = {req_id: seq + offset for offset, req_id in enumerate(ids)}

@@ -128,7 +128,7 @@ class AgentGateway:
         """Wait for the effects of an admitted batch, and return their outcomes.
 
         Args:
-            verdict: Of the batch.
+            verdict: The verdict of the batch.
             seconds_max: Maximum wait in real seconds; an unsettled effect is reported as such.
 
         Raises:

@@ -149,12 +149,13 @@ def _set_up(one: EventLog, other: EventLog) -> tuple[str, ...]:
 
 
 def shared_records(one: EventLog, other: EventLog) -> int:
-    """Count the records with which two logs begin alike, by their chains. O(log n) reads.
+    """Return the number of equal records at the start of two logs, by their hash chains.
 
-    0 where they were never one, or were compacted beyond the place where they part.
+    0 if the first records differ, or if the part that has the first difference was compacted away.
+    O(log n) reads.
 
     Raises:
-        StoreError: One cannot be read.
+        StoreError: A log cannot be read.
     """
     low, end = max(one.start().record, other.start().record), min(one.count(), other.count())
     reader = _Reader(one, other)

@@ -156,6 +156,6 @@ def snapshots_of(log: EventLog) -> SnapshotStore | None:
 
 
 def files_beside(path: Path) -> SnapshotFiles:
-    """Return the snapshots beside the file of a log."""
+    """Return the snapshot files of a log file: those in the folder `<path>.snapshots`."""
     path = behind_link(path)
     return SnapshotFiles(path.with_name(path.name + ".snapshots"))

@@ -213,10 +213,10 @@ def trusted_places(
 
 
 def decode(data: bytes, ordinal: int) -> Record:
-    """Read one record, or say which one cannot be read.
+    """Decode one encoded record of a log.
 
     Raises:
-        Divergence: It is no record of a known format.
+        Divergence: The bytes are not a record of a known format; the error has its number.
     """
     try:
         return decode_record(data)

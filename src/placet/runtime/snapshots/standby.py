@@ -39,10 +39,10 @@ class Standby:
     failure: StoreError | None = None
 
     def look(self) -> bool:
-        """Try the fence, and fold the new records. It blocks; its caller owns the thread.
+        """Try to take the writer's fence, and fold the new records. It blocks its thread.
 
         Returns:
-            Whether the fence is ours.
+            Whether this process holds the fence, and so is the writer now.
 
         Raises:
             StoreError: The store has no fence to wait for.

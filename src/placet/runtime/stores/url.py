@@ -35,10 +35,10 @@ class Fence(Protocol):
 
 
 class ChangeFeed(Protocol):
-    """A subscription to appends of a log, as a pollable object.
+    """Notifies a reader of a log that records were appended, by a file descriptor to poll.
 
     Attributes:
-        look_ms: How long to wait at most before one looks all the same.
+        look_ms: Maximum milliseconds to wait for a notification; then read the log anyway.
     """
 
     look_ms: int

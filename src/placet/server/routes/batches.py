@@ -94,7 +94,7 @@ def _no_json(world: Orchestrator, error: str) -> Verdict:
 
 
 def verdict_answer(verdict: Verdict, status: int | None = None) -> Response:
-    """Answer with a verdict, by its own status or another."""
+    """Build the response of a verdict, with the status of its outcome unless one is passed."""
     headers = {}
     seconds = retry_after(verdict)
     if seconds is not None:

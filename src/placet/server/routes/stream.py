@@ -32,7 +32,7 @@ _Seconds = Annotated[float | None, Query(ge=0, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True, slots=True)
-class Lateness:
+class LatencyQuery:
     """The query parameters of a stream's latency, in simulated seconds.
 
     Attributes:
@@ -64,14 +64,14 @@ class Lateness:
         return None if self.latency is None else Constant(base)
 
 
-async def lateness_of(
+async def latency_query(
     latency: _Seconds = None, latency_most: _Seconds = None, latency_per_unit: _Seconds = None
-) -> Lateness:
-    """Return the latency model of a query.
+) -> LatencyQuery:
+    """Return the latency that the query of a stream asks for: constant, random or by distance.
 
     Async, because the framework would call a plain function in a thread.
     """
-    return Lateness(latency, latency_most, latency_per_unit)
+    return LatencyQuery(latency, latency_most, latency_per_unit)
 
 
 router = APIRouter(tags=["reading"])
@@ -88,7 +88,7 @@ async def stream(
     world: str,
     socket: WebSocket,
     *,
-    late: Annotated[Lateness, Depends(lateness_of)],
+    late: Annotated[LatencyQuery, Depends(latency_query)],
     since: SeqQuery = None,
     from_record: SeqQuery = None,
     agent: Annotated[str | None, Query(min_length=1, max_length=128)] = None,

@@ -31,7 +31,7 @@ class Prices(NamedTuple):
     cached_input_usd: Decimal | None = None
 
     def cost(self, usage: RequestUsage) -> Decimal:
-        """Return the cost of a request in US dollars."""
+        """Return the cost of one request to a model, from its token counts, in US dollars."""
         cached_usd = self.input_usd if self.cached_input_usd is None else self.cached_input_usd
         fresh = usage.input_tokens - usage.cache_read_tokens
         return (

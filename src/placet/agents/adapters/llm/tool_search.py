@@ -66,7 +66,7 @@ def found(catalogue: Catalogue, arguments: str) -> dict[str, Json]:
     scores = [(_score(kind, words), kind.name) for kind in catalogue]
     fitting = [name for score, name in sorted(scores, key=_best_first) if score]
     if not fitting:
-        return {"kinds": [], "more": 0, "names": catalogue.choices()}
+        return {"kinds": [], "more": 0, "names": catalogue.kind_names()}
     schemas = catalogue.schemas()
     shown = [catalogue.kinds[name] for name in fitting[:_FOUND_MAX]]
     kinds = [

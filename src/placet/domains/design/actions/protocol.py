@@ -107,15 +107,16 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class ActionPlan:
-    """Actions that are decided together: all take effect, or none does.
+    """A plan of changes to a design, submitted as one batch: all actions take effect, or none.
 
     Attributes:
-        plan_id: Idempotency key: a plan sent again gets the same answer.
-        intent_id: Id of the parsed message that the plan derives from.
-        design_id: Id of the design.
-        actions: Actions in order; each sees the effects of those before it.
-        design_version_before: The version that the plan is based on.
-        proposed_at: Time of the proposal.
+        plan_id: Idempotency key of the batch: a plan submitted again gets the same answer.
+        intent_id: Id of the user's parsed message that the plan was made from.
+        design_id: Id of the design to change.
+        actions: Actions in order; each sees the changes of those before it.
+        design_version_before: The design's version that the proposer saw; the plan is refused as
+            stale if the design has another one.
+        proposed_at: Time of the proposal, for the audit; None if it is not known.
     """
 
     plan_id: str

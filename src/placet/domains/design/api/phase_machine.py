@@ -60,7 +60,7 @@ class PhaseMachine:
 
 @dataclass(frozen=True, slots=True)
 class PipelineResult:
-    """The result of a run of phases.
+    """The result of a run of the phases: their states, and remarks.
 
     Attributes:
         states: State of each phase that ran.

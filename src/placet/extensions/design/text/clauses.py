@@ -44,7 +44,7 @@ class UnclearError(PlacetError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A number and its unit, if one was stated."""
+    """A number of a sentence and its unit, if one was stated."""
 
     number: float
     unit: str | None
