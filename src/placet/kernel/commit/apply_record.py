@@ -39,9 +39,12 @@ def apply_record(ledger: Ledger, record: Record, batch: CheckedBatch | None = No
         batch: The batch of an `Admitted`, `Refused` or `Scheduled` record, rebuilt from it.
     """
     match record:
-        case Admitted() | Refused() | Scheduled():
-            assert batch is not None, "the record of a batch is applied with its batch"
-            _apply_batch(ledger, record, batch)
+        case Admitted():  # nearly every record of a log
+            apply_admitted(ledger, record, _given(batch))
+        case Refused():
+            apply_refused(ledger, record, _given(batch))
+        case Scheduled():
+            apply_scheduled(ledger, record, _given(batch))
         case Configured():
             apply_configured(ledger, record)
         case Registered():
@@ -60,16 +63,9 @@ def apply_record(ledger: Ledger, record: Record, batch: CheckedBatch | None = No
             pass  # Header, RulesChanged, Tick, Patched and Checkpoint leave the ledger as it is
 
 
-def _apply_batch(
-    ledger: Ledger, record: Admitted | Refused | Scheduled, batch: CheckedBatch
-) -> None:
-    match record:
-        case Admitted():
-            apply_admitted(ledger, record, batch)
-        case Refused():
-            apply_refused(ledger, record, batch)
-        case _:
-            apply_scheduled(ledger, record, batch)
+def _given(batch: CheckedBatch | None) -> CheckedBatch:
+    assert batch is not None, "the record of a batch is applied with its batch"
+    return batch
 
 
 def apply_configured(ledger: Ledger, record: Configured) -> None:
