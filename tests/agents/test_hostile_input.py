@@ -190,7 +190,7 @@ def test_a_kind_is_not_shadowed_by_a_proposers_own_tool(name: str) -> None:
         def __init__(self) -> None:
             self.kinds = (Kind(name, Nothing, _pass), Kind("halting.go", Nothing, _pass))
 
-    with pytest.raises(ValueError, match=f"a proposer's own tool is called '{name}'"):
+    with pytest.raises(ValueError, match=f"the agent layer has a tool named '{name}'"):
         Catalogue(Halting())
     assert list(Catalogue(Halting(), permitted={"halting.go"}).kinds) == ["halting.go"]
 

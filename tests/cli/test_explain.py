@@ -147,7 +147,7 @@ def test_an_explanation_without_the_domain_uses_the_log_only(placet):
     told = words(placet("explain", "own.db", "ann", "ann:0"))
     assert "its reads are not known without its domain" in told
     assert "intent 0: rule Move of a domain that is not available" in told
-    assert "Note: not re-executed: the log does not hold the settings" in told
+    assert "Note: not re-executed: the log does not have the settings" in told
     spec = "domains_of_an_explanation:ready"
     told = words(placet("explain", "own.db", "ann", "ann:0", "--domain", spec))
     assert "reads world.agents/ann: not changed by another agent" in told

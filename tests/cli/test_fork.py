@@ -58,7 +58,7 @@ def test_diff_at_a_path_in_neither_world_is_reported(town, path):
         (("--set", "world.agents/folk_4/x=nope"), 2, "needs JSON after its '='"),
         (("--set", "world.agents/nobody/x=1"), 1, "no entity world.agents/nobody"),
         (("--drop-agent", "nobody"), 1, "cannot be dropped"),
-        (("--world", "town"), 1, "a name of its own"),
+        (("--world", "town"), 1, "needs another name"),
         (("--effects", "live"), 2, "refuse or simulate, got 'live'"),
         (("--at", "99999"), 1, "it ends at seq"),
         (("--at-tick", "6"), 1, "it ends after tick 5"),

@@ -487,8 +487,8 @@ def test_full_disk_and_closed_stdout_print_no_traceback(tmp_path):
         done = subprocess.run([*PLACET, "kinds"], stdout=full, stderr=subprocess.PIPE, check=False)
     assert done.returncode == 1
     assert done.stderr.decode() == (
-        "placet: cannot write what was asked for to stdout: No space left on device; "
-        "send it elsewhere\n"
+        "placet: cannot write the output to stdout: No space left on device; "
+        "redirect it elsewhere\n"
     )
     shell = ["sh", "-c", f"{' '.join(PLACET)} kinds >&-"]
     done = subprocess.run(shell, stderr=subprocess.PIPE, check=False)

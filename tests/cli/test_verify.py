@@ -132,7 +132,7 @@ def test_settings_that_are_code_must_be_passed(placet):
     outcome = placet("verify", name)
     assert outcome.code == 0
     assert "Not re-executed: records 2 to " in outcome.out
-    assert "give it with --domain module:attribute" in outcome.out
+    assert "give the domain with --domain module:attribute" in outcome.out
     for spec in ("domains_of_a_test:ready", "domains_of_a_test:factory"):
         decided = placet("verify", name, "--domain", spec, "--json").json()["verified"]
         assert (decided["batches"], decided["unverified"]) == (4, [])

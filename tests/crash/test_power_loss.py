@@ -184,5 +184,5 @@ class TooEarly(SnapshotFiles):
 @pytest.mark.parametrize("files", [Unsynced, Unlisted, TooEarly])
 def test_a_missing_sync_is_found(files):
     """The control."""
-    with pytest.raises(FoundWrongError, match="no snapshot can be trusted"):
+    with pytest.raises(FoundWrongError, match="no snapshot of it is valid"):
         moments_of(files, from_record=1)

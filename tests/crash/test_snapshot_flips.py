@@ -105,7 +105,7 @@ def test_a_compacted_log_without_a_valid_snapshot_is_an_error(town):
     log.compact(3, epoch, groups_max=99)
     name, sound = town.newest
     damaged = Remains({FOLDER / name: sound[:-1]})
-    with pytest.raises(StoreError, match="no snapshot can be trusted") as caught:
+    with pytest.raises(StoreError, match="no snapshot of it is valid") as caught:
         recover(log, files=SnapshotFiles(FOLDER, damaged))
     assert name in str(caught.value)
 

@@ -134,7 +134,7 @@ def test_the_proposer_cannot_approve(placet):
 def test_an_approval_without_a_request_fails(placet):
     outcome = placet.told("/approve", "/deny nothing", to=INTERACTIVE)
     none, nothing = turns(outcome)
-    assert none == {"error": "nothing waits for a person"}
+    assert none == {"error": "no plan waits for a person"}
     assert nothing["message"].startswith("there is no approval request 'nothing'")
     assert outcome.code == 1
 
@@ -174,7 +174,7 @@ def test_a_log_without_the_session_domain_is_refused(placet):
     begin("town.db", World())
     outcome = placet.told("/Move to=[5,5]", to=("chat", "--store", "town.db"))
     assert outcome.code == 1
-    assert "was begun without the domain 'session'" in outcome.err
+    assert "was made without the domain 'session'" in outcome.err
 
 
 def begin(store, *domains):
@@ -294,7 +294,7 @@ def test_a_proposing_person_is_shown_the_issues_and_asked_again(placet):
 @pytest.mark.parametrize(
     ("options", "code", "why"),
     [
-        ((), 2, "name what to talk about"),
+        ((), 2, "give the domain of the world"),
         (("--domain", "nope"), 1, "there is no domain 'nope'"),
         (("--domain", "design", "--mode", "wild"), 2, "unknown mode 'wild'"),
         (("--domain", "design", "--agent", "robot"), 1, "'robot'"),

@@ -382,7 +382,11 @@ def test_over_http_a_request_head_is_bounded_before_authentication(tmp_path):
         (("--http", "0.0.0.0:1"), 1, "can be reached from other machines"),
         (("--mode", "wild"), 2, "unknown mode"),
         (("--person", "mcp"), 2, "who proposes does not confirm"),
-        (("--agent", "session.recorder"), 2, "'session.recorder' records what is said"),
+        (
+            ("--agent", "session.recorder"),
+            2,
+            "'session.recorder' is the agent that records conversations",
+        ),
     ],
 )
 def test_a_usage_error_is_reported(placet, options, code, why):

@@ -129,7 +129,7 @@ def test_domain_passed_as_an_object_or_factory_is_used_unchanged(tmp_path, monke
 
 
 def test_domain_without_settings_in_the_log_is_refused():
-    with pytest.raises(DomainNotRemade, match="does not hold the settings of the domain 'lab'"):
+    with pytest.raises(DomainNotRemade, match="does not have the settings of domain 'lab'"):
         remake(rules_of_world(Lab()))
     (again,) = remake(rules_of_world(Lab()), ["tests.kernel.domains:Lab"])
     assert isinstance(again, Lab)

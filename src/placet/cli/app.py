@@ -95,7 +95,7 @@ def _fault_message(error: OSError) -> str:
     """Return a message for an operating system error; without a file name it is about stdout."""
     if error.filename is not None or error.errno not in _FULL:
         return str(error)
-    return f"cannot write what was asked for to stdout: {error.strerror}; send it elsewhere"
+    return f"cannot write the output to stdout: {error.strerror}; redirect it elsewhere"
 
 
 def _give_up_stdout() -> None:

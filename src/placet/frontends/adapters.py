@@ -45,7 +45,8 @@ def proposer(name: str) -> Adapter:
         from placet.agents import Llm  # noqa: PLC0415  # the extra
     except (ImportError, AttributeError) as error:
         raise CommandError(
-            f"{name!r} is neither {' nor '.join(NAMES)}, and models need what is not installed: "
+            f"{name!r} is neither {' nor '.join(NAMES)}, and models need a package that is not "
+            "installed: "
             f"pip install 'placet[llm]' ({error})"
         ) from error
     try:

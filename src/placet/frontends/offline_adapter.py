@@ -39,8 +39,8 @@ class OfflineAdapter:
             if domain.name == _DESIGN:
                 return _read_of_design(context)
         text = (
-            "no domain here reads free sentences, and no model is asked; name a kind with its "
-            "values (`/kind key=value`), or let a model propose"
+            "no domain here reads free sentences, and there is no model; propose a kind with "
+            "`/kind key=value`, or choose a model with --agent"
         )
         return _stop(context, Stop(code="unsupported_goal", message=text))
 
@@ -69,7 +69,8 @@ def _read_of_design(context: PlannerInput) -> PlannerOutput:
         return _stop(context, _question(parsed, fields, current))
     if not parsed.actions:
         return PlannerOutput(
-            text="That is a question, and I only carry out what is said. `/state` shows it."
+            text="That is a question; without a model I only apply changes. `/state` shows the "
+            "state."
         )
     calls = []
     for action in parsed.actions:

@@ -58,7 +58,7 @@ def conversation_world(
     """
     settings = world_settings(domain, store, assignments)
     if settings.recorded is None and domain is None:
-        raise typer.BadParameter("name what to talk about, such as --domain design")
+        raise typer.BadParameter("give the domain of the world, such as --domain design")
     domains = settings.make_domains(sessions=True)
     list_overrides(settings, domains, command)
     return domains, settings.world

@@ -120,14 +120,16 @@ def _remade(name: str, rules: Rules) -> Domain:
     # would import what it likes, and call that with what it likes.
     if not name.isidentifier():
         raise DomainNotRemade(
-            f"the log names a domain {name!r}, and a domain's name is an identifier: no world has "
-            "written it"
+            f"the log names a domain {name!r}, but a domain's name is an identifier: placet did "
+            "not "
+            "write this log"
         )
     settings = rules.settings.get(name)
     if settings is None:
         raise DomainNotRemade(
-            f"the log does not hold the settings of the domain {name!r}: it gives none, or has "
-            "rules of its own that are code and not data; give it with --domain module:attribute"
+            f"the log does not have the settings of domain {name!r}, because the domain declares "
+            "none "
+            "or has rules that are code; give the domain with --domain module:attribute"
         )
     return _made(name, find_domain(name), settings)
 

@@ -53,7 +53,7 @@ def stage():
             [(OBJECTS, "box", {"holder": 5, "position": None}, False)],
             "must agree on who holds what",
         ),
-        ([(OBJECTS, "cup", {"position": [0, 0]}, False)], "is held, and has no position"),
+        ([(OBJECTS, "cup", {"position": [0, 0]}, False)], "is held, so it has no position"),
         ([(OBJECTS, "cup", None, True)], "cup and 'ann' must agree on who"),
     ],
 )

@@ -43,7 +43,10 @@ from tests.domains.world_driver import WorldDriver
         ({"objects": {"": {"position": [0, 0]}}}, "an id must be 1 to 128 characters"),
         ({"objects": {"box": {}}}, "object 'box' must have a position"),
         ({"objects": {"box": {"position": [0]}}}, "object 'box': position must be"),
-        ({"objects": {"box": {"position": [0, 0], "holder": "ann"}}}, "nobody is there yet"),
+        (
+            {"objects": {"box": {"position": [0, 0], "holder": "ann"}}},
+            "its holder does not exist yet",
+        ),
         ({"objects": {"box": {"position": [0, 0], "portable": 1}}}, "portable must be True or"),
         ({"objects": {"box": {"position": [0, 0], "tags": {1}}}}, "must be plain JSON"),
         ({"objects": {"box": {"position": [9, 9]}}, "bounds": [[0, 0], [5, 5]]}, "outside"),

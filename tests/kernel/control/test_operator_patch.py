@@ -195,7 +195,7 @@ def test_an_agent_named_twice_is_dropped_once():
 def test_a_fork_needs_another_name_than_its_parent():
     require_fork("w2", "world", "simulate")
     for world in ("world", "", "a/b", "x" * 129, "\n"):
-        with pytest.raises(ValueError, match="a name of its own"):
+        with pytest.raises(ValueError, match="needs another name"):
             require_fork(world, "world", "refuse")
     with pytest.raises(ValueError, match="effects must be one of refuse, simulate"):
         require_fork("w2", "world", "live")

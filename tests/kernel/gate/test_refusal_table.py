@@ -163,7 +163,7 @@ TABLE = [
         "schema_version must be a semantic version string, got '1'",
         lambda: decide(add("a", schema_version="1"))),
     Row("field_invalid", "/intents/1/req_id",
-        "req_id 'a' stands twice, first at /intents/0; each intent of an agent needs its own",
+        "req_id 'a' is used twice, first at /intents/0; each intent of an agent needs its own",
         lambda: decide([add("a"), add("a")]), intent=1),
     Row("field_invalid", "/intents/0", "an intent must be an object, got 'Add'",
         lambda: decide(["Add"])),
@@ -194,7 +194,7 @@ TABLE = [
         "priority, schema_version, valid_until",
         lambda: decide(add("a", q=1))),
     Row("version_unsupported", "/intents/0/schema_version",
-        "schema_version '2.0.0' has another major than '1.0.0', which this world speaks; "
+        "schema_version '2.0.0' has another major than '1.0.0', which this world reads; "
         "send '1.0.0'", lambda: decide(add("a", schema_version="2.0.0"))),
     Row("kind_unknown", "/intents/0/kind", "kind 'Addd' is not registered; did you mean Add?",
         lambda: decide(intent("Addd"))),
@@ -255,8 +255,8 @@ TABLE = [
         "use a new req_id", lambda: after(add("a"), then=add("a", 2)),
         details={"earlier": "admitted at seq 5"}),
     Row("req_id_too_old", "/intents/0/req_id",
-        "req_id 'n:1' is older than what is remembered of its sequence, so it may have been "
-        "answered before; use a newer number", forgotten),
+        "req_id 'n:1' is older than the remembered part of its sequence, so it may have been "
+        "decided before; use a newer number", forgotten),
     # staleness
     Row("context_from_future", "/intents/0/context_seq",
         "context_seq 99 is ahead of the world, which is at seq 4; send the seq of a view you were "
@@ -275,7 +275,7 @@ TABLE = [
         "something it depends on changed after context_seq 1; refresh the view and propose again",
         changed_in_secret),
     Row("context_too_old", "/intents/0/context_seq",
-        "context_seq 1 is older than what is tracked of lab.things/a (from seq 8); refresh the "
+        "context_seq 1 is older than the tracked changes of lab.things/a (from seq 8); refresh the "
         "view and propose again", graves_forgotten, details={"context_seq": 1}),
     # quota
     Row("quota_exceeded", "/intents/0",

@@ -198,7 +198,7 @@ def test_two_forks_at_one_seq_have_different_names(tmp_path):
     assert len(names) == 3
     assert make_fork(log, tmp_path, name="named.db", world="mine").world == "mine"
     for name in ("world", "", "a/b", "x" * 129):
-        with pytest.raises(ValueError, match="a name of its own"):
+        with pytest.raises(ValueError, match="needs another name"):
             make_fork(log, tmp_path, name="no.db", world=name or "\n")
 
 
@@ -297,7 +297,7 @@ def test_an_existing_file_is_not_overwritten_by_a_fork(tmp_path):
         make_fork(log, tmp_path, name="left.db")
     with pytest.raises(StoreError, match="no such directory"):
         make_fork(log, tmp_path / "nowhere")
-    with pytest.raises(StoreError, match="a log of its own in a file"):
+    with pytest.raises(StoreError, match="a separate log in a file"):
         fork(log_of(log), "memory://")
     assert fork(log_of(log), str(tmp_path / "plain")).store.endswith("plain.db")
     assert made.store.endswith("f.db")
@@ -349,7 +349,7 @@ def test_only_one_of_two_concurrent_forks_to_a_path_succeeds(tmp_path, monkeypat
     (failure,) = (one for one in failures if one is not None)
     assert isinstance(failure, StoreError)
     assert "cannot fork into" in str(failure)
-    assert "somebody else made it meanwhile; give a new path" in str(failure)
+    assert "another process made it meanwhile; give a new path" in str(failure)
     (made,) = (one.result() for one in tried if one.exception() is None)
     child = open_event_log(made.store)
     assert verify_log(child, DOMAINS).integrity.is_ok

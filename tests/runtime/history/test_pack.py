@@ -117,7 +117,7 @@ def test_a_compacted_log_is_packed_from_its_first_record(tmp_path):
     assert files is not None
     for place in files.places():
         (tmp_path / "w.db.snapshots" / place.name).unlink()
-    with pytest.raises(StoreError, match="no snapshot can be trusted"):
+    with pytest.raises(StoreError, match="no snapshot of it is valid"):
         pack(log, tmp_path / "none.pack")
 
 
@@ -226,7 +226,7 @@ def test_a_pack_is_a_read_only_store(tmp_path):
         lambda: reader.append(group, 1),
         lambda: reader.compact(1, 1, groups_max=1),
     ):
-        with pytest.raises(StoreError, match="a pack, which nobody writes"):
+        with pytest.raises(StoreError, match="a packed log and read-only"):
             write()
     snapshots = snapshots_of(packed(log, tmp_path / "l.pack", from_seq=kernel.seq))
     assert snapshots is not None
@@ -354,7 +354,7 @@ def test_only_one_of_two_concurrent_packs_to_a_path_succeeds(tmp_path, monkeypat
         told = [one.exception() for one in failures]
     (failure,) = (one for one in told if one is not None)
     assert isinstance(failure, StoreError)
-    assert str(failure).endswith("w.pack: somebody else made it meanwhile; give a new path")
+    assert str(failure).endswith("w.pack: another process made it meanwhile; give a new path")
     assert checked(path).is_ok
     assert list(tmp_path.iterdir()) == [path]
 

@@ -54,11 +54,11 @@ def test_reading_a_compacted_seq_is_an_error_that_names_the_oldest(placet, town)
     gone = placet("replay", "town.db", "--to", "3")
     assert gone.code == 1
     assert "was compacted up to seq" in gone.err
-    kept = int(re.search(r"can still be had is (\d+); give that", gone.err)[1])  # type: ignore[index]
+    kept = int(re.search(r"can be restored is (\d+); give that", gone.err)[1])  # type: ignore[index]
     assert placet("replay", "town.db", "--to", str(kept)).code == 0
     assert placet("replay", "town.db", "--to", str(kept - 1)).code == 1
     (placet.folder / "town.db.snapshots").rename(placet.folder / "elsewhere")
-    assert "no snapshot can be trusted" in placet("explain", "town.db", "--seq", "3").err
+    assert "no snapshot of it is valid" in placet("explain", "town.db", "--seq", "3").err
     (placet.folder / "elsewhere").rename(placet.folder / "town.db.snapshots")
     first = placet("log", "town.db", "--json").json()[0]
     assert first["seq"] > 3

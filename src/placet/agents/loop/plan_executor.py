@@ -295,7 +295,7 @@ class PlanExecutor:
         return [self._recorder.intent("session.guard", seq=seq)]
 
     def _agent_removed(self, plan: Plan) -> PlanResult:
-        message = f"agent {self._agent.agent_id!r} was removed while it was asked"
+        message = f"agent {self._agent.agent_id!r} was removed during the turn"
         return _refused(plan, [Issue(code=RefusalCode.AGENT_UNKNOWN, message=message)])
 
     def _retries_exhausted(self, plan: Plan) -> PlanResult:
@@ -395,9 +395,9 @@ def _effect_issue(outcome: Outcome, index: int) -> Issue:
     if outcome.succeeded is not None:
         return Issue(code=Code.EFFECT_FAILED, message=str(outcome.output)[:2_000], at=at)
     if outcome.is_in_doubt:
-        message = "the work was begun, and nobody knows if it was done; it is not tried again"
+        message = "the effect was started and its outcome is unknown; it is not tried again"
         return Issue(code=Code.EFFECT_IN_DOUBT, message=message, at=at)
-    message = "the work is begun and not done yet; its outcome will be in the log"
+    message = "the effect is not finished yet; its outcome will be in the log"
     return Issue(code=Code.EFFECT_TIMEOUT, message=message, at=at)
 
 

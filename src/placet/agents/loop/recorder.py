@@ -27,7 +27,7 @@ _TURNS_READ: Final = 64
 GONE: Final = TurnEnd(
     "failed",
     Code.OPERATOR_STOPPED,
-    "the caller went away; look what was done before you say it again",
+    "the caller disconnected; check which actions were applied before you repeat the message",
 )
 """End of a turn whose caller was canceled."""
 GONE_SECONDS: Final = 5.0

@@ -63,15 +63,15 @@ class Catalogue:
         shadowed = sorted(RESERVED & self.kinds.keys())
         if shadowed:
             raise ValueError(
-                f"a proposer's own tool is called {shadowed[0]!r}, so a kind of that name could "
-                "never be meant; do not permit it, or call it otherwise"
+                f"the agent layer has a tool named {shadowed[0]!r}, so a kind of that name cannot "
+                "be proposed; do not permit the kind, or rename it"
             )
         long = next((name for name in self.kinds if len(wire_name(name)) > _WIRE_CHARS_MAX), None)
         if long is not None:
             raise ValueError(
                 f"as a tool the kind {long!r} is {wire_name(long)!r}, more than the "
-                f"{_WIRE_CHARS_MAX} characters of a name that model providers take; do not permit "
-                "it, or call it otherwise"
+                f"{_WIRE_CHARS_MAX} characters that model providers allow; do not permit the kind, "
+                "or rename it"
             )
         known = {registry.domain_of[name].name for name in self.kinds}
         self.guides = tuple(

@@ -139,7 +139,7 @@ TABLE: Final[dict[Code, CodeFacts]] = {
     Code.COST_UNKNOWN: _turn(422, "The price of this model is not known, and a limit is set."),
     Code.DEADLINE_EXCEEDED: _turn(504, "The turn took longer than it may."),
     Code.OPERATOR_STOPPED: _turn(409, "An operator stopped the turn."),
-    Code.CONTEXT_TOO_LARGE: _turn(413, "What the planner must be told does not fit."),
+    Code.CONTEXT_TOO_LARGE: _turn(413, "The context of the planner is larger than its limit."),
     Code.INTERNAL: _turn(500, "Something failed inside; nothing was changed."),
 }
 

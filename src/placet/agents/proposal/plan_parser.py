@@ -250,7 +250,7 @@ def _check_counts(plan: Plan, limits: AgentLimits, actions_max: int | None) -> l
     issues += _check_count(plan.actions, most)
     named = Counter(action.id for action in plan.actions if action.id)
     for name, count in islice(((name, n) for name, n in named.items() if n > 1), ISSUES_MAX):
-        message = f"the action id {name!r} stands {count} times; each needs its own"
+        message = f"the action id {name!r} is used {count} times; each action needs its own id"
         issues.append(Issue(code=Code.ACTION_ID_DUPLICATE, message=message, at="/actions"))
     return issues
 

@@ -114,7 +114,7 @@ class SessionOpener(Generic[S]):
             if not world.gateway.registry.kinds.keys() >= KINDS:
                 raise ValueError(
                     "this world has no domain 'session'; open it with placet.domains.session."
-                    "Sessions() beside its own, so that what is said is in its log"
+                    "Sessions() among its domains, so that the log keeps the conversation"
                 )
             agent = await self._registered(world, await agent_of(world, self._name, self._agent))
             system_intents = await world.register_agent(RECORDER, permissions=KINDS)

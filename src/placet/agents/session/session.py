@@ -399,7 +399,7 @@ class Session:
         """Record an end for the turns that a dead process left running; `open` calls this."""
         for number in await self._recorder.running():
             if (self.name, number) not in self._calls.turns:
-                text = "the process ended before the turn did; look what was done by then"
+                text = "the process ended during the turn; check which actions were applied"
                 await self._recorder.end(number, TurnEnd("failed", Code.INTERNAL, text), (), "")
 
     async def close(self) -> None:

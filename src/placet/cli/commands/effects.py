@@ -148,7 +148,7 @@ def _resolve(
     if not is_written:
         raise CommandError(
             f"nothing was written: effect {settlement.key} is settled already, or was never "
-            f"declared; `placet effects` lists what is open"
+            f"declared; `placet effects` lists the open effects"
         )
     if as_json:
         say_json({"key": str(settlement.key), "succeeded": settlement.succeeded})

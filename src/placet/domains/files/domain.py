@@ -119,7 +119,7 @@ def _kinds(files_max: int, bytes_max: int) -> tuple[Kind, ...]:
             InspectZip,
             inspect,
             effects=(INSPECT,),
-            summary="List a zip archive, and say what is unsafe in it.",
+            summary="List a zip archive and its unsafe entries.",
             risk="read",
         ),
     )

@@ -125,7 +125,7 @@ _KINDS: Final = (
         rules.restore,
         reads=rules.reads_all,
         risk="medium",
-        summary="Make the program what it was at a seq.",
+        summary="Restore the program of a seq.",
     ),
 )
 

@@ -135,7 +135,7 @@ class Sessions(Domain):
             return refuse(
                 "turn_out_of_order",
                 f"session {session!r} has {turns} turns, expected {turns + 1}, got {number}; open "
-                "the session again to go on",
+                "the session again to continue",
                 at="/turn",
             )
         draft.put(SESSIONS, session, "turns", number)
@@ -195,7 +195,7 @@ class Sessions(Domain):
         if draft.exists(GRANTS, grant):
             return refuse("grant_exists", f"there is a grant {grant!r} already", at="/grant")
         if payload["by"] == payload["proposer"]:
-            return refuse("grant_own", "nobody permits anything to themselves", at="/by")
+            return refuse("grant_own", "an agent cannot grant a permission to itself", at="/by")
         grants = list(draft.ids(GRANTS))
         if len(grants) >= self._grants_kept:
             ended = [name for name in grants if _is_over(draft, name)]

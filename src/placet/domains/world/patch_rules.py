@@ -64,7 +64,7 @@ def _check(
     if holder is None:
         return _check_inventory(draft, at, ()) or _check_position(draft, at, settings)
     if position is not None:
-        return _refuse(at, "is held, and has no position of its own; put null")
+        return _refuse(at, "is held, so it has no position; put null")
     return _check_inventory(draft, at, (holder,))
 
 

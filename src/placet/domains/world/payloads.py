@@ -167,7 +167,7 @@ def _canonical_interact(payload: _InteractFields) -> dict[str, Json]:
 def _checked_custom(payload: dict[str, JsonValue]) -> dict[str, JsonValue]:
     action = payload.get("action")
     if not isinstance(action, str) or not action:
-        _fail("action", "a custom intent needs action: a non-empty string that says what is done")
+        _fail("action", "a custom intent needs action, a non-empty string")
     return payload
 
 

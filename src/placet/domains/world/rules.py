@@ -109,7 +109,7 @@ def speak(draft: Draft, intent: Intent) -> RuleRefusal | None:
         if said["team"] is None:
             draft.warn(
                 "team_missing",
-                f"{agent_id!r} is in no team, so nobody hears it; use the public channel",
+                f"{agent_id!r} is in no team, so no agent would hear it; use the public channel",
                 at="/channel",
             )
     if draft.exists(SPEECH, agent_id):

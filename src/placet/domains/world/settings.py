@@ -254,7 +254,7 @@ def _read_object(object_id: object, fields: object, settings: WorldSettings) -> 
         raise ValueError(f"{name} must have a position: {{'position': [x, y]}}, got {fields!r}")
     if "holder" in fields:
         raise ValueError(
-            f"{name}: nobody is there yet to hold it; register its holder with inventory"
+            f"{name}: its holder does not exist yet; register the holder with inventory"
         )
     position = read_position(f"{name}: position", fields["position"])
     refusal = settings.outside(position, f"{OBJECTS}/{object_id}")

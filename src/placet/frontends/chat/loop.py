@@ -104,7 +104,7 @@ class ChatLoop:
         if resolution is not None:
             decision, approval_id = resolution
             if not approval_id:
-                self._screen.value("error", "nothing waits for a person")
+                self._screen.value("error", "no plan waits for a person")
                 self.has_failed = True
                 return
             self._say(self._resolving(approval_id, decision), is_denial=decision == "deny")

@@ -86,7 +86,9 @@ def mcp(  # noqa: PLR0917  # the command line has no positions
     if person == agent:
         raise typer.BadParameter("who proposes does not confirm; give --person another name")
     if agent == RECORDER:
-        raise typer.BadParameter(f"{RECORDER!r} records what is said; give --agent another name")
+        raise typer.BadParameter(
+            f"{RECORDER!r} is the agent that records conversations; give --agent another name"
+        )
     try:
         from placet.frontends.mcp.server import McpServer  # noqa: F401, PLC0415  # the extra
     except ModuleNotFoundError as error:

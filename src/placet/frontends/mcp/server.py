@@ -132,9 +132,7 @@ class McpServer:
             return refused(self._session, "session.approval_changed", message)
         answer = (params.input_responses or {}).get(_CONFIRM)
         if not isinstance(answer, types.ElicitResult):
-            message = (
-                f"approval request {approval.id!r} waits for a person, and nobody has answered"
-            )
+            message = f"approval request {approval.id!r} still waits for a person"
             return refused(self._session, "confirmation_required", message)
         return await self._resolved(approval, None, answer)
 

@@ -287,7 +287,7 @@ async def _person(opened: _OpenSession, who: Principal) -> tuple[str, str]:
     assert isinstance(world, Orchestrator), "doors serve worlds of the runtime"
     speaks_for_it = await _speaks_for(world, who, opened.session.agent_id)
     if speaks_for_it or who.submitter not in opened.people:  # an owner whose agent has just gone
-        raise Problem("forbidden", "whoever speaks for the proposer does not decide about it")
+        raise Problem("forbidden", "a token of the proposer cannot decide on its plan")
     return who.submitter, opened.people[who.submitter]
 
 

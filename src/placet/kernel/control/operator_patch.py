@@ -153,8 +153,8 @@ def require_fork(world: str, parent: str, effects: str, seed: int | None = None)
     """
     if not is_identity(world) or "/" in world or world == parent:
         raise ValueError(
-            "a fork needs a name of its own, for it is part of every key of an effect: expected 1 "
-            f"to 128 characters without '/', other than {parent!r}, got {world!r}"
+            "a fork needs another name, which is part of the key of every effect: expected 1 to "
+            f"128 characters without '/', other than {parent!r}, got {world!r}"
         )
     if effects not in EFFECTS:
         raise ValueError(f"effects must be one of {', '.join(EFFECTS)}, got {effects!r}")

@@ -158,7 +158,7 @@ def _req_id_too_old(batch: CheckedBatch, index: int) -> Refusal:
         batch,
         index,
         RefusalCode.REQ_ID_TOO_OLD,
-        f"req_id {batch.intents[index]['req_id']!r} is older than what is remembered of its "
-        "sequence, so it may have been answered before; use a newer number",
+        f"req_id {batch.intents[index]['req_id']!r} is older than the remembered part of its "
+        "sequence, so it may have been decided before; use a newer number",
         at="/req_id",
     )

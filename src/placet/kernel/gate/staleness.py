@@ -160,7 +160,7 @@ def _too_old(batch: CheckedBatch, index: int, ref: Ref, tracked_from: int) -> Re
         batch,
         index,
         RefusalCode.CONTEXT_TOO_OLD,
-        f"context_seq {batch.contexts[index]} is older than what is tracked of "
+        f"context_seq {batch.contexts[index]} is older than the tracked changes of "
         f"{_name(ref)} (from seq {tracked_from}); refresh the view and propose again",
         at="/context_seq",
         context_seq=batch.contexts[index],

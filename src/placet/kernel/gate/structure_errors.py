@@ -136,7 +136,7 @@ class Diagnosis:
         if parts[1] != SCHEMA_MAJOR:
             message = (
                 f"schema_version {version!r} has another major than {SCHEMA_VERSION!r}, which this "
-                f"world speaks; send {SCHEMA_VERSION!r}"
+                f"world reads; send {SCHEMA_VERSION!r}"
             )
             return [refusal(RefusalCode.VERSION_UNSUPPORTED, index, intent, message, at)]
         message = f"read as {SCHEMA_VERSION!r}: this world does not know {version!r}"
@@ -324,7 +324,7 @@ class Diagnosis:
             earlier = first.setdefault((intent["agent_id"], intent["req_id"]), index)
             if earlier != index:
                 message = (
-                    f"req_id {intent['req_id']!r} stands twice, first at /intents/{earlier}; each "
+                    f"req_id {intent['req_id']!r} is used twice, first at /intents/{earlier}; each "
                     "intent of an agent needs its own"
                 )
                 code = RefusalCode.FIELD_INVALID

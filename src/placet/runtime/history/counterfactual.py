@@ -161,7 +161,7 @@ class CounterfactualReplay:
         self._open_group(record)
         batch = self._batch(record)
         if batch is None:  # it was scheduled there, and is not here
-            self._compare(ordinal, record, was, None, "it was refused when it was handed in")
+            self._compare(ordinal, record, was, None, "it was refused when it was scheduled")
             return
         verdict = self._decide(batch)
         made = self._write(record.now_ns)

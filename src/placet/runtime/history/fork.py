@@ -209,7 +209,7 @@ def _new_path(to: str) -> Path:
     into = open_event_log(to if "://" in to or to.endswith(".db") else f"{to}.db")
     path = file_of(into)
     if path is None:
-        raise StoreError(f"a fork is a log of its own in a file: give a path, got {to!r}", store=to)
+        raise StoreError(f"a fork is a separate log in a file: give a path, got {to!r}", store=to)
     if path.exists() or files_beside(path).folder.exists():
         raise StoreError(f"cannot fork into {path}: it is there already; give a new path", store=to)
     if not path.absolute().parent.is_dir():
@@ -317,7 +317,7 @@ class _Draft:
             disk.sync_dir(self._path.absolute().parent)
         except OSError as error:
             is_late = error.errno in {EEXIST, ENOTEMPTY}
-            why = "somebody else made it meanwhile; give a new path" if is_late else str(error)
+            why = "another process made it meanwhile; give a new path" if is_late else str(error)
             message = f"cannot fork into {self._path}: {why}"
             raise StoreError(message, store=str(self._path)) from error
 

@@ -192,5 +192,5 @@ def _write(path: Path, data: bytes) -> None:
         with suppress(OSError):  # the first error is the one that matters
             draft.unlink(missing_ok=True)  # on a full disk it holds what room there was
         is_late = isinstance(error, FileExistsError)
-        why = "somebody else made it meanwhile; give a new path" if is_late else str(error)
+        why = "another process made it meanwhile; give a new path" if is_late else str(error)
         raise StoreError(f"cannot pack into {path}: {why}") from error

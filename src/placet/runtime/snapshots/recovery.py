@@ -287,12 +287,12 @@ def no_beginning(
     cut = f"{log.url} was compacted up to seq {start.seq}"
     if kept:
         message = (
-            f"{cut}, and the first seq at which the world can still be had is {kept[-1].seq}; give "
-            f"that or a later one. {' '.join(skipped)}".rstrip()
+            f"{cut}, and the first seq at which the world can be restored is {kept[-1].seq}; give "
+            f"that or a later seq. {' '.join(skipped)}".rstrip()
         )
     else:
         message = (
-            f"{cut}, and no snapshot can be trusted to begin from; bring back the folder of "
-            f"snapshots, or the log, from a copy. {' '.join(skipped) or 'There is none.'}"
+            f"{cut}, and no snapshot of it is valid; restore the folder of snapshots, or the "
+            f"whole log, from a copy. {' '.join(skipped) or 'There is none.'}"
         )
     return StoreError(message, store=log.url, seq=start.seq)

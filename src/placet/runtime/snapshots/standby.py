@@ -50,8 +50,8 @@ class Standby:
         fence = fence_of(self.log)
         if fence is None:
             raise StoreError(
-                f"cannot stand by for {self.log.url}: whoever opens it shuts out its writer, so "
-                "there is nothing to wait for; a standby needs a store such as "
+                f"cannot stand by for {self.log.url}: opening this store shuts out its writer, so "
+                "a standby cannot wait for it; a standby needs a store such as "
                 "postgresql://user@host/database?world=town",
                 store=self.log.url,
             )

@@ -100,7 +100,7 @@ def require_follows(group: LogGroup, *, count: int, seq: int, store: str) -> Non
 def overtaken(store: str, record: int, start: LogStart) -> OvertakenError:
     """Make the error for a reader whose next record was compacted away under it."""
     return OvertakenError(
-        f"cannot read on from record {record} of {store}: it was compacted meanwhile and begins "
-        f"at record {start.record} now, after seq {start.seq}; read again from there",
+        f"cannot continue at record {record} of {store}: the log was compacted meanwhile and now "
+        f"begins at record {start.record}, after seq {start.seq}; read again from there",
         store=store,
     )

@@ -119,7 +119,7 @@ class PackEventLog:
 
     def _refuse(self) -> NoReturn:
         raise StoreError(
-            f"{self._path} is a pack, which nobody writes; to go on from it, fork it: "
+            f"{self._path} is a packed log and read-only; to continue from it, fork it: "
             f"placet fork {quote(str(self._path))} NEW.db",
             store=self.url,
         )

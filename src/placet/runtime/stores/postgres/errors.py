@@ -16,11 +16,11 @@ from placet.schemas.errors import StoreError
 
 _RETRY: Final = "; what was acknowledged is safe, start again from the log"
 _REACH: Final = (
-    "the server cannot be reached, or let nobody in",
+    "the server cannot be reached, or it refused the login",
     "check that it runs, its address, the user and the password",
 )
 _LOST: Final = (
-    "the connection was lost, and what was not answered may be in the log or not",
+    "the connection was lost, and an unanswered write may be in the log or not",
     f"the log tells which{_RETRY}",
 )
 
@@ -39,7 +39,7 @@ _MEANINGS: Final[dict[str, tuple[str, str]]] = {
         "give the address of the primary, or add target_session_attrs=read-write",
     ),
     "42501": ("permission was denied", "grant the role CREATE on the database, or the schema"),
-    "28": ("the server let nobody in", "check the user and the password"),
+    "28": ("the server refused the login", "check the user and the password"),
     "3D000": ("there is no such database", "make it with createdb, or check its name"),
     "3F000": ("there is no such world in the database", "check its name in ?world="),
     "42P01": ("there is no such world in the database", "check its name in ?world="),
