@@ -141,7 +141,7 @@ def test_log_cannot_name_a_function_to_call(tmp_path):
     rules = rules_of_world(World())._replace(
         domains=[(function, "1")], settings={function: {"file": str(here), "mode": "w"}}
     )
-    with pytest.raises(DomainNotRemade, match="'builtins:open', and a domain's name is an ident"):
+    with pytest.raises(DomainNotRemade, match="'builtins:open', but a domain's name is an ident"):
         remake(rules)
     assert not here.exists()
 
