@@ -72,7 +72,7 @@ def log(
 ) -> int:
     """Print the records of a log.
 
-    A refused batch has no seq of its own: `-`. With --follow, --json prints one document per line.
+    A refused batch has no seq, shown as `-`. With --follow, --json prints one document per line.
     """
     if since is not None and from_seq:
         raise typer.BadParameter("give --from or --since, not both")
