@@ -60,6 +60,10 @@ class SlowLog:
             raise self.failure
         self._kept.append(group, epoch)
 
+    def check_writable(self, epoch: int) -> None:
+        if self.failure is not None:
+            raise self.failure
+
     def open(self, *, take_over: bool = False) -> int:
         return self._kept.open()
 

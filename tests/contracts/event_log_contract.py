@@ -175,6 +175,34 @@ class EventLogContract:
             writer.append(LogGroup(1, 1, 2, [b"late"]), old)
         assert records_of(heir) == [b"a", b"b"]
 
+    def test_a_check_that_it_can_be_written_changes_no_record(self, store):
+        log = store.handle()
+        epoch = log.open()
+        append(log, epoch, b"a")
+        for _ in range(3):
+            log.check_writable(epoch)
+        append(log, epoch, b"b")
+        log.check_writable(epoch)
+        assert (log.count(), records_of(store.handle())) == (2, [b"a", b"b"])
+        log.close()
+        assert records_of(store.handle()) == [b"a", b"b"]
+
+    def test_a_check_finds_that_the_log_was_taken_over(self, store):
+        writer, heir = store.handle(), store.handle()
+        old = writer.open()
+        heir.open(take_over=True)
+        with pytest.raises(FencedError):
+            writer.check_writable(old)
+
+    def test_nothing_is_checked_after_a_failure_or_before_it_is_open(self, log):
+        with pytest.raises(StoreError, match="not open"):
+            log.check_writable(1)
+        epoch = log.open()
+        with pytest.raises(StoreError):
+            log.append(LogGroup(7, 7, 8, [b"lost"]), epoch)
+        with pytest.raises(StoreError, match="earlier append failed"):
+            log.check_writable(epoch)
+
     def test_an_epoch_that_was_never_issued_is_refused(self, log):
         epoch = log.open()
         with pytest.raises(StoreError, match="fenced"):

@@ -172,6 +172,24 @@ class Committer:
             except StoreError:
                 return
 
+    async def check_writable(self) -> None:
+        """Prove that the store can be written now; a fault stops the world, as for a group.
+
+        Raises:
+            StoreError: It cannot, or the world has failed before.
+        """
+        if self.failure is not None:
+            raise self.failure
+        check = partial(self._log.check_writable, self._epoch)
+        try:
+            if self._log.is_blocking:
+                await to_thread.run_sync(check, limiter=self._limiter)
+            else:
+                check()
+        except StoreError as error:
+            self.fail(error)
+            raise
+
     def fail(self, error: StoreError) -> None:
         """Stop the world: write nothing more, and fail every pending answer with the reason."""
         self.failure = self.failure or error

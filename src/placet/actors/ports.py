@@ -45,6 +45,14 @@ class EventLog(Protocol):
                 (`first_record`), or `epoch` is no longer the latest.
         """
 
+    def check_writable(self, epoch: int) -> None:
+        """Prove by a durable write that changes no record that a group could be appended now.
+
+        Raises:
+            StoreError: The store could not write, `epoch` is no longer the latest, or an append or
+                a check has failed before; after a failure, nothing is appended.
+        """
+
     def read(self, from_record: int = 0) -> Iterator[tuple[int, bytes]]:
         """Return `(ordinal, record)` pairs from an ordinal on, in order.
 

@@ -16,6 +16,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -33,6 +34,7 @@ from placet.runtime.api import effects as effects_api
 from placet.runtime.api import history as history_api
 from placet.runtime.api import sim_time as time_api
 from placet.runtime.api.gateway import AgentGateway
+from placet.runtime.api.store import WorldStore
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.executors.fork_handlers import LiveHandler, SimulatedHandler
 from placet.runtime.executors.handlers import AnyHandler, AnyInDoubt
@@ -40,6 +42,7 @@ from placet.runtime.opening import WorldOpener
 from placet.runtime.pending_verdict import PendingVerdict
 from placet.runtime.plugins import default_domain
 from placet.runtime.state_path import state_at
+from placet.runtime.stores.url import is_lasting
 from placet.runtime.world import WorldRuntime, in_thread_if
 from placet.schemas.codec import Json
 from placet.schemas.config import QuotaSpec
@@ -90,15 +93,14 @@ class Orchestrator:
     async def __aenter__(self) -> Self:
         if self._world is not None:
             raise ClosedError("an Orchestrator is opened once; make another one for the same store")
-        opener = WorldOpener(self._domain, self.config, self._validator)
-        self._world = await opener.open(self._warn)
+        self._world = await self._opener(self.config).open(self._warn)
         return self
 
     def __repr__(self) -> str:
         names = "+".join(domain.name for domain in self.domains)
         if self._world is None:
             return f"<Orchestrator of {names}, not open>"
-        return f"<Orchestrator of {names} on {self.store_scheme}, at seq {self.seq}>"
+        return f"<Orchestrator of {names} on {self.store.scheme}, at seq {self.seq}>"
 
     async def __aexit__(
         self,
@@ -118,6 +120,22 @@ class Orchestrator:
         if self._world is not None:
             with anyio.CancelScope(shield=True):
                 await self._world.stop()
+
+    async def _reopen(self) -> None:
+        world = self._open
+        if not is_lasting(world.log):
+            message = "cannot open a log in memory again: it would be another, empty one"
+            raise StoreError(message, store=world.log.url)
+        try:
+            await self.close()
+        except StoreError:  # a file that could not be closed in order is opened again all the same
+            if world.committer.failure is None:
+                raise
+        config = replace(self.config, take_over=False, standby=False)
+        self._world = await self._opener(config).open(self._warn)
+
+    def _opener(self, config: OrchestratorConfig) -> WorldOpener:
+        return WorldOpener(self._domain, config, self._validator)
 
     def _warn(self, error: StoreError) -> None:
         from placet.runtime.telemetry.world_logger import WorldLogger  # noqa: PLC0415  # 209 ms
@@ -329,14 +347,9 @@ class Orchestrator:
         return self._open.committer.durable_records
 
     @property
-    def store_scheme(self) -> str:
-        """Scheme of the store's URL, such as `sqlite`, without its location."""
-        return self._open.log.url.partition(":")[0]
-
-    @property
-    def durability(self) -> str:
-        """Durability level of acknowledged records: `memory off normal local full`."""
-        return self._open.log.durability
+    def store(self) -> WorldStore:
+        """The store of this world: its durability, whether it can be written, and `reopen`."""
+        return WorldStore(self._open, self._reopen)
 
     @property
     def is_paused(self) -> bool:

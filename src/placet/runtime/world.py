@@ -69,6 +69,7 @@ class WorldRuntime:
 
     Attributes:
         is_read_only: Another process may write the log; nothing is decided here.
+        failed: Set once the world has stopped for a failure, which is the committer's.
         handle_numbers: So that no two handles of one epoch make the same req_ids.
     """
 
@@ -126,10 +127,10 @@ class WorldRuntime:
         self.metrics_server: MetricsServer | None = None
         self._recovery = recovery or Recovery(Replayer())
         self._keeper = self._make_scheduler()
-        self._follower = follower
-        self.is_read_only = follower is not None
+        self._follower, self.is_read_only = follower, follower is not None
         self._root: asyncio.Task[None] | None = None
         self._is_ending = False
+        self.failed = anyio.Event()
         kernel.rules.on_fault = self._on_error
         self._watch()
 
@@ -182,6 +183,20 @@ class WorldRuntime:
         if self.metrics_server is not None:
             await to_thread.run_sync(self.metrics_server.close)
         await in_thread_if(self.log.is_blocking, self.log.close)
+
+    async def check_writable(self) -> None:
+        """Prove that the world decides, and that its store could be written now.
+
+        A world that is open read-only proves that its store can be read.
+
+        Raises:
+            ClosedError, StoreError: The world is closed, has failed, or fails now.
+        """
+        await self.actor.command(_nothing)
+        if self.is_read_only:
+            await in_thread_if(self.log.is_blocking, self.log.count)
+        else:
+            await self.committer.check_writable()
 
     async def change_agent(self, agent_id: str, what: str) -> None:
         """Change an agent's standing, durably; a policy that is run for it follows.
@@ -383,6 +398,7 @@ class WorldRuntime:
         self.committer.fail(failure)
         self.actor.shed("the world has failed")
         self._end()
+        self.failed.set()
 
 
 def _nothing(kernel: Kernel) -> None:

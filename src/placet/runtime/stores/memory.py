@@ -68,6 +68,15 @@ class MemoryEventLog:
         held = self._epoch if self._is_open else None
         require_writer(epoch, held=held, failure=self._failure, store=_URL)
 
+    def check_writable(self, epoch: int) -> None:
+        """Check that a group could be appended now.
+
+        Raises:
+            StoreError: The log is closed, an append has failed, or `epoch` is not the latest.
+        """
+        held = self._epoch if self._is_open else None
+        require_writer(epoch, held=held, failure=self._failure, store=_URL)
+
     def _keep(self, group: LogGroup) -> None:
         seq = self._seqs[-1] if self._seqs else 0
         if not group.follows(self._count, seq):

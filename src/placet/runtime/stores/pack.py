@@ -109,6 +109,14 @@ class PackEventLog:
         """
         self._refuse()
 
+    def check_writable(self, epoch: int) -> None:  # the port's
+        """Refuse.
+
+        Raises:
+            StoreError: Always.
+        """
+        self._refuse()
+
     def compact(self, before_record: int, epoch: int, *, groups_max: int) -> bool:  # the port's
         """Refuse.
 

@@ -187,8 +187,8 @@ def _described(name: str, world: Orchestrator) -> dict[str, Json]:
         "clock": world.config.clock,
         "paused": world.is_paused,
         "domains": [one.name for one in world.domains],
-        "store": world.store_scheme,
-        "durability": world.durability,
+        "store": world.store.scheme,
+        "durability": world.store.durability,
     }
 
 

@@ -111,6 +111,7 @@ class Layout:
         self.cut = named(_CUT)
         self.epoch = named("SELECT epoch FROM {schema}.meta")
         self.lock_epoch = named("SELECT FROM {schema}.meta FOR UPDATE")
+        self.rewrite_epoch = named("UPDATE {schema}.meta SET epoch = epoch WHERE epoch = %s")
         self.raise_epoch = named("UPDATE {schema}.meta SET epoch = epoch + 1 RETURNING epoch")
         self.remove = named("DELETE FROM {schema}.groups WHERE first_record < %s")
         self.set_start = named("UPDATE {schema}.meta SET first_record = %s")

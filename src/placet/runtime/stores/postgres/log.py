@@ -119,14 +119,22 @@ class PostgresEventLog:
         """
         with self._lock:
             connection = self._writer(epoch)
-            # Failed until proven durable: so is what an interrupt leaves half done.
-            self._failure = "an append was interrupted"
-            try:
+            with self._noting_failure():
                 self._tail = self._write(connection, group, epoch)
-            except StoreError as error:
-                self._failure = str(error)
-                raise
-            self._failure = None
+
+    def check_writable(self, epoch: int) -> None:
+        """Prove by a durable write that changes no record that a group could be appended now.
+
+        Raises:
+            StoreError: As for `append`.
+        """
+        with self._lock:
+            connection = self._writer(epoch)
+            with self._noting_failure():
+                with self._writing("write", epoch):
+                    done = connection.execute(self._layout.rewrite_epoch, (epoch,))
+                if done.rowcount != 1:
+                    self._require_unfenced(epoch)
 
     def read(self, from_record: int = 0) -> Iterator[tuple[int, bytes]]:
         """Yield `(ordinal, record)` pairs from an ordinal on.
@@ -216,6 +224,18 @@ class PostgresEventLog:
         connection = self.fence.connection
         assert connection is not None, "an open log holds its fence"
         return connection
+
+    @contextmanager
+    def _noting_failure(self) -> Iterator[None]:
+        """Note a failure of the block, after which this handle writes nothing more."""
+        # Failed until proven durable: so is what an interrupt leaves half done.
+        self._failure = "a write was interrupted"
+        try:
+            yield
+        except StoreError as error:
+            self._failure = str(error)
+            raise
+        self._failure = None
 
     def _write(self, connection: Connection[TupleRow], group: LogGroup, epoch: int) -> Tail:
         first, before = group.first_record, group.seq_before

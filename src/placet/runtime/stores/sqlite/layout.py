@@ -20,6 +20,9 @@ LAYOUT_VERSION: Final = 2
 APPLICATION_ID: Final = int.from_bytes(b"plac", "big")
 """In the file's header, so that we never write into somebody else's database."""
 
+CHECKS_MAX: Final = 2**31
+"""The file's header counts the checks of `write_check`, modulo this."""
+
 INTEGER_MAX: Final = 2**63 - 1
 """The largest number that a column holds: what is asked for beyond it is beyond every log."""
 
@@ -152,6 +155,15 @@ def epoch_of(connection: sqlite3.Connection) -> int:
     """Return the latest epoch that anyone has taken."""
     epoch: int = connection.execute("SELECT epoch FROM meta").fetchone()[0]
     return epoch
+
+
+def write_check(connection: sqlite3.Connection) -> None:
+    """Change the file's header, and no row; call it inside a transaction.
+
+    A row that is set to its own value would not do: SQLite writes no page that is unchanged.
+    """
+    (count,) = connection.execute("PRAGMA user_version").fetchone()
+    connection.execute(f"PRAGMA user_version = {(count + 1) % CHECKS_MAX}")
 
 
 def tail_of(connection: sqlite3.Connection) -> Tail:

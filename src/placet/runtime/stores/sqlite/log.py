@@ -9,7 +9,7 @@ while it opened, closed or shrank the log.
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -108,16 +108,20 @@ class SqliteEventLog:
         """
         with self._lock:
             connection = self._writer(epoch)
-            # Failed until proven durable: so is what an interrupt leaves half done.
-            self._failure = "an append was interrupted"
-            try:
-                with sqlite_faults(f"append record {group.first_record} to", self.url):
-                    self._tail = self._write(connection, group, epoch)
-            except StoreError as error:
-                self._failure = str(error)
-                self._heartbeat.end()  # this handle writes nothing more
-                raise
-            self._failure = None
+            with self._writing(f"append record {group.first_record} to"):
+                self._tail = self._write(connection, group, epoch)
+
+    def check_writable(self, epoch: int) -> None:
+        """Prove by a durable write that changes no record that a group could be appended now.
+
+        Raises:
+            StoreError: As for `append`.
+        """
+        with self._lock:
+            connection = self._writer(epoch)
+            with self._writing("write"), layout.transaction(connection):
+                require_epoch(epoch, latest=layout.epoch_of(connection), store=self.url)
+                layout.write_check(connection)
 
     def begin(self, group: LogGroup, epoch: int) -> None:
         """Append the first group of a log that starts later: earlier records are in a snapshot.
@@ -230,6 +234,20 @@ class SqliteEventLog:
         require_writer(epoch, held=held, failure=self._failure, store=self.url)
         assert self._connection is not None, "require_writer lets no closed log pass"
         return self._connection
+
+    @contextmanager
+    def _writing(self, doing: str) -> Iterator[None]:
+        """Note a failure of the block, after which this handle writes nothing more."""
+        # Failed until proven durable: so is what an interrupt leaves half done.
+        self._failure = "a write was interrupted"
+        try:
+            with sqlite_faults(doing, self.url):
+                yield
+        except StoreError as error:
+            self._failure = str(error)
+            self._heartbeat.end()
+            raise
+        self._failure = None
 
     def _release(self) -> None:
         connection, self._connection = self._connection, None
