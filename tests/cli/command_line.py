@@ -72,6 +72,11 @@ class Process:
         with self._popen:  # waits, and closes the streams
             self._popen.kill()
 
+    @property
+    def process_id(self) -> int:
+        """Its number in the system."""
+        return self._popen.pid
+
     def tell(self, *values) -> None:
         """Write values as JSON lines, and let them go."""
         self.stdin.write(as_lines(*values))

@@ -7,7 +7,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from placet.schemas.limits import HttpLimits
-from placet.server.http.connection import BoundedConnection
+from placet.server.http.connection import BoundedConnection, Connections
 from tests.actors.virtual_time import in_virtual_time
 
 BYTES_MAX, SECONDS_MAX = 1_000, 10
@@ -34,6 +34,12 @@ class Wire(asyncio.Transport):
 
     def is_closing(self):
         return self.is_closed
+
+    def get_write_buffer_size(self):
+        return 0
+
+    def abort(self):
+        self.is_closed = True
 
     def pause_reading(self):
         pass
@@ -65,7 +71,7 @@ def connected(application=None):
     config.load()
     limits = HttpLimits(head_bytes_max=BYTES_MAX, head_seconds_max=4, body_seconds_max=6)
     connection = BoundedConnection(
-        limits=limits, config=config, server_state=ServerState(), app_state={}
+        limits=limits, shared=Connections(), config=config, server_state=ServerState(), app_state={}
     )
     wire = Wire()
     connection.connection_made(wire)
@@ -166,3 +172,25 @@ async def test_a_slow_answer_is_not_cut_by_bytes_sent_after_its_request(begun):
     assert b"200 OK" in wire.sent
     await asyncio.sleep(SECONDS_MAX + 1)
     assert wire.is_closed
+
+
+@in_virtual_time
+async def test_no_request_is_parsed_before_the_one_ahead_is_answered():
+    for ahead in (
+        GET + b"\r\n",
+        CHUNKED + b"2\r\nhi\r\n0\r\n\r\n",
+        b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\nhi",
+    ):
+        application = Application()
+        application.may_answer.clear()
+        connection, wire = connected(application)
+        whole = ahead + (GET + b"\r\n") * 50
+        for at in range(0, len(whole), 7):  # ends of heads lie across reads
+            connection.data_received(whole[at : at + 7])
+            await settle()
+            assert not connection.pipeline
+        application.may_answer.set()
+        for _ in range(100):
+            await settle()
+        assert wire.sent.count(b"200 OK") == 51
+        connection.connection_lost(None)

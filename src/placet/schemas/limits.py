@@ -91,6 +91,9 @@ class Limits:
 _ADDED_LATER: Final = frozenset({"removed_agents_max"})
 
 
+_ZERO_IS_NONE: Final = frozenset({"connections_per_address_max"})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpLimits:
     """The bounds of the HTTP server. None affects a decision, so none is in the log."""
@@ -103,7 +106,9 @@ class HttpLimits:
     streams_max: int = 1_000
     stream_lag_seqs_max: int = 10_000
     stream_send_seconds_max: int = 30
-    connections_max: int = 10_000
+    connections_max: int = 2_000
+    connections_per_address_max: int = 1_000
+    """0 is no limit: behind a proxy all clients have its address."""
     metrics_age_ms_max: int = 1_000
     designs_max: int = 1_000
 
@@ -125,8 +130,10 @@ class ObserverLimits:
 def _check_positive(limits: Limits | HttpLimits | ObserverLimits) -> None:
     for field in fields(limits):
         value = getattr(limits, field.name)
-        if type(value) is not int or value < 1:
+        is_optional = field.name in _ZERO_IS_NONE
+        if type(value) is not int or value < (0 if is_optional else 1):
+            wanted = "a positive int, or 0 for no limit" if is_optional else "a positive int"
             raise ValueError(
-                f"limit {field.name!r} must be a positive int, got {value!r}; "
+                f"limit {field.name!r} must be {wanted}, got {value!r}; "
                 f"the default is {field.default}"
             )

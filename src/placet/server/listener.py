@@ -9,6 +9,7 @@ import asyncio
 import logging
 import signal
 import socket
+import threading
 from collections.abc import Callable
 from functools import partial
 from types import FrameType
@@ -17,10 +18,11 @@ from typing import TYPE_CHECKING
 import uvicorn
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.server import HANDLED_SIGNALS
 
 from placet.schemas.errors import PlacetError
 from placet.server.config import ServeConfig
-from placet.server.http.connection import BoundedConnection
+from placet.server.http.connection import BoundedConnection, Connections
 from placet.server.http.problems import Problem
 from placet.server.http.request_id import HEADER, KEY
 
@@ -77,49 +79,44 @@ class _GivenUp:
             await Problem("unavailable", detail, headers=headers).response()(scope, receive, send)
 
 
-class DrainingServer(uvicorn.Server):
-    """A server that says that it is going before it goes.
+class _Shutdown:
+    """Ends a server in order at the first signal, and without waiting at the second.
 
     Attributes:
-        signal_number: What ended it; None while nothing has.
+        signal_number: The first signal; None while none came.
 
     Args:
-        config: Of the server.
-        drain: Called when the first signal comes.
-        drain_seconds: How long to keep serving after a signal.
-        on_started: Called when requests are taken.
+        drain: Called at the first signal.
+        drain_seconds: How long to keep serving after it.
     """
 
-    def __init__(
-        self,
-        config: uvicorn.Config,
-        drain: Callable[[], None],
-        drain_seconds: float,
-        on_started: Callable[[], None],
-    ) -> None:
-        super().__init__(config)
+    def __init__(self, drain: Callable[[], None], drain_seconds: float) -> None:
         self.signal_number: int | None = None
         self._drain = drain
         self._drain_seconds = drain_seconds
-        self._on_started = on_started
-        self._loop = asyncio.get_running_loop()
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to take requests."""
-        await super().startup(sockets)
-        self._on_started()
+    def handle_signals_for(self, server: uvicorn.Server) -> None:
+        """Replace the server's own handlers, which would raise the signal again at the end.
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Take note of a signal. The server's own way would raise it again at the end."""
-        if self.signal_number is not None:
-            self.should_exit = self.force_exit = True
-            return
-        self.signal_number = int(signal.Signals(sig))
-        self._drain()
-        self._loop.call_soon_threadsafe(self._loop.call_later, self._drain_seconds, self._stop)
+        The server restores the earlier handlers when it ends.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            return  # only the main thread receives signals; the server has no handlers either
+        loop = asyncio.get_running_loop()
 
-    def _stop(self) -> None:
-        self.should_exit = True
+        def handle(number: int, _frame: FrameType | None) -> None:
+            if self.signal_number is not None:
+                server.should_exit = server.force_exit = True
+                return
+            self.signal_number = int(signal.Signals(number))
+            self._drain()
+            loop.call_soon_threadsafe(loop.call_later, self._drain_seconds, stop)
+
+        def stop() -> None:
+            server.should_exit = True
+
+        for one in HANDLED_SIGNALS:
+            signal.signal(one, handle)
 
 
 def listen(serve: ServeConfig, *, at_once: bool = True) -> socket.socket:
@@ -217,22 +214,34 @@ async def serve_until_signal(
     Returns:
         The number of the signal that ended it.
     """
+    shutdown = _Shutdown(drain, serve.drain_seconds)
+    is_started = False
+
+    async def note_start() -> None:
+        nonlocal is_started
+        if not is_started:
+            is_started = True
+            shutdown.handle_signals_for(server)
+            on_started()
+
     config = uvicorn.Config(
         _GivenUp(app),
         lifespan="off",
-        http=partial(BoundedConnection, limits=serve.limits),  # type: ignore[arg-type]  # is called
+        http=partial(BoundedConnection, limits=serve.limits, shared=Connections()),  # type: ignore[arg-type]  # is called
         ws="websockets-sansio",
         ws_max_size=_MESSAGE_BYTES_MAX,
+        ws_per_message_deflate=False,
         log_config=None,
         log_level="warning",
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=serve.limits.connections_max,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=shutdown_seconds_max,
+        # Called in the server's first pass after it began to listen, and then once in a while.
+        callback_notify=note_start,
     )
     logging.getLogger("uvicorn.error").addFilter(_DeniedHandshakes())
-    server = DrainingServer(config, drain, serve.drain_seconds, on_started)
+    server = uvicorn.Server(config)
     await server.serve(sockets=[listening])
-    return server.signal_number
+    return shutdown.signal_number

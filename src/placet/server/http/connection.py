@@ -1,114 +1,392 @@
-"""A client's connection: how much it may send before it says something, and how long it may take.
+"""A client's connection: bounded in bytes and in time before a token is checked.
 
-The server has no bound on a request's head, nor on the trailers of a chunked body, and waits for
-either without a limit. No token has been checked by then, so both are bounded here, by bytes and by
-time; a body is bounded where it is read.
+The server (uvicorn with httptools) parses each read of 256 KiB into waiting requests, and bounds
+neither a head nor the time a client takes. This class is between the socket and that parser, and
+keeps these rules:
+
+- One request at a time. Bytes behind it stay unparsed, and reading pauses.
+- Bytes are parsed in parts of `_PART_BYTES`. Connections with more than one part take turns, one
+  part in a pass of the event loop: other clients wait for the events of one part.
+- A head has `head_bytes_max`, counted to its last byte before it is parsed; so has any stretch of a
+  chunked body in which no data comes (chunk extensions, trailers).
+- A request arrives within `head_seconds_max` + `body_seconds_max`.
+- Of a body that was answered before its end, `_IGNORED_BYTES_MAX` are read, then it closes.
+- A client that takes nothing of an answer for `stream_send_seconds_max` is disconnected.
+- The number of connections is bounded, in all and per address.
+- Bytes from the client of a WebSocket are bounded before they are parsed: it has nothing to send
+  but pongs.
 """
 
 import asyncio
+from collections import Counter, deque
+from http import HTTPStatus
 from typing import Any, Final
 
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from placet.schemas.limits import HttpLimits
+from placet.server.http.problems import Problem
 
-_TOO_LARGE: Final = (
-    b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
-    b"content-length: 0\r\nconnection: close\r\n\r\n"
-)
+_HEAD_END: Final = b"\r\n\r\n"
+"""Ends a head and a chunked body. The parser accepts no bare LF, so nothing else does."""
+
+_OVERLAP_BYTES: Final = len(_HEAD_END) - 1
+"""Parsed bytes that are kept: an end may begin in them."""
+
+_PART_BYTES: Final = 8 * 1024
+_IGNORED_BYTES_MAX: Final = 256 * 1024
+_WEBSOCKET_READ_BYTES_MAX: Final = 4 * 1024
+_WEBSOCKET_BYTES_MAX: Final = 64 * 1024
+"""Of one WebSocket. A pong of 10 bytes each 20 s needs a day and a half."""
+_RETRY: Final = {"retry-after": "1"}
+
+
+class Connections:
+    """The shared state of one server's connections: their number per address, and turns to parse.
+
+    Attributes:
+        of_address: Number of open connections by address.
+    """
+
+    def __init__(self) -> None:
+        self.of_address: Counter[str] = Counter()
+        self._waiting: deque[BoundedConnection] = deque()
+
+    def wait_for_turn(self, connection: "BoundedConnection") -> None:
+        """Call `connection.parse` once, in a later pass of the event loop."""
+        self._waiting.append(connection)
+        if len(self._waiting) == 1:
+            connection.loop.call_soon(self._next)
+
+    def _next(self) -> None:
+        connection = self._waiting.popleft()
+        if self._waiting:
+            connection.loop.call_soon(self._next)
+        connection.parse()
 
 
 class BoundedConnection(HttpToolsProtocol):
     """A connection of which nothing is kept without bound.
 
     Args:
-        limits: `head_bytes_max` and `head_seconds_max` of a request's head; its body has
-            `body_seconds_max` more.
-        server: The server's protocol factory.
+        limits: Bounds of the server.
+        shared: State of all connections of the server.
+        server: Arguments of the server's own protocol.
     """
 
-    def __init__(self, *, limits: HttpLimits, **server: Any) -> None:  # noqa: ANN401  # not ours
+    def __init__(
+        self,
+        *,
+        limits: HttpLimits,
+        shared: Connections,
+        **server: Any,  # noqa: ANN401  # not ours
+    ) -> None:
         super().__init__(**server)
-        self._bytes_max = limits.head_bytes_max
-        self._seconds_max = limits.head_seconds_max + limits.body_seconds_max
-        self._unread_bytes = 0
-        """Received since the parser last found the end of a head or a part of a body in it."""
-        self._has_read = False
+        self._limits = limits
+        self._shared = shared
+        self._unparsed = b""
+        self._at = 0
+        """Where in `_unparsed` the bytes begin that are not parsed."""
+        self._is_waiting_for_turn = False
+        self._is_reading_paused = False
         self._is_in_head = True
-        self._is_whole = False
-        self._timer: asyncio.TimerHandle | None = None
+        self._is_whole = True
+        self._head_bytes = 0
+        """Parsed since a head, a message or data of a body was last complete."""
+        self._body_bytes_left = 0
+        """Of a body of declared length; 0 for a chunked one."""
+        self._ignored_bytes = 0
+        self._request_timer: asyncio.TimerHandle | None = None
+        self._write_timer: asyncio.TimerHandle | None = None
+        self._websocket: asyncio.Protocol | None = None
+        self._websocket_bytes = 0
+
+    # What the transport calls.
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for a request."""
+        """Begin to wait for a request, or refuse the connection where there are too many."""
         super().connection_made(transport)
-        self._wait()
+        # The server pauses and resumes the reading of this connection, which decides about the
+        # transport: it may hold bytes that come first.
+        self.flow = FlowControl(self)  # type: ignore[arg-type]  # it calls the two methods below
+        self._shared.of_address[self._address] += 1
+        if self._is_one_too_many():
+            self._refuse(Problem("unavailable", "there are too many connections", headers=_RETRY))
+        else:
+            self._wait_for_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no more."""
-        self._stop_waiting()
-        super().connection_lost(exc)
+        """Release everything; the address may connect again."""
+        self._stop_waiting_for_request()
+        self._stop_waiting_for_writing()
+        self._unparsed, self._at = b"", 0
+        self._is_waiting_for_turn = False
+        of_address = self._shared.of_address
+        of_address[self._address] -= 1
+        if not of_address[self._address]:
+            del of_address[self._address]
+        if self._websocket is None:
+            super().connection_lost(exc)
+        else:
+            self._websocket.connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take some of a request."""
-        self._has_read = False
-        super().data_received(data)
-        if self not in self.connections or self.transport.is_closing():
-            self._stop_waiting()  # it is a WebSocket now, or refused
+        """Buffer the received bytes, and parse a part of them."""
+        if self._websocket is not None:
+            self._pass_to_websocket(data)
             return
-        self._unread_bytes = 0 if self._has_read else self._unread_bytes + len(data)
-        if self._unread_bytes > self._bytes_max:
-            self._refuse()
-        elif not self._is_whole and self._timer is None:
-            self._wait()
+        kept_from = max(self._at - _OVERLAP_BYTES, 0)
+        self._unparsed = self._unparsed[kept_from:] + data
+        self._at -= kept_from
+        if not self._is_waiting_for_turn:
+            self._parse()
 
-    def on_message_begin(self) -> None:
-        """Begin a head."""
-        self._is_in_head, self._is_whole = True, False
-        super().on_message_begin()
+    def eof_received(self) -> None:
+        """Pass on that the client sends no more."""
+        if self._websocket is None:
+            super().eof_received()
+        else:
+            self._websocket.eof_received()
+
+    def pause_writing(self) -> None:
+        """Begin to wait until the client takes some of an answer."""
+        self._wait_for_writing()
+        if self._websocket is None:
+            super().pause_writing()
+        else:
+            self._websocket.pause_writing()
+
+    def resume_writing(self) -> None:
+        """End the wait; a connection that closes has to send all of the rest in time."""
+        if not self.transport.is_closing():
+            self._stop_waiting_for_writing()
+        if self._websocket is None:
+            super().resume_writing()
+        else:
+            self._websocket.resume_writing()
+
+    # What the server's flow control calls.
+
+    def pause_reading(self) -> None:
+        """Pause the transport."""
+        if not self._is_reading_paused:
+            self._is_reading_paused = True
+            self.transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Parse buffered bytes first; resume the transport when none are left."""
+        if self._has_unparsed():
+            self._schedule_parse()
+        elif self._is_reading_paused and self._is_open():
+            self._is_reading_paused = False
+            self.transport.resume_reading()
+
+    # What the parser calls.
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Add a header's size; trailers are not part of the request."""
+        """Add a header; trailers are not part of the request."""
         if self._is_in_head:
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """End a head."""
-        self._has_read, self._is_in_head = True, False
+        """End a head, and note how long the body is."""
+        self._head_bytes, self._is_in_head, self._ignored_bytes = 0, False, 0
+        lengths = (value for name, value in self.headers if name == b"content-length")
+        self._body_bytes_left = int(next(lengths, b"0"))  # the parser has checked it
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         """Take a part of a body."""
-        self._has_read = True
+        self._head_bytes = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
         """End a request."""
-        self._has_read = self._is_whole = True
-        self._stop_waiting()
+        self._head_bytes, self._is_in_head, self._is_whole = 0, True, True
+        self._stop_waiting_for_request()
         super().on_message_complete()
 
-    def _wait(self) -> None:
-        self._timer = self.loop.call_later(self._seconds_max, self._give_up)
+    # What the server calls.
 
-    def _stop_waiting(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+    def on_response_complete(self) -> None:
+        """Go on with the bytes behind the answered request."""
+        super().on_response_complete()
+        if self.transport.is_closing():
+            self._wait_for_writing()
+        elif self._has_unparsed():
+            self._schedule_parse()
 
-    def _give_up(self) -> None:
-        """Close the connection, unless an earlier request on it is being answered."""
-        if self.pipeline or (self._is_answering() and not self.cycle.more_body):
-            self._wait()
-            return
-        self._timer = None
-        self.transport.close()
+    def timeout_keep_alive_handler(self) -> None:
+        """Close a connection on which no further request came."""
+        self._close()
 
-    def _refuse(self) -> None:
-        if self._is_in_head and not self._is_answering():
-            self.transport.write(_TOO_LARGE)
-        self.transport.close()
-        self._stop_waiting()
+    def handle_websocket_upgrade(self) -> None:
+        """Become a WebSocket, and stay between it and its client."""
+        self._stop_waiting_for_request()
+        super().handle_websocket_upgrade()
+        # The server leaves the connection to another protocol. Ours stays in front of it, for the
+        # bounds and the count of connections.
+        websocket = self.transport.get_protocol()
+        assert isinstance(websocket, asyncio.Protocol), "uvicorn sets the WebSocket's protocol"
+        self._websocket = websocket
+        self.transport.set_protocol(self)
 
-    def _is_answering(self) -> bool:
-        latest: RequestResponseCycle | None = self.cycle
-        return latest is not None and not latest.response_complete
+    def parse(self) -> None:
+        """Parse a part of the buffered bytes, in this connection's turn."""
+        if self._is_waiting_for_turn:  # else it was lost meanwhile
+            self._is_waiting_for_turn = False
+            self._parse()
+
+    def _parse(self) -> None:
+        budget = _PART_BYTES
+        while budget > 0 and self._has_unparsed() and self._may_parse():
+            budget -= self._parse_part(budget)
+        if not self._is_open():
+            self._drop()
+        elif self._has_unparsed():
+            self.pause_reading()
+            if self._may_parse():
+                self._schedule_parse()
+        elif not self.flow.read_paused:
+            self.resume_reading()
+        if not self._is_whole and self._request_timer is None and self._is_open():
+            self._wait_for_request()
+
+    def _parse_part(self, bytes_max: int) -> int:
+        """Parse at most `bytes_max` bytes, to the end of a head or a message; return how many."""
+        end = self._end_of_part(bytes_max)
+        part = self._unparsed[self._at : end]
+        self._at = end
+        self._head_bytes += len(part)
+        is_in_head = self._is_in_head
+        if is_in_head and self._head_bytes > self._limits.head_bytes_max:
+            self._refuse(_head_too_large(self._limits.head_bytes_max))
+            return len(part)
+        if not is_in_head:
+            self._body_bytes_left = max(self._body_bytes_left - len(part), 0)
+            latest = self._latest_cycle
+            is_ignored = latest is None or latest.response_complete
+            self._ignored_bytes += len(part) if is_ignored else 0
+        self._is_whole = False
+        super().data_received(part)
+        if (
+            self._head_bytes > self._limits.head_bytes_max
+            or self._ignored_bytes > _IGNORED_BYTES_MAX
+        ):
+            self._close()
+        return len(part)
+
+    def _end_of_part(self, bytes_max: int) -> int:
+        latest = min(self._at + bytes_max, len(self._unparsed))
+        if not self._is_in_head and self._body_bytes_left:
+            return min(latest, self._at + self._body_bytes_left)
+        found = self._unparsed.find(_HEAD_END, max(self._at - _OVERLAP_BYTES, 0), latest)
+        return latest if found < 0 else found + len(_HEAD_END)
+
+    def _may_parse(self) -> bool:
+        latest = self._latest_cycle
+        is_waiting = latest is not None and not latest.response_complete and not latest.more_body
+        return self._is_open() and not is_waiting and not self.flow.read_paused
+
+    @property
+    def _latest_cycle(self) -> RequestResponseCycle | None:
+        """The request whose head was parsed last; None before the first one."""
+        return self.cycle
+
+    def _has_unparsed(self) -> bool:
+        return self._at < len(self._unparsed)
+
+    def _is_open(self) -> bool:
+        """Return whether requests are read: it neither closes nor is a WebSocket."""
+        return self in self.connections and not self.transport.is_closing()
+
+    def _schedule_parse(self) -> None:
+        """Parse in a later pass of the event loop, in turn with other connections."""
+        if not self._is_waiting_for_turn:
+            self._is_waiting_for_turn = True
+            self._shared.wait_for_turn(self)
+
+    def _drop(self) -> None:
+        """Forget bytes behind the last request of this connection."""
+        self._unparsed, self._at = b"", 0
+        self._stop_waiting_for_request()
+        if self._websocket is None:
+            self._close()
+        elif self._is_reading_paused:
+            self._is_reading_paused = False
+            self.transport.resume_reading()
+
+    def _pass_to_websocket(self, data: bytes) -> None:
+        assert self._websocket is not None, "called for one"
+        self._websocket_bytes += len(data)
+        if len(data) > _WEBSOCKET_READ_BYTES_MAX or self._websocket_bytes > _WEBSOCKET_BYTES_MAX:
+            self.transport.abort()
+        else:
+            self._websocket.data_received(data)
+
+    @property
+    def _address(self) -> str:
+        return "" if self.client is None else self.client[0]
+
+    def _is_one_too_many(self) -> bool:
+        of_address = self._limits.connections_per_address_max
+        is_beyond = 0 < of_address < self._shared.of_address[self._address]
+        return is_beyond or len(self.connections) > self._limits.connections_max
+
+    def _refuse(self, problem: Problem) -> None:
+        self.transport.write(_bytes_of(problem))
+        self.connections.discard(self)
+        self._close()
+
+    def _close(self) -> None:
+        """Close the connection after the written bytes are sent, for which there is a deadline."""
+        if not self.transport.is_closing():
+            self.transport.close()
+        self._wait_for_writing()
+
+    def _wait_for_request(self) -> None:
+        seconds = self._limits.head_seconds_max + self._limits.body_seconds_max
+        self._request_timer = self.loop.call_later(seconds, self._close)
+
+    def _stop_waiting_for_request(self) -> None:
+        if self._request_timer is not None:
+            self._request_timer.cancel()
+            self._request_timer = None
+
+    def _wait_for_writing(self) -> None:
+        if self._write_timer is None:
+            self._write_timer = self.loop.call_later(
+                self._limits.stream_send_seconds_max,
+                self._check_writing,
+                self.transport.get_write_buffer_size(),
+            )
+
+    def _stop_waiting_for_writing(self) -> None:
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
+
+    def _check_writing(self, bytes_before: int) -> None:
+        """Disconnect a client that took nothing since the timer was set."""
+        self._write_timer = None
+        if self.transport.get_write_buffer_size() < bytes_before:
+            self._wait_for_writing()
+        else:
+            self.transport.abort()
+
+
+def _head_too_large(bytes_max: int) -> Problem:
+    return Problem(
+        "head_too_large", f"the request line and headers are larger than {bytes_max} bytes"
+    )
+
+
+def _bytes_of(problem: Problem) -> bytes:
+    """Return a problem as an HTTP/1.1 response after which the connection closes."""
+    response = problem.response()
+    status = HTTPStatus(response.status_code)
+    headers = [*response.raw_headers, (b"connection", b"close")]
+    lines = [f"HTTP/1.1 {status.value} {status.phrase}".encode()]
+    lines += [name + b": " + value for name, value in headers]
+    return b"\r\n".join(lines) + _HEAD_END + response.body

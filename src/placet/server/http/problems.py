@@ -40,6 +40,7 @@ STATUS_OF_PROBLEM: Final[Mapping[str, HTTPStatus]] = {
     "media_type_unsupported": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
     "request_invalid": HTTPStatus.UNPROCESSABLE_ENTITY,
     "version_required": HTTPStatus.PRECONDITION_REQUIRED,
+    "head_too_large": HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
     "internal": HTTPStatus.INTERNAL_SERVER_ERROR,
     "unavailable": HTTPStatus.SERVICE_UNAVAILABLE,
 }
