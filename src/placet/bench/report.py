@@ -116,10 +116,10 @@ def machine() -> str:
 
 def figure(result: dict[str, Json], path: str) -> float | None:
     """Find a figure in a result; None if it is not there."""
-    found: Json = result
+    part: Json = result
     for name in path.split("."):
-        found = found.get(name) if isinstance(found, dict) else None
-    return None if found is None else float(found)
+        part = part.get(name) if isinstance(part, dict) else None
+    return None if part is None else float(part)
 
 
 def as_table(results: Iterable[dict[str, Json]]) -> str:

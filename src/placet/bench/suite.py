@@ -219,12 +219,12 @@ async def recovery(scale: Scale, seconds: float) -> Figures:
     to_w1 = spread(ratios(turns[whole], turns[world]))
     figures["ratio_to_w1"] = to_w1.middle
     figures["spread"]["ratio_to_w1"] = to_w1.as_dict()
-    figures["openings"] = [one._asdict() for one in openings]
+    figures["openings"] = [opening._asdict() for opening in openings]
     figures["notes"] = [
         *(
-            f"a log of {one.intents:,} intents with a snapshot opens in {one.seconds:.2f} s: "
-            f"{one.folded:,} of {one.records:,} records folded"
-            for one in openings
+            f"a log of {opening.intents:,} intents with a snapshot opens in "
+            f"{opening.seconds:.2f} s: {opening.folded:,} of {opening.records:,} records folded"
+            for opening in openings
         ),
         "the file is in the system's cache; fetching it from a cold disk comes on top",
     ]

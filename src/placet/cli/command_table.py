@@ -79,10 +79,10 @@ class LateCommand(TyperCommand):
         return command.make_context(info_name, args, parent, **extra)
 
 
-def command_of(found: typer.Typer | Callable[..., Any]) -> Any:  # noqa: ANN401  # above
+def command_of(target: typer.Typer | Callable[..., Any]) -> Any:  # noqa: ANN401  # above
     """Make a command of an application of typer, or of a function."""
-    if isinstance(found, typer.Typer):
-        return typer.main.get_command(found)
+    if isinstance(target, typer.Typer):
+        return typer.main.get_command(target)
     application = typer.Typer(**APPLICATION)
-    application.command()(found)
+    application.command()(target)
     return typer.main.get_command(application)

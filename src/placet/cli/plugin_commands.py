@@ -12,8 +12,8 @@ from placet.runtime.entry_points import COMMANDS, Plugin, PluginBroken, plugins
 class WithPlugins(CommandGroup):
     """The commands of placet, and those of plug-ins. A name of placet takes precedence."""
 
-    def __init__(self, **given: Any) -> None:  # noqa: ANN401  # see CommandGroup
-        super().__init__(**given)
+    def __init__(self, **options: Any) -> None:  # noqa: ANN401  # see CommandGroup
+        super().__init__(**options)
         for name, summary in OWN.items():
             self.add_command(LateCommand(name, help=summary))
 
@@ -43,11 +43,11 @@ class WithPlugins(CommandGroup):
 
 def _command_of(plugin: Plugin) -> Any:  # noqa: ANN401  # see CommandGroup
     """Return a command for a plug-in's object: a typer application, or a function."""
-    found = plugin.load()
-    if not isinstance(found, typer.Typer) and not callable(found):
+    target = plugin.load()
+    if not isinstance(target, typer.Typer) and not callable(target):
         raise PluginBroken(
-            f"{plugin} is no command: expected a typer.Typer or a function, got {found!r:.80}"
+            f"{plugin} is no command: expected a typer.Typer or a function, got {target!r:.80}"
         )
-    command = command_of(found)
+    command = command_of(target)
     command.name = plugin.name
     return command

@@ -23,11 +23,13 @@ class StopSignals:
         self.number: int | None = None
         self._on_first = on_first
         # One that was ignored from the start, as `nohup` and `&` do, stays ignored.
-        self._taken = [one for one in _ASKED_BY if signal.getsignal(one) is not signal.SIG_IGN]
+        self._taken = [
+            number for number in _ASKED_BY if signal.getsignal(number) is not signal.SIG_IGN
+        ]
         self._before: dict[signal.Signals, object] = {}
 
     def __enter__(self) -> Self:
-        self._before = {one: signal.signal(one, self._note) for one in self._taken}
+        self._before = {number: signal.signal(number, self._note) for number in self._taken}
         return self
 
     def __exit__(
@@ -36,8 +38,8 @@ class StopSignals:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for one, before in self._before.items():
-            signal.signal(one, before)  # type: ignore[arg-type]  # what signal() gave
+        for number, before in self._before.items():
+            signal.signal(number, before)  # type: ignore[arg-type]  # what signal() gave
 
     def is_set(self) -> bool:
         """Return whether a signal came."""
@@ -55,8 +57,8 @@ class StopSignals:
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
         self.number = number
-        for one in self._taken:
-            signal.signal(one, signal.SIG_DFL)
+        for taken in self._taken:
+            signal.signal(taken, signal.SIG_DFL)
         self._on_first()
 
 

@@ -66,7 +66,7 @@ def redact(text: str) -> str:
     """Leave out the password of a URL, wherever one was typed."""
     if "postgres" not in text:
         return text
-    return _SECRET.sub(lambda found: found["user"] or "", text)
+    return _SECRET.sub(lambda match: match["user"] or "", text)
 
 
 def table(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
@@ -110,9 +110,9 @@ def is_text(argument: str) -> bool:
     return not any("\ud800" <= c <= "\udfff" for c in argument)
 
 
-def pluralize(count: int, one: str, more: str | None = None) -> str:
+def pluralize(count: int, singular: str, more: str | None = None) -> str:
     """Write a count with its noun: 1 tick, 300 ticks."""
-    return f"{number(count)} {one if count == 1 else more or one + 's'}"
+    return f"{number(count)} {singular if count == 1 else more or singular + 's'}"
 
 
 def number(value: float) -> str:

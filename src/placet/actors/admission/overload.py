@@ -165,10 +165,12 @@ class AdmissionControl:
         """
         code, signal, value, limit, clears_ns, _ = load
         retry_after = self._drain_rate.next_ns(now_ns, decided, clears_ns) / SECOND_NS
-        what = "the queue is full" if code is _QUEUE_FULL else "the system is overloaded"
+        reason = "the queue is full" if code is _QUEUE_FULL else "the system is overloaded"
         if signal is DRAINING:
-            what = "the world decides its queued batches and takes no more until it is resumed"
-        message = f"{what}: {signal} is {value}, the limit is {limit}; retry in {retry_after:.2f} s"
+            reason = "the world decides its queued batches and takes no more until it is resumed"
+        message = (
+            f"{reason}: {signal} is {value}, the limit is {limit}; retry in {retry_after:.2f} s"
+        )
         details = {"signal": signal, "value": value, "limit": limit}
         return Refusal(
             code.value, message, Stage.ADMISSION, retry_after=retry_after, details=details

@@ -206,8 +206,8 @@ class Executors:
         """Return counts of attempts and outcomes by kind, and the number of effects in doubt."""
         marks = self._kernel.ledger.marks.values()
         counted: dict[str, Json] = {}
-        for (kind, what), count in sorted(self._counters.effect_counts.items()):
-            counted.setdefault(kind, dict.fromkeys(EFFECT_COUNTS, 0))[what] = count
+        for (kind, outcome), count in sorted(self._counters.effect_counts.items()):
+            counted.setdefault(kind, dict.fromkeys(EFFECT_COUNTS, 0))[outcome] = count
         return {"unresolved": sum(mark.what == "in_doubt" for mark in marks), "by_kind": counted}
 
     # commands

@@ -29,7 +29,7 @@ class Subclassed:
         Raises:
             Exception: Whatever the integration raises.
         """
-        media = {"items": [one._asdict() for one in context.media]} if context.media else None
+        media = {"items": [item._asdict() for item in context.media]} if context.media else None
         answer = await to_thread.run_sync(
             self._adapter.message_to_intent_or_plan,
             context.message,
@@ -89,4 +89,4 @@ def _stop(intent: ChatIntent) -> dict[str, Json]:
 def confirms(answer: object) -> bool:
     """Return whether an answer says of itself that it is confirmed. It is noted, and ignored."""
     parts = answer.actions if isinstance(answer, ExecutionPlan) else [answer]
-    return any(isinstance(one, ChatIntent) and one.confirmed for one in parts)
+    return any(isinstance(part, ChatIntent) and part.confirmed for part in parts)

@@ -71,10 +71,10 @@ class ActionBuilder:
             ValueError: It is no such intent; its name is not in the catalogue; a parameter is
                 missing, or is none of the intent's.
         """
-        given: object = intent
-        if not isinstance(given, Mapping) or set(given) != {"name", "params"}:
-            raise ValueError(f"an intent has exactly a name and params, got {given!r:.200}")
-        name, params = given["name"], given["params"]
+        proposal: object = intent
+        if not isinstance(proposal, Mapping) or set(proposal) != {"name", "params"}:
+            raise ValueError(f"an intent has exactly a name and params, got {proposal!r:.200}")
+        name, params = proposal["name"], proposal["params"]
         if not isinstance(name, str) or not _SNAKE.fullmatch(name):
             raise ValueError(f"the name of an intent is snake_case, got {name!r:.200}")
         if not isinstance(params, Mapping):
@@ -82,11 +82,11 @@ class ActionBuilder:
         if name not in CATALOGUE:
             raise ValueError(f"there is no intent {name!r}; there are {', '.join(CATALOGUE)}")
         kind, tool, required = CATALOGUE[name]
-        missing = [one for one in required if one not in params]
+        missing = [param for param in required if param not in params]
         if missing:
             raise ValueError(f"{name!r} needs {', '.join(missing)}")
         if len(params) > len(required):
-            more = sorted(str(one) for one in params if one not in required)
+            more = sorted(str(param) for param in params if param not in required)
             raise ValueError(f"{name!r} takes {', '.join(required)} and not {', '.join(more)}")
         return Action(kind, tool, dict(params))
 
@@ -244,7 +244,8 @@ class AIPlanner:
         if plan.stop is not None:
             raise ValueError(f"{plan.stop.code}: {plan.stop.message}")
         return [
-            {"name": one.kind.removeprefix("files."), "params": one.payload} for one in plan.actions
+            {"name": action.kind.removeprefix("files."), "params": action.payload}
+            for action in plan.actions
         ]
 
     async def propose(self, context: PlannerInput) -> PlannerOutput:
@@ -257,7 +258,8 @@ class AIPlanner:
         if type(self).plan is not AIPlanner.plan:
             intents = await to_thread.run_sync(self.plan, context.message, abandon_on_cancel=True)
             actions = [
-                {"kind": f"files.{one['name']}", "payload": dict(one["params"])} for one in intents
+                {"kind": f"files.{entry['name']}", "payload": dict(entry["params"])}
+                for entry in intents
             ]
             return PlannerOutput(plan=plan_of(context, actions))
         if self._adapter is None:

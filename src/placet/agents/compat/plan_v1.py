@@ -70,7 +70,7 @@ def translated(text: object, base_seq: int, limits: AgentLimits = _LIMITS) -> ob
         plan.pop("notes", None)
     actions = plan.get("actions")
     if isinstance(actions, list | tuple):
-        plan["actions"] = [_action(one) for one in actions]
+        plan["actions"] = [_action(action) for action in actions]
     return plan
 
 

@@ -136,8 +136,10 @@ class ModelCalls:
                 return json_of(await adapter.propose(context))
         except PlannerUnavailable as error:
             timed_out = isinstance(error, PlannerTimedOut)
-            told = {"unavailable": str(error), "timed_out": timed_out}
-            return {**told, "usage": _usage_json(error.usage)} if error.usage.requests else told
+            failure = {"unavailable": str(error), "timed_out": timed_out}
+            return (
+                {**failure, "usage": _usage_json(error.usage)} if error.usage.requests else failure
+            )
         except Exception as error:  # noqa: BLE001  # a provider's own; its text may hold keys
             return {"unavailable": type(error).__name__}
         if turn.cancelled_caught:
@@ -248,7 +250,9 @@ def _usage_json(usage: Usage) -> Json:
     counts = [usage.requests, usage.input_tokens, usage.output_tokens]
     cost = None if usage.cost_usd is None else Decimal(str(usage.cost_usd))
     is_paid = cost is None or (cost.is_finite() and cost >= 0)
-    if not is_paid or any(type(one) is not int or not 0 <= one < _COUNT_MAX for one in counts):
+    if not is_paid or any(
+        type(count) is not int or not 0 <= count < _COUNT_MAX for count in counts
+    ):
         raise ValueError(f"usage must be counts and money, got {usage!r}")
     return [*counts, None if cost is None else str(cost)]
 
@@ -260,7 +264,7 @@ def _usage_of(recorded: Json) -> Usage:
 
 def digest_of(context: PlannerInput) -> str:
     """Name a context by its content, for the record of the call."""
-    media = [f"{one.sha256} {one.mime}" for one in context.media]
+    media = [f"{item.sha256} {item.mime}" for item in context.media]
     parts = [context.text, context.message, str(context.base_seq), str(context.repairs), *media]
-    told = "\x00".join(parts)
-    return hashlib.blake2b(told.encode("utf-8", "replace"), digest_size=16).hexdigest()
+    text = "\x00".join(parts)
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()

@@ -109,7 +109,7 @@ class PlanExecutor:
             role: Their role.
             seconds_left: Real seconds to wait for effects.
         """
-        actions = tuple(Action(**one) for one in approval["actions"])
+        actions = tuple(Action(**action) for action in approval["actions"])
         plan = Plan.model_construct(goal=approval["goal"], base_seq=0, actions=actions)
         for _ in range(RETRIES):
             now = self._world.seq
@@ -117,7 +117,7 @@ class PlanExecutor:
             intents = self._intents(actions, now)
             previewed, digest_of_preview = await preview_plan(self._world, self._recorder, intents)
             if not previewed.admitted:
-                return _refused(plan, [Issue.of_refusal(one) for one in previewed.refusals])
+                return _refused(plan, [Issue.of_refusal(refusal) for refusal in previewed.refusals])
             if digest_of_preview != approval["foreseen"]:
                 ruling = PolicyDecision("hold", approval["role"])
                 stale = self._resolution(approval_id, "stale", by, role, approval["digest"])
@@ -159,7 +159,7 @@ class PlanExecutor:
         first: Sequence[Intent] = (),
     ) -> PlanResult:
         limits = self._limits
-        actions: list[dict[str, Json]] = [one.model_dump() for one in plan.actions]
+        actions: list[dict[str, Json]] = [action.model_dump() for action in plan.actions]
         needs = "approve" if ruling.role else "confirm"
         seconds = limits.approve_seconds_max if ruling.role else limits.confirm_seconds_max
         digest = digest_of([actions, plan.base_seq, self._agent.agent_id, self._session])
@@ -183,15 +183,19 @@ class PlanExecutor:
             return self._agent_removed(plan)
         if not verdict.admitted:  # these intents are the recorder's
             ahead = len(first) + 1
-            issues = [_shift_pointer(Issue.of_refusal(one), ahead) for one in verdict.refusals]
+            issues = [
+                _shift_pointer(Issue.of_refusal(refusal), ahead) for refusal in verdict.refusals
+            ]
             return _refused(plan, issues)
         code = Code.APPROVAL_REQUIRED if ruling.role else Code.CONFIRMATION_REQUIRED
         who = f"the approval of {ruling.role!r}" if ruling.role else "a person's confirmation"
         reason = f": {ruling.reason}" if ruling.reason else ""
         issue = Issue(code=code, message=f"this needs {who}{reason}", at="/actions")
         results = tuple(
-            ActionOutcome(id=_name(one, index), kind=one.kind, outcome="held", issues=(issue,))
-            for index, one in enumerate(plan.actions)
+            ActionOutcome(
+                id=_name(action, index), kind=action.kind, outcome="held", issues=(issue,)
+            )
+            for index, action in enumerate(plan.actions)
         )
         return PlanResult("held", (issue,), results, _changes(previewed), approval_id)
 
@@ -284,14 +288,14 @@ class PlanExecutor:
         Needed where a decision depends on state that no footprint declares: the risk of a payload,
         and the effect of a kind without a footprint.
         """
-        kinds = [self._world.gateway.registry.kinds[one.kind] for one in plan.actions]
+        kinds = [self._world.gateway.registry.kinds[action.kind] for action in plan.actions]
         if judged_by == "risk":
             is_needed = any(kind.risk_of is not None for kind in kinds)
         else:
             is_needed = any(kind.reads is None and kind.reads_self is None for kind in kinds)
         if not is_needed:
             return []
-        seq = min((one.seq for one in previewed.results if one.seq is not None), default=0)
+        seq = min((result.seq for result in previewed.results if result.seq is not None), default=0)
         return [self._recorder.intent("session.guard", seq=seq)]
 
     def _agent_removed(self, plan: Plan) -> PlanResult:
@@ -319,7 +323,8 @@ class PlanExecutor:
         """
         if not verdict.admitted:
             return _refused(
-                plan, [_shift_pointer(Issue.of_refusal(one), ahead) for one in verdict.refusals]
+                plan,
+                [_shift_pointer(Issue.of_refusal(refusal), ahead) for refusal in verdict.refusals],
             )
         results = verdict.results[ahead:]
         outcomes = await self._world.gateway.outcomes(verdict, seconds_max=max(0.0, seconds_left))
@@ -328,10 +333,12 @@ class PlanExecutor:
         for index, (action, result, risk) in enumerate(
             zip(plan.actions, results, risks, strict=True)
         ):
-            own = [one for one in outcomes if one.seq == result.seq]
-            outputs = [one.output for one in own if one.succeeded]
+            own = [outcome for outcome in outcomes if outcome.seq == result.seq]
+            outputs = [outcome.output for outcome in own if outcome.succeeded]
             output = outputs[-1] if outputs else thaw(result.output)
-            issues = tuple(_effect_issue(one, index) for one in own if not one.succeeded)
+            issues = tuple(
+                _effect_issue(outcome, index) for outcome in own if not outcome.succeeded
+            )
             has_acted = has_acted or (risk != "read" and (bool(outputs) or not issues))
             shown, is_truncated = self._cut(output)
             outcome = "failed" if issues else "read" if risk == "read" else "applied"
@@ -349,7 +356,7 @@ class PlanExecutor:
         is_exact = (
             verdict.current_seq == previewed.current_seq + ahead
         )  # no other batch was applied since the preview
-        failed = tuple(issue for one in decisions for issue in one.issues)
+        failed = tuple(issue for decision in decisions for issue in decision.issues)
         diff = _changes(previewed) if is_exact else ()
         status: Status = "failed" if failed else "applied"
         return PlanResult(status, failed, tuple(decisions), diff, has_acted=has_acted)
@@ -401,8 +408,8 @@ def _effect_issue(outcome: Outcome, index: int) -> Issue:
     return Issue(code=Code.EFFECT_TIMEOUT, message=message, at=at)
 
 
-def _broken_policy(what: str) -> tuple[PolicyDecision, Issue]:
-    message = f"the policy {what}, so nothing was allowed"
+def _broken_policy(fault: str) -> tuple[PolicyDecision, Issue]:
+    message = f"the policy {fault}, so nothing was allowed"
     return PolicyDecision("deny"), Issue(code=Code.POLICY_ERROR, message=message, at="/actions")
 
 

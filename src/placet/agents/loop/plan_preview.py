@@ -34,7 +34,7 @@ async def preview_plan(
     for _ in range(RETRIES):
         if not now.admitted:
             return now, ""
-        seq = min(one.seq for one in now.results if one.seq is not None)
+        seq = min(result.seq for result in now.results if result.seq is not None)
         guard = recorder.intent("session.guard", seq=seq)
         later = await world.submit([guard, *intents], dry_run=True)
         if SEQ_CHANGED not in later.codes:
@@ -52,8 +52,8 @@ def with_normalized_payloads(plan: Plan, previewed: Verdict) -> Plan:
     if not previewed.admitted:
         return plan
     actions = tuple(
-        one.model_copy(update={"payload": thaw(result.normalized)})
-        for one, result in zip(plan.actions, previewed.results, strict=True)
+        action.model_copy(update={"payload": thaw(result.normalized)})
+        for action, result in zip(plan.actions, previewed.results, strict=True)
     )
     return plan.model_copy(update={"actions": actions})
 
@@ -65,18 +65,18 @@ def digest_of(value: Json) -> str:
 
 def _digest_of_both(now: Verdict, later: Verdict) -> str:
     """Return a digest of the parts that two previews of a plan at two seqs have in common."""
-    if [one.collection for one in now.diff] != [one.collection for one in later.diff]:
+    if [change.collection for change in now.diff] != [change.collection for change in later.diff]:
         later = now
     changes = [
         [
-            one.collection,
-            one.field,
-            one.op,
-            one.old,
-            one.entity if one.entity == other.entity else None,
-            [one.new] if one.new == other.new else [],
+            change.collection,
+            change.field,
+            change.op,
+            change.old,
+            change.entity if change.entity == other.entity else None,
+            [change.new] if change.new == other.new else [],
         ]
-        for one, other in zip(now.diff, later.diff, strict=True)
+        for change, other in zip(now.diff, later.diff, strict=True)
     ]
     pairs = zip(now.preview_effects, later.preview_effects, strict=True)
     effects = [

@@ -75,12 +75,12 @@ class Catalogue:
             )
         known = {registry.domain_of[name].name for name in self.kinds}
         self.guides = tuple(
-            one.guide for one in registry.domains if one.guide and one.name in known
+            owner.guide for owner in registry.domains if owner.guide and owner.name in known
         )
         self.commands: tuple[Command, ...] = tuple(
             command
-            for one in registry.domains
-            for command in one.commands
+            for owner in registry.domains
+            for command in owner.commands
             if command.kind in self.kinds
         )
         self._adapters = {name: _boxed(kind) for name, kind in self.kinds.items()}

@@ -6,6 +6,7 @@ budget, the oldest lines of the least important history are dropped first; the r
 """
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Final, Literal, NamedTuple
 
 from placet.agents.proposal.catalogue import Catalogue
@@ -154,9 +155,9 @@ def _kinds(catalogue: Catalogue, with_payloads: bool) -> list[str]:
 def _fitted(sections: Sequence[Section], tokens_max: int) -> ContextText:
     """Drop optional lines until the rest fits."""
     sizes = {section.name: [tokens_of(line) + 1 for line in section.lines] for section in sections}
-    total = sum(sum(sizes[one.name]) + _TAG_TOKENS for one in sections if one.lines)
+    total = sum(sum(sizes[section.name]) + _TAG_TOKENS for section in sections if section.lines)
     dropped = dict.fromkeys(sizes, 0)
-    for section in sorted(sections, key=lambda one: one.weight):
+    for section in sorted(sections, key=attrgetter("weight")):
         if section.keep == "all":
             continue
         lengths = sizes[section.name]

@@ -98,4 +98,4 @@ def _is_taken(name: str, payload: Mapping[str, Json], applied: Mapping[str, Json
     if payload.keys() <= applied.keys():
         return True
     names = {name} if name in applied else applied.keys() - payload.keys()
-    return payload[name] in [applied[one] for one in names]
+    return payload[name] in [applied[other] for other in names]

@@ -124,7 +124,7 @@ def parse_calls(
     Returns:
         As `parse`; issues point at `/actions/<number of the call>`.
     """
-    size = sum(len(str(one.arguments).encode("utf-8", "replace")) for one in calls)
+    size = sum(len(str(call.arguments).encode("utf-8", "replace")) for call in calls)
     if size > limits.plan_bytes_max:
         return None, [_too_large(size, limits)]
     issues: list[Issue] = []
@@ -133,12 +133,12 @@ def parse_calls(
     places: list[str] = []
     for index, call in enumerate(calls):
         at = f"/actions/{index}"
-        value, found = _arguments(call, at, limits)
-        if found:
-            issues += found
+        value, call_issues = _arguments(call, at, limits)
+        if call_issues:
+            issues += call_issues
         elif call.name in {ASK, STOP}:
-            stop, found = _stop_of(call.name, value, at)
-            issues += found
+            stop, call_issues = _stop_of(call.name, value, at)
+            issues += call_issues
             stops += [] if stop is None else [stop]
         else:
             actions.append(Action.model_construct(kind=kind_name(call.name), payload=value))

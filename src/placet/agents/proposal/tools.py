@@ -67,11 +67,11 @@ def parse_intent(text: object, *, domain: Vocabulary) -> ChatIntent | str:
         value = from_json(text) if isinstance(text, str | bytes) else text
         intent = ChatIntent.model_validate(value)
     except ValidationError as error:
-        found = [
-            f"{pointer(one['loc']) or 'the intent'}: {message_for(one)}"
-            for one in error.errors(include_url=False)
+        faults = [
+            f"{pointer(fault['loc']) or 'the intent'}: {message_for(fault)}"
+            for fault in error.errors(include_url=False)
         ]
-        return "The intent is not valid. " + "; ".join(found)
+        return "The intent is not valid. " + "; ".join(faults)
     except (ValueError, RecursionError) as error:
         return f"The intent is no valid JSON: {error}. Send one JSON object and nothing else."
     if intent.type == "clarification_request":

@@ -31,14 +31,14 @@ def changes_between(old: Json, new: Mapping[str, Json]) -> list[Json]:
         before, after = old.get(collection, {}), new.get(collection, {})
         for entity in sorted(before.keys() | after.keys()):
             path = f"{collection}/{entity}"
-            one, other = before.get(entity), after.get(entity)
-            if one is None or other is None:
-                changes.append({"path": path, "old": one, "new": other})
+            was, now = before.get(entity), after.get(entity)
+            if was is None or now is None:
+                changes.append({"path": path, "old": was, "new": now})
                 continue
             changes += [
-                {"path": f"{path}/{name}", "old": one.get(name), "new": other.get(name)}
-                for name in sorted(one.keys() | other.keys())
-                if canonical(one.get(name)) != canonical(other.get(name))
+                {"path": f"{path}/{name}", "old": was.get(name), "new": now.get(name)}
+                for name in sorted(was.keys() | now.keys())
+                if canonical(was.get(name)) != canonical(now.get(name))
             ]
     return changes
 

@@ -83,7 +83,7 @@ def _history(turns: Sequence[Mapping[str, Json]], limits: AgentLimits) -> list[d
     bytes_max = limits.line_bytes_max
     lines: list[dict[str, Json]] = []
     for turn in turns[max(0, len(turns) - limits.turns_last) :]:
-        said, answer = cut(turn["message"], bytes_max), cut(turn["text"], bytes_max)
-        lines.append({"role": "user", "text": said})
+        message, answer = cut(turn["message"], bytes_max), cut(turn["text"], bytes_max)
+        lines.append({"role": "user", "text": message})
         lines.append({"role": "agent", "outcome": turn["outcome"], "text": answer})
     return lines

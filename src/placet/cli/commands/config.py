@@ -51,12 +51,12 @@ def read_settings(
     Raises:
         SettingsError: A setting is not as it must be.
     """
-    given = dict(parse_assignment(text) for text in assignments or ())
+    options = dict(parse_assignment(text) for text in assignments or ())
     for name, value in arguments.items():
         if value is not None:
             key = name.replace("__", ".")
-            given[key] = Given(value, "--" + key.rpartition(".")[2])
-    return load_settings(file, arguments=given)
+            options[key] = Given(value, "--" + key.rpartition(".")[2])
+    return load_settings(file, arguments=options)
 
 
 def _lines(settings: ServerSettings) -> Iterable[str]:
@@ -83,7 +83,7 @@ def _line(name: str, value: Json, source: str | None) -> str:
 
 def _plain(value: Json) -> Json:
     if isinstance(value, Mapping):
-        return {name: _plain(one) for name, one in value.items()}
+        return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, frozenset):
         return sorted(value)
     return list(value) if isinstance(value, tuple) else value
@@ -92,8 +92,8 @@ def _plain(value: Json) -> Json:
 def _toml(value: Json) -> str:
     """Write a value; TOML's strings, numbers, booleans and arrays of them are JSON's."""
     if isinstance(value, dict):
-        inner = ", ".join(f"{_toml(name)} = {_toml(one)}" for name, one in value.items())
+        inner = ", ".join(f"{_toml(name)} = {_toml(item)}" for name, item in value.items())
         return f"{{ {inner} }}" if inner else "{}"
     if isinstance(value, list):
-        return f"[{', '.join(_toml(one) for one in value)}]"
+        return f"[{', '.join(_toml(item) for item in value)}]"
     return to_json(value).decode()

@@ -84,29 +84,29 @@ def effects(
         return
     if output is not None or domain:
         raise typer.BadParameter("--output and --domain go with --resolve")
-    found = _found(log, path, state)
+    unsettled = _unsettled(log, path, state)
     listed = [
-        one
-        for one in found
-        if (state is None or one.state == state) and (kind is None or one.kind == kind)
+        effect
+        for effect in unsettled
+        if (state is None or effect.state == state) and (kind is None or effect.kind == kind)
     ]
     if as_json:
-        say_json([one.as_dict() for one in listed])
+        say_json([effect.as_dict() for effect in listed])
     else:
         _print(listed)
 
 
-def _found(log: EventLog, path: Path | None, state: str | None) -> list[EffectStatus]:
+def _unsettled(log: EventLog, path: Path | None, state: str | None) -> list[EffectStatus]:
     from placet.runtime.stores.sqlite.file import is_in_use  # noqa: PLC0415  # and SQLite with it
 
-    found = open_effects(log, is_running=True)
-    is_under_way = any(one.state == "started" for one in found)
+    listed = open_effects(log, is_running=True)
+    is_under_way = any(effect.state == "started" for effect in listed)
     if is_under_way and path is not None and not is_in_use(path, log.url):
-        found = open_effects(log, is_running=False)
+        listed = open_effects(log, is_running=False)
     config = config_of(log)
     if state not in {None, "dead"} or config is None:
-        return found
-    return [*found, *dead_letters(log, config.world)]
+        return listed
+    return [*listed, *dead_letters(log, config.world)]
 
 
 def _print(listed: Sequence[EffectStatus]) -> None:
@@ -114,12 +114,11 @@ def _print(listed: Sequence[EffectStatus]) -> None:
         say("no such effects")
         return
     rows = [["effect", "kind", "state", "agent", "payload", "why"]]
-    for one in listed:
-        why = one.why if isinstance(one.why, str) else to_json(one.why).decode()
-        payload = to_json(one.as_dict()["payload"]).decode()
-        rows.append([
-            str(one.key), one.kind, one.state, one.agent_id, _short(payload), _short(why)
-        ])  # fmt: skip
+    for effect in listed:
+        why = effect.why if isinstance(effect.why, str) else to_json(effect.why).decode()
+        payload = to_json(effect.as_dict()["payload"]).decode()
+        about = [str(effect.key), effect.kind, effect.state, effect.agent_id]
+        rows.append([*about, _short(payload), _short(why)])
     for line in table(rows, indent=""):
         say(line)
     say(pluralize(len(listed), "effect"))

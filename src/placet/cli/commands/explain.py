@@ -144,9 +144,9 @@ def _batch_lines(explained: Explanation) -> Iterator[str]:
             )
         )
     if len(rows) > _LISTED_MAX:
-        asked = rows[batch["position"]]
+        own_row = rows[batch["position"]]
         rows = [*rows[:_LISTED_MAX], ("  …", "", "", f"and {len(rows) - _LISTED_MAX} more")]
-        rows += [] if asked in rows else [asked]
+        rows += [] if own_row in rows else [own_row]
     yield from table(rows)
 
 

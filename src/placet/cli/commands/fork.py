@@ -129,13 +129,13 @@ def fork(
     say_lines(_lines(store, made, position))
 
 
-def _effects(given: str | None, *, is_replayed: bool) -> str:
-    if given is None:
+def _effects(effects: str | None, *, is_replayed: bool) -> str:
+    if effects is None:
         return "simulate" if is_replayed else "refuse"
-    if given not in EFFECTS:
+    if effects not in EFFECTS:
         ways = " or ".join(EFFECTS)
-        raise typer.BadParameter(f"expected {ways}, got {given!r}", param_hint="--effects")
-    return given
+        raise typer.BadParameter(f"expected {ways}, got {effects!r}", param_hint="--effects")
+    return effects
 
 
 def _assignment(text: str) -> tuple[str, Json]:

@@ -179,7 +179,9 @@ def _named(raw: Mapping[str, Json]) -> tuple[str, frozenset[str] | None]:
     for name in _NOT_PLACING & raw.keys():
         raise ValueError(f"a registration has no {name!r}; the agent is named by 'register'")
     quotas = raw.get("quotas", {})
-    if not isinstance(quotas, dict) or not all(isinstance(one, dict) for one in quotas.values()):
+    if not isinstance(quotas, dict) or not all(
+        isinstance(quota, dict) for quota in quotas.values()
+    ):
         raise ValueError(f"'quotas' must be an object of quotas by kind, got {quotas!r}")
     if permissions is None:
         return agent_id, None

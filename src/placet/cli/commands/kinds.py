@@ -75,7 +75,7 @@ def _type(field: Json, schema: Mapping[str, Json]) -> str:
         return " | ".join(repr(value) for value in field["enum"])
     for union in ("anyOf", "oneOf"):
         if union in field:
-            return " | ".join(dict.fromkeys(_type(one, schema) for one in field[union]))
+            return " | ".join(dict.fromkeys(_type(part, schema) for part in field[union]))
     if field.get("type") == "array":
         return "array of " + _type(field.get("items"), schema)
     return str(field.get("type", "anything"))

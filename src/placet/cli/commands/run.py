@@ -122,7 +122,7 @@ def run(
 
 
 def _require_alone(store: str, others: Sequence[object]) -> None:
-    if any(one is not None for one in others):
+    if any(value is not None for value in others):
         raise typer.BadParameter(
             f"--resume {store} keeps the settings of the run: it takes no SCENARIO, "
             "--agents, --ticks, --seed, --store or --set"

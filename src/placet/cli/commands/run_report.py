@@ -20,8 +20,8 @@ def report_lines(
     if report.resumed_at is not None:
         yield f"resumed at tick {report.resumed_at} of {scenario.ticks}"
     if report.is_stopped:
-        kept = "" if verification is None else "; the log has all of them"
-        yield f"stopped by {stopped_by} after tick {report.ticks} of {scenario.ticks}{kept}"
+        note = "" if verification is None else "; the log has all of them"
+        yield f"stopped by {stopped_by} after tick {report.ticks} of {scenario.ticks}{note}"
     yield ""
     yield from table(_figures(report))
     if report.refusals:

@@ -59,15 +59,15 @@ def resumed(store: str) -> tuple[Scenario, str, str]:
         ScenarioError: It is of another release, or a policy of it is not here.
     """
     log = log_to_read(store)
-    found = find_run(log)
-    if found is None:
+    recorded_run = find_run(log)
+    if recorded_run is None:
         raise CommandError(
             f"cannot resume {store}: its first record names no scenario, so `placet run` did not "
             "write it. Continue a log of `placet gate` with `placet gate --store`, and the log of "
             "a program with that program"
         )
-    require_policies(store, found.scenario)
-    return found.scenario, store if file_of(log) is None else log.url, found.world
+    require_policies(store, recorded_run.scenario)
+    return recorded_run.scenario, store if file_of(log) is None else log.url, recorded_run.world
 
 
 def _chosen(
@@ -111,8 +111,8 @@ def finish(report: RunReport, store: str, stop: StopSignals, *, as_json: bool) -
     """Verify the log, print the report, and return the exit code."""
     verification = _verified(report, store)
     if as_json:
-        kept = None if verification is None else verification.is_ok
-        say_json({**report.as_dict(), "verified": kept, "interrupted": report.is_stopped})
+        is_verified = None if verification is None else verification.is_ok
+        say_json({**report.as_dict(), "verified": is_verified, "interrupted": report.is_stopped})
     else:
         for line in report_lines(report, verification, stop.name):
             say(line)
@@ -165,10 +165,11 @@ def _verified(report: RunReport, store: str) -> IntegrityReport | None:
         return None
     # By the name that was given: what a report shows has no password.
     verification = check_integrity(log_to_read(store))
-    told = (verification.seq, verification.digest)
-    if verification.is_ok and told != (report.seq, report.digest):
+    position = (verification.seq, verification.digest)
+    if verification.is_ok and position != (report.seq, report.digest):
         raise CommandError(
             f"the log {report.store} is not of this run: expected seq {report.seq} and digest "
-            f"{report.digest}, it reaches {told[0]} and {told[1]}; did another program write to it?"
+            f"{report.digest}, it reaches {position[0]} and {position[1]}; did another program "
+            "write to it?"
         )
     return verification

@@ -140,8 +140,8 @@ def _tell(settings: ServerSettings, url: str, token: str | None, *, as_json: boo
     world, store = settings.world.world, shown_url(settings.world.store)
     page = _page(url, token) if settings.serve.dashboard else None
     if as_json:
-        told = {"url": url, "world": world, "store": store, "operator_token": token}
-        say_json({**told, "dashboard": page})
+        document = {"url": url, "world": world, "store": store, "operator_token": token}
+        say_json({**document, "dashboard": page})
         sys.stdout.flush()
         return
     sys.stderr.write(

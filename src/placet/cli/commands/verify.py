@@ -73,9 +73,9 @@ def verify(
     elif salvage is not None:
         past = save_what_holds(log_to_read(store), _new_log(salvage)).past
         report["salvaged"] = {"records": past.journal.count, "seq": past.ledger.seq}
-        kept = pluralize(past.journal.count, "record")
+        count = pluralize(past.journal.count, "record")
         lines.append(
-            f"Saved in {salvage}: {kept}, up to seq {past.ledger.seq}. Continue with that log."
+            f"Saved in {salvage}: {count}, up to seq {past.ledger.seq}. Continue with that log."
         )
     if as_json:
         say_json(report)

@@ -59,10 +59,10 @@ class DesignSettings:
             ("policy", self.policy, "clamp"),
             ("undo_max", self.undo_max, UNDO_MAX),
         )
-        given: dict[str, Json] = {n: value for n, value, default in own if value != default}
+        keywords: dict[str, Json] = {n: value for n, value, default in own if value != default}
         if self.initial is not None:
-            given["initial"] = self.initial.as_dict()
-        return given
+            keywords["initial"] = self.initial.as_dict()
+        return keywords
 
     def digest(self) -> str:
         """Hash the settings that affect decisions."""

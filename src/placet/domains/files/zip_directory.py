@@ -90,15 +90,15 @@ def _bounds_of_directory(data: bytes) -> tuple[int, int, int]:
 
 def _end_record(data: bytes) -> int:
     """Return the single end record that reaches to the end of the file."""
-    found = []
+    candidates = []
     at = data.find(_END_MARK, max(0, len(data) - _END.size - _COMMENT_BYTES_MAX))
     while 0 <= at <= len(data) - _END.size:
         if at + _END.size + _END.unpack_from(data, at)[-1] == len(data):
-            found.append(at)
+            candidates.append(at)
         at = data.find(_END_MARK, at + 1)
-    if len(found) != 1:
-        raise FileRefused("not_a_zip", f"it has {len(found)} end records, expected one")
-    return found[0]
+    if len(candidates) != 1:
+        raise FileRefused("not_a_zip", f"it has {len(candidates)} end records, expected one")
+    return candidates[0]
 
 
 def _entries(data: bytes, count: int, at: int, end: int) -> Iterator[ZipEntry]:

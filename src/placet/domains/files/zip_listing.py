@@ -72,7 +72,7 @@ def _require_bounded(entries: Collection[ZipEntry]) -> None:
 def _flags(entry: ZipEntry, names: Counter[str]) -> list[str]:
     kind = stat.S_IFMT(entry.mode)
     name = entry.name.removesuffix("/")
-    found = {
+    flags = {
         "symlink": kind == stat.S_IFLNK,
         "special_file": kind not in {0, stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK},
         "encrypted": bool(entry.flags & ENCRYPTED),
@@ -80,7 +80,7 @@ def _flags(entry: ZipEntry, names: Counter[str]) -> list[str]:
         "duplicate_name": names[entry.name.rstrip("/").casefold()] > 1,
         "nested_archive": name.lower().endswith(_ARCHIVES),
     }
-    return [flag for flag, is_so in found.items() if is_so]
+    return [flag for flag, is_so in flags.items() if is_so]
 
 
 def _rows(flagged: Collection[tuple[ZipEntry, list[str]]]) -> list[dict[str, Json]]:

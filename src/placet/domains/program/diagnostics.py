@@ -71,10 +71,10 @@ def _type(functions: Functions, function: Function, node: Node, types: Types) ->
         return None if callee is None else callee.returns
     if op in ONE_RESULT:
         return ONE_RESULT[op]
-    given = _given(node, types)
-    if given in RESULT_OF[op]:
-        return RESULT_OF[op][given]
-    fitting = {overload.result for overload in OVERLOADS[op] if _fits(given, overload.ports)}
+    inputs = _given(node, types)
+    if inputs in RESULT_OF[op]:
+        return RESULT_OF[op][inputs]
+    fitting = {overload.result for overload in OVERLOADS[op] if _fits(inputs, overload.ports)}
     return fitting.pop() if len(fitting) == 1 else None
 
 
@@ -82,8 +82,8 @@ def _given(node: Node, types: Types) -> tuple[str | None, ...]:
     return tuple([None if source is None else types.get(source) for source in node["inputs"]])
 
 
-def _fits(given: tuple[str | None, ...], ports: tuple[str, ...]) -> bool:
-    return all(kind is None or kind == wanted for kind, wanted in zip(given, ports, strict=True))
+def _fits(inputs: tuple[str | None, ...], ports: tuple[str, ...]) -> bool:
+    return all(kind is None or kind == wanted for kind, wanted in zip(inputs, ports, strict=True))
 
 
 def mismatches(
@@ -94,18 +94,18 @@ def mismatches(
     for source in node["inputs"]:
         if source is not None and source not in types:
             type_of(functions, function, source, types)
-    given, op = _given(node, types), node["op"]
-    if op in RESULT_OF and given in RESULT_OF[op]:
+    inputs, op = _given(node, types), node["op"]
+    if op in RESULT_OF and inputs in RESULT_OF[op]:
         return
     if op == "call":
         callee = functions.find(node["target"])
         params = [] if callee is None else list(callee.params.items())
-        for port, (kind, (param, want)) in enumerate(zip(given, params, strict=True)):
+        for port, (kind, (param, want)) in enumerate(zip(inputs, params, strict=True)):
             if kind not in {None, want}:
                 message = f"{name!r} gives {kind} to {param!r} of {node['target']!r}, not {want}"
                 yield Diagnostic("type_mismatch", message, function.name, name, port)
-    elif op in OVERLOADS and not any(_fits(given, overload.ports) for overload in OVERLOADS[op]):
-        came = ", ".join(kind or "?" for kind in given)
+    elif op in OVERLOADS and not any(_fits(inputs, overload.ports) for overload in OVERLOADS[op]):
+        came = ", ".join(kind or "?" for kind in inputs)
         takes = " or ".join(f"({', '.join(overload.ports)})" for overload in OVERLOADS[op])
         message = f"{name!r} is {op}({came}), and {op} takes {takes}"
         yield Diagnostic("type_mismatch", message, function.name, name)
@@ -114,10 +114,10 @@ def mismatches(
 def verify(functions: Functions, function: Function) -> list[Diagnostic]:
     """Return all errors and unused nodes of a function, by node. O(nodes)."""
     types: Types = {}
-    found: list[Diagnostic] = []
+    diagnostics: list[Diagnostic] = []
     for name in sorted(function.nodes):
-        found += mismatches(functions, function, name, types)
-        found += [
+        diagnostics += mismatches(functions, function, name, types)
+        diagnostics += [
             Diagnostic(
                 "missing_input", f"port {port} of {name!r} is open", function.name, name, port
             )
@@ -126,13 +126,13 @@ def verify(functions: Functions, function: Function) -> list[Diagnostic]:
         ]
     if function.result is None:
         message = f"{function.name!r} has no result; say which node by set_result"
-        return [*found, Diagnostic("no_result", message, function.name)]
+        return [*diagnostics, Diagnostic("no_result", message, function.name)]
     kind = type_of(functions, function, function.result, types)
     if kind not in {None, function.returns}:  # where it has none, that is complained of already
         message = f"{function.name!r} returns {function.returns}, {function.result!r} is {kind}"
         at = (function.name, function.result)
-        found.append(Diagnostic("result_type_mismatch", message, *at))
-    return [*found, *_idle(function, function.result)]
+        diagnostics.append(Diagnostic("result_type_mismatch", message, *at))
+    return [*diagnostics, *_idle(function, function.result)]
 
 
 def _idle(function: Function, result: str) -> Iterator[Diagnostic]:

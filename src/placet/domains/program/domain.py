@@ -68,7 +68,7 @@ class Program(Domain):
         for name in functions.names() if names else ():
             if not state.get(payloads.FUNCTIONS, name, "exported"):
                 continue
-            if names.isdisjoint(one.name for one in functions.reachable(name)):
+            if names.isdisjoint(function.name for function in functions.reachable(name)):
                 continue
             errors = errors_of(functions, name)
             if errors:

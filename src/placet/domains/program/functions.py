@@ -94,8 +94,8 @@ class Functions:
 
     def hash(self, name: str) -> str | None:
         """Return the hash of a function in the state; None if it does not exist."""
-        found: str | None = self.state.get(FUNCTIONS, name, "hash")
-        return found
+        digest: str | None = self.state.get(FUNCTIONS, name, "hash")
+        return digest
 
     def callers(self, name: str) -> list[str]:
         """Return the names of the functions that call this one, without itself, sorted.

@@ -95,9 +95,9 @@ def _write_calls(draft: Draft, name: str, calls: set[str]) -> None:
 
 def _forget(draft: Draft) -> None:
     """Drop the oldest commits until the history is within its bounds. The latest always stays."""
-    kept = list(draft.ids(COMMITS))
-    count, size = len(kept), sum(draft.get(COMMITS, commit, "bytes") for commit in kept)
-    for old in kept[:-1]:
+    commits = list(draft.ids(COMMITS))
+    count, size = len(commits), sum(draft.get(COMMITS, commit, "bytes") for commit in commits)
+    for old in commits[:-1]:
         if count <= COMMITS_MAX and size <= HISTORY_BYTES_MAX:
             break
         seq: int = draft.get(COMMITS, old, "seq")

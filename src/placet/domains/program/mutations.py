@@ -190,8 +190,8 @@ def _connection_refusal(
     types: Types = {}
     for name, index in touched.items():
         if name in nodes:
-            for found in mismatches(edits, function, name, types):
-                return refuse(found.code, found.message, at=f"/mutations/{index}")
+            for mismatch in mismatches(edits, function, name, types):
+                return refuse(mismatch.code, mismatch.message, at=f"/mutations/{index}")
     return None
 
 

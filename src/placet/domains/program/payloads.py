@@ -202,8 +202,8 @@ def _placed(value: object, validate: ValidatorFunctionWrapHandler) -> object:
 
 
 def _without_tag(detail: ErrorDetails) -> InitErrorDetails:
-    told = {**detail.get("ctx", {}), "complaint": detail["msg"]}
-    reason = PydanticCustomError(detail["type"], "{complaint}", told)
+    context = {**detail.get("ctx", {}), "complaint": detail["msg"]}
+    reason = PydanticCustomError(detail["type"], "{complaint}", context)
     return InitErrorDetails(type=reason, loc=detail["loc"][1:], input=detail["input"])
 
 

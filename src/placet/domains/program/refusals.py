@@ -39,8 +39,8 @@ def not_verified(errors: Sequence[Diagnostic], at: str) -> RuleRefusal:
     )
 
 
-def _unknown(what: str, name: str, known: Iterable[str], where: str, at: str) -> RuleRefusal:
+def _unknown(noun: str, name: str, known: Iterable[str], where: str, at: str) -> RuleRefusal:
     near = get_close_matches(name, list(known), _NEAR)
     hint = f"; did you mean {near[0]!r}?" if near else ""
-    message = f"there is no {what} {name!r} {where}{hint}"
-    return refuse(f"unknown_{what}", message, at=at, suggestions=near)
+    message = f"there is no {noun} {name!r} {where}{hint}"
+    return refuse(f"unknown_{noun}", message, at=at, suggestions=near)

@@ -59,10 +59,10 @@ def mutate_batch(draft: Draft, intent: Intent) -> RuleRefusal | None:
     payload = intent["payload"]
     edits = EditBuffer(draft.state)
     for name, expected in payload.get("expected", {}).items():
-        found = edits.hash(name)
-        if found != expected:
-            message = f"{name!r} has the hash {found}, {expected} was expected; look again"
-            return refuse("stale", message, at=f"/expected/{name}", hash=found)
+        digest = edits.hash(name)
+        if digest != expected:
+            message = f"{name!r} has the hash {digest}, {expected} was expected; look again"
+            return refuse("stale", message, at=f"/expected/{name}", hash=digest)
     refusal = apply(edits, payload["mutations"])
     if refusal is not None:
         return refusal
@@ -78,15 +78,17 @@ def verify_rule(draft: Draft, intent: Intent) -> RuleRefusal | None:
     functions, name = Functions(draft.state), intent["payload"].get("function")
     if name is not None and functions.find(name) is None:
         return unknown_function(name, functions, "/function")
-    found: list[Diagnostic] = []
-    for one in functions.names() if name is None else [name]:
-        function = functions.find(one)
+    diagnostics: list[Diagnostic] = []
+    for function_name in functions.names() if name is None else [name]:
+        function = functions.find(function_name)
         assert function is not None, "it was listed"
-        found += verify(functions, function)
-    errors = sum(one.severity == "error" for one in found)
-    answer = {"ok": not errors, "errors": errors, "warnings": len(found) - errors}
-    found.sort(key=lambda one: one.severity)  # errors first, where not all can be told
-    draft.answer(bounded(answer, "diagnostics", (one.as_dict() for one in found)))
+        diagnostics += verify(functions, function)
+    errors = sum(diagnostic.severity == "error" for diagnostic in diagnostics)
+    answer = {"ok": not errors, "errors": errors, "warnings": len(diagnostics) - errors}
+    # Errors first, in case not all diagnostics fit into the answer.
+    diagnostics.sort(key=lambda diagnostic: diagnostic.severity)
+    rows = (diagnostic.as_dict() for diagnostic in diagnostics)
+    draft.answer(bounded(answer, "diagnostics", rows))
     return None
 
 

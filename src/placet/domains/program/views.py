@@ -20,20 +20,20 @@ _ENVELOPE_BYTES: Final = 64
 """What a list and the flag `truncated` add to an answer."""
 
 
-def bounded(answer: Answer, rows: str, found: Iterable[Json], limit: int = ROWS_MAX) -> Answer:
+def bounded(answer: Answer, rows: str, items: Iterable[Json], limit: int = ROWS_MAX) -> Answer:
     """Add rows to an answer, up to the limit and its size.
 
     `truncated` states that rows are missing.
     """
     room = OUTPUT_BYTES_MAX - _ENVELOPE_BYTES - len(canonical(answer))
-    kept: list[Json] = []
-    left = iter(found)
+    page: list[Json] = []
+    left = iter(items)
     for row in islice(left, limit):
         room -= len(canonical(row))
         if room < 0:
-            return {**answer, rows: kept, "truncated": True}
-        kept.append(row)
-    return {**answer, rows: kept, "truncated": next(left, None) is not None}
+            return {**answer, rows: page, "truncated": True}
+        page.append(row)
+    return {**answer, rows: page, "truncated": next(left, None) is not None}
 
 
 def cut(value: Json, bytes_max: int = _TEXT_BYTES_MAX) -> Json:
@@ -156,11 +156,11 @@ def history(state: State, payload: Mapping[str, Json], last: int) -> Answer | Ru
     return _latest(answer, [dict(commit) for commit in commits(state, first, end)], limit)
 
 
-def _latest(answer: Answer, found: list[Json], limit: int) -> Answer:
+def _latest(answer: Answer, commits: list[Json], limit: int) -> Answer:
     """Add the latest commits, in order."""
-    told = bounded(answer, "commits", reversed(found), limit)
-    told["commits"].reverse()
-    return told
+    page = bounded(answer, "commits", reversed(commits), limit)
+    page["commits"].reverse()
+    return page
 
 
 def _changes(state: State, first: int, end: int, last: int) -> Iterator[Answer]:

@@ -270,8 +270,8 @@ def _resolve(draft: Draft, intent: Intent) -> RuleRefusal | None:
         message = f"approval request {approval_id!r} is expired; propose the plan again"
         return refuse("approval_expired", message)
     if approval["role"] and payload["role"] != approval["role"] and not is_denial:
-        wanted, given = approval["role"], payload["role"]
-        message = f"this needs the role {wanted!r}, {payload['by']!r} came with {given!r}"
+        wanted, role = approval["role"], payload["role"]
+        message = f"this needs the role {wanted!r}, {payload['by']!r} came with {role!r}"
         return refuse("role_missing", message, at="/role")
     if payload["digest"] != approval["digest"]:
         return refuse(

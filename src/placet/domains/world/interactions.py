@@ -34,8 +34,8 @@ def reads_self_and_target(intent: Intent) -> tuple[Ref, ...]:
         return (Ref(AGENTS, agent_id),)
     target_id = payload["target_id"]
     refs = (Ref(AGENTS, agent_id), Ref(AGENTS, target_id), Ref(OBJECTS, target_id))
-    given = _given_object(payload)
-    return refs if given is None else (*refs, Ref(OBJECTS, given))
+    object_id = _given_object(payload)
+    return refs if object_id is None else (*refs, Ref(OBJECTS, object_id))
 
 
 def revalidated_refs(intent: Intent) -> tuple[Ref, ...]:

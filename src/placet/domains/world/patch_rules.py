@@ -111,5 +111,5 @@ def _inventory_of(draft: Draft, agent_id: str) -> tuple[Json, ...]:
     return inventory if isinstance(inventory, tuple) else ()
 
 
-def _refuse(at: _At, what: str) -> RuleRefusal:
-    return refuse("patched", f"{'/'.join(at)} {what}")
+def _refuse(at: _At, problem: str) -> RuleRefusal:
+    return refuse("patched", f"{'/'.join(at)} {problem}")

@@ -85,9 +85,9 @@ def to_position(value: object) -> Position:
 
 
 def _to_position_explained(value: object) -> Position:
-    given = list(value) if isinstance(value, tuple) else value
+    position = list(value) if isinstance(value, tuple) else value
     # float() also makes plain numbers of subclasses, such as numpy's.
-    x, y, z = [*(float(number) + 0.0 for number in _explained_coordinates(given)), 0.0][:3]
+    x, y, z = [*(float(number) + 0.0 for number in _explained_coordinates(position)), 0.0][:3]
     return x, y, z
 
 

@@ -96,7 +96,7 @@ def distance(here: Position, there: Position) -> float:
 def speak(draft: Draft, intent: Intent) -> RuleRefusal | None:
     """Store the agent's last message; a private message requires that its target exists."""
     agent_id, payload = intent["agent_id"], intent["payload"]
-    said = dict(payload)
+    fields = dict(payload)
     target_id = payload.get("target_id")
     if target_id is not None and not draft.exists(AGENTS, target_id):
         return refuse(
@@ -105,17 +105,17 @@ def speak(draft: Draft, intent: Intent) -> RuleRefusal | None:
             at="/target_id",
         )
     if payload["channel"] == "team":
-        said["team"] = draft.get(AGENTS, agent_id, "team")
-        if said["team"] is None:
+        fields["team"] = draft.get(AGENTS, agent_id, "team")
+        if fields["team"] is None:
             draft.warn(
                 "team_missing",
                 f"{agent_id!r} is in no team, so no agent would hear it; use the public channel",
                 at="/channel",
             )
     if draft.exists(SPEECH, agent_id):
-        draft.put(SPEECH, agent_id, "said", said)
+        draft.put(SPEECH, agent_id, "said", fields)
     else:
-        draft.create(SPEECH, agent_id, {"said": said})
+        draft.create(SPEECH, agent_id, {"said": fields})
     return None
 
 

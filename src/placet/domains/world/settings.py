@@ -70,7 +70,7 @@ class WorldSettings:
             for object_id, fields in self.objects.items()
         }
         seconds = {kind: s if type(s) is int else float(s) for kind, s in cooldowns.items()}
-        given: dict[str, Json] = {
+        keywords: dict[str, Json] = {
             "objects": objects or None,
             "bounds": self.bounds,
             "max_step": self.max_step,
@@ -80,7 +80,7 @@ class WorldSettings:
             "teams": self.teams,
             "observation": self.observation,
         }
-        return {name: thaw(value) for name, value in given.items() if value is not None}
+        return {name: thaw(value) for name, value in keywords.items() if value is not None}
 
     def with_objects(self, objects: object) -> "WorldSettings":
         """Return these settings with objects, which must lie within their bounds.
@@ -190,7 +190,7 @@ def read_cooldowns(name: str, cooldowns: object) -> dict[str, int]:
     """
     if not isinstance(cooldowns, Mapping):
         raise ValueError(f"{name} must map kinds to seconds, got {cooldowns!r}")
-    found = {}
+    cooldowns_ns = {}
     for kind, seconds in cooldowns.items():
         if kind not in KINDS:
             raise ValueError(f"{name} has the unknown kind {kind!r}{_did_you_mean(kind, KINDS)}")
@@ -199,8 +199,8 @@ def read_cooldowns(name: str, cooldowns: object) -> dict[str, int]:
                 f"the cooldown of {kind} must be seconds from 0 to {COOLDOWN_SECONDS_MAX}, "
                 f"got {seconds!r}"
             )
-        found[kind] = round(seconds * SECOND_NS)
-    return {kind: found[kind] for kind in KINDS if found.get(kind)}
+        cooldowns_ns[kind] = round(seconds * SECOND_NS)
+    return {kind: cooldowns_ns[kind] for kind in KINDS if cooldowns_ns.get(kind)}
 
 
 def read_plain(name: str, setting: object) -> Mapping[str, Json]:

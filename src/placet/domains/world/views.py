@@ -86,11 +86,11 @@ class _Audible(Visibility):
     def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
         if ref.collection != SPEECH or ref.entity is None or ref.entity == agent_id:
             return True
-        said = state.get(SPEECH, ref.entity, "said")
-        if said is None:
+        speech = state.get(SPEECH, ref.entity, "said")
+        if speech is None:
             return True
-        team = said.get("team")
-        return is_addressed_to(state, agent_id, said["channel"], said.get("target_id"), team)
+        team = speech.get("team")
+        return is_addressed_to(state, agent_id, speech["channel"], speech.get("target_id"), team)
 
     def distance(self, state: State, agent_id: str, ref: Ref) -> float | None:
         """Return the distance between positions; a world has them whatever the visibility."""

@@ -76,14 +76,14 @@ def _opening(context: PlannerInput, is_searching: bool, *, issues: bool) -> Mode
     for name in _IN_TOOLS if issues else (*_IN_TOOLS, "issues"):
         parts.pop(name, None)
     system = "\n".join([*fixed, _CALLING, *([_SEARCHING] if is_searching else [])])
-    told: list[UserContent] = [one for one in ("\n".join(parts.values()),) if one]
-    told += [
-        BinaryContent(one.data, media_type=one.mime, identifier=one.sha256[:12])
-        for one in context.media
-        if one.data
+    prompt_parts: list[UserContent] = [text for text in ("\n".join(parts.values()),) if text]
+    prompt_parts += [
+        BinaryContent(item.data, media_type=item.mime, identifier=item.sha256[:12])
+        for item in context.media
+        if item.data
     ]
-    told.append(_TAG.sub("\\\\u003c", context.message) or "(no message)")
-    return ModelRequest(parts=[SystemPromptPart(system), UserPromptPart(told)])
+    prompt_parts.append(_TAG.sub("\\\\u003c", context.message) or "(no message)")
+    return ModelRequest(parts=[SystemPromptPart(system), UserPromptPart(prompt_parts)])
 
 
 def _account(repair: Repair) -> list[ModelMessage]:
@@ -126,18 +126,18 @@ def results_of(
 
 
 def _context_text(issues: Sequence[Issue], catalogue: Catalogue) -> dict[str, Json]:
-    told: dict[str, Json] = {"issues": [_named(issue) for issue in issues]}
+    content: dict[str, Json] = {"issues": [_named(issue) for issue in issues]}
     if any(issue.code == Code.KIND_UNKNOWN for issue in issues):
-        told["available"] = [wire_name(kind) for kind in catalogue.kinds]
-    return told
+        content["available"] = [wire_name(kind) for kind in catalogue.kinds]
+    return content
 
 
 def _named(issue: Issue) -> dict[str, Json]:
     """Write an issue; kinds that it suggests have the names by which the model calls them."""
-    told: dict[str, Json] = issue.model_dump(mode="json", exclude_defaults=True)
+    fields: dict[str, Json] = issue.model_dump(mode="json", exclude_defaults=True)
     if issue.code == Code.KIND_UNKNOWN:
-        told["suggestions"] = [wire_name(kind) for kind in issue.suggestions]
-    return told
+        fields["suggestions"] = [wire_name(kind) for kind in issue.suggestions]
+    return fields
 
 
 def _index_of(issue: Issue) -> int:

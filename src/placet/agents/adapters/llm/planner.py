@@ -213,11 +213,11 @@ def _found(answer: ModelResponse, context: PlannerInput) -> ModelRequest:
 
 
 def _result(call: ToolCallPart, context: PlannerInput) -> ToolReturnPart:
-    told = _SEARCH_FIRST
+    message = _SEARCH_FIRST
     if call.tool_name == finding.FIND:
-        found = finding.found(context.catalogue, call_of(call).arguments)
-        return ToolReturnPart(call.tool_name, found, call.tool_call_id)
-    return ToolReturnPart(call.tool_name, told, call.tool_call_id, outcome="interrupted")
+        matches = finding.found(context.catalogue, call_of(call).arguments)
+        return ToolReturnPart(call.tool_name, matches, call.tool_call_id)
+    return ToolReturnPart(call.tool_name, message, call.tool_call_id, outcome="interrupted")
 
 
 def _used(usage: Usage) -> int:

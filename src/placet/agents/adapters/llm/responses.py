@@ -43,10 +43,10 @@ def call_of(part: ToolCallPart) -> Call:
 
 def account_of(messages: Sequence[ModelMessage]) -> Json:
     """Return an answer and its tool searches as plain JSON for the log."""
-    told = ModelMessagesTypeAdapter.dump_python(list(messages), mode="json")
+    account = ModelMessagesTypeAdapter.dump_python(list(messages), mode="json")
     return [
         {**_pruned(message), "parts": [_pruned(part) for part in message["parts"]]}
-        for message in told
+        for message in account
     ]
 
 
@@ -60,7 +60,7 @@ def messages_of(account: Json) -> list[ModelMessage]:
 
 
 def _pruned(value: dict[str, Json]) -> dict[str, Json]:
-    return {key: one for key, one in value.items() if one is not None and key not in _LEFT_OUT}
+    return {key: part for key, part in value.items() if part is not None and key not in _LEFT_OUT}
 
 
 _KEPT: Final = (TextPart, ThinkingPart, ToolCallPart)

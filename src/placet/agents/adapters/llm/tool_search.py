@@ -103,7 +103,7 @@ def _score(kind: Kind, words: list[str]) -> int:
     named = _WORD.findall(kind.name.lower())
     described = _WORD.findall(kind.summary.lower())
     return sum(
-        4 * (word in named) + 2 * any(word in one for one in named) + (word in described)
+        4 * (word in named) + 2 * any(word in name for name in named) + (word in described)
         for word in words
     )
 

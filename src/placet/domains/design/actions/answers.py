@@ -163,12 +163,12 @@ class ExecutionResult:
     def diff(self) -> list[dict[str, Json]]:
         """List for each path the value before, the requested value and the value after."""
         changes: dict[str, dict[str, Json]] = {}
-        for asked, result in zip(self.plan.actions, self.action_results, strict=True):
-            if asked.path is None or str(asked.action_type) not in _VALUES or not self.success:
+        for action, result in zip(self.plan.actions, self.action_results, strict=True):
+            if action.path is None or str(action.action_type) not in _VALUES or not self.success:
                 continue
-            requested = asked.value if asked.amount is None else asked.amount
-            change = changes.setdefault(asked.path, {"path": asked.path, "before": result.before})
-            change |= {"requested": requested, "unit": asked.unit, "after": result.after}
+            requested = action.value if action.amount is None else action.amount
+            change = changes.setdefault(action.path, {"path": action.path, "before": result.before})
+            change |= {"requested": requested, "unit": action.unit, "after": result.after}
         return list(changes.values())
 
     @cached_property
@@ -184,9 +184,9 @@ def require_answer(plan: ActionPlan, verdict: Verdict, current: int) -> None:
         PlacetError: The gate refused the plan before the rules ran.
     """
     if is_stale(plan, verdict, current):
-        found = version_met(verdict, current)
-        message = stale_message(plan.design_version_before, found)
-        raise StalePlanError(message, current_design_version=found)
+        version = version_met(verdict, current)
+        message = stale_message(plan.design_version_before, version)
+        raise StalePlanError(message, current_design_version=version)
     if verdict.refusals and verdict.refusals[0].stage not in {Stage.STRUCTURE, Stage.DOMAIN}:
         raise error_of(verdict)
 

@@ -257,47 +257,47 @@ def parse_proposed(design_id: str, body: object) -> Proposed:
             design.
     """
     try:
-        given: Any = PLAN_BODY.validate_python(body)
+        plan_body: Any = PLAN_BODY.validate_python(body)
     except ValidationError as error:
         raise _invalid(error, body) from None
-    actions = [_parsed(action) for action in given["actions"]]
+    actions = [_parsed(action) for action in plan_body["actions"]]
     plan = ActionPlan(
-        given["plan_id"],
-        given["intent_id"],
+        plan_body["plan_id"],
+        plan_body["intent_id"],
         design_id,
         actions,
-        given["design_version_before"],
-        given.get("proposed_at"),
+        plan_body["design_version_before"],
+        plan_body.get("proposed_at"),
     )
-    said = given.get("intent")
-    return Proposed(plan, None if said is None else _intent_for(plan, said))
+    intent_body = plan_body.get("intent")
+    return Proposed(plan, None if intent_body is None else _intent_for(plan, intent_body))
 
 
-def _intent_for(plan: ActionPlan, said: Mapping[str, Json]) -> Intent:
+def _intent_for(plan: ActionPlan, intent_body: Mapping[str, Json]) -> Intent:
     problems = [
-        (f"/intent/{name}", f"must be the plan's, {ours!r}, got {format_value(said[name])}")
+        (f"/intent/{name}", f"must be the plan's, {ours!r}, got {format_value(intent_body[name])}")
         for name, ours in (("intent_id", plan.intent_id), ("design_id", plan.design_id))
-        if said[name] != ours
+        if intent_body[name] != ours
     ]
-    if said["intent_type"] not in _INTENT_TYPES:
+    if intent_body["intent_type"] not in _INTENT_TYPES:
         expected = ", ".join(_INTENT_TYPES)
-        found = f"must be one of {expected}, got {format_value(said['intent_type'])}"
-        problems.append(("/intent/intent_type", found))
+        message = f"must be one of {expected}, got {format_value(intent_body['intent_type'])}"
+        problems.append(("/intent/intent_type", message))
     if problems:
         raise PlanInvalidError(problems, is_version_missing=False)
-    return Intent(**{**said, "intent_type": IntentType(said["intent_type"])})
+    return Intent(**{**intent_body, "intent_type": IntentType(intent_body["intent_type"])})
 
 
-def parse_action(given: object) -> Action:
+def parse_action(body: object) -> Action:
     """Parse one action from plain values.
 
     Raises:
         PlanInvalidError: The value is no valid action.
     """
     try:
-        return _parsed(_ACTION.validate_python(given))
+        return _parsed(_ACTION.validate_python(body))
     except ValidationError as error:
-        raise _invalid(error, given) from None
+        raise _invalid(error, body) from None
 
 
 def action_as_dict(action: Action) -> dict[str, Json]:
@@ -314,8 +314,8 @@ def plan_body(plan: ActionPlan, intent: Intent | None = None) -> dict[str, Json]
     return {**body, "actions": [action_as_dict(action) for action in plan.actions]}
 
 
-def _parsed(given: Mapping[str, Json]) -> Action:
-    fields = dict(given)
+def _parsed(body: Mapping[str, Json]) -> Action:
+    fields = dict(body)
     return Action(_TYPES[fields.pop("action_type")], **fields)
 
 

@@ -99,12 +99,12 @@ class ActionPlanValidator:
             verdict = self._dry_run(trial, state_manager)
             if verdict.admitted:
                 break
-            found = list(rejections_of(trial, verdict, settings))
-            rejected = rejected_indexes(trial, found, verdict)
-            reasons = {r.index: r.reason for r in reversed(found)}
-            result.rejections += found
+            rejections = list(rejections_of(trial, verdict, settings))
+            rejected = rejected_indexes(trial, rejections, verdict)
+            reasons = {r.index: r.reason for r in reversed(rejections)}
+            result.rejections += rejections
             result.rejected += [
-                (left[n][1], reasons.get(n, found[0].reason)) for n in sorted(rejected)
+                (left[n][1], reasons.get(n, rejections[0].reason)) for n in sorted(rejected)
             ]
             left = [pair for n, pair in enumerate(left) if n not in rejected] if rejected else []
         before = values_before(state_manager, plan)

@@ -45,11 +45,11 @@ def project(event: Event) -> list[KernelEvent]:
 
 def changes_of(data: Mapping[str, Json]) -> Changes:
     """Group a record's changes by collection."""
-    found: dict[str, dict[str, Mapping[str, Json]]] = {}
+    by_collection: dict[str, dict[str, Mapping[str, Json]]] = {}
     for change in data["changes"]:
         collection, _, entity = change["entity"].partition("/")
-        found.setdefault(collection, {})[entity] = change["fields"] or {}
-    return found
+        by_collection.setdefault(collection, {})[entity] = change["fields"] or {}
+    return by_collection
 
 
 def plan_of(data: Mapping[str, Json]) -> dict[str, Json] | None:
@@ -80,9 +80,9 @@ def _admitted(data: Mapping[str, Json]) -> Iterator[Projected]:
         yield from _intent(intent, payload, plan_id)
         for code, message, _ in notices.get(position, ()):
             if code != payloads.VERSION_NOTICE:
-                said = {"plan_id": plan_id, "path": payload.get("path")}
-                said |= {"code": code, "message": message}
-                yield KernelEventType.ACTION_ADJUSTED, intent["agent_id"], said
+                body = {"plan_id": plan_id, "path": payload.get("path")}
+                body |= {"code": code, "message": message}
+                yield KernelEventType.ACTION_ADJUSTED, intent["agent_id"], body
     yield from _changed(data, changes, actor)
 
 
@@ -161,17 +161,17 @@ def _refused(data: Mapping[str, Json]) -> Iterator[Projected]:
     intent_id = None if plan is None else plan["intent_id"]
     yield KernelEventType.PLAN_REJECTED, actor, {"plan_id": plan_id, "intent_id": intent_id}
     for index, _, code, message in data["refusals"]:
-        said = {"plan_id": plan_id, "message": message}
+        body = {"plan_id": plan_id, "message": message}
         if code == "design.stale_plan":
-            yield KernelEventType.PLAN_STALE, actor, said
+            yield KernelEventType.PLAN_STALE, actor, body
         elif index is None:
-            yield KernelEventType.INVARIANT_VIOLATED, actor, said
+            yield KernelEventType.INVARIANT_VIOLATED, actor, body
         else:
             intent = intents[index]
-            said |= {"action_type": intent["kind"].removeprefix(payloads.PREFIX)}
-            said |= {"path": intent["payload"].get("path")}
-            said |= {"code": code.removeprefix(payloads.PREFIX)}
-            yield KernelEventType.ACTION_REJECTED, intent["agent_id"], said
+            body |= {"action_type": intent["kind"].removeprefix(payloads.PREFIX)}
+            body |= {"path": intent["payload"].get("path")}
+            body |= {"code": code.removeprefix(payloads.PREFIX)}
+            yield KernelEventType.ACTION_REJECTED, intent["agent_id"], body
 
 
 def _settled(data: Mapping[str, Json]) -> Iterator[Projected]:

@@ -83,9 +83,9 @@ def _judged(
     return Criterion(name, unit, needed, actual, status)
 
 
-def _overall(found: list[Criterion]) -> str:
+def _overall(results: list[Criterion]) -> str:
     """Return the overall status: `not met` before `not assessable` before `met`."""
-    statuses = [criterion.status for criterion in found]
+    statuses = [criterion.status for criterion in results]
     return next((status for status in (NOT_MET, NOT_ASSESSABLE) if status in statuses), MET)
 
 
@@ -103,9 +103,14 @@ def _flag(criterion: Criterion, deck_edge_deg: float) -> Flag:
 
 def _compute(values: Mapping[str, Json]) -> PhaseOutcome:
     edge = values["deck_edge_angle_deg"]
-    found = criteria(values["gm_m"], values["metacentric_radius_m"], edge, values["gm_required_m"])
-    outputs = {"status": _overall(found), "criteria": [asdict(criterion) for criterion in found]}
-    flags = tuple(_flag(criterion, edge) for criterion in found if criterion.status != MET)
+    results = criteria(
+        values["gm_m"], values["metacentric_radius_m"], edge, values["gm_required_m"]
+    )
+    outputs = {
+        "status": _overall(results),
+        "criteria": [asdict(criterion) for criterion in results],
+    }
+    flags = tuple(_flag(criterion, edge) for criterion in results if criterion.status != MET)
     return PhaseOutcome(outputs, flags, METHOD)
 
 

@@ -67,13 +67,13 @@ class Ship:
         """
         speed = speed_kts * KNOT_M_PER_S
         density = self.density_t_per_m3
-        found = resistance(self.form, speed, density_t_per_m3=density)
+        drag = resistance(self.form, speed, density_t_per_m3=density)
         factors = propulsion_factors(
-            self.form, speed, found.total_kn, self.propellers, density_t_per_m3=density
+            self.form, speed, drag.total_kn, self.propellers, density_t_per_m3=density
         )
         coefficient = factors.quasi_propulsive_coefficient
-        shaft_kw = self.drive.shaft_kw(found.effective_power_kw, coefficient)
-        return PowerPoint(speed_kts, found, factors, shaft_kw, self.drive.brake_kw(shaft_kw))
+        shaft_kw = self.drive.shaft_kw(drag.effective_power_kw, coefficient)
+        return PowerPoint(speed_kts, drag, factors, shaft_kw, self.drive.brake_kw(shaft_kw))
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,13 +157,13 @@ def _ship(values: Mapping[str, Json]) -> Ship:
 
 def _attainable(ship: Ship, installed_kw: float) -> tuple[float | None, list[Flag]]:
     try:
-        found = attainable_speed_kts(
+        speed = attainable_speed_kts(
             lambda speed_kts: ship.point(speed_kts).required_brake_power_kw, installed_kw
         )
     except OutOfRangeError as error:
         message = f"no attainable speed was found: {error}"
         return None, [Flag(OUT_OF_RANGE, message, "attainable_speed_kts")]
-    return found, []
+    return speed, []
 
 
 def _validity(ship: Ship, speeds_kts: list[float]) -> list[Flag]:
@@ -182,7 +182,7 @@ def _validity(ship: Ship, speeds_kts: list[float]) -> list[Flag]:
 def _planing(values: Mapping[str, Json]) -> tuple[Json, list[Flag]]:
     """Return Savitsky's prediction at the max speed, for comparison with Holtrop & Mennen."""
     try:
-        found, flags = planing(
+        state, flags = planing(
             displacement_t=values["displacement_t"],
             beam_m=values["beam_m"],
             gravity_from_transom_m=values["lcg_fraction"] * values["length_m"],
@@ -192,7 +192,7 @@ def _planing(values: Mapping[str, Json]) -> tuple[Json, list[Flag]]:
         )
     except OutOfRangeError as error:
         return None, [Flag(OUT_OF_RANGE, f"planing: {error}", error.at)]
-    return {**asdict(found), "method": PLANING_METHOD}, list(flags)
+    return {**asdict(state), "method": PLANING_METHOD}, list(flags)
 
 
 def _power_short(fastest: PowerPoint, installed_kw: float) -> list[Flag]:

@@ -89,19 +89,19 @@ class DesignState:
 
     def as_dict(self) -> dict[str, Json]:
         """Return the design as plain JSON; sections in the order of the whitelist, locks sorted."""
-        given: dict[str, Json] = {
+        document: dict[str, Json] = {
             "design_id": self.design_id,
             "design_version": self.design_version,
         }
         for path, value in self.parameters.items():
             section, _, name = path.partition(".")
-            given.setdefault(section, {})[name] = value
-        given["locked_parameters"] = sorted(self.locked_parameters)
+            document.setdefault(section, {})[name] = value
+        document["locked_parameters"] = sorted(self.locked_parameters)
         if self.assumptions:
-            given["assumptions"] = dict(sorted(self.assumptions.items()))
+            document["assumptions"] = dict(sorted(self.assumptions.items()))
         if self.phases:
-            given["phases"] = thaw(self.phases)
-        return given
+            document["phases"] = thaw(self.phases)
+        return document
 
     def to_json(self) -> str:
         """Return the design as strict JSON.
@@ -124,14 +124,14 @@ class DesignState:
 
     @classmethod
     def from_dict(
-        cls, given: Json, fields: Mapping[str, RefinableField] = REFINABLE_SCHEMA
+        cls, document: Json, fields: Mapping[str, RefinableField] = REFINABLE_SCHEMA
     ) -> "DesignState":
         """Build a design from plain values; each must be within the bounds of its field.
 
         Raises:
             ValueError: The values are no valid design; the message names the place.
         """
-        whole = design_model(fields).model_validate(given).model_dump(exclude_none=True)
+        whole = design_model(fields).model_validate(document).model_dump(exclude_none=True)
         values = {path: whole.get(refinable.section, {}) for path, refinable in fields.items()}
         state = cls(
             whole["design_version"],

@@ -85,9 +85,9 @@ def _are_holds(draft: Draft, locks: dict[str, Json]) -> bool:
 
 
 def _keep(draft: Draft, slot: str, values: dict[str, Json], locks: dict[str, Json]) -> None:
-    kept = draft.entity(HISTORY, slot)
+    stored = draft.entity(HISTORY, slot)
     paths, before = tuple(values), tuple(values.values())
-    if kept is None:
+    if stored is None:
         entry: dict[str, Json] = {"paths": paths, "values": before}
         if locks:
             entry |= {"locked": tuple(locks), "locks": tuple(locks.values())}
@@ -95,26 +95,26 @@ def _keep(draft: Draft, slot: str, values: dict[str, Json], locks: dict[str, Jso
         return
     draft.put(HISTORY, slot, "paths", paths)
     draft.put(HISTORY, slot, "values", before)
-    if locks or kept.get("locked"):
+    if locks or stored.get("locked"):
         draft.put(HISTORY, slot, "locked", tuple(locks))
         draft.put(HISTORY, slot, "locks", tuple(locks.values()))
 
 
 def undo(draft: Draft, undo_max: int) -> RuleRefusal | None:
     """Revert the latest commit."""
-    oldest, done, kept, plans = draft.get(ABOUT, DESIGN, "counts")
+    oldest, done, newest, plans = draft.get(ABOUT, DESIGN, "counts")
     if done == oldest:
         return refuse("nothing_to_undo", f"no commit is left to undo; {undo_max} are kept")
-    draft.put(ABOUT, DESIGN, "counts", (oldest, done - 1, kept, plans))
+    draft.put(ABOUT, DESIGN, "counts", (oldest, done - 1, newest, plans))
     return _exchange(draft, (done - 1) % undo_max)
 
 
 def redo(draft: Draft, undo_max: int) -> RuleRefusal | None:
     """Restore the latest reverted commit."""
-    oldest, done, kept, plans = draft.get(ABOUT, DESIGN, "counts")
-    if done == kept:
+    oldest, done, newest, plans = draft.get(ABOUT, DESIGN, "counts")
+    if done == newest:
         return refuse("nothing_to_redo", "no undone commit is left to redo")
-    draft.put(ABOUT, DESIGN, "counts", (oldest, done + 1, kept, plans))
+    draft.put(ABOUT, DESIGN, "counts", (oldest, done + 1, newest, plans))
     return _exchange(draft, done % undo_max)
 
 
@@ -148,8 +148,8 @@ def _note_plan(draft: Draft, slot: str, version: int) -> None:
     draft.put(PLANS, slot, "version", version)
     warnings = _EMPTY
     if draft.notices is not None:
-        found = chain.from_iterable(draft.notices.values())
-        warnings = tuple([notice.message for notice in found])
+        notices = chain.from_iterable(draft.notices.values())
+        warnings = tuple([notice.message for notice in notices])
     draft.warn(VERSION_NOTICE, f"design_version is {version}")
     if warnings or draft.get(PLANS, slot, "warnings"):
         draft.put(PLANS, slot, "warnings", warnings)

@@ -119,10 +119,10 @@ def _expression(nodes: Mapping[str, Node], name: str) -> str:
     if op == "select":
         condition, yes, no = node["inputs"]
         return f"{_lazily(nodes, yes)} if {_named(nodes, condition)} else {_lazily(nodes, no)}"
-    given = [_named(nodes, source) for source in node["inputs"]]
+    inputs = [_named(nodes, source) for source in node["inputs"]]
     if op == "call":
-        return f"f_{node['target']}({', '.join([*given, 'depth + 1'])})"
-    return TEMPLATES[op].format(*given)
+        return f"f_{node['target']}({', '.join([*inputs, 'depth + 1'])})"
+    return TEMPLATES[op].format(*inputs)
 
 
 def _named(nodes: Mapping[str, Node], name: str) -> str:

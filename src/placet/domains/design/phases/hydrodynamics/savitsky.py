@@ -71,7 +71,7 @@ def planing(
     area = ratio * beam_m**2 / (math.cos(math.radians(deadrise_deg)) * math.cos(trim))
     viscous_kn = 0.5 * density_t_per_m3 * bottom**2 * area * friction
     total_kn = weight_kn * math.tan(trim) + viscous_kn
-    found = Planing(
+    state = Planing(
         speed_coefficient=speed_coefficient,
         lift_coefficient=lift,
         flat_lift_coefficient=flat_lift,
@@ -80,7 +80,7 @@ def planing(
         total_kn=total_kn,
         effective_power_kw=total_kn * speed_m_per_s,
     )
-    return found, _validity(found)
+    return state, _validity(state)
 
 
 def flat_lift_coefficient(lift_coefficient: float, deadrise_deg: float) -> float:
@@ -126,11 +126,11 @@ def _root(excess: Callable[[float], float], bracket: tuple[float, float], quanti
     return (low + high) / 2.0
 
 
-def _validity(found: Planing) -> tuple[Flag, ...]:
+def _validity(state: Planing) -> tuple[Flag, ...]:
     bounds = (
-        ("speed_coefficient", "C_V", found.speed_coefficient, 0.6, 13.0),
-        ("trim_deg", "τ", found.trim_deg, 2.0, 15.0),
-        ("wetted_length_ratio", "λ", found.wetted_length_ratio, 0.0, 4.0),
+        ("speed_coefficient", "C_V", state.speed_coefficient, 0.6, 13.0),
+        ("trim_deg", "τ", state.trim_deg, 2.0, 15.0),
+        ("wetted_length_ratio", "λ", state.wetted_length_ratio, 0.0, 4.0),
     )
     return tuple(
         Flag(
