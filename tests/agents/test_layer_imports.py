@@ -10,8 +10,8 @@ import pytest
     ("module", "without"),
     [
         ("placet", {"placet.agents", "placet.domains.session", "pydantic_ai", "mcp"}),
-        ("placet.agents", {"placet.frontends", "pydantic_ai", "mcp", "typer", "fastapi"}),
-        ("placet.agents.compat", {"placet.frontends", "pydantic_ai", "mcp", "typer", "fastapi"}),
+        ("placet.agents", {"placet.frontends", "pydantic_ai", "mcp", "typer", "starlette"}),
+        ("placet.agents.compat", {"placet.frontends", "pydantic_ai", "mcp", "typer", "starlette"}),
         ("placet.agents.proposal.plan_parser", {"placet.frontends", "pydantic_ai", "mcp"}),
     ],
 )

@@ -17,7 +17,7 @@ NOT_WITH_THE_LIBRARY = frozenset(
     {
         "anyio.to_process",
         "dbos",
-        "fastapi",
+        "starlette",
         "hypothesis",
         "importlib.metadata",
         "numpy",

@@ -105,12 +105,12 @@ async def test_over_http_a_session_belongs_to_one_agent():
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        ({"session": LONG}, "at most 64 characters, got 65"),
-        ({"session": ""}, "1 to 64 characters"),
-        ({"session": 5}, "must be a string, got 5"),
+        ({"session": LONG}, "session: Expected `str` of length <= 64"),
+        ({"session": ""}, "session: Expected `str` of length >= 1"),
+        ({"session": 5}, "session: Expected `str`, got 5"),
         ({"agent": "session.recorder"}, "own voice"),
         ({"proposer": "robot"}, "'robot'"),
-        ({"people": {"bob": LONG}}, "a role has at most 64 characters"),
+        ({"people": {"bob": LONG}}, "people[...]: Expected `str` of length <= 64"),
     ],
 )
 async def test_over_http_names_are_bounded_on_input(body, why):

@@ -368,7 +368,7 @@ def test_a_broken_plugin_is_reported_and_the_others_are_served(tmp_path, monkeyp
     told = capsys.readouterr()
     assert "'fault' of guest (broken:routes) cannot be loaded" in told.out + told.err
     assert "'number' of guest (empty:number) is no function" in told.out + told.err
-    assert "/api/v1/worlds/{world}/sessions" in app.openapi()["paths"]
+    assert "/api/v1/worlds/{world}/sessions" in app.state.openapi()["paths"]
     for module in ("broken", "empty"):
         sys.modules.pop(module, None)
 

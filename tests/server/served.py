@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
 from placet import Orchestrator, OrchestratorConfig
 from placet.kernel.domain import Domain
@@ -28,7 +28,7 @@ WORLD = "/api/v1/worlds/world"
 class Served:
     """An application with an open world, and clients of it."""
 
-    def __init__(self, app: FastAPI, client: httpx.AsyncClient) -> None:
+    def __init__(self, app: Starlette, client: httpx.AsyncClient) -> None:
         self.app = app
         self.client = client
 
@@ -107,7 +107,7 @@ class Socket:
         is_taking: Cleared, the client takes nothing more.
     """
 
-    def __init__(self, app: FastAPI, path: str, token: str | None, **scope: Any) -> None:
+    def __init__(self, app: Starlette, path: str, token: str | None, **scope: Any) -> None:
         route, _, query = path.partition("?")
         headers = []
         if token is not None:

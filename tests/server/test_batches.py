@@ -155,13 +155,11 @@ async def test_the_agent_of_a_batch_comes_from_its_token_not_its_body(field):
 async def test_the_agent_of_a_batch_comes_from_its_token_not_a_header_or_parameter():
     async with serving() as served:
         claims = {"x-role": "operator", "x-submitter": "operator", "x-agent": "bob"}
-        answer = await served.post(
-            "batches?submitter=operator&role=operator",
-            [add("r", agent_id="bob")],
-            token="alice",
-            headers=claims,
-        )
+        batch = [add("r", agent_id="bob")]
+        answer = await served.post("batches", batch, token="alice", headers=claims)
         assert (answer.status_code, codes(answer)) == (403, ["agent_not_yours"])
+        answer = await served.post("batches?submitter=operator", batch, token="alice")
+        assert (answer.status_code, answer.json()["code"]) == (422, "request_invalid")
 
 
 async def test_a_verdict_is_readable_again_by_its_submitter_and_the_operator():

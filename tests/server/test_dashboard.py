@@ -167,7 +167,7 @@ def asked_paths():
 
 
 def test_every_path_a_script_requests_is_in_the_openapi_document():
-    paths = create_app(World()).openapi()["paths"]
+    paths = create_app(World()).state.openapi()["paths"]
     asked = set(asked_paths())
     assert asked <= set(paths)
     assert {"/readyz", "/metrics", "/api/v1/worlds", "/api/v1/worlds/{world}/events"} <= asked

@@ -57,7 +57,7 @@ def references(value):
     "domain", [World(), Design(), [World(), Design()]], ids=["world", "design", "both"]
 )
 def test_every_reference_of_the_document_resolves(domain):
-    document = create_app(domain).openapi()
+    document = create_app(domain).state.openapi()
     known = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
     assert set(references(document)) <= known
 
@@ -68,7 +68,7 @@ def test_every_reference_of_the_document_resolves(domain):
     ids=["world", "design", "program"],
 )
 def test_every_route_with_a_body_declares_its_errors(domains):
-    paths = create_app(domains).openapi()["paths"]
+    paths = create_app(domains).state.openapi()["paths"]
     for operation in (one for item in paths.values() for one in item.values()):
         if "requestBody" in operation:
             told = set(operation["responses"])

@@ -236,9 +236,9 @@ def test_the_socket_names_its_protocol_so_that_nagle_is_disabled():
 
 
 def test_a_missing_extra_is_reported_with_the_install_command(monkeypatch):
-    for name in [one for one in sys.modules if one.startswith("placet.server.")]:
+    for name in [one for one in sys.modules if one.startswith(("placet.server.", "starlette"))]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "fastapi", None)
+    monkeypatch.setitem(sys.modules, "starlette", None)
     with pytest.raises(ExtraMissing, match=r"pip install 'placet\[serve\]'"):
         create_app()
 

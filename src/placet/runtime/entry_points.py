@@ -17,7 +17,7 @@ COMMANDS: Final = "placet.commands"
 """Name -> a typer application, or a function that typer makes a command of."""
 
 ROUTES: Final = "placet.routes"
-"""Name -> a function of the application, which gives a router for `/api/v1`, or None."""
+"""Name -> a function that takes the application and returns a list of Starlette routes."""
 
 
 class PluginBroken(PlacetError):  # noqa: N818  # what it says

@@ -18,7 +18,7 @@ from placet.schemas.errors import PlacetError
 from placet.server.credentials import Credentials
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
+    from starlette.applications import Starlette
 
     from placet.server.config import ServeConfig
 
@@ -33,8 +33,8 @@ def create_app(
     *,
     credentials: Credentials | None = None,
     serve: "ServeConfig | None" = None,
-) -> "FastAPI":
-    """Make the application of one world; opening and closing it belongs to the app's lifespan.
+) -> "Starlette":
+    """Return the ASGI application of one world; its lifespan opens and closes the world.
 
     Args:
         domain: As `Orchestrator` takes it, or the name of one as `--domain` takes it.
@@ -44,7 +44,7 @@ def create_app(
         serve: Origins, limits and the like.
 
     Raises:
-        ExtraMissing: `fastapi` is not installed.
+        ExtraMissing: `starlette` is not installed.
         DomainNotFound, ValueError: The domain or the configuration is unsound.
     """
     try:

@@ -1,15 +1,18 @@
 """The application: its routes, its lifespan, and what every request is wrapped in."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
-from fastapi import FastAPI
-from fastapi.exceptions import RequestValidationError, WebSocketRequestValidationError
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
 
 from placet.kernel.domain import Domain
 from placet.runtime.config import OrchestratorConfig
@@ -18,7 +21,7 @@ from placet.runtime.orchestrator import Orchestrator
 from placet.runtime.plugins import default_domain, find_domain
 from placet.runtime.registry_json import registry_json
 from placet.runtime.telemetry.world_logger import WorldLogger
-from placet.schemas.codec import Json
+from placet.schemas.codec import to_json
 from placet.schemas.errors import PlacetError
 from placet.schemas.identity import OPERATOR
 from placet.server import dashboard
@@ -26,18 +29,10 @@ from placet.server.config import ServeConfig
 from placet.server.context import RequestContext
 from placet.server.credentials import Credentials, KnownToken, hash_of, new_token
 from placet.server.http import problems
-from placet.server.http.head_requests import HeadRequests
-from placet.server.http.lean_route import LeanRouteMiddleware
 from placet.server.http.request_id import HEADER, RequestId
 from placet.server.openapi import build_document
-from placet.server.routes import agents, batches, health, stream
-from placet.server.routes import state as reading
+from placet.server.routes import agents, batches, health, state, stream
 from placet.server.worlds import Worlds
-
-_PREFIX = "/api/v1"
-_DESCRIPTION = (
-    "Agents propose batches of intents, one gate decides, and every decision has a reason."
-)
 
 
 def build_app(
@@ -45,7 +40,7 @@ def build_app(
     config: OrchestratorConfig,
     credentials: Credentials | None,
     serve: ServeConfig | None,
-) -> FastAPI:
+) -> Starlette:
     """Build the application from its parts; `create_app` makes them."""
     serve = serve or ServeConfig()
     domains = _domains(domain)
@@ -53,55 +48,67 @@ def build_app(
     if credentials is None:
         operator_token = new_token()
         credentials = Credentials([KnownToken(OPERATOR, hash_of(operator_token))])
-    context = RequestContext(
+    app = Starlette(
+        middleware=list(_middleware(serve)),
+        exception_handlers={
+            problems.Problem: problems.on_problem,
+            PlacetError: problems.on_placet_error,
+            HTTPException: problems.on_http_error,
+            Exception: problems.on_fault,
+        },
+        lifespan=_lifespan,
+    )
+    app.state.context = RequestContext(
         Worlds(Orchestrator(domains, config), serve.limits), serve, credentials
     )
-    app = FastAPI(
-        title="placet",
-        version=_version(),
-        description=_DESCRIPTION,
-        lifespan=_lifespan,
-        docs_url=None,  # its page would load scripts from elsewhere
-        redoc_url=None,
-    )
-    app.state.context = context
     app.state.operator_token = operator_token
     app.state.schemas = {}
     app.state.kinds = cache(
         lambda: {"domains": registry_json(domains), "limits": asdict(config.kernel_config().limits)}
     )
-    lean = app.state.lean_routers = [batches.direct]
-    # Within all others. It reads the list at the first request: a plug-in can add to it.
-    app.add_middleware(LeanRouteMiddleware, routers=lean, prefix=_PREFIX)
-    _wrap(app, serve)
-    for part in (*lean, batches.router, agents.router, reading.router, stream.router):
-        app.include_router(part, prefix=_PREFIX)
-    for plugin in plugins(ROUTES).values():
-        _add_plugin(app, plugin)
-    app.include_router(health.router)
-    if serve.dashboard:
-        app.include_router(dashboard.router)
-    _describe_by(app, domains)
+    app.state.openapi = cache(
+        lambda: build_document(app.routes, domains, app.state.schemas, _version())
+    )
+    app.router.routes += _routes(app, serve)
     return app
 
 
-def _add_plugin(app: FastAPI, plugin: Plugin) -> None:
-    """Add a plug-in's routes; a broken one is reported, and the others are served."""
+def _routes(app: Starlette, serve: ServeConfig) -> list[BaseRoute]:
+    """Return all routes, those first that are asked most: they are tried in order."""
+    tables = (batches.table, state.table, health.table, agents.table)
+    routes: list[BaseRoute] = [route for table in tables for route in table.routes()]
+    routes.append(stream.route)
+    for plugin in plugins(ROUTES).values():
+        routes += _routes_of(plugin, app)
+    routes.sort(key=lambda route: not getattr(route, "is_hot", False))
+    routes.append(Route("/openapi.json", _openapi))
+    return [*routes, *dashboard.routes()] if serve.dashboard else routes
+
+
+def _routes_of(plugin: Plugin, app: Starlette) -> list[BaseRoute]:
+    """Return a plug-in's routes; a broken one is reported, and the others are served."""
     try:
-        routes = plugin.load()
-        if not callable(routes):
-            raise PluginBroken(f"{plugin} is no function of an application, got {routes!r:.80}")
+        function = plugin.load()
+        if not callable(function):
+            raise PluginBroken(f"{plugin} is no function of an application, got {function!r:.80}")
+        routes = function(app)
+        if not isinstance(routes, list) or not all(isinstance(one, BaseRoute) for one in routes):
+            raise PluginBroken(
+                f"{plugin} must return a list of Starlette routes, got {routes!r:.80}"
+            )
     except PluginBroken as error:
         config = app.state.context.worlds.first.config
         WorldLogger(config.log_format, config.log_level, config.world).warning(str(error))
-        return
-    router = routes(app)
-    if router is not None:
-        app.include_router(router, prefix=_PREFIX)
+        return []
+    return routes
+
+
+async def _openapi(request: Request) -> Response:
+    return Response(to_json(request.app.state.openapi()), media_type="application/json")
 
 
 @asynccontextmanager
-async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+async def _lifespan(app: Starlette) -> AsyncIterator[None]:
     context: RequestContext = app.state.context
     await context.worlds.open()
     try:
@@ -111,34 +118,17 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         await context.worlds.close()
 
 
-def _wrap(app: FastAPI, serve: ServeConfig) -> None:
-    app.add_exception_handler(problems.Problem, problems.on_problem)
-    app.add_exception_handler(PlacetError, problems.on_placet_error)
-    app.add_exception_handler(HTTPException, problems.on_http_error)
-    app.add_exception_handler(RequestValidationError, problems.on_invalid)
-    app.add_exception_handler(WebSocketRequestValidationError, problems.on_invalid_handshake)
-    app.add_exception_handler(Exception, problems.on_fault)
+def _middleware(serve: ServeConfig) -> Iterator[Middleware]:
+    """Yield what requests pass, the outermost first."""
+    yield Middleware(RequestId)
     if serve.cors_origins:
-        app.add_middleware(
+        yield Middleware(
             CORSMiddleware,
             allow_origins=list(serve.cors_origins),
             allow_methods=["GET", "POST", "PUT", "DELETE"],
             allow_headers=["authorization", "content-type", HEADER],
             expose_headers=["retry-after", HEADER],
         )
-    app.add_middleware(HeadRequests)
-    app.add_middleware(RequestId)
-
-
-def _describe_by(app: FastAPI, domains: Sequence[Domain]) -> None:
-    """Make the framework's `/openapi.json` return our document, built on the first request."""
-
-    def document() -> dict[str, Json]:
-        if app.openapi_schema is None:
-            app.openapi_schema = build_document(app, domains, app.state.schemas)
-        return app.openapi_schema
-
-    app.openapi = document  # type: ignore[method-assign]  # the framework's documented way
 
 
 def _domains(domain: Domain | Sequence[Domain] | str | None) -> list[Domain]:

@@ -4,10 +4,9 @@ A route asks its `RequestContext` for the caller, the world and the body of a re
 order, so that a caller without a token learns no names.
 """
 
-from typing import Annotated
+from typing import TypeVar
 
-from fastapi import Query, Request
-from starlette.requests import HTTPConnection
+from starlette.requests import HTTPConnection, Request
 
 from placet.kernel.kernel import Kernel
 from placet.runtime.orchestrator import Orchestrator
@@ -17,15 +16,11 @@ from placet.server.config import ServeConfig
 from placet.server.credentials import Credentials, Principal
 from placet.server.http.bodies import read_body, read_document
 from placet.server.http.metrics_text import MetricsText
+from placet.server.http.parameters import Fields, read_fields
 from placet.server.http.problems import Problem
 from placet.server.worlds import Worlds
 
-PageLimit = Annotated[
-    int,
-    Query(
-        ge=1, le=1_000_000, description="Number of items; the server has an upper bound of its own."
-    ),
-]
+T = TypeVar("T", bound=Fields)
 
 
 class RequestContext:
@@ -119,20 +114,27 @@ class RequestContext:
         """
         return await read_body(request, self.limits)
 
-    async def document(
-        self, request: Request, *, fields: frozenset[str], is_optional: bool = False
-    ) -> dict[str, Json]:
-        """Return a JSON body, which must be one object with no other fields than `fields`.
+    async def document(self, request: Request) -> dict[str, Json]:
+        """Return a JSON body, which must be one object.
+
+        Raises:
+            Problem: The body is not a JSON object.
+        """
+        return await read_document(request, self.limits)
+
+    async def read(self, request: Request, kind: type[T], *, is_optional: bool = False) -> T:
+        """Return a JSON body as a struct.
 
         Args:
             request: The request whose body is read.
-            fields: Names of the permitted fields; empty permits every field.
+            kind: Type of the struct.
             is_optional: A missing body is read as an empty object.
 
         Raises:
-            Problem: The body is not a JSON object, or has unknown fields.
+            Problem: The body is not an object of this type.
         """
-        return await read_document(request, self.limits, fields=fields, is_optional=is_optional)
+        document = await read_document(request, self.limits, is_optional=is_optional)
+        return read_fields(document, kind)
 
 
 def context_of(connection: HTTPConnection) -> RequestContext:

@@ -16,7 +16,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.server import HANDLED_SIGNALS
 
@@ -167,7 +167,7 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 async def run_server(
-    app: FastAPI, serve: ServeConfig, listening: socket.socket, on_started: Callable[[], None]
+    app: Starlette, serve: ServeConfig, listening: socket.socket, on_started: Callable[[], None]
 ) -> int | None:
     """Serve a world until a signal comes, and give its number.
 

@@ -1,81 +1,142 @@
-"""The OpenAPI document: the schemas of bodies and responses, with examples.
+"""The OpenAPI document, version 3.1, made from the tables of routes and the structs that read them.
 
-Bodies are decoded by the codec and judged by the gate, not by the framework, so they are written
-down here once; the tests hold every answer to them.
+Batches are judged by the gate, and answers are made by the routes, so their schemas are written
+down once in `wire_schemas`; the tests hold every answer to them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from inspect import getdoc
 from typing import Final
 
-from fastapi import FastAPI
-from fastapi.openapi.utils import get_openapi
+import msgspec
 from pydantic import TypeAdapter
+from starlette.routing import BaseRoute
 
 from placet.kernel.domain import Domain
 from placet.kernel.registry import Registry
 from placet.schemas.codec import Json
+from placet.server.http.parameters import Fields, properties_of
 from placet.server.http.problems import MEDIA_TYPE
+from placet.server.http.routing import Answers, ApiRoute, Body, Operation
 from placet.server.http.verdict_status import status_table
-from placet.server.wire_schemas import EXAMPLES, SCHEMAS, intent_schema
+from placet.server.wire_schemas import SCHEMAS, intent_schema
 
 _REFERENCE: Final = "#/components/schemas/"
-_OF_FRAMEWORK: Final = "HTTPValidationError"
-"""What the framework declares for unsound parameters; `problems.on_invalid` answers otherwise."""
+_DESCRIPTION: Final = (
+    "Agents propose batches of intents, one gate decides, and every decision has a reason."
+)
 
 
-def answers(status: int, schema: str, *others: int) -> dict[int | str, dict[str, Json]]:
+def answers(status: int, schema: str, *others: int) -> Answers:
     """Declare the answers of a route: its own, and problems.
 
     Args:
         status: Of its own answer.
-        schema: Name of its schema; empty where it has no JSON.
-        others: Statuses of problems; 200 is its own schema once more.
+        schema: Name of its schema, or `text/plain`; empty where it has no body.
+        others: Statuses of problems; 200 is its own schema once more. 422 need not be named: every
+            route refuses parameters that it does not have.
     """
     own: dict[str, Json] = {"description": "done"}
-    if schema:
+    if "/" in schema:
+        own["content"] = {schema: {"schema": {"type": "string"}}}
+    elif schema:
         own["content"] = _json(schema)
-    declared: dict[int | str, dict[str, Json]] = {status: own}
-    for other in others:
-        declared[other] = own if other == 200 else _problem()  # noqa: PLR2004  # HTTP's own
-    return declared
-
-
-def body_of(schema: str, *, is_optional: bool = False, examples: Json = None) -> dict[str, Json]:
-    """Declare the body of a route.
-
-    Args:
-        schema: Name of its schema.
-        is_optional: A request without a body is permitted.
-        examples: Examples by name, for schemas of a plug-in; None takes the server's own.
-    """
-    content = _json(schema)
-    examples = examples or EXAMPLES.get(schema)
-    if examples:
-        content["application/json"]["examples"] = examples
-    return {"requestBody": {"required": not is_optional, "content": content}}
+    return {status: own, **{other: own if other == 200 else _problem() for other in others}}  # noqa: PLR2004  # HTTP's own
 
 
 def build_document(
-    app: FastAPI, domains: Sequence[Domain], more: Mapping[str, Json]
+    routes: Iterable[BaseRoute],
+    domains: Sequence[Domain],
+    more: Mapping[str, Json],
+    version: str,
 ) -> dict[str, Json]:
-    """Make the OpenAPI document of an application over domains, with more schemas if need be."""
-    document = get_openapi(
-        title=app.title, version=app.version, description=app.description, routes=app.routes
-    )
-    schemas = document.setdefault("components", {}).setdefault("schemas", {})
-    for of_framework in (_OF_FRAMEWORK, "ValidationError"):
-        schemas.pop(of_framework, None)
-    schemas.update(SCHEMAS)
-    schemas.update(_intents(domains))
-    schemas.update(more)
-    document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-    for path, item in document["paths"].items():
-        for operation in item.values():
-            if _OF_FRAMEWORK in str(operation["responses"].get("422")):
-                operation["responses"]["422"] = _problem()
-            if path not in {"/healthz", "/readyz"}:
-                operation["security"] = [{"token": []}]
-    return document
+    """Return the OpenAPI document of the routes of an application.
+
+    Args:
+        routes: Those without operations are left out.
+        domains: Their kinds are the intents.
+        more: Schemas of plug-ins by name.
+        version: Of the application.
+    """
+    described = [route for route in routes if isinstance(route, ApiRoute)]
+    bodies = {
+        operation.body.schema
+        for route in described
+        for operation in route.operations.values()
+        if operation.body is not None and isinstance(operation.body.schema, type)
+    }
+    _, structs = msgspec.json.schema_components(bodies, ref_template=_REFERENCE + "{name}")
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "placet", "version": version, "description": _DESCRIPTION},
+        "paths": {
+            route.path_format: {
+                method.lower(): _operation(route, operation)
+                for method, operation in route.operations.items()
+            }
+            for route in described
+        },
+        "components": {
+            "schemas": {**SCHEMAS, **structs, **_intents(domains), **more},
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _operation(route: ApiRoute, operation: Operation) -> dict[str, Json]:
+    responses = {422: _problem(), **operation.answers}
+    described: dict[str, Json] = {
+        "tags": [operation.tag],
+        "summary": operation.summary,
+        "description": operation.description or getdoc(operation.function),
+        "operationId": operation.name or operation.function.__name__,
+        "responses": {str(status): responses[status] for status in sorted(responses)},
+    }
+    parameters = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        for name in route.param_convertors
+    ]
+    if operation.query is not None:
+        parameters += _parameters(operation.query)
+    if parameters:
+        described["parameters"] = parameters
+    if operation.body is not None:
+        described["requestBody"] = _request_body(operation.body)
+    if 401 in operation.answers:  # noqa: PLR2004  # HTTP's own
+        described["security"] = [{"token": []}]
+    return described
+
+
+def _parameters(query: type[Fields]) -> list[dict[str, Json]]:
+    """Return the parameters of a query; None means that one is not sent."""
+    properties = properties_of(query)
+    return [
+        {
+            "name": field.name,
+            "in": "query",
+            "required": field.required,
+            "schema": _without_null(properties[field.name]),
+        }
+        for field in msgspec.structs.fields(query)
+    ]
+
+
+def _without_null(schema: Mapping[str, Json]) -> dict[str, Json]:
+    if "anyOf" not in schema:
+        return dict(schema)
+    (value,) = (one for one in schema["anyOf"] if one != {"type": "null"})
+    more = {name: schema[name] for name in schema if name not in {"anyOf", "default"}}
+    return {**value, **more}
+
+
+def _request_body(body: Body) -> dict[str, Json]:
+    schema = body.schema
+    if isinstance(schema, type):
+        schema = schema.__name__
+    content = _json(schema) if isinstance(schema, str) else {"application/json": {"schema": schema}}
+    if body.examples:
+        content["application/json"]["examples"] = body.examples
+    return {"required": not body.is_optional, "content": content}
 
 
 def _intents(domains: Sequence[Domain]) -> dict[str, Json]:
@@ -108,11 +169,11 @@ def _problem() -> dict[str, Json]:
     return {"description": "a problem", "content": content}
 
 
-def _verdict_answers() -> dict[int | str, dict[str, Json]]:
+def _verdict_answers() -> Answers:
     codes: dict[int, list[str]] = {}
     for _, code, status in status_table():
         codes.setdefault(status, []).append(code)
-    declared: dict[int | str, dict[str, Json]] = {}
+    declared: dict[int, dict[str, Json]] = {}
     for status, told in sorted(codes.items()):
         content: dict[str, Json] = _json("Verdict")
         if status in _ALSO_PROBLEMS:
@@ -132,4 +193,3 @@ _ALSO_PROBLEMS: Final = frozenset({403, 404, 413, 422, 500, 503})
 _ONLY_PROBLEMS: Final = (401, 408, 415)
 
 VERDICT_ANSWERS: Final = _verdict_answers()
-BATCH_BODY: Final = body_of("Batch")

@@ -1,4 +1,7 @@
-"""The shapes on the wire, as JSON Schema. Payloads of kinds are the domains' own."""
+"""The shapes of batches and answers, as JSON Schema, and examples of bodies.
+
+Payloads of kinds are the domains' own; other bodies are the structs that read them.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -136,27 +139,6 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
     "Agents": object_schema(
         {"seq": _SEQ, "agents": array_schema(object_schema(_AGENT)), "next": _or_null("string")}
     ),
-    "Registration": object_schema(
-        {
-            "agent_id": _ID,
-            "permissions": _KINDS,
-            "owner": {**_ID, "type": ["string", "null"]},
-            "priority_max": _AGENT["priority_max"],
-            "quotas": {
-                "type": "object",
-                "additionalProperties": object_schema(
-                    {
-                        "rate": {"type": "number", "exclusiveMinimum": 0},
-                        "burst": {"type": "integer", "minimum": 1},
-                    }
-                ),
-            },
-            "attributes": _OPEN,
-        },
-        optional=("permissions", "owner", "priority_max", "quotas", "attributes"),
-    ),
-    "Permissions": object_schema({"permissions": _KINDS}),
-    "Step": object_schema({"dt": {"type": "number", "minimum": 0}}),
     "World": object_schema(_WORLD),
     "Worlds": object_schema({"worlds": array_schema(object_schema(_WORLD)), "submitter": _TEXT}),
     "State": object_schema({"seq": _SEQ, "sim_time": _NUMBER, "path": _TEXT, "value": _ANYTHING}),

@@ -492,4 +492,4 @@ async def test_other_domains_have_no_design_routes():
     async with serving() as served:
         assert (await served.get(DESIGNS)).status_code == 404
     app = create_app("design", OrchestratorConfig(), serve=ServeConfig(limits=HttpLimits()))
-    assert any("designs" in path for path in app.openapi()["paths"])
+    assert any("designs" in path for path in app.state.openapi()["paths"])

@@ -19,7 +19,7 @@ from placet.server.credentials import Credentials
 from placet.server.settings import ServerSettings
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
+    from starlette.applications import Starlette
 
 
 def serve(  # noqa: PLR0917  # the command line has no positions
@@ -88,13 +88,13 @@ def serve(  # noqa: PLR0917  # the command line has no positions
     return 0 if number is None else 128 + number
 
 
-def _app_of(settings: ServerSettings, domains: list[Domain]) -> "FastAPI":
+def _app_of(settings: ServerSettings, domains: list[Domain]) -> "Starlette":
     """Make the application from the configuration."""
     known = _credentials(settings.serve)
     return create_app(domains, settings.world, credentials=known, serve=settings.serve)
 
 
-def _run(app: "FastAPI", settings: ServerSettings, *, as_json: bool) -> int | None:
+def _run(app: "Starlette", settings: ServerSettings, *, as_json: bool) -> int | None:
     """Listen, say where, and serve until a signal, whose number it gives.
 
     Raises:

@@ -9,7 +9,9 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Final, NamedTuple
 
-from fastapi import APIRouter, FastAPI, Query, Request
+from msgspec import Meta
+from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.responses import Response
 
 from placet.domains.design import Design, audit, project
@@ -33,38 +35,83 @@ from placet.kernel.kernel import Kernel
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json, to_json
 from placet.schemas.event import Event
+from placet.schemas.identity import ID_CHARS_MAX
 from placet.schemas.verdict import Verdict
-from placet.server.context import PageLimit, RequestContext, context_of
+from placet.server.context import RequestContext, context_of
 from placet.server.credentials import Principal
-from placet.server.http.bodies import identity
-from placet.server.http.lean_route import LeanRoute
+from placet.server.http.parameters import (
+    Fields,
+    FromRecord,
+    Identity,
+    PageLimit,
+    PathPart,
+    SinceSeq,
+)
 from placet.server.http.problems import Problem
-from placet.server.openapi import answers, body_of
+from placet.server.http.routing import ApiRoute, Body, Routes
+from placet.server.openapi import answers
 from placet.server.routes.batches import verdict_answer
 from placet.server.routes.state import durable_events
 from placet.server.worlds import Worlds
 
-router = APIRouter(tags=["designs"])
-direct = APIRouter(tags=["designs"], route_class=LeanRoute)
+table = Routes("designs")
 
 _SESSION: Final = "session"
 _WORLD_NOUN: Final = "design"
 """What a world is called here."""
 
 _PHASE_SECONDS_MAX: Final = 30.0
-SinceSeq = Annotated[int, Query(ge=0, le=2**62)]
-FromRecord = Annotated[int | None, Query(ge=0, le=2**62)]
 
 
-def routes(app: FastAPI) -> APIRouter | None:
-    """Return the routes if a design is served, alone or with sessions; else None.
+class DesignCreation(Fields, frozen=True):
+    """The body that creates a design; its name is a part of a path."""
+
+    design_id: Annotated[PathPart, Meta(max_length=ID_CHARS_MAX)]
+
+
+class Sentence(Fields, frozen=True):
+    """A sentence to parse; the plan takes its `intent_id` if there is one."""
+
+    text: str
+    intent_id: Identity | None = None
+
+
+class Undo(Fields, frozen=True):
+    """The body of an undo or a run; the same `req_id` again is the same request."""
+
+    req_id: Identity | None = None
+
+
+class PlanQuery(Fields, frozen=True):
+    """The query of a plan."""
+
+    dry_run: Annotated[bool, Meta(description="Answer, and change nothing.")] = False
+
+
+class DesignEventsQuery(Fields, frozen=True):
+    """The query of a design's events."""
+
+    since: SinceSeq = 0
+    from_record: FromRecord = None
+    limit: PageLimit = 100
+
+
+class AuditQuery(Fields, frozen=True):
+    """The query of a design's audit entries."""
+
+    from_record: FromRecord = None
+    limit: PageLimit = 100
+
+
+def routes(app: Starlette) -> list[ApiRoute]:
+    """Return the routes if a design is served, alone or with sessions; else none.
 
     With them, designs can be created, each a separate world with the settings of the first.
     """
     worlds: Worlds = app.state.context.worlds
     domains = list(worlds.first.domains)
     if [one.name for one in domains] not in ([_WORLD_NOUN], [_WORLD_NOUN, _SESSION]):
-        return None
+        return []
     design, *beside = domains
     assert isinstance(design, Design), "the domain of this name is this class"
     setup = design.setup
@@ -78,15 +125,16 @@ def routes(app: FastAPI) -> APIRouter | None:
     worlds.make = make
     worlds.what = _WORLD_NOUN
     app.state.schemas = {**app.state.schemas, **SCHEMAS, **plan_schemas()}
-    app.state.lean_routers.append(direct)
-    both = APIRouter()
-    both.include_router(direct)
-    both.include_router(router)
-    return both
+    return table.routes()
 
 
-@router.get("/designs", summary="List designs", responses=answers(200, "Designs", 401, 503))
-async def designs(request: Request) -> Response:
+@table.on(
+    "GET",
+    "/designs",
+    "List designs",
+    answers(200, "Designs", 401, 503),
+)
+async def list_designs(request: Request) -> Response:
     """List designs with their versions."""
     context = context_of(request)
     context.principal(request)
@@ -97,85 +145,83 @@ async def designs(request: Request) -> Response:
     return _json({"designs": listed})
 
 
-@router.post(
+@table.on(
+    "POST",
     "/designs",
-    summary="Create a design",
-    status_code=201,
-    responses=answers(201, "Design", 401, 403, 408, 409, 413, 415, 422, 503),
-    openapi_extra=body_of("DesignCreation"),
+    "Create a design",
+    answers(201, "Design", 401, 403, 408, 409, 413, 415, 422, 503),
+    body=Body(DesignCreation),
 )
-async def create(request: Request) -> Response:
+async def create_design(request: Request) -> Response:
     """Create a design; operators only."""
     context = context_of(request)
     context.operator(request)
-    body = await context.document(request, fields=frozenset({"design_id"}))
-    name = identity(body.get("design_id"), "design_id")
-    if "/" in name or name in {".", ".."}:
-        raise Problem(
-            "request_invalid",
-            "a design_id is a part of a path: it has no '/', and is no '.' or '..'",
-        )
+    name = (await context.read(request, DesignCreation)).design_id
     return _json(await (await context.worlds.create(name)).query(_shown), 201)
 
 
-@router.get(
-    "/designs/{design_id}", summary="Get a design", responses=answers(200, "Design", 401, 404, 503)
+@table.on(
+    "GET",
+    "/designs/{design_id}",
+    "Get a design",
+    answers(200, "Design", 401, 404, 503),
 )
-async def design(design_id: str, request: Request) -> Response:
+async def get_design(design_id: str, request: Request) -> Response:
     """Return a design: its version, its parameters in kernel units, its locks and phases."""
     return _json(await context_of(request).world_for(request, design_id, _WORLD_NOUN).query(_shown))
 
 
-@direct.post(
+@table.on(
+    "POST",
     "/designs/{design_id}/actions",
-    summary="Execute a plan",
-    responses=plan_answers("PlanAnswer"),
-    openapi_extra=body_of("Plan", examples=EXAMPLES["Plan"]),
+    "Execute a plan",
+    plan_answers("PlanAnswer"),
+    body=Body("Plan", EXAMPLES["Plan"]),
+    query=PlanQuery,
+    is_hot=True,
 )
-async def actions(
-    design_id: str,
-    request: Request,
-    dry_run: Annotated[bool, Query(description="Answer, and change nothing.")] = False,
-) -> Response:
+async def execute_plan(design_id: str, request: Request, query: PlanQuery) -> Response:
     """Execute a plan as a whole. The same plan again gets the same answer."""
     context = context_of(request)
     who, world = context.principal(request), context.world(design_id, _WORLD_NOUN)
-    body = await context.document(request, fields=frozenset())
+    body = await context.document(request)
     try:
         plan, intent = parse_proposed(design_id, body)
     except PlanInvalidError as error:
         code = "version_required" if error.is_version_missing else "request_invalid"
         problems = [{"at": at, "message": message} for at, message in error.problems]
         raise Problem(code, str(error), problems=problems) from error
-    return await _plan_handler(who, world).execute(plan, intent, dry_run=dry_run)
+    return await _plan_handler(who, world).execute(plan, intent, dry_run=query.dry_run)
 
 
-@router.post(
+@table.on(
+    "POST",
     "/designs/{design_id}/intent/preview",
-    summary="Parse a sentence",
-    responses=answers(200, "Preview", 401, 404, 408, 413, 415, 422, 503),
-    openapi_extra=body_of("Sentence", examples=EXAMPLES["Sentence"]),
+    "Parse a sentence",
+    answers(200, "Preview", 401, 404, 408, 413, 415, 422, 503),
+    body=Body(Sentence, EXAMPLES["Sentence"]),
 )
-async def preview(design_id: str, request: Request) -> Response:
+async def parse_sentence(design_id: str, request: Request) -> Response:
     """Parse a sentence into a plan that can be submitted as it is, or into a question."""
     context = context_of(request)
     world = context.world_for(request, design_id, _WORLD_NOUN)
-    body = await context.document(request, fields=frozenset({"text", "intent_id"}))
-    text, intent_id = body.get("text"), body.get("intent_id")
-    if type(text) is not str:
-        raise Problem("request_invalid", "text must be a string: what should be done")
-    said = None if intent_id is None else identity(intent_id, "intent_id")
+    said = await context.read(request, Sentence)
     setup = setup_of(world)
-    return _json(await world.query(lambda kernel: preview_of(kernel, setup, design_id, text, said)))
+    return _json(
+        await world.query(
+            lambda kernel: preview_of(kernel, setup, design_id, said.text, said.intent_id)
+        )
+    )
 
 
-@router.post(
+@table.on(
+    "POST",
     "/designs/{design_id}/undo",
-    summary="Undo the latest commit",
-    responses=plan_answers("StepAnswer"),
-    openapi_extra=body_of("Undo", is_optional=True),
+    "Undo the latest commit",
+    plan_answers("StepAnswer"),
+    body=Body(Undo, is_optional=True),
 )
-async def undo(design_id: str, request: Request) -> Response:
+async def undo_commit(design_id: str, request: Request) -> Response:
     """Revert the latest commit by a new commit. Safe to repeat with one `req_id`."""
     context = context_of(request)
     world = context.world_for(request, design_id, _WORLD_NOUN)
@@ -185,23 +231,25 @@ async def undo(design_id: str, request: Request) -> Response:
     return _json({**step.answer, "design_version": await world.query(_version)})
 
 
-@router.get(
+@table.on(
+    "GET",
     "/designs/{design_id}/phases",
-    summary="List phases",
-    responses=answers(200, "Phases", 401, 404, 503),
+    "List phases",
+    answers(200, "Phases", 401, 404, 503),
 )
-async def phases(design_id: str, request: Request) -> Response:
+async def list_phases(design_id: str, request: Request) -> Response:
     """Return every phase with its state and its results."""
     return _json(
         await context_of(request).world_for(request, design_id, _WORLD_NOUN).query(_phases)
     )
 
 
-@router.post(
+@table.on(
+    "POST",
     "/designs/{design_id}/phases/{phase}/run",
-    summary="Run a phase",
-    responses=plan_answers("PhaseRun"),
-    openapi_extra=body_of("Undo", is_optional=True),
+    "Run a phase",
+    plan_answers("PhaseRun"),
+    body=Body(Undo, is_optional=True),
 )
 async def run_phase(design_id: str, phase: str, request: Request) -> Response:
     """Run a phase; the response comes when its results are in the log.
@@ -226,41 +274,40 @@ async def run_phase(design_id: str, phase: str, request: Request) -> Response:
     return _json({**answer, **await world.query(lambda kernel: _ran(kernel, phase, answer))})
 
 
-@router.get(
+@table.on(
+    "GET",
     "/designs/{design_id}/events",
-    summary="List events",
-    responses=answers(200, "Events", 401, 404, 410, 422, 503),
+    "List events",
+    answers(200, "Events", 401, 404, 410, 422, 503),
+    query=DesignEventsQuery,
 )
-async def events(
-    design_id: str,
-    request: Request,
-    since: SinceSeq = 0,
-    from_record: FromRecord = None,
-    limit: PageLimit = 100,
+async def list_design_events(
+    design_id: str, request: Request, query: DesignEventsQuery
 ) -> Response:
     """Return the design's events, from a limited number of records, and the next position."""
-    found, page = await _records(design_id, request, since, from_record, limit)
+    found, page = await _records(design_id, request, query.since, query.from_record, query.limit)
     answer = [one.as_dict() for event in found for one in project(event)]
     return _json({"events": answer, **page})
 
 
-@router.get(
+@table.on(
+    "GET",
     "/designs/{design_id}/audit",
-    summary="List provenance",
-    responses=answers(200, "Audit", 401, 404, 410, 422, 503),
+    "List provenance",
+    answers(200, "Audit", 401, 404, 410, 422, 503),
+    query=AuditQuery,
 )
-async def audited(
-    design_id: str, request: Request, from_record: FromRecord = None, limit: PageLimit = 100
-) -> Response:
+async def list_design_audit(design_id: str, request: Request, query: AuditQuery) -> Response:
     """Return the audit entries of a limited number of records, and the next position.
 
     Rejected plans have entries too.
     """
+    from_record = query.from_record
     if from_record is None:
         from_record = (
             await context_of(request).world_for(request, design_id, _WORLD_NOUN).log_start()
         ).record
-    found, page = await _records(design_id, request, 0, from_record, limit)
+    found, page = await _records(design_id, request, 0, from_record, query.limit)
     setup = setup_of(context_of(request).worlds.first)
     entries = [entry.as_dict() for entry in audit(found, setup)]
     return _json({"entries": entries, **page})
@@ -310,11 +357,10 @@ async def _step(
     payload: Mapping[str, Json],
 ) -> _Step:
     """Submit a single intent."""
-    body = await context.document(request, fields=frozenset({"req_id"}), is_optional=True)
+    body = await context.read(request, Undo, is_optional=True)
     handler = _plan_handler(context.principal(request), world)
     await handler.enter()
-    req_id = body.get("req_id")
-    key = handler.fresh_id() if req_id is None else identity(req_id, "req_id")
+    key = body.req_id or handler.fresh_id()
     seq = await world.query(lambda kernel: kernel.seq)
     verdict = await world.submit_nowait(
         [intent_of(kind, payload, handler.agent_id, key, seq)], submitter=handler.submitter

@@ -5,6 +5,7 @@ from typing import Final
 
 from placet.schemas.codec import Json
 from placet.schemas.identity import ID_CHARS_MAX
+from placet.server.http.routing import Answers
 from placet.server.openapi import VERDICT_ANSWERS, answers
 from placet.server.wire_schemas import array_schema, object_schema
 
@@ -21,8 +22,6 @@ SCHEMAS: Final[Mapping[str, Json]] = {
     "Designs": object_schema(
         {"designs": array_schema(object_schema({"design_id": _ID, "design_version": _SEQ}))}
     ),
-    "DesignCreation": object_schema({"design_id": {**_ID, "pattern": "^[^/]+$"}}),
-    "Sentence": object_schema({"text": _TEXT, "intent_id": _ID}, optional=("intent_id",)),
     "Preview": object_schema(
         {
             "answer": {"enum": ["understood", "clarification", "query"]},
@@ -35,7 +34,6 @@ SCHEMAS: Final[Mapping[str, Json]] = {
             "rewordings": array_schema(_TEXT),
         }
     ),
-    "Undo": object_schema({"req_id": _ID}, optional=("req_id",)),
     "StepAnswer": object_schema(
         {
             "success": _BOOLEAN,
@@ -90,13 +88,13 @@ EXAMPLES: Final[Mapping[str, dict[str, Json]]] = {
 """Schema -> its examples by name."""
 
 
-def plan_answers(schema: str) -> dict[int | str, dict[str, Json]]:
+def plan_answers(schema: str) -> Answers:
     """Declare the responses of a route that submits a plan: its own, and those of a batch."""
     conflict = {
         "oneOf": [{"$ref": "#/components/schemas/" + name} for name in ("PlanConflict", "Verdict")]
     }
     content = {"application/json": {"schema": conflict}}
-    declared = {**VERDICT_ANSWERS, **answers(200, schema, 428)}
+    declared: dict[int, Mapping[str, Json]] = {**VERDICT_ANSWERS, **answers(200, schema, 428)}
     declared[409] = {"description": "stale_plan, plan_id_reused, ...", "content": content}
     del declared[202]
     return declared

@@ -8,7 +8,10 @@ from collections.abc import Mapping
 from secrets import token_hex
 from typing import Annotated, Final, Literal, NamedTuple
 
-from fastapi import APIRouter, FastAPI, Query, Request
+from msgspec import Meta
+from msgspec.structs import asdict
+from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.responses import Response
 
 from placet.domains.program.domain import HELLO
@@ -16,21 +19,36 @@ from placet.kernel.kernel import Kernel
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json
 from placet.schemas.intent import SCHEMA_VERSION
-from placet.schemas.json_value import format_value
 from placet.server.context import RequestContext, context_of
-from placet.server.http.bodies import identity
+from placet.server.http.parameters import Fields, Identity, read_fields
 from placet.server.http.problems import Problem
+from placet.server.http.routing import ApiRoute, Body, Routes
 from placet.server.openapi import VERDICT_ANSWERS
 from placet.server.routes.batches import verdict_answer
 
-router = APIRouter(tags=["programs"])
+table = Routes("programs")
 
 _PROGRAM: Final = "program"
 _HOST: Final = "host"
 """In whose name the operator edits; nobody else may have it."""
 
 _PRIORITY: Final = 10
-_ENVELOPE: Final = frozenset({"req_id", "context_seq"})
+
+
+class RequestKey(Fields, frozen=True):
+    """The fields that may stand beside a payload."""
+
+    req_id: Identity | None = None
+    context_seq: int | None = None
+
+
+class ChangesQuery(Fields, frozen=True):
+    """The query of a program's changes."""
+
+    op: Literal["list", "diff"] = "list"
+    from_seq: Annotated[int, Meta(ge=0, le=2**53)] | None = None
+    to_seq: Annotated[int, Meta(ge=0, le=2**53)] | None = None
+    limit: Annotated[int, Meta(ge=1, le=200)] | None = None
 
 
 class _Route(NamedTuple):
@@ -38,6 +56,7 @@ class _Route(NamedTuple):
 
     Attributes:
         name: Last part of its path.
+        operation_id: Its name in the OpenAPI document.
         kind: Kind of the submitted intent.
         summary: Short description.
         tells: Description in one sentence.
@@ -45,6 +64,7 @@ class _Route(NamedTuple):
     """
 
     name: str
+    operation_id: str
     kind: str
     summary: str
     tells: str
@@ -54,6 +74,7 @@ class _Route(NamedTuple):
 _ROUTES: Final = (
     _Route(
         "mutations",
+        "mutate_program",
         "program.mutate_batch",
         "Change functions",
         "Do all mutations, in order, or none. Safe to repeat with one `req_id`.",
@@ -61,6 +82,7 @@ _ROUTES: Final = (
     ),
     _Route(
         "verify",
+        "verify_program",
         "program.verify",
         "List errors and warnings",
         "List errors and warnings of one function, or of all.",
@@ -68,6 +90,7 @@ _ROUTES: Final = (
     ),
     _Route(
         "simulate",
+        "simulate_program",
         "program.simulate",
         "Run a function",
         "Run a function with bounded fuel.",
@@ -75,6 +98,7 @@ _ROUTES: Final = (
     ),
     _Route(
         "compile",
+        "compile_program",
         "program.compile",
         "Compile to Python",
         "Make Python source of a function and all it calls.",
@@ -83,11 +107,11 @@ _ROUTES: Final = (
 )
 
 
-def routes(app: FastAPI) -> APIRouter | None:
-    """Return the routes if the application's worlds are programs; else None."""
+def routes(app: Starlette) -> list[ApiRoute]:
+    """Return the routes if the application's worlds are programs; else none."""
     context: RequestContext = app.state.context
     served = any(one.name == _PROGRAM for one in context.worlds.first.domains)
-    return router if served else None
+    return table.routes() if served else []
 
 
 def _add(route: _Route) -> None:
@@ -96,46 +120,39 @@ def _add(route: _Route) -> None:
     async def submit(program: str, request: Request) -> Response:
         context = context_of(request)
         context.world_for(request, program, _PROGRAM)  # a stranger's body is not read
-        given = await context.document(request, fields=frozenset())
-        envelope = {field: given.pop(field) for field in _ENVELOPE & given.keys()}
-        return await _propose(program, route.kind, given, request, **envelope)
+        payload = await context.document(request)
+        beside = {
+            name: payload.pop(name) for name in RequestKey.__struct_fields__ if name in payload
+        }
+        return await _propose(
+            program, route.kind, payload, request, read_fields(beside, RequestKey)
+        )
 
     schema = {
         "type": "object",
         "description": f"The payload of `{route.kind}`, with req_id and context_seq beside it if "
         "need be",
     }
-    examples = {"default": {"value": route.example}}
-    content = {"application/json": {"schema": schema, "examples": examples}}
-    router.add_api_route(
+    table.on(
+        "POST",
         f"/programs/{{program}}/{route.name}",
-        submit,
-        methods=["POST"],
-        name=route.name,
-        summary=route.summary,
+        route.summary,
+        VERDICT_ANSWERS,
+        body=Body(schema, {"default": {"value": route.example}}),
+        name=route.operation_id,
         description=route.tells,
-        responses=VERDICT_ANSWERS,
-        openapi_extra={"requestBody": {"required": True, "content": content}},
-    )
+    )(submit)
 
 
 for _route in _ROUTES:
     _add(_route)
 
 
-@router.get("/programs/{program}/history", summary="List changes", responses=VERDICT_ANSWERS)
-async def history(
-    program: str,
-    request: Request,
-    op: Literal["list", "diff"] = "list",
-    from_seq: Annotated[int | None, Query(ge=0, le=2**53)] = None,
-    to_seq: Annotated[int | None, Query(ge=0, le=2**53)] = None,
-    limit: Annotated[int | None, Query(ge=1, le=200)] = None,
-) -> Response:
+@table.on("GET", "/programs/{program}/history", "List changes", VERDICT_ANSWERS, query=ChangesQuery)
+async def list_program_changes(program: str, request: Request, query: ChangesQuery) -> Response:
     """List the changes of the program, or compare two moments."""
-    given = {"op": op, "from_seq": from_seq, "to_seq": to_seq, "limit": limit}
-    payload = {name: value for name, value in given.items() if value is not None}
-    return await _propose(program, "program.history_query", payload, request)
+    payload = {name: value for name, value in asdict(query).items() if value is not None}
+    return await _propose(program, "program.history_query", payload, request, RequestKey())
 
 
 async def _propose(
@@ -143,18 +160,12 @@ async def _propose(
     kind: str,
     payload: Mapping[str, Json],
     request: Request,
-    *,
-    req_id: Json = None,
-    context_seq: Json = None,
+    key: RequestKey,
 ) -> Response:
     """Submit one intent on behalf of the caller."""
     context = context_of(request)
     world = context.world_for(request, program, _PROGRAM)
     who = context.principal(request)
-    if context_seq is not None and type(context_seq) is not int:
-        raise Problem(
-            "request_invalid", f"context_seq must be a number, got {format_value(context_seq)}"
-        )
     name = _HOST if who.is_operator else who.submitter
     if name == _HOST and not who.is_operator:
         raise Problem("forbidden", f"the name {_HOST!r} is the operator's in a program")
@@ -163,8 +174,8 @@ async def _propose(
         "kind": kind,
         "payload": dict(payload),
         "agent_id": name,
-        "req_id": f"http-{token_hex(8)}" if req_id is None else identity(req_id, "req_id"),
-        "context_seq": world.seq if context_seq is None else context_seq,
+        "req_id": key.req_id or f"http-{token_hex(8)}",
+        "context_seq": world.seq if key.context_seq is None else key.context_seq,
         "priority": _PRIORITY,
         "schema_version": SCHEMA_VERSION,
     }

@@ -10,7 +10,8 @@ proposals.
 from collections.abc import Awaitable, Mapping
 from typing import Final, NamedTuple
 
-from fastapi import APIRouter, FastAPI, Request
+from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.responses import Response
 
 from placet.agents.loop.recorder import SessionError
@@ -21,13 +22,13 @@ from placet.agents.session.session import Session
 from placet.domains.session import Sessions
 from placet.frontends.client_turn import failed_turn, visible_turn
 from placet.frontends.sessions.bodies import (
-    actions_of,
+    ApprovalDecision,
+    SessionMessage,
+    SessionMode,
+    SessionOpening,
     adapter_of,
-    mode_of,
-    name_of,
-    people_of,
 )
-from placet.frontends.sessions.wire_schemas import SCHEMAS, example
+from placet.frontends.sessions.wire_schemas import DECISION, MESSAGE, MODE, OPENING, SCHEMAS
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json, from_json, to_json
 from placet.schemas.errors import AgentError, ClosedError
@@ -35,19 +36,18 @@ from placet.schemas.identity import OPERATOR
 from placet.server.auth import speaks_for
 from placet.server.context import RequestContext, context_of
 from placet.server.credentials import Principal
-from placet.server.http.bodies import identity
 from placet.server.http.problems import Problem
+from placet.server.http.routing import Answers, ApiRoute, Routes
 from placet.server.http.verdict_status import retry_after
 from placet.server.openapi import answers
 
-router = APIRouter(tags=["sessions"])
+table = Routes("sessions")
 
 _SESSIONS_MAX: Final = 1_000
 """Most sessions open in one process; each keeps a view of its world."""
 
 _TURN_STATUSES: Final = (403, 404, 409, 413, 422, 424, 429, 500, 501, 502, 503)
 """Statuses of a turn or of a problem."""
-_DECISIONS: Final = ("approve", "deny", "edit")
 
 
 class _OpenSession(NamedTuple):
@@ -67,19 +67,19 @@ class _OpenSession(NamedTuple):
 Key = tuple[str, str]
 
 
-def routes(app: FastAPI) -> APIRouter | None:
-    """Return the HTTP routes of agent sessions; None if the worlds have no domain `session`."""
+def routes(app: Starlette) -> list[ApiRoute]:
+    """Return the HTTP routes of agent sessions; none if the worlds have no domain `session`."""
     context: RequestContext = app.state.context
     if not any(isinstance(domain, Sessions) for domain in context.worlds.first.domains):
-        return None
+        return []
     app.state.sessions = {}
     app.state.schemas = {**app.state.schemas, **SCHEMAS}
-    return router
+    return table.routes()
 
 
-def _turn_answers() -> dict[int | str, dict[str, Json]]:
+def _turn_answers() -> Answers:
     """Declare a turn: its status is that of the code which ended it."""
-    declared = answers(200, "Turn", 401, 408, 415, *_TURN_STATUSES)
+    declared = dict(answers(200, "Turn", 401, 408, 415, *_TURN_STATUSES))
     turn = declared[200]["content"]
     for status in (202, *_TURN_STATUSES, 504):
         problem = declared.get(status, {}).get("content", {})
@@ -87,12 +87,12 @@ def _turn_answers() -> dict[int | str, dict[str, Json]]:
     return declared
 
 
-@router.post(
+@table.on(
+    "POST",
     "/worlds/{world}/sessions",
-    summary="Open a session",
-    status_code=201,
-    responses=answers(201, "Session", 401, 403, 404, 408, 409, 413, 415, 422, 503),
-    openapi_extra=example("SessionOpening"),
+    "Open a session",
+    answers(201, "Session", 401, 403, 404, 408, 409, 413, 415, 422, 503),
+    body=OPENING,
 )
 async def open_session(world: str, request: Request) -> Response:
     """Open a session in which an agent proposes, or continue the one of this name; operator only.
@@ -103,14 +103,12 @@ async def open_session(world: str, request: Request) -> Response:
     context = context_of(request)
     context.operator(request)
     orchestrator = context.world(world)
-    fields = frozenset({"session", "agent", "mode", "proposer", "people"})
-    body = await context.document(request, fields=fields, is_optional=True)
-    name = name_of(body.get("session", "main"))
-    mode = mode_of(body["mode"]) if body.get("mode") is not None else None
-    agent = await _agent_of(orchestrator, name, body.get("agent"))
-    people = people_of(body.get("people", {}), agent)
-    who = body.get("proposer", "scripted")
-    adapter = adapter_of(who)
+    body = await context.read(request, SessionOpening, is_optional=True)
+    name = body.session
+    agent = await _agent_of(orchestrator, name, body.agent)
+    if agent in body.people:
+        raise Problem("request_invalid", f"{agent!r} proposes, so it does not decide")
+    adapter = adapter_of(body.proposer)
     opened: dict[Key, _OpenSession] = request.app.state.sessions
     if (world, name) in opened:
         raise Problem("conflict", f"the session {name!r} is open already")
@@ -121,36 +119,37 @@ async def open_session(world: str, request: Request) -> Response:
             world=orchestrator,
             session=name,
             agent=agent,
-            mode=mode,  # type: ignore[arg-type]  # checked
+            mode=body.mode,
             adapter=adapter,
         )
     except AgentError as error:
         raise Problem("request_invalid", str(error)) from error
     except SessionError as error:  # another was faster
         raise Problem("conflict", str(error), refusal=error.code) from error
-    opening = _OpenSession(session, who, people)
+    opening = _OpenSession(session, body.proposer, body.people)
     if opened.setdefault((world, name), opening) is not opening:  # another was opened meanwhile
         await session.close()
         raise Problem("conflict", f"the session {name!r} is open already")
     return _json(await _described(opening), 201)
 
 
-@router.get(
+@table.on(
+    "GET",
     "/worlds/{world}/sessions/{session}",
-    summary="Get a session",
-    responses=answers(200, "Session", 401, 403, 404, 503),
+    "Get a session",
+    answers(200, "Session", 401, 403, 404, 503),
 )
-async def look(world: str, session: str, request: Request) -> Response:
+async def get_session(world: str, session: str, request: Request) -> Response:
     """Return a session: its agent, its mode, and its turns."""
     opened, _ = await _entered(world, session, request)
     return _json(await _described(opened))
 
 
-@router.delete(
+@table.on(
+    "DELETE",
     "/worlds/{world}/sessions/{session}",
-    summary="Close a session",
-    status_code=204,
-    responses=answers(204, "", 401, 403, 404, 503),
+    "Close a session",
+    answers(204, "", 401, 403, 404, 503),
 )
 async def close_session(world: str, session: str, request: Request) -> Response:
     """Close a session, if it is open; the operator's. Safe to repeat.
@@ -167,80 +166,75 @@ async def close_session(world: str, session: str, request: Request) -> Response:
     return Response(status_code=204)
 
 
-@router.put(
+@table.on(
+    "PUT",
     "/worlds/{world}/sessions/{session}/mode",
-    summary="Set session mode",
-    responses=answers(200, "Session", 401, 403, 404, 408, 413, 415, 422, 503),
-    openapi_extra=example("SessionMode"),
+    "Set session mode",
+    answers(200, "Session", 401, 403, 404, 408, 413, 415, 422, 503),
+    body=MODE,
 )
-async def set_mode(world: str, session: str, request: Request) -> Response:
+async def set_session_mode(world: str, session: str, request: Request) -> Response:
     """Set the mode of a session; the operator's."""
     context = context_of(request)
     context.operator(request)
     opened, _ = await _entered(world, session, request)
-    body = await context.document(request, fields=frozenset({"mode"}))
-    if "mode" not in body:
-        raise Problem("request_invalid", "the body must have 'mode'")
-    opened.session.mode = mode_of(body["mode"])
+    opened.session.mode = (await context.read(request, SessionMode)).mode
     return _json(await _described(opened))
 
 
-@router.post(
+@table.on(
+    "POST",
     "/worlds/{world}/sessions/{session}/messages",
-    summary="Send a message",
-    responses=_turn_answers(),
-    openapi_extra=example("SessionMessage"),
+    "Send a message",
+    _turn_answers(),
+    body=MESSAGE,
 )
-async def say(world: str, session: str, request: Request) -> Response:
+async def send_message(world: str, session: str, request: Request) -> Response:
     """Send a message, and return the completed turn. Not safe to retry blindly."""
     opened, who = await _entered(world, session, request)
-    body = await context_of(request).document(request, fields=frozenset({"message"}))
-    message = body.get("message")
-    if type(message) is not str or not message.strip():
-        raise Problem("request_invalid", "message must be a string that says something")
-    return await _answered(opened.session.send(message), opened, who)
+    body = await context_of(request).read(request, SessionMessage)
+    return await _answered(opened.session.send(body.message), opened, who)
 
 
-@router.get(
+@table.on(
+    "GET",
     "/worlds/{world}/sessions/{session}/approvals",
-    summary="List pending approvals",
-    responses=answers(200, "Approvals", 401, 403, 404, 503),
+    "List pending approvals",
+    answers(200, "Approvals", 401, 403, 404, 503),
 )
-async def approvals(world: str, session: str, request: Request) -> Response:
+async def list_approvals(world: str, session: str, request: Request) -> Response:
     """List the approval requests of a session, oldest first: decided and open ones."""
     opened, _ = await _entered(world, session, request)
     listed = [one.model_dump(mode="json") for one in await opened.session.approvals()]
     return _json({"approvals": listed})
 
 
-@router.post(
+@table.on(
+    "POST",
     "/worlds/{world}/sessions/{session}/approvals/{approval_id}",
-    summary="Decide pending approvals",
-    responses=_turn_answers(),
-    openapi_extra=example("ApprovalDecision"),
+    "Decide pending approvals",
+    _turn_answers(),
+    body=DECISION,
 )
-async def decide(world: str, session: str, approval_id: str, request: Request) -> Response:
+async def decide_approval(world: str, session: str, approval_id: str, request: Request) -> Response:
     """Approve a held plan unchanged, deny it, or edit it: submit other actions instead.
 
     Who decides is whose token it is. The proposer's does not.
     """
     opened, who = await _entered(world, session, request)
     person, role = await _person(opened, who)
-    body = await context_of(request).document(request, fields=frozenset({"decision", "actions"}))
-    decision = body.get("decision")
-    if decision not in _DECISIONS:
-        known = ", ".join(_DECISIONS)
-        raise Problem("request_invalid", f"decision must be one of {known}, got {decision!r:.80}")
-    if (decision == "edit") != ("actions" in body):
+    body = await context_of(request).read(request, ApprovalDecision)
+    if (body.decision == "edit") != bool(body.actions):
         raise Problem("request_invalid", "actions are for an edit, and an edit needs them")
     if approval_id not in [one.id for one in await opened.session.approvals()]:
         raise Problem(
             "not_found", f"there is no approval request {approval_id!r:.200} in this session"
         )
-    if decision == "edit":
-        edit = opened.session.edit(approval_id, actions_of(body["actions"]), person, role=role)
+    if body.actions:
+        actions = [(action.kind, action.payload) for action in body.actions]
+        edit = opened.session.edit(approval_id, actions, person, role=role)
         return await _answered(edit, opened, who)
-    resolution = opened.session.resolve(approval_id, decision, person, role=role)
+    resolution = opened.session.resolve(approval_id, body.decision, person, role=role)
     return await _answered(resolution, opened, who)
 
 
@@ -295,13 +289,12 @@ async def _speaks_for(world: Orchestrator, who: Principal, agent_id: str) -> boo
     return await world.query(lambda kernel: speaks_for(kernel, who.submitter, agent_id))
 
 
-async def _agent_of(world: Orchestrator, session: str, value: Json) -> str:
+async def _agent_of(world: Orchestrator, session: str, agent_id: str | None) -> str:
     """Return the agent of the session; without a name, the one that it belongs to.
 
     Raises:
-        Problem: The name is none, or the session is another's.
+        Problem: The name is reserved, or the session is another's.
     """
-    agent_id = None if value is None else identity(value, "agent")
     try:
         return await agent_of(world, session, agent_id)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""The bodies of sessions over HTTP, as JSON Schema, with an example of each."""
+"""Sessions in the OpenAPI document: bodies with examples, and schemas of answers."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -7,38 +7,39 @@ from pydantic import BaseModel
 
 from placet.agents.proposal.modes import MODES
 from placet.agents.proposal.turn_result import ApprovalRequest, Turn
-from placet.domains.session.payloads import ROLE_CHARS_MAX, SESSION_CHARS_MAX
+from placet.frontends.sessions.bodies import (
+    ApprovalDecision,
+    SessionMessage,
+    SessionMode,
+    SessionOpening,
+)
 from placet.schemas.codec import Json
 from placet.schemas.identity import ID_CHARS_MAX
+from placet.server.http.routing import Body
 
 _REFERENCE: Final = "#/components/schemas/"
 _ID: Final = {"type": "string", "minLength": 1, "maxLength": ID_CHARS_MAX}
-_SESSION: Final = {"type": "string", "minLength": 1, "maxLength": SESSION_CHARS_MAX}
-_MODE: Final = {"enum": list(MODES)}
-_PEOPLE: Final = {
-    "type": "object",
-    "additionalProperties": {"type": "string", "maxLength": ROLE_CHARS_MAX},
-}
-_PROPOSER: Final = {"type": ["string", "null"], "description": "scripted, a model, or nobody"}
-_ACTION: Final = {
-    "type": "object",
-    "properties": {"kind": {"type": "string"}, "payload": {"type": "object"}},
-    "required": ["kind"],
-    "additionalProperties": False,
-}
 
-_EXAMPLES: Final[Mapping[str, Json]] = {
-    "SessionOpening": {
-        "session": "main",
-        "agent": "planner",
-        "mode": "assisted",
-        "proposer": "scripted",
-        "people": {"ann": ""},
+OPENING: Final = Body(
+    SessionOpening,
+    {
+        "default": {
+            "value": {
+                "session": "main",
+                "agent": "planner",
+                "mode": "assisted",
+                "proposer": "scripted",
+                "people": {"ann": ""},
+            }
+        }
     },
-    "SessionMode": {"mode": "interactive"},
-    "SessionMessage": {"message": "set beam to 9 m, lock hull length"},
-    "ApprovalDecision": {"decision": "approve"},
-}
+    is_optional=True,
+)
+MODE: Final = Body(SessionMode, {"default": {"value": {"mode": "interactive"}}})
+MESSAGE: Final = Body(
+    SessionMessage, {"default": {"value": {"message": "set beam to 9 m, lock hull length"}}}
+)
+DECISION: Final = Body(ApprovalDecision, {"default": {"value": {"decision": "approve"}}})
 
 
 def _closed(properties: Mapping[str, Json], *required: str) -> dict[str, Json]:
@@ -62,25 +63,13 @@ def _models(*models: type[BaseModel]) -> dict[str, Json]:
 
 SCHEMAS: Final[Mapping[str, Json]] = {
     **_models(Turn, ApprovalRequest),
-    "SessionOpening": _closed(
-        {"session": _SESSION, "agent": _ID, "mode": _MODE, "proposer": _PROPOSER, "people": _PEOPLE}
-    ),
-    "SessionMode": _closed({"mode": _MODE}, "mode"),
-    "SessionMessage": _closed({"message": {"type": "string", "minLength": 1}}, "message"),
-    "ApprovalDecision": _closed(
-        {
-            "decision": {"enum": ["approve", "deny", "edit"]},
-            "actions": {"type": "array", "items": _ACTION, "minItems": 1},
-        },
-        "decision",
-    ),
     "Session": _closed(
         {
-            "session": _SESSION,
+            "session": _ID,
             "agent": _ID,
-            "mode": _MODE,
-            "proposer": _PROPOSER,
-            "people": _PEOPLE,
+            "mode": {"enum": list(MODES)},
+            "proposer": {"type": ["string", "null"]},
+            "people": {"type": "object", "additionalProperties": {"type": "string"}},
             "seq": {"type": "integer", "minimum": 0},
             "turns": {"type": "array", "items": {"type": "object"}},
         },
@@ -91,17 +80,3 @@ SCHEMAS: Final[Mapping[str, Json]] = {
         "approvals",
     ),
 }
-
-
-def example(schema: str) -> dict[str, Json]:
-    """Declare the body of a route, with its example."""
-    content = {
-        "schema": {"$ref": _REFERENCE + schema},
-        "examples": {"default": {"value": _EXAMPLES[schema]}},
-    }
-    return {
-        "requestBody": {
-            "required": schema != "SessionOpening",
-            "content": {"application/json": content},
-        }
-    }

@@ -9,12 +9,11 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
-from fastapi import APIRouter
+from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 
 from placet.server.http.problems import Problem
-
-router = APIRouter(include_in_schema=False)
 
 PAGE: Final = "page.html"
 PARTS: Final = {
@@ -56,19 +55,23 @@ HEADERS: Final = {
 }
 
 
-@router.get("/")
-async def page() -> Response:
+async def page(_request: Request) -> Response:
     """Return the page; public."""
     return Response(_read(PAGE), headers=HEADERS, media_type="text/html; charset=utf-8")
 
 
-@router.get("/dashboard/{name}")
-async def part(name: str) -> Response:
+async def part(request: Request) -> Response:
     """Return a file that the page loads."""
+    name = request.path_params["name"]
     media_type = PARTS.get(name)
     if media_type is None:
         raise Problem("not_found", f"the dashboard has no {name!r:.80}")
     return Response(_read(name), headers=HEADERS, media_type=media_type)
+
+
+def routes() -> list[Route]:
+    """Return the routes of the page."""
+    return [Route("/", page), Route("/dashboard/{name}", part)]
 
 
 @cache

@@ -7,10 +7,9 @@ bytes as they arrive and stop at the bound.
 import asyncio
 from collections.abc import Mapping
 
-from fastapi import Request
+from starlette.requests import Request
 
 from placet.schemas.codec import Json, from_json
-from placet.schemas.identity import is_identity
 from placet.schemas.json_value import format_value
 from placet.schemas.limits import HttpLimits
 from placet.server.http.problems import Problem
@@ -50,18 +49,17 @@ async def read_body(request: Request, limits: HttpLimits) -> bytes:
 
 
 async def read_document(
-    request: Request, limits: HttpLimits, *, fields: frozenset[str], is_optional: bool = False
+    request: Request, limits: HttpLimits, *, is_optional: bool = False
 ) -> dict[str, Json]:
     """Return a JSON body, which must be one object.
 
     Args:
         request: The request whose body is read.
         limits: Bounds of the body.
-        fields: Names of the permitted fields; empty permits every field.
         is_optional: A missing body is read as an empty object.
 
     Raises:
-        Problem: The body is not a JSON object, or has unknown fields.
+        Problem: The body is not a JSON object.
     """
     if is_optional and request.headers.get("content-length") == "0":
         return {}  # of whatever media type: `curl -d ""` calls nothing a form
@@ -76,28 +74,7 @@ async def read_document(
         raise Problem("request_invalid", f"the body must be JSON: {error}") from None
     if type(value) is not dict:
         raise Problem("request_invalid", f"the body must be an object, got {format_value(value)}")
-    unknown = sorted(value.keys() - fields)
-    if fields and unknown:
-        raise Problem(
-            "request_invalid",
-            f"unknown fields {', '.join(unknown)}; there are {', '.join(sorted(fields))}",
-        )
     return value
-
-
-def identity(value: Json, field: str) -> str:
-    """Return a body's field as an agent id.
-
-    Raises:
-        Problem: The value is not a valid id.
-    """
-    if not is_identity(value):
-        raise Problem(
-            "request_invalid",
-            f"{field} must be 1 to 128 characters without control characters, "
-            f"got {format_value(value)}",
-        )
-    return str(value)
 
 
 def _check_media_type(headers: Mapping[str, str]) -> None:

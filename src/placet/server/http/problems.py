@@ -1,14 +1,12 @@
 """Errors without a verdict: problem documents (RFC 9457), one table of them."""
 
-from collections.abc import Mapping, Sequence
-from http import HTTPMethod, HTTPStatus
+from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Final
 
-from fastapi import Request
-from fastapi.exceptions import RequestValidationError, WebSocketRequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Match
 from starlette.websockets import WebSocket
 
 from placet.schemas.codec import Json, to_json
@@ -130,42 +128,14 @@ async def on_placet_error(_request: Request, error: Exception) -> Response:
     return problem_of(error).response()
 
 
-async def on_http_error(request: Request, error: Exception) -> Response:
-    """Return the response to an error of the framework: unknown route or method."""
+async def on_http_error(_request: Request, error: Exception) -> Response:
+    """Return the response to an error of the framework: unknown path or method."""
     assert isinstance(error, HTTPException), "registered for errors of the framework"
     code = _CODE_OF_STATUS.get(error.status_code, "request_invalid")
     headers = dict(error.headers or {})
-    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        headers["Allow"] = ", ".join(_methods_of(request))
+    if "Allow" in headers:  # in the order of a set
+        headers["Allow"] = ", ".join(sorted(headers["Allow"].split(", ")))
     return _document(error.status_code, code, str(error.detail), headers)
-
-
-def _methods_of(request: Request) -> list[str]:
-    """Name every method that the path of a request has; the framework knows those of one route."""
-    place = {key: request.scope[key] for key in ("type", "path") if key in request.scope}
-    place |= {"root_path": request.scope.get("root_path", ""), "headers": []}
-    routes = request.app.routes
-    found = {
-        method
-        for method in HTTPMethod
-        for route in routes
-        if route.matches({**place, "method": method.value})[0] is Match.FULL
-    }
-    if HTTPMethod.GET in found:
-        found.add(HTTPMethod.HEAD)
-    return sorted(found)
-
-
-async def on_invalid(_request: Request, error: Exception) -> Response:
-    """Answer parameters that are not as they must be."""
-    assert isinstance(error, RequestValidationError), "registered for unsound parameters"
-    return Problem("request_invalid", _of_parameters(error.errors())).response()
-
-
-async def on_invalid_handshake(socket: WebSocket, error: Exception) -> None:
-    """Answer parameters of a WebSocket that are not as they must be."""
-    assert isinstance(error, WebSocketRequestValidationError), "registered for unsound parameters"
-    await deny(socket, Problem("request_invalid", _of_parameters(error.errors())))
 
 
 async def deny(socket: WebSocket, problem: Problem) -> None:
@@ -174,11 +144,6 @@ async def deny(socket: WebSocket, problem: Problem) -> None:
         await socket.send_denial_response(problem.response())
     else:
         await socket.close(_POLICY_VIOLATION, problem.code)
-
-
-def _of_parameters(errors: Sequence[Json]) -> str:
-    found = [f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}" for one in errors]
-    return "; ".join(found)
 
 
 async def on_fault(request: Request, _error: Exception) -> Response:

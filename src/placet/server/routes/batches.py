@@ -4,9 +4,7 @@ The response is a verdict, as of `placet gate`. A client that disconnects does n
 it is decided, and its verdict is returned for the same batch again, or on request.
 """
 
-from typing import Annotated
-
-from fastapi import APIRouter, Query, Request
+from starlette.requests import Request
 from starlette.responses import Response
 
 from placet.runtime.orchestrator import Orchestrator
@@ -15,22 +13,34 @@ from placet.schemas.codec import from_json
 from placet.schemas.refusal import Refusal, RefusalCode, Stage
 from placet.schemas.verdict import Verdict
 from placet.server.context import context_of
-from placet.server.http.lean_route import LeanRoute
+from placet.server.http.parameters import Fields, Identity
 from placet.server.http.problems import Problem
+from placet.server.http.routing import Body, Routes
 from placet.server.http.verdict_status import retry_after, status_of
-from placet.server.openapi import BATCH_BODY, VERDICT_ANSWERS, answers
+from placet.server.openapi import VERDICT_ANSWERS, answers
+from placet.server.wire_schemas import EXAMPLES
 
-router = APIRouter(tags=["batches"])
-direct = APIRouter(tags=["batches"], route_class=LeanRoute)
+table = Routes("batches")
+
+_BATCH = Body("Batch", EXAMPLES["Batch"])
 
 
-@direct.post(
+class VerdictQuery(Fields, frozen=True):
+    """The query of a verdict."""
+
+    agent_id: Identity
+    req_id: Identity
+
+
+@table.on(
+    "POST",
     "/worlds/{world}/batches",
-    summary="Submit a batch",
-    responses=VERDICT_ANSWERS,
-    openapi_extra=BATCH_BODY,
+    "Submit a batch",
+    VERDICT_ANSWERS,
+    body=_BATCH,
+    is_hot=True,
 )
-async def submit(world: str, request: Request) -> Response:
+async def submit_batch(world: str, request: Request) -> Response:
     """Decide a batch: all of it, or none of it.
 
     Safe to repeat: the same req_ids with the same content have the same answer (`replayed`).
@@ -38,38 +48,37 @@ async def submit(world: str, request: Request) -> Response:
     return await _decide(world, request, dry_run=False)
 
 
-@direct.post(
+@table.on(
+    "POST",
     "/worlds/{world}/dry-run",
-    summary="Dry-run a batch",
-    responses=VERDICT_ANSWERS,
-    openapi_extra=BATCH_BODY,
+    "Dry-run a batch",
+    VERDICT_ANSWERS,
+    body=_BATCH,
+    is_hot=True,
 )
-async def dry_run(world: str, request: Request) -> Response:
+async def dry_run_batch(world: str, request: Request) -> Response:
     """Decide a batch as it would be decided now, and change nothing."""
     return await _decide(world, request, dry_run=True)
 
 
-@router.get(
+@table.on(
+    "GET",
     "/worlds/{world}/verdicts",
-    summary="Get a verdict",
-    responses=answers(200, "Verdict", 401, 403, 404, 503),
+    "Get a verdict",
+    answers(200, "Verdict", 401, 403, 404, 503),
+    query=VerdictQuery,
 )
-async def verdict_of(
-    world: str,
-    request: Request,
-    agent_id: Annotated[str, Query(min_length=1, max_length=128)],
-    req_id: Annotated[str, Query(min_length=1, max_length=128)],
-) -> Response:
+async def get_verdict(world: str, request: Request, query: VerdictQuery) -> Response:
     """Return the answer to a request again, whatever became of who asked first."""
     context = context_of(request)
     who, asked = context.principal(request), context.world(world)
-    await context.check_speaks_for(asked, who, agent_id)
-    verdict = await asked.verdict_of(agent_id, req_id)
+    await context.check_speaks_for(asked, who, query.agent_id)
+    verdict = await asked.verdict_of(query.agent_id, query.req_id)
     if verdict is None:
         raise Problem(
             "not_found",
-            f"no answer to {req_id!r} of agent {agent_id!r} is remembered: it was not decided, "
-            "left no trace, or is too old",
+            f"no answer to {query.req_id!r} of agent {query.agent_id!r} is remembered: it was "
+            "not decided, left no trace, or is too old",
         )
     return verdict_answer(verdict, 200)
 

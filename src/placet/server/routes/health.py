@@ -3,28 +3,37 @@
 import asyncio
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Query, Request
-from starlette.responses import PlainTextResponse, Response
+from msgspec import Meta
+from starlette.requests import Request
+from starlette.responses import Response
 
 from placet.kernel.kernel import Kernel
 from placet.schemas.codec import to_json
 from placet.server.context import context_of
+from placet.server.http.parameters import Fields
 from placet.server.http.problems import Problem
+from placet.server.http.routing import Routes
 from placet.server.openapi import answers
 
-router = APIRouter(tags=["health"])
+table = Routes("health", prefix="")
 
 _ANSWER_SECONDS_MAX: Final = 2.0
 _METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
-@router.get("/healthz", summary="Liveness", responses=answers(200, "Health"))
-async def healthz(_request: Request) -> Response:
+class MetricsQuery(Fields, frozen=True):
+    """The query of metrics."""
+
+    world: Annotated[str, Meta(max_length=128)] | None = None
+
+
+@table.on("GET", "/healthz", "Liveness", answers(200, "Health"), is_hot=True)
+async def healthz(request: Request) -> Response:  # noqa: ARG001  # as every route has it
     """Report liveness. Restart the server if this does not answer."""
     return Response(b'{"status":"ok"}', media_type="application/json")
 
 
-@router.get("/readyz", summary="Readiness", responses=answers(200, "Health", 503))
+@table.on("GET", "/readyz", "Readiness", answers(200, "Health", 503), is_hot=True)
 async def readyz(request: Request) -> Response:
     """Return whether to send it work: not as it opens or drains, nor once a store has failed."""
     context = context_of(request)
@@ -41,20 +50,19 @@ async def readyz(request: Request) -> Response:
     return Response(to_json({"status": "ok"}), media_type="application/json")
 
 
-@router.get(
+@table.on(
+    "GET",
     "/metrics",
-    summary="Prometheus metrics",
-    response_class=PlainTextResponse,
-    responses=answers(200, "", 401, 403, 404, 422),
+    "Prometheus metrics",
+    answers(200, "text/plain", 401, 403, 404),
+    query=MetricsQuery,
 )
-async def metrics(
-    request: Request, world: Annotated[str | None, Query(max_length=128)] = None
-) -> Response:
+async def metrics(request: Request, query: MetricsQuery) -> Response:
     """Return the metrics of a world, at most a second old; the operator's, unless opened."""
     context = context_of(request)
     if not context.config.metrics_open:
         context.operator(request)
-    asked = context.world(world) if world else context.worlds.first
+    asked = context.world(query.world) if query.world else context.worlds.first
     return Response(await context.metrics.text(asked), media_type=_METRICS_TYPE)
 
 

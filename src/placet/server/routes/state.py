@@ -2,38 +2,58 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from msgspec import Meta
+from starlette.requests import Request
 from starlette.responses import Response
 
 from placet.kernel.kernel import Kernel
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json, to_json
 from placet.schemas.event import Event
-from placet.schemas.json_value import format_value
 from placet.schemas.limits import SECOND_NS
-from placet.server.context import PageLimit, RequestContext, context_of
+from placet.server.context import RequestContext, context_of
+from placet.server.http.parameters import Fields, FromRecord, PageLimit, SinceSeq, ViewAgent
 from placet.server.http.problems import Problem
-from placet.server.openapi import answers, body_of
+from placet.server.http.routing import Body, Routes
+from placet.server.openapi import answers
 from placet.server.viewpoint import Viewpoint
+from placet.server.wire_schemas import EXAMPLES
 
-router = APIRouter(tags=["reading"])
-
-AgentEyes = Annotated[
-    str | None,
-    Query(min_length=1, max_length=128, description="See what this agent sees."),
-]
+table = Routes("reading")
 
 
-@router.get("/kinds", summary="List kinds", responses=answers(200, "Kinds", 401))
-async def kinds(request: Request) -> Response:
+class StateQuery(Fields, frozen=True):
+    """The query of a state."""
+
+    path: str = ""
+    agent: ViewAgent = None
+
+
+class EventsQuery(Fields, frozen=True):
+    """The query of a list of events."""
+
+    since: SinceSeq = 0
+    from_record: FromRecord = None
+    limit: PageLimit = 100
+    agent: ViewAgent = None
+
+
+class StepRequest(Fields, frozen=True):
+    """The body of a step: how many simulated seconds it takes."""
+
+    dt: Annotated[float, Meta(ge=0)]
+
+
+@table.on("GET", "/kinds", "List kinds", answers(200, "Kinds", 401))
+async def list_kinds(request: Request) -> Response:
     """Return every kind with the JSON Schema of its payload, and the limits."""
     context = context_of(request)
     context.principal(request)
     return _json(request.app.state.kinds())
 
 
-@router.get("/worlds", summary="List worlds", responses=answers(200, "Worlds", 401))
-async def worlds(request: Request) -> Response:
+@table.on("GET", "/worlds", "List worlds", answers(200, "Worlds", 401))
+async def list_worlds(request: Request) -> Response:
     """List the worlds of this server, and say for whom the token speaks."""
     context = context_of(request)
     who = context.principal(request)
@@ -41,85 +61,80 @@ async def worlds(request: Request) -> Response:
     return _json({"worlds": described, "submitter": who.submitter})
 
 
-@router.get("/worlds/{world}", summary="Get a world", responses=answers(200, "World", 401, 404))
-async def world(world: str, request: Request) -> Response:
+@table.on("GET", "/worlds/{world}", "Get a world", answers(200, "World", 401, 404))
+async def get_world(world: str, request: Request) -> Response:
     """Return a world's seq and time, its domains and how its store keeps it."""
     context = context_of(request)
     context.principal(request)
     return _json(_described(world, context.world(world)))
 
 
-@router.get(
+@table.on(
+    "GET",
     "/worlds/{world}/state",
-    summary="Get the state",
-    responses=answers(200, "State", 401, 403, 404, 422, 503),
+    "Get the state",
+    answers(200, "State", 401, 403, 404, 503),
+    query=StateQuery,
 )
-async def state(world: str, request: Request, path: str = "", agent: AgentEyes = None) -> Response:
+async def get_state(world: str, request: Request, query: StateQuery) -> Response:
     """Return the state, or a part: `collection`, `collection/entity`, `collection/entity/field`.
 
     An agent's token is shown what its agent may see.
     """
     context = context_of(request)
     asked = context.world_for(request, world)
-    eyes = await sight_of(context, request, asked, agent)
+    eyes = await sight_of(context, request, asked, query.agent)
 
     def look(kernel: Kernel) -> dict[str, Json]:
-        value = eyes.state(kernel, path)
+        value = eyes.state(kernel, query.path)
         now = kernel.ledger.now_ns / SECOND_NS
-        return {"seq": kernel.seq, "sim_time": now, "path": path, "value": value}
+        return {"seq": kernel.seq, "sim_time": now, "path": query.path, "value": value}
 
     try:
         return _json(await asked.query(look))
     except KeyError:
-        raise Problem("not_found", f"there is nothing at {path!r} that you may see") from None
+        raise Problem("not_found", f"there is nothing at {query.path!r} that you may see") from None
 
 
-@router.get(
+@table.on(
+    "GET",
     "/worlds/{world}/events",
-    summary="List events",
-    responses=answers(200, "Events", 401, 403, 404, 410, 422, 503),
+    "List events",
+    answers(200, "Events", 401, 403, 404, 410, 503),
+    query=EventsQuery,
+    is_hot=True,
 )
-async def events(
-    world: str,
-    request: Request,
-    since: Annotated[int, Query(ge=0, le=2**62, description="Those with a greater seq.")] = 0,
-    from_record: Annotated[
-        int | None, Query(ge=0, le=2**62, description="Instead of since: from this record on.")
-    ] = None,
-    limit: PageLimit = 100,
-    agent: AgentEyes = None,
-) -> Response:
+async def list_events(world: str, request: Request, query: EventsQuery) -> Response:
     """Return durable events, oldest first, and the next position: `next_record`.
 
     A refusal has the seq of the last change before it, so continue by `from_record` to miss none.
     """
     context = context_of(request)
     asked = context.world_for(request, world)
-    eyes = await sight_of(context, request, asked, agent)
+    eyes = await sight_of(context, request, asked, query.agent)
     end = asked.records
-    if from_record is None and since >= asked.seq:
+    if query.from_record is None and query.since >= asked.seq:
         found, place = list[Event](), end
     else:
-        count_max = min(limit, context.limits.page_items_max)
-        found, place = await durable_events(asked, since, from_record, end, count_max)
+        count_max = min(query.limit, context.limits.page_items_max)
+        found, place = await durable_events(asked, query.since, query.from_record, end, count_max)
     told = await asked.query(lambda kernel: eyes.events(kernel, found))
     return _json({"events": told, "next_record": place, "is_end": place >= end})
 
 
-@router.post(
+@table.on(
+    "POST",
     "/worlds/{world}/step",
-    summary="Advance a stepped world",
-    responses=answers(200, "World", 401, 403, 404, 408, 409, 413, 415, 422, 503),
-    openapi_extra=body_of("Step"),
+    "Advance a stepped world",
+    answers(200, "World", 401, 403, 404, 408, 409, 413, 415, 503),
+    body=Body(StepRequest, EXAMPLES["Step"]),
 )
-async def step(world: str, request: Request) -> Response:
+async def step_world(world: str, request: Request) -> Response:
     """Advance simulated time, and decide all that is due; the operator's."""
     context = context_of(request)
     context.operator(request)
     asked = context.world(world)
-    dt = (await context.document(request, fields=frozenset({"dt"}))).get("dt")
-    if isinstance(dt, bool) or not isinstance(dt, int | float):
-        raise Problem("request_invalid", f"dt must be a number of seconds, got {format_value(dt)}")
+    dt = (await context.read(request, StepRequest)).dt
     if asked.config.clock != "stepped":
         raise Problem("conflict", "this world is not stepped: its time goes by itself")
     try:

@@ -9,11 +9,11 @@ disconnected.
 import asyncio
 from collections.abc import Awaitable, Coroutine, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends, Query, WebSocket
-from starlette.websockets import WebSocketDisconnect, WebSocketState
+from msgspec import Meta
+from starlette.routing import WebSocketRoute
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from placet.kernel.kernel import Kernel
 from placet.runtime.orchestrator import Orchestrator
@@ -25,27 +25,40 @@ from placet.schemas.limits import SECOND_NS
 from placet.server.auth import SUBPROTOCOL
 from placet.server.context import RequestContext, context_of
 from placet.server.credentials import Principal
+from placet.server.http.parameters import Fields, Place, ViewAgent, read_query
 from placet.server.http.problems import Problem, deny
+from placet.server.http.routing import API_PREFIX
 from placet.server.viewpoint import Viewpoint
 
-_Seconds = Annotated[float | None, Query(ge=0, allow_inf_nan=False)]
+GOING_AWAY: Final = 1001
+TOO_SLOW: Final = 1008
+"""Policy violation."""
+
+_Seconds = Annotated[float, Meta(ge=0)]
 
 
-@dataclass(frozen=True, slots=True)
-class LatencyQuery:
-    """The query parameters of a stream's latency, in simulated seconds.
+class StreamQuery(Fields, frozen=True):
+    """The query of a stream; latencies are in simulated seconds.
 
     Attributes:
+        since: Events with a greater seq; without it, a snapshot comes first.
+        from_record: Events from this record on, instead of `since`.
+        agent: See what this agent sees.
+        observe: Send an agent's observations instead of events.
         latency: Latency of all observations; with another parameter, the least latency.
         latency_most: Latency is drawn between `latency` and this.
         latency_per_unit: Additional latency for each unit of distance.
     """
 
-    latency: float | None
-    latency_most: float | None
-    latency_per_unit: float | None
+    since: Place | None = None
+    from_record: Place | None = None
+    agent: ViewAgent = None
+    observe: bool = False
+    latency: _Seconds | None = None
+    latency_most: _Seconds | None = None
+    latency_per_unit: _Seconds | None = None
 
-    def model(self) -> Latency | None:
+    def latency_model(self) -> Latency | None:
         """Return the latency model; None is no latency.
 
         Raises:
@@ -57,43 +70,14 @@ class LatencyQuery:
                 raise ValueError("latency_most or latency_per_unit, and not both")
             if self.latency_most is not None:
                 return Uniform(base, self.latency_most)
+            if self.latency_per_unit is not None:
+                return ByDistance(per_unit=self.latency_per_unit, base=base)
+            return None if self.latency is None else Constant(base)
         except ValueError as error:
             raise Problem("request_invalid", str(error)) from error
-        if self.latency_per_unit is not None:
-            return ByDistance(per_unit=self.latency_per_unit, base=base)
-        return None if self.latency is None else Constant(base)
 
 
-async def latency_query(
-    latency: _Seconds = None, latency_most: _Seconds = None, latency_per_unit: _Seconds = None
-) -> LatencyQuery:
-    """Return the latency that the query of a stream asks for: constant, random or by distance.
-
-    Async, because the framework would call a plain function in a thread.
-    """
-    return LatencyQuery(latency, latency_most, latency_per_unit)
-
-
-router = APIRouter(tags=["reading"])
-
-GOING_AWAY: Final = 1001
-TOO_SLOW: Final = 1008
-"""Policy violation."""
-_SEQ_MAX: Final = 2**62
-SeqQuery = Annotated[int | None, Query(ge=0, le=_SEQ_MAX)]
-
-
-@router.websocket("/worlds/{world}/stream")
-async def stream(
-    world: str,
-    socket: WebSocket,
-    *,
-    late: Annotated[LatencyQuery, Depends(latency_query)],
-    since: SeqQuery = None,
-    from_record: SeqQuery = None,
-    agent: Annotated[str | None, Query(min_length=1, max_length=128)] = None,
-    observe: bool = False,
-) -> None:
+async def stream(socket: WebSocket) -> None:
     """Send events after `since`, or from a record on.
 
     Without either, a snapshot and the events after it.
@@ -104,19 +88,9 @@ async def stream(
     """
     context = context_of(socket)
     try:
-        who, asked = context.principal(socket), context.world(world)
-        if agent is not None:
-            await context.check_speaks_for(asked, who, agent)
-        sight, latency = _sight(who, agent), late.model()
-        await asked.query(sight.check)
-        if latency is not None and not observe:
-            raise Problem("request_invalid", "a latency is of observations; say observe=true")
-        if observe and sight.agent_id is None:
-            raise Problem("request_invalid", "observations are an agent's; name it with `agent`")
-        if observe and sight.agent_id is not None:
-            await context.check_speaks_for(asked, who, sight.agent_id)
-        if context.is_draining or context.streams >= context.limits.streams_max:
-            raise Problem("unavailable", "the server takes no more streams; come back later")
+        query = read_query(socket.scope["query_string"], StreamQuery)
+        who, asked = context.principal(socket), context.world(socket.path_params["world"])
+        sight, latency = await _admit(context, who, asked, query)
     except Problem as problem:
         await deny(socket, problem)
         return
@@ -125,9 +99,38 @@ async def stream(
     context.streams += 1
     try:
         one = _Stream(context, asked, socket, sight)
-        await one.run(one.observe(latency) if observe else one.follow(since, from_record))
+        is_observing = query.observe
+        await one.run(
+            one.observe(latency) if is_observing else one.follow(query.since, query.from_record)
+        )
     finally:
         context.streams -= 1
+
+
+route = WebSocketRoute(f"{API_PREFIX}/worlds/{{world}}/stream", stream)
+
+
+async def _admit(
+    context: RequestContext, who: Principal, world: Orchestrator, query: StreamQuery
+) -> tuple[Viewpoint, Latency | None]:
+    """Return the viewpoint and the latency of a client that is admitted.
+
+    Raises:
+        Problem: It may not see this, the query is unsound, or there are too many streams.
+    """
+    if query.agent is not None:
+        await context.check_speaks_for(world, who, query.agent)
+    sight, latency = _sight(who, query.agent), query.latency_model()
+    await world.query(sight.check)
+    if latency is not None and not query.observe:
+        raise Problem("request_invalid", "a latency is of observations; say observe=true")
+    if query.observe and sight.agent_id is None:
+        raise Problem("request_invalid", "observations are an agent's; name it with `agent`")
+    if query.observe and sight.agent_id is not None:
+        await context.check_speaks_for(world, who, sight.agent_id)
+    if context.is_draining or context.streams >= context.limits.streams_max:
+        raise Problem("unavailable", "the server takes no more streams; come back later")
+    return sight, latency
 
 
 def _sight(who: Principal, agent: str | None) -> Viewpoint:

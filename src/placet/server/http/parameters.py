@@ -1,0 +1,138 @@
+"""The fields of bodies and queries, read by msgspec structs; the OpenAPI document shows the same.
+
+Every problem names the field, the expected value and the value that came.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated, Any, Final, TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+from msgspec import Meta, Struct, structs
+
+from placet.schemas.codec import Json
+from placet.schemas.identity import ID_CHARS_MAX, ID_PATTERN
+from placet.schemas.json_value import format_value
+from placet.server.http.problems import Problem
+
+
+class Fields(Struct, frozen=True, forbid_unknown_fields=True):
+    """The base of bodies and queries."""
+
+
+T = TypeVar("T", bound=Fields)
+
+_SEQ_MAX: Final = 2**62
+
+_END: Final = r"(?![\s\S])"
+"""The end of a text. In Python `$` also matches before a last newline."""
+
+_FIELD: Final = re.compile(r"\$\.(\w+)")
+_NOT_FOR_PEOPLE: Final = re.compile(r", got `[^`]*`| matching regex .*")
+"""Parts of an error of msgspec: the type that came, and a pattern."""
+
+Identity = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=ID_CHARS_MAX,
+        pattern=ID_PATTERN.replace("$", _END),
+        extra_json_schema={"pattern": ID_PATTERN},
+        description="1 to 128 characters, none of them a control character",
+    ),
+]
+PathPart = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        pattern=r"^(?!\.{1,2}" + _END + r")[^/\x00-\x1f\x7f-\x9f]+" + _END,
+        extra_json_schema={"pattern": r"^[^/\x00-\x1f\x7f-\x9f]+$"},
+        description="a part of a path: it has no '/', and is no '.' or '..'",
+    ),
+]
+ViewAgent = Annotated[Identity | None, Meta(description="See what this agent sees.")]
+Place = Annotated[int, Meta(ge=0, le=_SEQ_MAX)]
+SinceSeq = Annotated[Place, Meta(description="Only records with a greater seq.")]
+FromRecord = Annotated[
+    Place | None, Meta(description="Records from this ordinal on; `since` is not used then.")
+]
+PageLimit = Annotated[
+    int,
+    Meta(ge=1, le=1_000_000, description="Number of items; the server has an upper bound, too."),
+]
+
+
+def read_query(query: bytes, kind: type[T]) -> T:
+    """Read the query of a URL.
+
+    Raises:
+        Problem: It has an unknown or a repeated parameter, or a value that is not permitted.
+    """
+    pairs = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
+    given = dict(pairs)
+    _check_names(given, kind, "parameters")
+    if len(given) < len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise Problem("request_invalid", f"query.{repeated}: Expected one value, got several")
+    read = _read(given, kind, "query.", is_strict=False)
+    for name in given:
+        if getattr(read, name) is None:  # msgspec takes the text null for None
+            raise Problem("request_invalid", f"query.{name}: Expected a value, got 'null'")
+    return read
+
+
+def read_fields(given: Mapping[str, Json], kind: type[T]) -> T:
+    """Read the fields of a JSON object.
+
+    Raises:
+        Problem: There is an unknown field, none where one is required, or a value that is not
+            permitted.
+    """
+    _check_names(given, kind, "fields")
+    return _read(given, kind, "", is_strict=True)
+
+
+@cache
+def properties_of(kind: type[Fields]) -> Mapping[str, Json]:
+    """Return the JSON Schema of each field of a struct, by name."""
+    schema = msgspec.json.schema(kind)
+    properties: Mapping[str, Json] = schema["$defs"][kind.__name__]["properties"]
+    return properties
+
+
+def _check_names(given: Mapping[str, Json], kind: type[Fields], noun: str) -> None:
+    known = {field.name: field.required for field in structs.fields(kind)}
+    unknown = sorted(given.keys() - known.keys())
+    if unknown:
+        there_are = f"there are {', '.join(known)}" if known else "there are none"
+        shown = ", ".join(unknown)
+        raise Problem("request_invalid", f"unknown {noun} {shown:.200}; {there_are}")
+    missing = [name for name, is_required in known.items() if is_required and name not in given]
+    if missing:
+        raise Problem("request_invalid", f"missing {noun} {', '.join(missing)}")
+
+
+def _read(given: Mapping[str, Any], kind: type[T], where: str, *, is_strict: bool) -> T:
+    try:
+        return msgspec.convert(given, kind, strict=is_strict)
+    except msgspec.ValidationError as error:
+        text, _, place = str(error).partition(" - at ")
+        field = _FIELD.search(place)
+        assert field is not None, "names of fields are checked before"
+        expected = _NOT_FOR_PEOPLE.sub("", text)
+        came, hint = format_value(given[field[1]]), _hint_of(properties_of(kind)[field[1]])
+        at = place.replace("`", "").replace("$.", where)
+        raise Problem("request_invalid", f"{at}: {expected}, got {came}{hint}") from None
+
+
+def _hint_of(schema: Mapping[str, Json]) -> str:
+    """Return the values or the description of a schema, or of the part of it that is not null."""
+    for part in (schema, *schema.get("anyOf", ())):
+        if "enum" in part:
+            return f" (one of {', '.join(part['enum'])})"
+        if "description" in part:
+            return f" ({part['description']})"
+    return ""

@@ -1,0 +1,166 @@
+"""The tables of routes: functions by path and method, each with its description for OpenAPI.
+
+A table makes one Starlette route for each path, so that 405, `Allow` and HEAD are Starlette's own.
+A function is called with the request and the parts of its path, by name; one that declares query
+parameters also gets `query`, a struct. A parameter that the route does not have, or one
+that is sent twice, is refused.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, NamedTuple, TypeAlias, TypedDict, TypeVar, Unpack
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from placet.schemas.codec import Json
+from placet.server.http.parameters import Fields, read_query
+
+API_PREFIX: Final = "/api/v1"
+
+Answers: TypeAlias = Mapping[int, Mapping[str, Json]]
+"""Status -> its OpenAPI response object."""
+
+Function = TypeVar("Function", bound=Callable[..., Awaitable[Response]])
+
+
+class Body(NamedTuple):
+    """The JSON body of an operation.
+
+    Attributes:
+        schema: The struct that reads it, or the name of a schema, or a schema.
+        examples: Examples by name.
+        is_optional: A request without a body is permitted.
+    """
+
+    schema: type[Fields] | str | Mapping[str, Json]
+    examples: Mapping[str, Json] = {}
+    is_optional: bool = False
+
+
+class OperationOptions(TypedDict, total=False):
+    """The fields of an `Operation` that it may go without."""
+
+    query: type[Fields]
+    body: Body
+    name: str
+    description: str
+
+
+class Operation(NamedTuple):
+    """A function of a path, and its description.
+
+    Attributes:
+        function: Called with the request, the parts of the path, and `query` if it is declared.
+        tag: The group of the operation.
+        summary: Title of a few words.
+        answers: Every status that it may have.
+        query: Struct of the query parameters; None if it has none.
+        body: Body; None if it has none.
+        name: Its `operationId`; by default the function's name.
+        description: By default the function's docstring.
+    """
+
+    function: Callable[..., Awaitable[Response]]
+    tag: str
+    summary: str
+    answers: Answers
+    query: type[Fields] | None = None
+    body: Body | None = None
+    name: str = ""
+    description: str = ""
+
+
+class ApiRoute(Route):
+    """One path and its operations by method.
+
+    Attributes:
+        operations: The operations by method; GET answers HEAD too.
+        is_hot: It is asked often, so the application tries it before the others.
+    """
+
+    def __init__(self, path: str, operations: Mapping[str, Operation], *, is_hot: bool) -> None:
+        self.operations = operations
+        self.is_hot = is_hot
+        super().__init__(path, _Endpoint(operations), methods=list(operations))
+
+
+class Routes:
+    """A table of routes.
+
+    Args:
+        tag: The group of its operations.
+        prefix: Begins every path.
+    """
+
+    def __init__(self, tag: str, prefix: str = API_PREFIX) -> None:
+        self._tag = tag
+        self._prefix = prefix
+        self._paths: dict[str, dict[str, Operation]] = {}
+        self._hot: set[str] = set()
+
+    def on(
+        self,
+        method: str,
+        path: str,
+        summary: str,
+        answers: Answers,
+        *,
+        is_hot: bool = False,
+        **more: Unpack[OperationOptions],
+    ) -> Callable[[Function], Function]:
+        """Register a function for a method of a path.
+
+        Args:
+            method: In capitals.
+            path: Below the prefix, as Starlette writes it.
+            summary: Title of a few words.
+            answers: Every status that it may have.
+            is_hot: It is asked often, so the application tries the path before the others.
+            more: `query`, `body`, `name` and `description` of the `Operation`.
+        """
+        path = self._prefix + path
+        if is_hot:
+            self._hot.add(path)
+
+        def register(function: Function) -> Function:
+            operations = self._paths.setdefault(path, {})
+            assert method not in operations, f"{method} {path} has a function"
+            operations[method] = Operation(function, self._tag, summary, answers, **more)
+            return function
+
+        return register
+
+    def routes(self) -> list[ApiRoute]:
+        """Return a route for each path, in the order in which the paths were registered."""
+        return [
+            ApiRoute(path, operations, is_hot=path in self._hot)
+            for path, operations in self._paths.items()
+        ]
+
+
+class _Endpoint:
+    """The operations of one path as an ASGI application."""
+
+    def __init__(self, operations: Mapping[str, Operation]) -> None:
+        self._operations = dict(operations)
+        if "GET" in operations:
+            self._operations["HEAD"] = operations["GET"]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        operation = self._operations[scope["method"]]
+        function, query = operation.function, operation.query
+        request = Request(scope, receive, send)
+        if query is not None:
+            read = read_query(scope["query_string"], query)
+            response = await function(request=request, query=read, **scope["path_params"])
+        else:
+            if scope["query_string"]:
+                read_query(scope["query_string"], _NoParameters)
+            response = await function(request=request, **scope["path_params"])
+        await response(scope, receive, send)
+
+
+class _NoParameters(Fields, frozen=True):
+    """The query of an operation that has none."""
