@@ -34,7 +34,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 
 def pytest_configure() -> None:
-    """Let Ctrl-C reach what tests start, also where a shell runs them in the background.
+    """Restore SIGINT for child processes, which a shell ignores in background jobs.
 
     Such a shell has it ignored, which every process that is started from here would inherit.
     """
@@ -43,7 +43,7 @@ def pytest_configure() -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """Say what a whole run is and how long it takes; durations of 2026-11-24, two cores."""
+    """Return what a whole run does and how long it takes; durations of 2026-11-24, two cores."""
     if config.args_source is pytest.Config.ArgsSource.ARGS or config.option.keyword:
         return None
     if config.option.markexpr == "slow":
@@ -60,7 +60,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Give every processor a worker; none where files are named, or words to look for.
+    """Return one worker per processor; none if files or keywords are given.
 
     Workers take about two seconds to start, and each collects for itself.
     """
@@ -73,7 +73,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 @pytest.fixture(scope="session", autouse=True)
 def no_lag_of_this_machine():
-    """Let no world in real time take a machine that stood still for overload.
+    """Disable the event-loop lag signal of real-time worlds, so that a busy machine is no overload.
 
     What a lag does is tested in virtual time, or with a clock that the test moves.
     """
@@ -122,7 +122,7 @@ def placet(capsys, tmp_path, monkeypatch):
 
 @pytest.fixture(scope="session")
 def lived_town(tmp_path_factory):
-    """A folder in which a town was lived through, once for all who read of it; and its report."""
+    """A folder with the store of a finished town run, shared by all tests, and its report."""
     folder = tmp_path_factory.mktemp("town")
     outcome = run_process("run", *TOWN, "--json", folder=folder)
     assert outcome.code == 0, outcome.err

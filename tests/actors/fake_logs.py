@@ -10,7 +10,7 @@ from tests.actors.virtual_time import THREAD_SECONDS_MAX, Gate
 
 
 class SlowLog:
-    """A log on a disk as slow as the test sets: `hold` it, and each append waits for `let_go`.
+    """A log on a disk of configurable speed: after `hold`, each append waits for `let_go`.
 
     Attributes:
         appended: The groups that were handed in, also those that failed.
@@ -31,11 +31,11 @@ class SlowLog:
         self._told = 0
 
     def hold(self) -> None:
-        """Let appends begin, but not end."""
+        """Block appends after they have begun."""
         self._is_held = True
 
     async def began(self) -> None:
-        """Wait until a held append has begun, the next each time; no virtual time goes by."""
+        """Wait until the next held append has begun, without advancing virtual time."""
         self._told += 1
         latest = time.monotonic() + THREAD_SECONDS_MAX
         while self._gate.begun < self._told:

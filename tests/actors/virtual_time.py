@@ -1,4 +1,4 @@
-"""An event loop in virtual time: it jumps ahead when no task is runnable.
+"""An event loop in virtual time: it jumps to the next timer when no task is runnable.
 
 What waits for seconds is tested in no time, and the same way on every machine.
 """
@@ -29,7 +29,7 @@ GLANCE_SECONDS = 0.002
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """A selector that jumps where another would sleep, except while a thread works in real time.
+    """A selector that advances virtual time instead of sleeping, unless a thread is working.
 
     A thread that stands at a `Gate` is at rest: time goes by.
 
@@ -165,7 +165,7 @@ class HandClock:
 
 
 def in_virtual_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
-    """Run an async test in a loop of its own, in virtual time."""
+    """Run an async test in a separate event loop in virtual time."""
 
     @functools.wraps(test)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:

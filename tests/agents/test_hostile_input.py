@@ -367,7 +367,7 @@ async def test_a_domain_without_permitted_kinds_adds_nothing_to_the_context() ->
 
 
 class Cupboard(Till):
-    """A till in which one box is nobody's to see."""
+    """A till with one box that no agent may see."""
 
     def on_open(self, draft: Draft) -> None:
         super().on_open(draft)

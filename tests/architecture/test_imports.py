@@ -1,4 +1,4 @@
-"""Who may import whom: the contracts of pyproject.toml hold, and each of them can fail."""
+"""The import contracts of pyproject.toml hold, and each of them can fail."""
 
 import shutil
 import subprocess
@@ -110,7 +110,7 @@ def test_a_planted_import_breaks_its_contract(tmp_path, room, line, contract):
 
 
 def loaded_by(program: str) -> set[str]:
-    """Name what a program loads in a fresh interpreter, besides what was there before it began.
+    """Return the modules that a program loads, without those that a new interpreter loads.
 
     Args:
         program: One line. What it prints itself must end with its line.

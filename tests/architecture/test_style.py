@@ -163,7 +163,7 @@ def pure_package_does_not_wait(source: Source) -> Iterator[str]:
 
 
 def pure_package_iterates_no_set(source: Source) -> Iterator[str]:
-    """Catch what is plainly a set; runs under several PYTHONHASHSEED catch the others."""
+    """Find iterations over literal sets; runs with several PYTHONHASHSEED find the others."""
     if not source.is_pure:
         return
     for node in ast.walk(source.tree):

@@ -1,4 +1,4 @@
-"""The benchmarks measure what they say. Nothing here asserts a time."""
+"""The benchmarks measure what they report. No test here asserts a time."""
 
 import asyncio
 import json
@@ -40,12 +40,12 @@ def results():
 
 
 def pair(shape=SHAPE):
-    """Give a reference and a kernel of one seed, neither of which has done anything."""
+    """Return a new reference loop and a new kernel with one seed."""
     return Reference(Load(shape)), KernelAlone(Load(shape), [])
 
 
 def ask(kernel, raw, submitter, now_ns):
-    """Let a kernel decide one batch; gives None or the code of its first refusal."""
+    """Decide one batch; return the code of its first refusal, None if it is admitted."""
     verdict = kernel.decide(raw, now_ns / SECOND_NS, submitter=submitter)
     return None if verdict.admitted else verdict.refusals[0].code
 
@@ -294,7 +294,7 @@ def test_the_reference_refuses_what_placet_refuses(code, plant):
 
 
 def both(shape, batches, submitter="agent_000000", now_ns=0):
-    """Give the codes of both sides for batches one after another."""
+    """Return the codes of both sides for a sequence of batches."""
     reference, alone = pair(shape)
     return [
         (

@@ -1,4 +1,4 @@
-"""The load of the overload benchmark is what it says. Nothing here asserts a time."""
+"""The load of the overload benchmark is as documented. No test here asserts a time."""
 
 import time
 from types import SimpleNamespace
@@ -16,7 +16,7 @@ POLICIES = ("reject", "wait", "shed_lowest")
 
 
 class Ticker:
-    """CPU time that goes on by a tick whenever it is read, and as it is told to."""
+    """A CPU clock that advances by a tick at each reading, and on request."""
 
     def __init__(self):
         self.now_ns = 0
@@ -72,7 +72,7 @@ async def test_every_batch_is_new_and_from_the_next_agent():
 
 
 async def loaded(monkeypatch, make_ns):
-    """Load a world for a while, in a time that goes on as it is read, and as batches are made."""
+    """Load a world, with a clock that advances when it is read and when batches are generated."""
     ticker = Ticker()
     monkeypatch.setattr(overload, "time", ticker.module)
     burst = Harness.burst

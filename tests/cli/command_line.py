@@ -1,4 +1,4 @@
-"""The command line as the tests call it: in this process, or as a process of its own."""
+"""The command line as the tests call it: in this process or in a separate one."""
 
 import json
 import os
@@ -14,7 +14,7 @@ TOWN = ("town", "--agents", "20", "--ticks", "5")
 
 
 class Outcome(NamedTuple):
-    """What a command left behind."""
+    """The exit code and output of a command."""
 
     code: int
     out: str
@@ -40,7 +40,7 @@ class CommandLine:
 
 
 def run_process(*arguments, folder, stdin=b"", **environment) -> Outcome:
-    """Run a command as a process of its own."""
+    """Run a command in a separate process."""
     done = subprocess.run(
         [*PLACET, *arguments],
         cwd=folder,
@@ -91,7 +91,7 @@ class Process:
         return self._popen.wait()
 
     def end(self) -> Outcome:
-        """Wait for the end and take what is left to read."""
+        """Wait for the end and read the remaining output."""
         out, err = self._popen.communicate()
         return Outcome(self._popen.returncode, out.decode(), err.decode())
 

@@ -1,4 +1,4 @@
-"""The table of commands: what is known of a command before it is loaded is what it says itself."""
+"""The table of commands has the same texts as the commands, without loading them."""
 
 from importlib import import_module
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.cli.command_line import TOWN
 
 
 def own(name):
-    """Give what the file of a name has by its name; None if it has nothing."""
+    """Return the command that a file defines under its name; None if there is none."""
     return getattr(import_module(f"placet.cli.commands.{name}"), name, None)
 
 

@@ -162,7 +162,7 @@ def test_a_diverging_log_is_explained_as_written():
     assert explain(log, loser, "r", [Lab()]).conflict is not None
 
     class Generous(Lab):
-        """The same by name, and not in what it does."""
+        """A domain with the same name and other rules."""
 
         kinds = tuple(
             kind if kind.name != "Grab" else type(kind)("Grab", kind.payload, lambda d, i: None)

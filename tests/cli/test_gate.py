@@ -226,7 +226,7 @@ def test_fault_of_a_domain_is_reported_and_the_gate_continues(capsys):
 
 
 class Watched(MemoryEventLog):
-    """Fails on demand, and knows what was appended."""
+    """A log that fails on demand and keeps the appended records."""
 
     def __init__(self):
         super().__init__()
@@ -240,7 +240,7 @@ class Watched(MemoryEventLog):
 
 
 class Peer(io.BytesIO):
-    """Reads what the gate writes, and compares it with what is durable by then."""
+    """Reads the gate's output and compares each line with the durable records."""
 
     def __init__(self, log):
         super().__init__()

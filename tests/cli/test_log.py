@@ -1,4 +1,4 @@
-"""`placet log`, `replay`, `verify`, `kinds`, `bench`, and what they share."""
+"""`placet log`, `replay`, `verify`, `kinds` and `bench`, and their shared options."""
 
 import json
 import os

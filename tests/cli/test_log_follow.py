@@ -1,4 +1,4 @@
-"""`placet log --follow`: a log as it grows, until somebody has seen enough."""
+"""`placet log --follow`: new records of a growing log, until it is stopped."""
 
 import json
 import signal
@@ -13,7 +13,7 @@ from tests.cli.command_line import Process, move
 
 
 class Writer:
-    """A world that goes on while its log is followed."""
+    """A world that writes records while its log is followed."""
 
     def __init__(self, url: str) -> None:
         self.records: list[bytes] = []
@@ -24,18 +24,18 @@ class Writer:
         self.write()
 
     def write(self) -> None:
-        """Append what was decided since."""
+        """Append the records decided since the last call."""
         count, seq = self._written
         group = LogGroup(count, seq, self.kernel.seq, tuple(self.records[count:]))
         self._log.append(group, self._epoch)
         self._written = (len(self.records), self.kernel.seq)
 
     def close(self) -> None:
-        """Let go of the log."""
+        """Close the log."""
         self._log.close()
 
     def step(self) -> None:
-        """Let a tick pass."""
+        """Decide one tick."""
         self.kernel.tick(self.kernel.seq)
         self.write()
 
@@ -110,7 +110,7 @@ def test_follow_with_to_or_two_starts_is_a_usage_error(placet, writer):
 
 @pytest.fixture
 def abandoned(monkeypatch):
-    """Whoever reads us goes after one look."""
+    """The reader of the output closes it after one poll."""
     monkeypatch.setattr("placet.cli.commands.log._is_abandoned", lambda news: True)
 
 

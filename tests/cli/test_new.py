@@ -1,4 +1,4 @@
-"""`placet new domain`: what it writes works at once, and it hides and overwrites nothing."""
+"""`placet new domain`: the files it writes work, and it overwrites no file."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""`placet run`: what it prints, what it leaves on the disk, and how it is stopped."""
+"""`placet run`: its report, the files it writes, and how it is stopped."""
 
 import signal
 import sys
@@ -54,7 +54,7 @@ class Walker:
 
 @pytest.fixture
 def own(tmp_path):
-    """Write a scenario with a policy of its own, which does something at tick 3."""
+    """Write a scenario with a custom policy that runs the given code at tick 3."""
 
     def write(at_three):
         (tmp_path / "own.toml").write_text(OWN_SCENARIO)

@@ -1,4 +1,4 @@
-"""`placet verify` and `placet bisect`: deciding again from what is in a store."""
+"""`placet verify` and `placet bisect`: re-execution of a stored log."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -65,7 +65,7 @@ def a_log(
 
 
 def forged(records: list[bytes], batch_id: str = "b1") -> list[bytes]:
-    """Let a batch have gone elsewhere, and hash all after it anew."""
+    """Change the target of a batch, and hash all later records again."""
     made = list(records)
     for ordinal, data in enumerate(records):
         record: Any = decode_record(data)
@@ -225,7 +225,7 @@ def test_logs_with_other_settings_are_compared_without_their_hashes():
 
 
 def renumbered(records: list[bytes], start: int) -> list[bytes]:
-    """Give batches from a record on the numbers that they have if one before left no trace."""
+    """Renumber the batches from a record on, as if an earlier batch had left no record."""
     made = records[:start]
     for data in records[start:]:
         record: Any = decode_record(data)

@@ -1,4 +1,4 @@
-"""What every event log promises. A store is what passes this suite.
+"""The contract of event logs: every store must pass this suite.
 
 Subclass `EventLogContract` and give `handle`: each call is a new handle on the same log, as a
 second process would have it. A store that lives in one object gives that object again.
@@ -21,7 +21,7 @@ RECORDS = st.lists(st.lists(st.binary(max_size=40), min_size=1, max_size=6), max
 
 
 def group_after(log: EventLog, *records: bytes, seq_step: int = 1) -> LogGroup:
-    """Give the group that follows, in a log where each record took `seq_step` seqs."""
+    """Build the next group of a log in which each record takes `seq_step` seqs."""
     first = log.count()
     before = first * seq_step
     return LogGroup(first, before, before + len(records) * seq_step, records)
@@ -48,7 +48,7 @@ class Store:
         return handle
 
     def lose(self, handle: EventLog) -> None:
-        """Let the process of a handle be taken for dead, which it does not know.
+        """Make the process of a handle appear dead without its knowledge.
 
         A log is opened if its writer is dead, or if the caller takes it over.
         """
@@ -407,7 +407,7 @@ class EventLogContract:
     )
     @given(groups=RECORDS, cuts=st.lists(st.integers(0, 50), max_size=3))
     def test_any_cut_leaves_whole_groups(self, tmp_path_factory, groups, cuts):
-        """What is left of a log is its tail, from the group that holds the cut on."""
+        """The rest of a log is its tail, from the group that contains the cut."""
         store = self.make_store(tmp_path_factory.mktemp("log"))
         log = store.handle()
         epoch = log.open()

@@ -69,7 +69,7 @@ _KERNELS: Final[dict[str, Kernel]] = {}
 
 
 def _kernel_of(config: KernelConfig, past: Replayer) -> Kernel:
-    """Give a kernel that knows a past; made once, for compiling its rules takes longest."""
+    """Return a kernel opened from a log, cached because compiling its rules takes longest."""
     key = repr(config)
     if key not in _KERNELS:
         _KERNELS[key] = Kernel(Lab(), config)
@@ -109,7 +109,7 @@ def _once(records: Sequence[Record]) -> Iterable[str]:
 
 
 def _sums(kernel: Kernel, records: Sequence[Record]) -> Iterable[str]:
-    """Add up anew, from ids: what is there twice counts once."""
+    """Recompute sums from ids, counting duplicates once."""
     amounts: dict[tuple[str, str], int] = {
         (one["agent_id"], one["req_id"]): one["payload"]["amount"]
         for _, one in _admitted(records)
@@ -122,7 +122,7 @@ def _sums(kernel: Kernel, records: Sequence[Record]) -> Iterable[str]:
 
 
 def _order(records: Sequence[Record]) -> Iterable[str]:
-    """Ids that are numbers in a sequence rise, for what was not scheduled."""
+    """Check that the ids of a sequence rise, except in scheduled batches."""
     latest: dict[str, int] = {}
     for record, one in _admitted(records):
         sequence, _, number = one["req_id"].partition(":")
@@ -152,7 +152,7 @@ def _effects(records: Sequence[Record], messages: Sequence[Message]) -> Iterable
 
 
 def ghosts(store: str, messages: Sequence[Message]) -> list[str]:
-    """Find what is in the log although its client got a store error.
+    """Find the batches in the log whose client got a store error.
 
     That it is not there is promised to a writer that was fenced; a disk that fails may have kept
     what it could not acknowledge.

@@ -10,5 +10,5 @@ _REGISTRY: Final = Registry([Lab()])
 
 
 def use_compiled_lab() -> None:
-    """Let every kernel of this process have the rules of the lab. For a child: never undone."""
+    """Give every kernel of this process the compiled rules of the lab. For a child process only."""
     vars(kernel)["Registry"] = lambda domains: _REGISTRY

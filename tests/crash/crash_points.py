@@ -48,7 +48,7 @@ class CrashPoints:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def watch_sqlite(self) -> None:
-        """Make each statement that anybody gives to SQLite a point. For a child: never undone."""
+        """Make each SQLite statement a crash point. Only for a child: it is never undone."""
         connect: Callable[..., sqlite3.Connection] = sqlite3.connect
 
         def connect_watched(*arguments: Any, **options: Any) -> sqlite3.Connection:

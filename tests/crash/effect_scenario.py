@@ -63,7 +63,7 @@ def config_of(store: str) -> OrchestratorConfig:
 async def serve(
     world: Orchestrator, points: CrashPoints, delivery: Delivery, outside: Outside
 ) -> None:
-    """Register the executor; its handlers fail now and then, by what the key says."""
+    """Register the executor; its handlers sometimes fail, as a function of the key."""
 
     async def post_letter(effect: Effect) -> str:
         points.reach("effect begun")
@@ -149,7 +149,7 @@ async def _toil(
 
 
 def begin_unmarked() -> None:
-    """What is done at most once is begun without a mark in the log."""
+    """An at-most-once effect is started without a mark in the log."""
 
     async def mark(_: Executors, key: EffectKey, mark: EffectMark, why: str) -> bool:
         return True
@@ -170,7 +170,7 @@ def begin_before_durable() -> None:
 
 
 def try_again() -> None:
-    """What is done at most once is tried again, as if it did no harm."""
+    """An at-most-once effect is retried."""
     setattr(Outbox, "mark", lambda *_: True)  # noqa: B010  # likewise
 
 
@@ -186,7 +186,7 @@ def dispatch_early() -> None:
 
 
 def forget_open() -> None:
-    """An executor is not handed what an earlier child left open."""
+    """An executor does not get the effects that an earlier child left open."""
     registered: Callable[..., list[Any]] = vars(executors)["_registered"]
 
     def forgetful(*given: Any) -> list[Any]:

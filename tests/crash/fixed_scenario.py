@@ -195,7 +195,7 @@ class Housekeeper:
 
 
 def answer_of(verdict: Verdict) -> dict[str, Any]:
-    """Give of an answer what is promised to stay."""
+    """Return the parts of an answer that must not change."""
     return {
         "admitted": verdict.admitted,
         "scheduled": verdict.scheduled,

@@ -68,7 +68,7 @@ def leave(path: Path, records: Sequence[bytes], *, is_clean: bool) -> LeftBehind
 
 
 def shown_by_reading(path: Path) -> list[bytes] | str:
-    """Read and fold a log as `placet verify` does: its records, or what is complained of."""
+    """Read and fold a log as `placet verify` does; return its records or the complaint."""
     return _shown(SqliteEventLog(path))
 
 

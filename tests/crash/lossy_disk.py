@@ -1,4 +1,4 @@
-"""A disk that loses power: what it may hold afterwards, in every way that the rules allow.
+"""A disk that loses power, and every state that it may have afterwards.
 
 The rules are the weak ones, so that no file system is weaker. What was written to a file and not
 synced may be gone, cut short, or zeros of the right length. What a folder was told and not synced
@@ -77,7 +77,7 @@ class LossyDisk:
     # what is left of it
 
     def after_power_loss(self) -> Iterator["Remains"]:
-        """Give everything that may be there if the power goes now."""
+        """Return every state that a power loss at this moment may leave."""
         for kept in product((False, True), repeat=len(self._pending)):
             folders = {folder: dict(names) for folder, names in self._durable.items()}
             for entry, is_kept in zip(self._pending, kept, strict=True):
@@ -134,7 +134,7 @@ class LossyDisk:
 
 
 class Remains(LossyDisk):
-    """What is on a disk after the power came back."""
+    """The content of a disk after the power is back."""
 
     def __init__(self, files: dict[Path, bytes]) -> None:
         super().__init__()

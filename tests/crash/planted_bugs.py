@@ -45,7 +45,7 @@ def _slow_append() -> None:
 
 
 def tell_before_append() -> None:
-    """The committer tells what it is about to write."""
+    """The committer answers before it has written."""
 
     def early(write: Any) -> Any:
         async def write_late(committer: Committer, outputs: list[CycleOutput]) -> None:
@@ -153,7 +153,7 @@ def _after_recovery(forget: Callable[[Kernel], None]) -> None:
 
 
 def forget_windows() -> None:
-    """A recovered world does not know what it has answered."""
+    """A recovered world has an empty dedup window."""
 
     def forget(world: Kernel) -> None:
         for agent in world.ledger.agents.values():
@@ -168,12 +168,12 @@ def forget_outbox() -> None:
 
 
 def forget_schedule() -> None:
-    """A recovered world does not know what is still to come."""
+    """A recovered world has an empty schedule."""
     _after_recovery(lambda world: world.ledger.schedule.clear())
 
 
 def forget_settlements() -> None:
-    """A recovered world runs again what is settled."""
+    """A recovered world runs settled effects again."""
 
     def forgetful(apply: Any) -> Any:
         def apply_record(ledger: Any, record: Any, batch: Any = None) -> None:
@@ -186,7 +186,7 @@ def forget_settlements() -> None:
 
 
 def settle_unrun() -> None:
-    """An executor reports what it has not done."""
+    """An executor reports success of an effect that it did not run."""
 
     async def attempt(*_: object) -> AttemptResult:
         return AttemptResult(True, "posted")

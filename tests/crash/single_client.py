@@ -30,7 +30,7 @@ def config_of(store: str) -> OrchestratorConfig:
 
 
 class SingleClient:
-    """Submits one batch after another in a world, each of an id of its own.
+    """Submits one batch after another to a world, each with a new id.
 
     Attributes:
         last: Number of the batch that was submitted last.
@@ -82,7 +82,7 @@ def run(
     bytes_each: int = 0,
     batches: int | None = None,
 ) -> None:
-    """Work in a child until killed, or until the store fails; then ask what is still answered."""
+    """Submit in a child until it is killed or the store fails; then read the known answers."""
     use_compiled_lab()
     if plant is not None:
         planted_bugs.PLANTED_BUGS[plant]()

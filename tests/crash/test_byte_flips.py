@@ -84,7 +84,7 @@ class Flips:
 
 
 def bit_of(offset: int) -> int:
-    """Give each byte a bit of its own, so that a file meets all eight."""
+    """Flip another bit in each successive byte, so that a file has all eight."""
     return 1 << offset * 5 % 8
 
 
@@ -162,7 +162,7 @@ def test_flips_find_records_that_are_read_unchecked(records, folder, monkeypatch
 
 @pytest.mark.slow
 def test_flips_find_a_wal_that_is_read_unchecked(records, folder, monkeypatch):
-    """The control: SQLite alone forgets what is behind a damage."""
+    """The control: SQLite alone drops the groups after a damage."""
     monkeypatch.setattr(event_log_sqlite, "damage_of", lambda wal: None)
     left = leave(folder / "made.db", records[:12], is_clean=False)
     assert flipped_wal(left, folder, shown_by_reading, step=501).silent

@@ -26,7 +26,7 @@ RECOVERY_POINTS = 19
 
 
 def end_of(messages: list[Message]) -> dict[str, Any]:
-    """Give what a child came to: its last words, and every answer that it found."""
+    """Return the last message of a child and every answer that it found."""
     *_, last = messages
     assert last["what"] == "ended", f"a child ended with {last}"
     ends = {name: last[name] for name in ("seq", "digest", "world_digest")}

@@ -18,7 +18,7 @@ INTERPRETERS = [sys.executable] + [
 
 
 def chain_of(folder: Path, hash_seed: str, *plant: str, interpreter: str = sys.executable) -> str:
-    """Run the scenario in a process of its own, and return the hash of its last record."""
+    """Run the scenario in a separate process and return the hash of its last record."""
     store = f"sqlite:///{folder}/{hash_seed}.{Path(interpreter).parts[-3]}.db"
     messages = subprocess.run(
         [interpreter, "-m", "tests.crash.fixed_scenario", store, *plant],

@@ -1,4 +1,4 @@
-"""The disk is full, or may not be written: a clear error, a stop, nothing lost (G2, G19).
+"""A full or read-only disk stops the world with a clear error and loses nothing (G2, G19).
 
 A world that could not write has stopped: it answers nothing more, and says which store failed and
 why. What it had answered is there, and once there is space it goes on.
@@ -26,7 +26,7 @@ def mounted(*arguments: str) -> bool:
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system of its own, of 512 KiB."""
+    """A separate file system of 512 KiB."""
     if not (IS_ROOT and mounted("-t", "tmpfs", "-o", "size=512k", "tmpfs", str(tmp_path))):
         pytest.skip("mounting a file system takes the right to")
     yield tmp_path
@@ -68,7 +68,7 @@ def test_a_full_disk_stops_the_world_and_loses_nothing(forker, small_disk):
 
 
 def test_a_read_only_disk_is_reported(forker, small_disk):
-    """As a system makes it after a fault: what was answered can be read, nothing can be opened."""
+    """A system remounts a disk read-only after a fault: the log is readable, but no world opens."""
     store = f"sqlite:///{small_disk}/a.db"
     child = forker.fork(CLIENT, store=store, name="a")
     child.wait_for("answer")
@@ -123,7 +123,7 @@ def test_a_full_disk_finds_a_committer_that_does_not_stop(forker, small_disk):
 
 @pytest.mark.skipif(not IS_ROOT, reason="becomes another user")
 def test_a_folder_made_inaccessible_meanwhile_loses_nothing(forker, folder):
-    """A file that is open stays open: the world goes on, and what it answers is kept."""
+    """An open file stays open: the world continues, and its answers are kept."""
     os.chown(folder, NOBODY, NOBODY)
     store = f"sqlite:///{folder}/a.db"
     child = forker.fork(CLIENT, store=store, name="a", user=NOBODY)

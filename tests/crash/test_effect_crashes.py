@@ -38,7 +38,7 @@ UNMARKED: Final = "an effect that is done at most once was executed without a ma
 
 
 def audit(store: str, outside: str, delivery: Delivery, *, is_over: bool) -> list[str]:
-    """Compare a log with the world outside.
+    """Compare a log with the recorded executions.
 
     Args:
         store: Of the log.

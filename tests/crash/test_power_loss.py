@@ -1,4 +1,4 @@
-"""The power goes between any two operations on snapshot files, and the world is found again (G19).
+"""A power loss between any two operations on snapshot files is recovered from (G19).
 
 The log is on a store that keeps what it acknowledged; the snapshots beside it are on a disk that
 keeps only what it was made to (`lossy_disk.py`). In every state that may be left, opening gives the
@@ -31,7 +31,7 @@ ROUNDS = 5
 
 
 class World:
-    """A world that keeps house: a log, the snapshots beside it, and what they should come to.
+    """A world that takes snapshots and compacts: its log, its snapshots and their expected digests.
 
     Args:
         disk: What the snapshots are on in the end.
@@ -86,7 +86,7 @@ class Watched:
 
 
 class FoundWrongError(Exception):
-    """What is wrong at some moment; ends the search."""
+    """A fault at some moment; ends the search."""
 
 
 def moments_of(files_class: type[SnapshotFiles] = SnapshotFiles, from_record: int = 0) -> int:

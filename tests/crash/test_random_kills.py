@@ -1,4 +1,4 @@
-"""A world under load is killed at random moments, again and again (G1 to G5, G17, G19).
+"""A world under load is killed repeatedly at random moments (G1 to G5, G17, G19).
 
 The crash points of `test_crash_points.py` are those that somebody thought of. These moments are
 nobody's: also inside a system call of the committer's thread, and while the log is being recovered.
@@ -101,7 +101,7 @@ class NewSnapshot:
         self._seen: set[str] = set()
 
     def since_asked(self, _: ChildProcess) -> bool:
-        """Tell whether one has come since this was asked last."""
+        """Return whether a new snapshot was written since the last call."""
         there = {path.name for path in self._folder.glob("*.snapshot")}
         news = there - self._seen
         self._seen |= news

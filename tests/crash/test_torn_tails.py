@@ -1,4 +1,4 @@
-"""The files of a log are cut short at every length, and only the tail is missing (G3, G19).
+"""The files of a log are truncated at every length, and only the tail is missing (G3, G19).
 
 What a crash of the machine leaves of a `-wal` is some beginning of it. What can be proven then:
 just those groups are there whose last frame is within the cut, each of them whole, none from the
@@ -36,7 +36,7 @@ def records(forker, tmp_path_factory):
 
 
 def commit_ends(wal: bytes) -> list[int]:
-    """Give the offsets at which the transactions in a `-wal` end."""
+    """Return the offsets at which the transactions in a `-wal` end."""
     frames = range(HEADER_BYTES, len(wal), FRAME_BYTES)
     return [
         offset + FRAME_BYTES for offset in frames if struct.unpack_from(">6I", wal, offset)[1] != 0
@@ -44,7 +44,7 @@ def commit_ends(wal: bytes) -> list[int]:
 
 
 def cuts_of(size: int, step: int) -> list[int]:
-    """Give every so many lengths, and those about each border of a frame."""
+    """Return lengths at regular steps, and those around each frame boundary."""
     near = {
         border + beside
         for border in range(HEADER_BYTES, size + 1, FRAME_BYTES)

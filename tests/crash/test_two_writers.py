@@ -1,4 +1,4 @@
-"""Two processes write to one store: the newer one wins, and the older one finds out (G18, G2).
+"""Two processes write to one store: the newer one fences the older one (G18, G2).
 
 From the moment at which the second has opened the log, the first gets nothing into it: its next
 commit fails, and what it could not commit is not there. A process that was stopped and goes on

@@ -18,7 +18,7 @@ runpy.run_path(sys.argv.pop(1), run_name="__main__")
 
 
 def played(*arguments: str) -> str:
-    """Play it where no event loop can be made, and give what it tells."""
+    """Run the example where no event loop can be created, and return its output."""
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_A_LOOP, str(EXAMPLE), *arguments],
         capture_output=True,

@@ -55,7 +55,7 @@ class WorldDriver:
         return self.kernel.state[OBJECTS][object_id]
 
     def assert_holders_agree(self):
-        """What is held has a holder and no place; what is free has a place; both sides agree."""
+        """Check that held objects have a holder and no position, and that inventories agree."""
         agents = self.kernel.state.get(AGENTS, {})
         held = {item: name for name, agent in agents.items() for item in agent["inventory"]}
         assert len(held) == sum(len(agent["inventory"]) for agent in agents.values())

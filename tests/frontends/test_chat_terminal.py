@@ -45,7 +45,7 @@ class Terminal:
         os.close(self._fd)
 
     def until(self, text: str) -> str:
-        """Read on until a text is shown, and give what was shown up to there."""
+        """Read until a text is shown, and return the output up to it."""
         latest = time.monotonic() + LATEST_SECONDS
         while text not in self.shown:
             assert self._read(latest - time.monotonic()), f"{text!r} is not in {self.shown!r}"
@@ -66,7 +66,7 @@ class Terminal:
         self.type("\n")
 
     def terminate(self) -> None:
-        """Send what a service manager sends, and a key, as with Ctrl-C."""
+        """Send SIGTERM, as a service manager does, and a key."""
         self._popen.send_signal(15)
         self.type("\n")
 

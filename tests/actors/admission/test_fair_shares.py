@@ -49,7 +49,7 @@ class Crowd:
             self._posted.setdefault(agent_id, deque()).append((self._turn, answer))
 
     async def turn(self) -> None:
-        """Let one group be decided, and count."""
+        """Decide one group and count the admitted batches."""
         await turns(1)
         self._turn += 1
         for agent_id, posted in self._posted.items():
@@ -100,7 +100,7 @@ async def test_an_agent_within_its_share_gets_it_during_a_fiftyfold_flood(policy
 @pytest.mark.parametrize("policy", POLICIES)
 @in_virtual_time
 async def test_shares_of_random_offers_are_even_however_uneven_the_offers(policy):
-    """Ten agents offer at random, the tenth ten times as much as the first: none gets twice.
+    """Ten agents offer at random, the tenth ten times as much as the first: no share is doubled.
 
     Their expected offers are 1 to 10 a turn; a turn decides 8 of 55. Jain's index of what they get
     is 1 for even parts, and 0.77 for parts like the offers.

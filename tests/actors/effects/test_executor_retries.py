@@ -161,7 +161,7 @@ async def test_a_handler_that_never_awaits_does_not_block_the_world():
 
 
 class Failing(MemoryEventLog):
-    """A log that can be made to fail, and never blocks.
+    """A log that fails on request and never blocks.
 
     Attributes:
         failure: What an append raises from now on.

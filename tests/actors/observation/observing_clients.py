@@ -18,7 +18,7 @@ def config(**more: Any) -> OrchestratorConfig:
 
 
 def digest(shown) -> int:
-    """Sum up what is shown as the state digest sums up entities."""
+    """Sum the visible entities as the state digest sums all entities."""
     return sum(
         entity_hash(collection, entity, dict(fields))
         for collection, rows in shown.items()
@@ -27,7 +27,7 @@ def digest(shown) -> int:
 
 
 class Client:
-    """Knows nothing but what it is sent."""
+    """A client that knows only the observations it receives."""
 
     def __init__(self, handle, **how: Any) -> None:
         self.handle = handle
@@ -104,7 +104,7 @@ class Town:
 
 
 def become(draft, intent):
-    """Change oneself, so that sight changes though nobody moves."""
+    """Change the agent's own entity, so that visibility changes without a move."""
     for field, value in intent["payload"]["data"].items():
         draft.put("world.agents", intent["agent_id"], field, value)
 

@@ -28,7 +28,7 @@ SIGHTS: list[dict[str, Any] | None] = [
 
 
 async def act_and_agree(people: Town, acts: int) -> None:
-    """Let people act, and find every client's picture right on the way and in the end."""
+    """Run random actions and check every client's view on the way and at the end."""
     for number in range(acts):
         await people.act()
         if number % 5 == 0:
@@ -52,7 +52,7 @@ def test_clients_converge_whatever_the_policy(sight, seed):
 
 
 class Chests(Domain):
-    """Things of its own, which the people of a town see from near."""
+    """A domain with entities that agents of the town see when near."""
 
     name, version, kinds = "chests", "1", ()
     sight = WithinDistance(3, agent_collection="world.agents")
@@ -113,7 +113,7 @@ async def test_near_events_are_delivered_for_any_agent_collection():
 
 
 class Secretive:
-    """What must never reach an agent, told by a policy of the test's own and not by the tree's."""
+    """Return the values that must never reach an agent, by a policy independent of the tree's."""
 
     def __init__(self, names):
         self.names = set(names)
@@ -125,7 +125,7 @@ class Secretive:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_no_observation_or_refusal_contains_hidden_data(seed):
-    """Everybody carries a thing named after them; nobody may see what another carries."""
+    """Every agent carries an object named after it, which no other agent may see."""
 
     @in_virtual_time
     async def scenario():

@@ -37,7 +37,7 @@ SIGHTS: list[dict[str, Any] | None] = [
 
 
 class TimedClient(Client):
-    """Notes when it is shown what, and what the picture was then."""
+    """Records each observation with its time and the view after it."""
 
     def __init__(self, handle, world, **how: Any) -> None:
         self.world = world
@@ -45,13 +45,13 @@ class TimedClient(Client):
         super().__init__(handle, **how)
 
     def note(self) -> None:
-        """Called where time stands still: what came since the last call came at this moment."""
+        """Record the observations since the last call as of now, while time stands still."""
         for observation in self.seen[len(self.shown) :]:
             self.shown.append((self.world.sim_time, observation, digest(self.picture)))
 
 
 class LateTown(Town):
-    """A random life in stepped time, which remembers what each agent could have seen when.
+    """Random actions in stepped time, with a history of each agent's visible state.
 
     Attributes:
         truth: For each agent, what it might have seen at the end of each moment.
@@ -75,7 +75,7 @@ class LateTown(Town):
         await self.world.step(0)
 
     async def run_steps(self) -> None:
-        """Let time pass, and then act; note what is true after each act."""
+        """Advance time, then act, and record the state after each action."""
         await self.world.step(DT)
         await self.remember()
         self.note()
@@ -100,7 +100,7 @@ class LateTown(Town):
             self.by_seq[name, view.view_seq] = digest(view.state)
 
     def true_at(self, name: str, moment: float) -> int | None:
-        """Give what an agent might have seen at a moment; None before it began to observe."""
+        """Return an agent's visible state at a time; None before it began to observe."""
         known = [shown for time, shown in self.truth[name] if time <= moment]
         return known[-1] if known else None
 
@@ -164,7 +164,7 @@ def assert_honest(client, people, name, least, most, *, is_cut) -> None:
 
 
 async def settle(world, people, delay_s) -> None:
-    """Let the world stand still so long that all must have come through; look that it has."""
+    """Stop acting until every delayed change is due, and check that all have arrived."""
     for _ in range(round(delay_s / DT) + 1):
         await world.step(DT)
         await people.remember()
@@ -479,7 +479,7 @@ async def test_a_waiting_stream_ends_with_its_world_or_agent():
 
 
 class Blinding(Visibility):
-    """Cannot judge once somebody has moved."""
+    """A visibility policy that raises once an agent has moved."""
 
     body = "world.agents"
     fault: type[BaseException]

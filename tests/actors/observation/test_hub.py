@@ -192,7 +192,7 @@ async def test_observers_with_equal_knowledge_share_encoded_changes():
 
 
 def agrees_up_to(picture, world, view_seq: int) -> None:
-    """What has not changed after the seq is known as it is: intents go by what was shown."""
+    """Entities unchanged since the seq count as known: intents are based on what was shown."""
     rows = world._open.kernel.tree.collections["world.agents"].entities
     for name, row in rows.items():
         if row.seq <= view_seq:

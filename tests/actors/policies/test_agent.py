@@ -26,7 +26,7 @@ def now() -> float:
 
 
 class Policy:
-    """Proposes what it is told to, and notes what it was shown, and when."""
+    """Proposes given batches, and records each view with its time."""
 
     def __init__(self, *proposals: Any, then: Any = None) -> None:
         self.views: list[View] = []
@@ -264,7 +264,7 @@ async def test_a_failing_policy_is_restarted_then_only_its_agent_suspended(fault
 
 
 class Dazzled(Handle):
-    """Of an agent of which nobody can tell what it sees."""
+    """A domain whose visibility rule raises for every agent."""
 
     async def refresh_view(self) -> View:
         raise Odd

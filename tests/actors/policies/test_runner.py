@@ -635,7 +635,7 @@ async def test_interruption_options_come_from_the_policy_or_the_configuration(is
 
 
 class Follower:
-    """Adds as many as bob has, whenever it sees something of bob; notes what it was shown."""
+    """Adds as many as bob has whenever it observes bob; records its observations."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, int]] = []

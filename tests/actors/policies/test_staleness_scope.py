@@ -38,14 +38,14 @@ def put(thing: str, value: Any = 1, by: str = "bob") -> dict[str, Any]:
 
 
 async def act(world: WorldRuntime, *intents: Mapping[str, Any]) -> None:
-    """Let others act, and give everybody a turn."""
+    """Run other agents' actions, and give every task a turn."""
     verdict = await world.actor.post_batch(list(intents), "operator")
     assert verdict.admitted, verdict.refusals
     await turns(5)
 
 
 class Thought:
-    """A thought of ten seconds, in a fresh context; tells what became of it."""
+    """Think for ten seconds in a fresh context, and return the outcome."""
 
     def __init__(self, handle: AgentHandle, **settings: Any) -> None:
         self.error: Exception | None = None

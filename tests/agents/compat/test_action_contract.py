@@ -163,7 +163,7 @@ def test_no_plan_is_degraded_to_a_basic_one(adapter: Any, says: str) -> None:
 
 
 class OwnPlanner(AIPlanner):
-    """A planner of one's own."""
+    """A custom planner."""
 
     def plan(self, objective: str, files: Any = ()) -> list[dict[str, Any]]:
         return [{"name": "create_file", "params": {"filename": "own.txt", "content": objective}}]

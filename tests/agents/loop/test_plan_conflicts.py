@@ -33,7 +33,7 @@ def _empty(draft: Draft, _intent: Intent) -> RuleRefusal | None:
 
 
 class Robbed(Orchestrator):
-    """A world in which somebody is faster, once, after a trial."""
+    """A world in which another agent commits first, once, after a dry run."""
 
     is_robbed = False
 

@@ -102,7 +102,7 @@ def test_the_budget_of_the_next_request(
 
 @pytest.mark.parametrize(("stopped_in", "requests"), [("look", 0), ("answer", 1), ("failure", 0)])
 async def test_a_turn_that_is_stopped_takes_no_answer(stopped_in: str, requests: int) -> None:
-    """Wherever it is when the word comes; what the answer cost is counted all the same."""
+    """At any point of the request; the cost of the answer counts all the same."""
     said: list[int] = []
 
     async def look(_counters: TurnUsage) -> PlannerInput:

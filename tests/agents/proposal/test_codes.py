@@ -39,7 +39,7 @@ PAY = ("till.pay", {"amount": 1})
 
 
 async def codes_of(*steps: Any, **options: Any) -> set[str]:
-    """Say one thing, and collect every code that is told of it."""
+    """Send one message and collect every code in its turn."""
     async with talk(*steps, **{"mode": "autonomous", **options}) as session:
         turn = await session.send("go")
         issues = [one for attempt in turn.attempts for one in attempt.issues]
@@ -111,7 +111,7 @@ async def stopped() -> set[str]:
 
 
 class Odd:
-    """A proposer with a bug: what it says of its price cannot be asked."""
+    """A proposer with a bug: reading its price raises."""
 
     @property
     def is_priced(self) -> bool:

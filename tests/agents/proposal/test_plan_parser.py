@@ -20,7 +20,7 @@ MOVE = {"kind": "Move", "payload": {"to": [1.0, 2.0]}}
 
 
 def plan(**changed: Any) -> dict[str, Any]:
-    """Make a sound plan, but for what is changed."""
+    """Build a valid plan with the given changes."""
     sound = {"version": "placet.plan/1", "goal": "go", "base_seq": 3, "actions": [MOVE]}
     return {name: value for name, value in {**sound, **changed}.items() if value is not ...}
 

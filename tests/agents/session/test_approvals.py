@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Meddled(Orchestrator):
-    """A world in which somebody else is faster: after some trials, money comes in."""
+    """A world in which another agent commits first: after some dry runs, money is added."""
 
     waiting = 0
     meddling = 0
@@ -74,7 +74,7 @@ async def test_an_approval_never_applies_an_effect_that_was_not_shown(
 
 
 class Fickle(Till):
-    """What is put into a till is the riskier, the more is in it."""
+    """A till in which adding money is riskier the more it contains."""
 
     def __init__(self) -> None:
         from dataclasses import replace
@@ -223,7 +223,7 @@ class Pay(BaseModel):
 
 
 class Paying(Till):
-    """A till that pays 500 where nobody says how much, and once called the amount a sum."""
+    """A till with a default amount of 500 and an earlier field name, `sum`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -352,7 +352,7 @@ async def test_a_grant_is_for_its_proposer() -> None:
     ],
 )  # fmt: skip
 async def test_a_plan_of_any_domain_is_approved_as_it_was_shown(domain, steps):
-    """What a domain writes of the seq itself differs at each try, and is nobody's change."""
+    """A value derived from the seq differs at each attempt, and is no agent's change."""
     async with Session.open(
         domain=domain, mode="interactive", adapter=ScriptedAdapter([steps])
     ) as session:

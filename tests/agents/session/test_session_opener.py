@@ -293,7 +293,7 @@ async def test_a_turn_stopped_as_it_begins_makes_no_request(
         return [put(1)]
 
     class Slow(Orchestrator):
-        """A world in which somebody stops the turn while it is told what was said before."""
+        """A world in which the turn is stopped while its history is read."""
 
         session: Session | None = None
 

@@ -1,4 +1,4 @@
-"""Every action type and every rejection: what is proposed, and what is said about it."""
+"""Every action type and every rejection: the proposed action and its code and message."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Phases behind the gate: legal moves, real runs, and staleness that follows from what was read."""
+"""Phases behind the gate: legal transitions, real runs, and staleness by read sets."""
 
 import pytest
 
@@ -305,7 +305,7 @@ def test_an_export_is_kept_and_read(manager, format_, holds):
 
 
 def test_a_readable_export_is_in_the_order_of_fields_and_phases(manager):
-    """What an effect holds has its keys sorted, so that a restart writes the same."""
+    """The payload of an effect has sorted keys, so that a restart writes the same bytes."""
     Conductor(manager).run_default_pipeline()
     for format_ in ("csv", "markdown"):
         assert Designer(manager).execute(Action(ActionType.EXPORT, format=format_)).success

@@ -74,7 +74,7 @@ def begin_again(world):
 @relaxed
 @given(field=st.sampled_from(PATHS), value=values, unit=st.sampled_from(UNITS))
 def test_normalization_is_idempotent(field, value, unit):
-    """Law: what a value comes to, comes to itself, without a warning."""
+    """Law: normalizing a normalized value changes nothing and gives no warning."""
     refinable = REFINABLE_SCHEMA[field]
     once = normalize_set(refinable, {"path": field, "value": value, "unit": unit}, "clamp")
     if isinstance(once, PayloadFault):
@@ -103,7 +103,7 @@ def test_a_dry_run_has_the_answer_of_the_real_run(world, proposed):
 @relaxed
 @given(proposed=plans)
 def test_approved_actions_pass_and_have_the_same_result(world, proposed):
-    """Law: the approved actions are a plan that passes, and comes to what was told."""
+    """Law: the approved actions form a plan that passes with the reported result."""
     designer = begin_again(world)
     result = designer.validate(*proposed)
     assert len(result.approved) + len(result.rejected) == len(proposed)

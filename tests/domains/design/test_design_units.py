@@ -1,4 +1,4 @@
-"""Units: every pair against pint, the pairs of the seed by name, and what is no pair."""
+"""Units: every pair against pint, the specified pairs by name, and invalid pairs."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The domain `files` under the laws, and its count against what is counted."""
+"""The domain `files` passes the property tests, and its usage counts equal a recount."""
 
 from functools import partial
 
@@ -28,7 +28,7 @@ OVERWRITES = {
 
 
 class CountedFiles(Files):
-    """Holds what is counted as it goes to what there is."""
+    """Compares the running counts with the files in the state."""
 
     def invariants(self, state, changed):
         rows = [state.entity(kept, path) for kept in (RECEIPTS, WRITES) for path in state.ids(kept)]

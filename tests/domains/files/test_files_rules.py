@@ -1,4 +1,4 @@
-"""What may be written is judged before the disk is touched; what was written has a receipt."""
+"""Writes are checked before the disk is touched, and have a receipt after it."""
 
 import hashlib
 from pathlib import PurePosixPath

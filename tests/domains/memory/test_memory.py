@@ -1,4 +1,4 @@
-"""What agents remember: by key, the last writer wins, and each sees what is for it."""
+"""Facts of agents: by key, the last writer wins, and scopes limit visibility."""
 
 import pytest
 

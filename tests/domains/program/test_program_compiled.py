@@ -1,4 +1,4 @@
-"""The source does what a run does: the same values, the same traps, found in the same order."""
+"""Compiled source behaves like a run: the same values and the same traps in the same order."""
 
 import random
 from itertools import product
@@ -55,7 +55,7 @@ def source_of(driver, entry):
 
 
 def both(driver, entry):
-    """Give the two ways to run a function."""
+    """Return the two ways to run a function."""
     functions = Functions(driver.kernel.tree)
     assert not errors_of(functions, entry)
     namespace = loaded(source_of(driver, entry))

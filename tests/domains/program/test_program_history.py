@@ -1,4 +1,4 @@
-"""What the program was: told, compared, put back; per function, and bounded."""
+"""History of a program: list, diff and restore, per function, and bounded."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Batches of mutations: what they may contain, what they leave behind, and to whom they answer."""
+"""Batches of mutations: valid contents, results, and references to removed nodes."""
 
 import pytest
 

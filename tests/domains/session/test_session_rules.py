@@ -1,4 +1,4 @@
-"""The rules of conversations, in time that stands still until it is told to go on."""
+"""The rules of sessions, in stepped time."""
 
 from itertools import count
 from typing import Any

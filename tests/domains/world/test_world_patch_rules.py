@@ -1,4 +1,4 @@
-"""What an operator puts into a world by hand leaves nothing that its rules cannot bear."""
+"""Operator patches of a world are refused if its rules could not handle the result."""
 
 import contextlib
 

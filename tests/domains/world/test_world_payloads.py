@@ -1,4 +1,4 @@
-"""What the payloads of the world take, what they make of it, and where they say it is wrong."""
+"""Payloads of the world: accepted values, canonical forms, and the paths of errors."""
 
 from collections import namedtuple
 

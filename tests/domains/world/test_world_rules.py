@@ -1,4 +1,4 @@
-"""What happens in a world: moves, words, cooldowns, and what stands in their way."""
+"""The rules of a world: moves, speech and cooldowns, and their refusals."""
 
 import pytest
 from hypothesis import given

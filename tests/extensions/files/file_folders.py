@@ -1,4 +1,4 @@
-"""A root with a folder beside it that nobody may reach, and what is open and lying about."""
+"""A root, a folder outside of it that must stay untouched, and checks for leftovers."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -25,7 +25,7 @@ class Folders:
         return Files(self.root, **settings)
 
     def assert_nothing_escaped(self) -> None:
-        """What is outside is as it was, and no file in the making is left over."""
+        """Check that the folder outside is unchanged and that no temporary file is left."""
         assert [path.name for path in self.outside.iterdir()] == ["secret"]
         assert (self.outside / "secret").read_text() == SECRET
         assert self.leftovers() == []

@@ -27,7 +27,7 @@ def config_of(store: str) -> OrchestratorConfig:
 
 
 def arm(point: str) -> None:
-    """Let the process die at a point of the next write."""
+    """Kill the process at a point of the next write."""
     match point:
         case "begun":
             _kill_around(FileRoot, "create", is_after=False)

@@ -1,4 +1,4 @@
-"""Files in an open world: written once, durably, receipted; what was cut off is found out."""
+"""Files in an open world: written once, durably, with receipts; interrupted writes are resolved."""
 
 import hashlib
 import os
@@ -42,7 +42,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture
 def folders(tmp_path):
-    """Give the folders; afterwards nothing has escaped, or is left over."""
+    """Yield the folders; afterwards check that nothing was written outside or left over."""
     folders = Folders(tmp_path)
     yield folders
     folders.assert_nothing_escaped()
@@ -83,7 +83,7 @@ async def test_a_file_is_created_analyzed_and_replaced(folders):
 
 
 async def test_a_plan_may_read_a_file_it_creates(folders):
-    """Kinds of effect have executors of their own, which do not wait for each other."""
+    """Each kind of effect has a separate executor, and they do not wait for each other."""
     async with Orchestrator(folders.domain(), QUIET) as world:
         ann = await world.register_agent("ann")
         plan = [
@@ -263,7 +263,7 @@ async def test_verify_works_without_a_root(folders, store, tmp_path):
 
 
 def kill(store: str, folders: Folders, point: str, overwrites: bool) -> None:
-    """Let a process write a file, and die at a point of it."""
+    """Write a file in a process that is killed at a point of the write."""
     command = [sys.executable, "-m", "tests.extensions.files.interrupted_write"]
     ended = subprocess.run(
         [*command, store, str(folders.root), point, str(overwrites)],
@@ -362,7 +362,7 @@ async def test_an_impossible_write_in_doubt_fails(folders, store, monkeypatch):
 async def test_a_hanging_disk_blocks_no_other_effect_and_is_checked_afterwards(
     folders, monkeypatch
 ):
-    """The attempt is given up, and what it came to is found out: here nothing, so it is done."""
+    """The attempt is abandoned and its outcome looked up: it wrote nothing, so it is repeated."""
     goes_on, ended, calls = threading.Event(), threading.Event(), []
     write, create = file_root._write, file_root.FileRoot.create
 

@@ -24,7 +24,7 @@ BYTES_MAX = 1 << 20
 
 @pytest.fixture
 def folders(tmp_path):
-    """Give the folders; afterwards nothing has escaped, is left over, or is still open."""
+    """Yield the folders; afterwards check for files written outside, left over or left open."""
     folders, before = Folders(tmp_path), open_descriptors()
     yield folders
     assert open_descriptors() == before
@@ -212,7 +212,7 @@ def test_the_root_may_be_named_by_a_link(folders):
 
 
 def test_a_late_attempt_does_not_overwrite_newer_content(folders, monkeypatch):
-    """One that hung was given up; what was written since stays."""
+    """A hanging attempt was abandoned; content written since then stays."""
     root = folders.file_root()
     hangs, goes_on = threading.Event(), threading.Event()
     write = file_root._write

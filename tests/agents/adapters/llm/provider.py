@@ -1,4 +1,4 @@
-"""A provider of language models on this machine: it speaks a wire format, by a script, and counts.
+"""A local provider of language models: it answers by a script and counts requests.
 
 The clients that reach it are the real ones. A step of the script is what one request is answered
 with; what was asked is kept, so that a test reads what would have left the machine.
@@ -136,7 +136,7 @@ async def _write(writer: asyncio.StreamWriter, step: Step, *, is_stream: bool) -
 
 
 class Told(NamedTuple):
-    """A request in the words of both formats.
+    """A request, as parsed from either wire format.
 
     Attributes:
         system: The system prompt.

@@ -1,4 +1,4 @@
-"""The example of a session with a model: it runs offline, and the page shows what it prints."""
+"""The example of a session with a model runs offline, and the page shows its output."""
 
 import runpy
 from pathlib import Path

@@ -37,7 +37,7 @@ def still(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def converse(world: Orchestrator, adapter: Adapter, messages: list[str]) -> list[Turn]:
-    """Say everything; a person approves whatever is held."""
+    """Send all messages; a person approves each held plan."""
     turns = []
     async with Session.open(world=world, adapter=adapter, mode="interactive") as session:
         for message in messages:

@@ -1,4 +1,4 @@
-"""Models that run here: every kind can be called, and what nobody offered is not taken."""
+"""Local models: every kind can be called, and calls of kinds that were not offered are refused."""
 
 import json
 import subprocess
@@ -297,7 +297,7 @@ def test_an_unusable_model_is_an_error_at_construction(
 
 
 def run(code: str) -> str:
-    """Run a fresh Python, and give what it prints."""
+    """Run code in a new Python process and return its output."""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return done.stdout
 

@@ -54,7 +54,7 @@ def find(query: str) -> ToolCallPart:
 
 
 class Script:
-    """A model by a script; keeps what it was told."""
+    """A scripted model that keeps the requests it received."""
 
     def __init__(self, *answers: list[ToolCallPart]) -> None:
         self._answers = iter(answers)
@@ -67,7 +67,7 @@ class Script:
         return ModelResponse(parts=next(self._answers))
 
     def told(self, request: int) -> dict[str, Any]:
-        """What the last message of a request said to its first call."""
+        """Return the result that the last message of a request has for its first call."""
         last = self.asked[request][-1]
         assert isinstance(last, ModelRequest)
         part = last.parts[0]

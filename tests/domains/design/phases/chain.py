@@ -45,5 +45,5 @@ def run_all(state=None, **changes):
 
 
 def flags(outcome):
-    """Give the flags as (code, at)."""
+    """Return the flags as (code, at)."""
     return [(flag.code, flag.at) for flag in outcome.flags]

@@ -1,4 +1,4 @@
-"""Holtrop & Mennen against the worked example of their paper of 1982, and at its edges.
+"""Holtrop & Mennen's method against the worked example of their paper of 1982, and at its limits.
 
 `paper` is what they printed; `check` is what the formulae give with full precision, after the
 specification's table A. Between the two are their roundings: R_W is 0.05 % lower than printed

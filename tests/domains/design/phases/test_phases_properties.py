@@ -75,7 +75,7 @@ def assert_sound(outcomes):
 
 
 def leaves(value):
-    """Give every number of the outputs."""
+    """Return every number in the outputs."""
     if isinstance(value, dict):
         return [leaf for part in value.values() for leaf in leaves(part)]
     if isinstance(value, list):
