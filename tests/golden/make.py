@@ -135,7 +135,7 @@ def town(sink: list[bytes]) -> Kernel:
 
 
 def post(sink: list[bytes]) -> Kernel:
-    """A post office: effects and what came of them, draws, warnings, an upgrade, a host's rule."""
+    """A post office: effects and their outcomes, draws, warnings, an upgrade, a host validator."""
     config = KernelConfig(world="golden-post", seed=5, staleness_threshold=40)
     kernel = Kernel(DOMAINS["post"](), config, effect_validator=Watchman(), sink=sink.append)
     kernel.change_executor("mail", 9)
@@ -180,7 +180,7 @@ def errands(sink: list[bytes]) -> Kernel:
 
 
 def fork(sink: list[bytes]) -> Kernel:
-    """A post office that was put right by hand, then forked, and goes on under another name."""
+    """A post office that was patched by hand, then forked, and continues under another name."""
     parent = Kernel(Post(3), KernelConfig(world="golden-parent", seed=7), sink=sink.append)
     parent.change_executor("mail", 9)
     parent.register_agent("ann")
@@ -215,7 +215,7 @@ WORLDS: dict[str, Callable[[list[bytes]], Kernel]] = {
 
 
 def make(folder: Path) -> None:
-    """Live the lives, write the logs, and what they come to."""
+    """Run each world, and write its log and its digests."""
     folder.mkdir(parents=True, exist_ok=True)
     digests: dict[str, Any] = {}
     for name, write in WORLDS.items():

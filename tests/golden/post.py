@@ -41,7 +41,7 @@ def send(draft: Draft, given: Intent) -> RuleRefusal | None:
 
 
 class Post(Domain):
-    """Letters, and what the mail says of them. From version 3 on, kinds weigh in grams."""
+    """Letters and their delivery. From version 3 on, kinds have weights in grams."""
 
     name, version = "post", "1"
 

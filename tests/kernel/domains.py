@@ -158,7 +158,7 @@ def fail(draft: Draft, intent: Intent) -> Any:
 
 
 def put_own(value: Any) -> Callable[[Draft, Intent], None]:
-    """Write a value to an entity of its own, so that it stays."""
+    """Write a value to a separate entity, so that it stays."""
     return lambda draft, intent: draft.put(COUNTS, intent["agent_id"], "odd", value)
 
 

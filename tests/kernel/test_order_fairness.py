@@ -1,4 +1,4 @@
-"""Ties are drawn (G14): over many groups every place is as likely for each of several equals.
+"""Ties are drawn (G14): over many groups each of several equals is equally likely at each rank.
 
 Chi-square tests over thousands of groups. Seeds are fixed, so each test gives the same every time;
 its bounds are those that a fair draw leaves once in ten thousand.

@@ -1,4 +1,4 @@
-"""Other rules continue a log: which may, what is recorded, and how old payloads are upcast."""
+"""Changed rules continue a log: compatibility, the record of the change, and upcasting."""
 
 from collections.abc import Sequence
 from dataclasses import replace

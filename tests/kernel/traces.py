@@ -1,4 +1,4 @@
-"""Whole lives of a world, as data: what happens to a kernel, step by step.
+"""Traces: the steps of a kernel's run as data.
 
 A life is plain JSON, so that another process can live it too: `python -m tests.kernel.traces FILE`
 prints what it came to.
@@ -142,7 +142,7 @@ OTHERS = [
 
 
 def a_step(rng: Random) -> list[Any]:
-    """Make one step of a life."""
+    """Generate one step of a trace."""
     seconds = rng.choice([0, 0, 0.25, 1, 3])
     what = rng.choice(["group"] * 16 + OTHERS)
     match what:
@@ -172,17 +172,17 @@ def a_step(rng: Random) -> list[Any]:
 
 
 def random_trace(seed: int, steps: int = 120) -> list[Any]:
-    """Make a life that goes on for long, the same for the same seed."""
+    """Generate a trace by seed."""
     rng = Random(seed)
     return [a_step(rng) for _ in range(steps)]
 
 
 TRACES = st.builds(random_trace, st.integers(0, 2**32), st.integers(1, 40))
-"""Drawn by seed, which is quick; a failing life is made short by its number of steps."""
+"""Drawn by seed, which is fast; a failing trace is shrunk by its number of steps."""
 
 
 def run_trace(kernel: Kernel, trace: Sequence[Sequence[Any]], now: float = 0.0) -> list[Any]:
-    """Live a life from a time on; give what was answered at each step."""
+    """Run a trace from a time on; return the answer of each step."""
     answers = []
     for what, *rest in trace:
         if what in {"group", "step", "tick"}:
@@ -192,7 +192,7 @@ def run_trace(kernel: Kernel, trace: Sequence[Sequence[Any]], now: float = 0.0) 
 
 
 def time_of(trace: Sequence[Sequence[Any]]) -> float:
-    """Give the time at the end of a life."""
+    """Return the time at the end of a trace."""
     return float(sum(rest[0] for what, *rest in trace if what in {"group", "step", "tick"}))
 
 
@@ -234,7 +234,7 @@ def _resolved(batch: dict[str, Any], seq: int) -> dict[str, Any]:
 
 
 def summary(kernel: Kernel, log: Sequence[bytes]) -> dict[str, Any]:
-    """Say what a life came to."""
+    """Return the digests at the end of a run."""
     return {
         "seq": kernel.seq,
         "digest": kernel.digest(),

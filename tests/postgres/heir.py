@@ -1,4 +1,4 @@
-"""A standby in a child of its own, which is the next primary once the one before is gone.
+"""A standby in a separate child, which becomes primary when the current one has ended.
 
 Its clients go on where they were cut off: what they had an answer to is in a file that the parent
 writes when the one before is dead.
@@ -29,7 +29,7 @@ def run(report: Report, *, store: str, seed: int, begin_file: str) -> None:
 
 
 def beginnings(file: Path) -> dict[str, int]:
-    """Wait until it is said where each client goes on."""
+    """Wait for the position at which each client continues."""
     while not file.exists():
         Event().wait(LOOK_SECONDS)
     numbers: dict[str, int] = json.loads(file.read_text())

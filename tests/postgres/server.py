@@ -37,7 +37,7 @@ _SETTINGS: Final = {
 
 
 def binaries() -> Path | None:
-    """Say where the server's programs are."""
+    """Return the folder of the server's programs."""
     named = os.environ.get("TEST_POSTGRES_BIN")
     folders = [Path(named)] if named else []
     installed = Path("/usr/lib/postgresql").glob("*/bin")
@@ -52,7 +52,7 @@ def is_required() -> bool:
 
 
 class Server:
-    """One server. A context manager.
+    """One PostgreSQL server. A context manager.
 
     Args:
         programs: The folder of its binaries.

@@ -1,4 +1,4 @@
-"""A URL is read without a server, and without ever showing what is secret in it."""
+"""A URL is parsed without a server, and its secrets are never printed."""
 
 import sys
 

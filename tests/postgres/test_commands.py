@@ -29,7 +29,7 @@ def placet(capsys, tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def locked(postgres):
-    """A server that lets nobody in without the password."""
+    """A server that requires a password."""
     with Server(postgres.programs, password=SECRET) as server:
         yield server
 

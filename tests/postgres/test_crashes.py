@@ -45,7 +45,7 @@ def test_random_kills_lose_no_answer_and_repeat_nothing(postgres, forker, has_ma
 
 
 def crash_the_server(server: Server, forker, url: str, crashes: int):
-    """Let a world work, and its server fail; the world stops, and another goes on with the log."""
+    """Run a world whose server fails: the world stops, and another continues its log."""
     messages: list[Message] = []
     begin: dict[str, int] = {}
     for _ in range(crashes):

@@ -1,4 +1,4 @@
-"""What the log in PostgreSQL promises beyond the contract: one living writer, nothing twice."""
+"""The log in PostgreSQL, beyond the contract: one live writer, and no group twice."""
 
 from threading import Event
 from typing import Any
@@ -135,7 +135,7 @@ def test_a_lost_connection_stops_the_writer_without_resending(log, url, postgres
 
 
 def test_a_group_whose_acknowledgment_was_lost_is_not_repeated(log, url, postgres):
-    """It was kept, and its writer does not know; who recovers finds it, and goes on behind it."""
+    """The group was committed without the writer's knowledge; recovery continues after it."""
     epoch = log.open()
     group = LogGroup(0, 0, 1, [b"a"])
     assert log.fence.connection is not None

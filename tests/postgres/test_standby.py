@@ -1,4 +1,4 @@
-"""A standby takes over from a primary that is killed, or that has fallen silent (G2, G18, G19).
+"""A standby takes over from a primary that was killed or has no heartbeat (G2, G18, G19).
 
 The clients remember every answer; whoever takes over must know it, and nothing may be done twice.
 """
@@ -80,7 +80,7 @@ class Line:
         draft.rename(self._begin_file)
 
     def succeed(self) -> None:
-        """Kill the primary under load, and let its heir go on."""
+        """Kill the primary under load, and continue with its standby."""
         heir = self.stand_by()
         self.primary.listen_for(LOAD_SECONDS)
         killed_at = monotonic()

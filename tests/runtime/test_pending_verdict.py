@@ -1,4 +1,4 @@
-"""A pending verdict: what it shows before and after its batch is decided."""
+"""A pending verdict: its repr before and after its batch is decided."""
 
 import asyncio
 

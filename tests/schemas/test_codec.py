@@ -134,7 +134,7 @@ TREES = st.recursive(
 
 
 def written(value: object, *, escaped: bool) -> str:
-    """Write a tree as JSON; pairs are an object, with its keys as often as they come."""
+    """Write a tree as JSON; a list of pairs is an object, whose keys may repeat."""
     if isinstance(value, list):
         if value and all(isinstance(one, tuple) for one in value):
             pairs = (

@@ -1,4 +1,4 @@
-"""The exceptions of seed 003's face: which refusal is which, and what they carry."""
+"""The documented exceptions: one for each kind of refusal, and their attributes."""
 
 import pytest
 

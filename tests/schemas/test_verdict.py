@@ -1,4 +1,4 @@
-"""What of a verdict goes over the wire, and what does not."""
+"""A verdict on the wire."""
 
 import msgspec
 import pytest

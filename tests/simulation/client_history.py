@@ -11,7 +11,7 @@ from tests.simulation.swarm import Swarm
 
 
 class ClientAnswer(NamedTuple):
-    """What an answer promises."""
+    """The promised parts of an answer."""
 
     admitted: bool
     scheduled: bool
@@ -27,7 +27,7 @@ class ClientAnswer(NamedTuple):
 
 
 class Request:
-    """A batch that a client wants decided.
+    """A batch of a client and its answers.
 
     Attributes:
         intents: Its content.
@@ -83,7 +83,7 @@ class Memory:
         return request
 
     def forget(self, agent: str) -> None:
-        """An agent is removed, and with it what the world knows of its requests."""
+        """Forget the requests of a removed agent."""
         for request in self.requests:
             request.is_void = request.is_void or any(agent == name for name, _ in request.keys)
 
@@ -93,7 +93,7 @@ class Memory:
         request.silent += 1
 
     def note(self, request: Request, verdict: Verdict) -> None:
-        """Take in an answer, and hold it to what is durable at this moment."""
+        """Record an answer, and check it against the durable log at this moment."""
         request.silent -= 1
         told = ClientAnswer.by(verdict)
         for name in told.codes or ("admitted",):
@@ -131,7 +131,7 @@ class Memory:
         self.findings.expect(is_refused, "G5", f"altered {request.keys} got {verdict}")
 
     def check_asked(self, key: Key, verdict: Verdict) -> None:
-        """Hold what `verdict_of` told of one request to what is durable at this moment."""
+        """Check the answer of `verdict_of` against the durable log at this moment."""
         told, fate = ClientAnswer.by(verdict), self.archive.fates.get(key, Fate())
         of_key = [seq for seq in told.seqs if seq in fate.seqs]
         is_there = told.seq in fate.scheduled if told.scheduled else bool(of_key)
@@ -233,10 +233,10 @@ class Memory:
 
 
 def is_kept(verdict: Verdict) -> bool:
-    """Tell whether an answer is one for good."""
+    """Return whether an answer is final."""
     return verdict.admitted or verdict.refusals[0].stage.value in {"staleness", "domain"}
 
 
 def _place(verdict: Verdict) -> tuple[int, int]:
-    """Say where an answer was decided: a client may await its second attempt before its first."""
+    """Return the place of a decision in the log; clients may await answers in another order."""
     return verdict.current_seq, int(verdict.batch_id[1:] or 0)

@@ -25,7 +25,7 @@ KINDS = (
 
 
 class Crowd:
-    """What all clients share."""
+    """State shared by all clients."""
 
     def __init__(
         self, swarm: Swarm, server: Server, memory: Memory, findings: Findings, seed: int
@@ -65,7 +65,7 @@ class Client:
     # what it says
 
     def request(self, **options: Any) -> Request:
-        """Make up a batch: one to four intents of its own, on the ground of what it saw last."""
+        """Generate a batch of one to four intents, based on the client's latest view."""
         rng, swarm = self.rng, self.crowd.swarm
         intents = []
         for _ in range(rng.choice([1, 1, 2, 4])):
@@ -94,7 +94,7 @@ class Client:
         return max(seen, self.server.archive.seq)
 
     def post(self, served: Served, request: Request) -> PendingVerdict:
-        """Hand a batch in, and go on."""
+        """Submit a batch without waiting for its verdict."""
         door = self._handle_of(served)
         if door is None or served.process.is_dead:
             raise Gone
@@ -171,7 +171,7 @@ class Client:
             await self.insist(requests[0])
 
     async def _be_retrier(self) -> None:
-        """Wait so long and no longer; then ask what became of it, and send it again."""
+        """Submit a batch with a short time limit; ask for its verdict, and submit it again."""
         request = self.request(valid_for_s=self.rng.choice([0.0, 0.01, 0.5]))
         try:
             served = await self.server.served()
@@ -200,7 +200,7 @@ class Client:
             await self.insist(request)
 
     async def _inquire(self, request: Request) -> None:
-        """Ask what became of a request: what is told is durable, and stays so."""
+        """Ask for the verdict of a request and check that it is durable."""
         try:
             served = await self.server.served()
             agent, req_id = request.keys[0]

@@ -27,7 +27,7 @@ Key = tuple[str, str]
 
 
 class Findings:
-    """What was found to be wrong, by the guarantee that it breaks."""
+    """A violation, named by its guarantee."""
 
     def __init__(self) -> None:
         self.found: list[str] = []
@@ -38,7 +38,7 @@ class Findings:
 
 
 class Fate:
-    """What the log says of one request.
+    """The recorded answer to one request.
 
     Attributes:
         seqs: Where it was admitted; more than once is once too often.
@@ -55,7 +55,7 @@ class Fate:
 
 
 class Archive:
-    """A reader of the disk.
+    """Reads and checks the groups on the simulated disk.
 
     Attributes:
         fates: What became of each request.

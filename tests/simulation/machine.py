@@ -30,7 +30,7 @@ ITERATIONS_MAX = 300_000
 
 
 class Stuck(Exception):  # noqa: N818  # what was found, and not how it is handled
-    """Everybody waits for somebody else, or the loop spins."""
+    """A deadlock of all tasks, or an event loop that spins."""
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
@@ -73,7 +73,7 @@ class VirtualSteppedClock(SteppedClock):
 
 
 class ServerProcess:
-    """One process of the server. After its kill, nothing it does is visible or stored.
+    """One process of the server. After its kill, its actions are neither visible nor stored.
 
     Attributes:
         number: From 1.
@@ -103,7 +103,7 @@ def _nothing(*_: object) -> None: ...
 
 
 class Disk:
-    """What outlives a process.
+    """State that survives a process.
 
     Attributes:
         log: The bytes, and the store's own fence.

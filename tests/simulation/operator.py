@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Operator(Client):
-    """Looks after the world while there are clients; what it asks is answered under any load."""
+    """Operates the world while there are clients; its commands are answered under any load."""
 
     def __init__(self, crowd: Crowd) -> None:
         super().__init__(crowd, 0)
@@ -46,7 +46,7 @@ class Operator(Client):
         return served.orchestrator
 
     async def probe(self) -> None:
-        """Ask for something small all the time: whoever operates a world needs it under load."""
+        """Send small commands all the time, which must be answered under load."""
         rng = Random(f"probes {self.crowd.seed}")
         while True:
             await asyncio.sleep(rng.random() * 0.5)
@@ -56,7 +56,7 @@ class Operator(Client):
                 continue
 
     async def step(self) -> None:
-        """Move a stepped world on, as long as there is somebody to move it for."""
+        """Step a stepped world while there are clients."""
         rng = Random(f"steps {self.crowd.seed}")
         while True:
             await asyncio.sleep(rng.random() * 0.3)
@@ -96,7 +96,7 @@ class Operator(Client):
         await self.answer(served, request, self.post(served, request))
 
     async def _nonsense(self, served: Served) -> None:
-        """What is no batch is refused, and nothing else comes of it (G23)."""
+        """Submit invalid batches, which are refused and change nothing (G23)."""
         raw: Any = self.rng.choice([None, [], [{}], object(), {"intents": [{"kind": "Fly"}]}, "no"])
         verdict = await self.server.ask(served, lambda: served.orchestrator.submit(raw))
         self.crowd.findings.expect(not verdict.admitted, "G23", f"{raw!r} was admitted")
@@ -113,7 +113,7 @@ class Operator(Client):
         await self.answer(served, request, self.post(served, request))
 
     async def _halt(self, served: Served) -> None:
-        """Pause or drain: nothing is decided until it is taken back, and control goes on."""
+        """Pause or drain: no batch is decided until it is undone, and control continues."""
         world, archive, rng = served.orchestrator, self.server.archive, self.rng
         is_pause = rng.random() < 0.5
         if is_pause:

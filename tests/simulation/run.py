@@ -31,7 +31,7 @@ SECONDS_MAX = 300.0
 
 
 class Outcome(NamedTuple):
-    """What a seed came to.
+    """The result of a seed.
 
     Attributes:
         findings: What is wrong; empty is well.
@@ -85,7 +85,7 @@ def _innermost(error: BaseException) -> BaseException:
 
 
 def _note_unseen(findings: Findings, loop: object, context: dict[str, Any]) -> None:
-    """A task that fails, and nobody asks; a future may be left by a client that is gone."""
+    """Record the unhandled failure of a task; futures of removed clients are allowed."""
     if context["message"].startswith("Task exception"):
         findings.expect(False, "G1", f"a task failed unseen: {context.get('exception')!r}")
 
@@ -113,7 +113,7 @@ async def _run(swarm: Swarm, server: Server, crowd: Crowd) -> None:
 
 
 async def _ask_for_all(server: Server, crowd: Crowd) -> None:
-    """Let nothing fail any more, let the effects settle, and ask once more for everything."""
+    """Disable faults, wait for the effects, and ask for every verdict again."""
     server.disk.faults.clear()
     if server.executor != "none":
         server.executor = "sound"
@@ -134,7 +134,7 @@ async def _ask_for_all(server: Server, crowd: Crowd) -> None:
 
 
 async def _close(server: Server, crowd: Crowd) -> None:
-    """Close, and hold what is left on the disk to what it must be."""
+    """Close the world and check the log on the disk."""
     expect, archive = crowd.findings.expect, server.archive
     server.close()
     await asyncio.sleep(server.swarm.config.limits.shutdown_seconds_max + 1)
@@ -182,7 +182,7 @@ async def _ask_again(server: Server, crowd: Crowd) -> None:
 
 
 def _end(loop: VirtualLoop) -> None:
-    """Stop what a failed run left behind."""
+    """Stop the tasks that a failed run left behind."""
     tasks = asyncio.all_tasks(loop)
     for task in tasks:
         task.cancel()

@@ -82,13 +82,13 @@ class Server:
     # what clients do
 
     async def served(self) -> Served:
-        """Give a process to talk to: the present one, or now and then one that was replaced."""
+        """Return the current process, or sometimes a replaced one."""
         if self._stale and self.rng.random() < 0.3:
             return self.rng.choice(self._stale)
         return await self.present()
 
     async def present(self) -> Served:
-        """Give the process that serves now, or the next one."""
+        """Return the process that serves now, or wait for the next one."""
         while self.current is None:
             await self._up.wait()
         return self.current
@@ -130,7 +130,7 @@ class Server:
             await asyncio.sleep(self.rng.random() * 0.1)
 
     async def disturb(self) -> None:
-        """Do to the process what the seed says, when it says so."""
+        """Apply the faults of the seed to the process at their times."""
         for at, what in self.swarm.process_faults:
             await asyncio.sleep(max(0.0, at - asyncio.get_running_loop().time()))
             served = self.current
@@ -190,7 +190,7 @@ class Server:
             self.give_up(served)
 
     def give_up(self, served: Served) -> None:
-        """Close a process, or what is left of it."""
+        """Close a process or its remaining tasks."""
         if served.is_over:
             return
         served.is_over = True
@@ -199,7 +199,7 @@ class Server:
         self._tasks.create_task(served.orchestrator.close())
 
     def _bury(self, served: Served) -> None:
-        """Stop the tasks of a process that was killed; nobody hears of it."""
+        """Stop the tasks of a killed process silently."""
         self._withdraw(served)
         world = served.orchestrator._world
         if world is not None and world._root is not None:

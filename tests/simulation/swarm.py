@@ -18,7 +18,7 @@ PROCESS_FAULTS = ("kill", "kill", "restart", "takeover")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Swarm:
-    """The configuration of one run.
+    """Configuration of one run, drawn by its seed.
 
     Attributes:
         behaviors: One for each agent.

@@ -25,7 +25,7 @@ Groups = list[tuple[int, Decision]]
 
 
 def resolved(batch: Mapping[str, Any], seq: int, now: float) -> dict[str, Any]:
-    """Say which seq was looked at, and when later is."""
+    """Resolve the relative context seq and time of drawn intents."""
     made = {name: value for name, value in batch.items() if name != "later"}
     if "later" in batch:
         made["sim_time"] = now + batch["later"]
@@ -36,7 +36,7 @@ def resolved(batch: Mapping[str, Any], seq: int, now: float) -> dict[str, Any]:
 
 
 def replay(model: Model, groups: Groups, raws: Mapping[str, Any]) -> dict[str, Answer]:
-    """Let the model decide what the kernel decided, in the kernel's order, and compare."""
+    """Decide the batches of the kernel by the model, in the kernel's order, and compare."""
     answers = {}
     for now_ns, decision in groups:
         model.now, model.claims = now_ns, {}
@@ -66,7 +66,7 @@ async def test_the_orchestrator_agrees_with_the_model(setting):
     may_post = asyncio.Event()
 
     async def post_late(effect: Effect) -> None:
-        """Let letters lie until the end: the outbox fills, and the gate says so."""
+        """Leave effects open until the end, so that the outbox fills and the gate refuses."""
         await may_post.wait()
 
     asked: dict[tuple[str, str], None] = {}

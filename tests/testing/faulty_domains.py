@@ -82,7 +82,7 @@ def unwary(draft: Draft, intent: Intent) -> None:
 
 
 class Unwary(Purses):
-    """Divides by what may be nothing."""
+    """A rule that divides by a value that may be zero."""
 
     rule = staticmethod(unwary)
 
@@ -201,7 +201,7 @@ def rounded(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 class Rounded(Purses):
-    """Rewrites what was sent, in place."""
+    """A rule that rewrites its payload in place."""
 
     rule = staticmethod(rounded)
 
@@ -223,7 +223,7 @@ def doubled(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 class Doubled(Purses):
-    """Normalizes what is normalized already."""
+    """A payload whose normalization is not idempotent."""
 
     rule = staticmethod(doubled)
 
@@ -338,7 +338,7 @@ class Branded(Forgetful):
 
 
 class Generous(Forgetful):
-    """Gives to those who come by a setting that it does not tell."""
+    """A domain with a setting that `settings()` omits."""
 
     def on_register(
         self, draft: Draft, agent_id: str, attributes: Mapping[str, Json]
@@ -375,7 +375,7 @@ class _Careless(SameTeam):
 
 
 class Overlooking(Purses):
-    """Whoever holds as much sees each other."""
+    """Agents with equal amounts see each other."""
 
     sight = _Careless()
 

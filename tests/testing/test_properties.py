@@ -38,7 +38,7 @@ NAMES = [*(law.name for law in PROPERTIES), ORDER_OF_SETS]
 
 @pytest.fixture(autouse=True)
 def same_traces_each_time():
-    """Draw the same traces in every run: what is said of the smallest is then the same too."""
+    """Draw the same traces in every run, so that the smallest failing trace is the same."""
     before = settings.get_current_profile_name()
     settings.register_profile("same traces", derandomize=True, database=None)
     settings.load_profile("same traces")

@@ -1,4 +1,4 @@
-"""Operator patches and forks: what changes, what is refused, and that verify repeats them."""
+"""Operator patches and forks: changes, refusals, and their verification."""
 
 from typing import Any
 

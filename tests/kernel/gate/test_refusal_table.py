@@ -1,4 +1,4 @@
-"""Every code of the gate, produced through the kernel, with its stage, place and message.
+"""Every code of the gate, produced by the kernel, with its stage, path and message.
 
 The messages say what failed, what was expected, what came, and what to do.
 """

@@ -111,7 +111,7 @@ def test_a_kernel_restored_from_a_snapshot_continues_identically(setting, before
 @example(before=random_trace(4), after=random_trace(5))
 @example(before=random_trace(6), after=random_trace(7))
 def test_a_kernel_opened_from_its_log_continues_identically(setting, before, after):
-    """Kernel(history=log) decides what follows as the kernel that wrote the log."""
+    """Kernel(history=log) decides further batches as the kernel that wrote the log."""
     kernel, log = reused(**SETTINGS[setting])
     run_trace(kernel, before)
     other = kernel_of(history=log, **SETTINGS[setting])

@@ -15,12 +15,12 @@ EACH_SETTING = pytest.mark.parametrize("setting", SETTINGS)
 
 
 def through_bytes(past: Replayer) -> Replayer:
-    """Take a snapshot, write it, read it, and go on from it."""
+    """Take a snapshot, write it, read it, and continue from it."""
     return snapshots.resume(decode_snapshot(encode_snapshot(snapshots.take(past))))
 
 
 def facts(past: Replayer) -> list[object]:
-    """Say all that a fold knows."""
+    """Return all state of a fold."""
     return [snapshots.take(past), past.header, past.journal.count, past.ledger.policy]
 
 

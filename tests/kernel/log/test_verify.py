@@ -207,7 +207,7 @@ def test_verification_can_start_at_a_snapshot_or_any_record(setting):
 
 
 def test_batches_of_a_truncated_group_are_not_verified():
-    """Who had claimed what in it, nobody knows any more."""
+    """The claims of the truncated group are not known any more."""
     log: list[bytes] = []
     kernel = kernel_of(sink=log, agents=("alice", "bob", "carol"))
     kernel.decide_group([
@@ -269,7 +269,7 @@ def test_forged_changes_with_a_valid_chain_are_detected():
 
 
 class Moody(Domain):
-    """Reads what is not of the world."""
+    """A rule that reads a global variable."""
 
     name, version = "moody", "3"
     told: ClassVar[list[int]] = []

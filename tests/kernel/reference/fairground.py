@@ -60,7 +60,7 @@ def _move(draft: Draft, giver: str, taker: str, amount: int) -> None:
 
 
 def earn(draft: Draft, intent: Intent) -> None:
-    """Take coins out of the bank; what is too much is clamped."""
+    """Take coins out of the bank, clamped to a maximum."""
     amount = intent["payload"]["amount"]
     if amount > EARNED_MAX:
         amount = EARNED_MAX
@@ -70,7 +70,7 @@ def earn(draft: Draft, intent: Intent) -> None:
 
 
 def pay(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Give coins to another; says no after having moved them, so that it must be undone."""
+    """Move coins to another agent; it may refuse after moving them, so that they are moved back."""
     payload, agent_id = intent["payload"], intent["agent_id"]
     if not draft.exists(PURSES, payload["to"]):
         return refuse("nobody", f"there is no {payload['to']!r}", at="/to")

@@ -1,4 +1,4 @@
-"""The kernel beside the reference model, as a machine that hypothesis drives.
+"""A hypothesis state machine that runs the kernel and the reference model side by side.
 
 After each step are compared: verdicts, state, sequence number, outbox and schedule, what is
 remembered of every request, and the digests with those of a fold of the log.
@@ -54,7 +54,7 @@ _POOL: dict[str, tuple[list[bytes], list[Kernel], bytes]] = {}
 
 
 def kernels_of(setting: str) -> tuple[list[bytes], list[Kernel]]:
-    """Give two kernels with one log; a compiled kernel is used again."""
+    """Return two kernels with one log; compiled kernels are reused."""
     if setting not in _POOL:
         log: list[bytes] = []
         config = KernelConfig(limits=Limits(**LIMITS), seed=11, **SETTINGS[setting])
@@ -71,7 +71,7 @@ def kernels_of(setting: str) -> tuple[list[bytes], list[Kernel]]:
 
 
 def told(verdict: Verdict) -> Answer:
-    """Reduce a verdict to what it promises."""
+    """Return the promised parts of a verdict."""
     refusals = sorted(((r.index, r.stage.value, r.code) for r in verdict.refusals), key=_none_first)
     seqs = tuple(result.seq for result in verdict.results if result.seq is not None)
     flags = (verdict.replayed, verdict.scheduled)
@@ -208,7 +208,7 @@ class GateMachine(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([0, 1]), batch=BATCHES)
     def decide_dry_and_then_really(self, seconds: float, batch: dict[str, Any]) -> None:
-        """A dry run changes nothing, and says what the batch then comes to."""
+        """A dry run changes nothing and has the verdict of the batch."""
         self._pass(seconds)
         self._decide([])  # what is due is decided by whoever comes first, a dry run or not
         real = {**self._resolved(batch), "dry_run": False}
@@ -223,7 +223,7 @@ class GateMachine(RuleBasedStateMachine):
     def decide_in_another_order_of_arrival(
         self, batches: list[dict[str, Any]], data: st.DataObject
     ) -> None:
-        """Who comes first among agents is drawn: it is not who arrived first."""
+        """The first agent of a group is drawn, independent of arrival."""
         one_each: dict[str, dict[str, Any]] = {}
         for batch in map(self._resolved, batches):
             agents = {intent["agent_id"] for intent in batch["intents"]}
@@ -250,7 +250,7 @@ class GateMachine(RuleBasedStateMachine):
     @precondition(lambda self: len(self.log) > 5)
     @rule()
     def go_on_from_the_log(self) -> None:
-        """What a kernel opened from the log knows, and no more, is gone on with."""
+        """Continue with a kernel opened from the log."""
         again = Kernel(Fairground(), self.kernel.config, history=self.log)
         assert again.world_digest() == self.kernel.world_digest()
         self.kernel.restore(again.snapshot())
@@ -294,7 +294,7 @@ class GateMachine(RuleBasedStateMachine):
         self.model.now = round(self.now * SECOND)
 
     def _resolved(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """Say which seq was looked at, and when later is."""
+        """Resolve the relative context seq and time of drawn intents."""
         intents = [
             {
                 **{name: value for name, value in one.items() if name != "context_back"},
@@ -355,7 +355,7 @@ class GateMachine(RuleBasedStateMachine):
         checked: Sequence[tuple[dict[str, Any], CheckedBatch | Verdict]],
         due: Sequence[int],
     ) -> list[int]:
-        """Say in which order the kernel took the group, as places of arrival."""
+        """Return the order in which the kernel decided the group, as indices of arrival."""
         sound = [id(b) for _, b in checked if isinstance(b, CheckedBatch)]
         return [
             due.index(batch.due_of)

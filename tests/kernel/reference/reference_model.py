@@ -25,7 +25,7 @@ class Model(World):
     """A world of the fairground. Times are nanoseconds; `limits` are those of the kernel."""
 
     def remove(self, agent: str) -> None:
-        """Let an agent go; what it has in the schedule is refused before its name is another's."""
+        """Remove an agent; its scheduled batches are refused before the name is reused."""
         super().remove(agent)
         for number in sorted(self.schedule, key=lambda n: (self.schedule[n][0], n)):
             batch = self.schedule[number][1]

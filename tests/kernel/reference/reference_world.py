@@ -26,7 +26,7 @@ KINDS = ("Earn", "Pay", "Tend", "Take", "Drop", "Look", "Glance", "Send", "Burst
 
 
 class Answer(NamedTuple):
-    """What a verdict promises. Refusals are `(index, stage, code)`, seqs are as submitted."""
+    """The promised parts of a verdict. Refusals are `(index, stage, code)`, seqs in batch order."""
 
     admitted: bool
     seq: int | None
@@ -231,7 +231,7 @@ class World:
                 forgotten[sequence] = max(forgotten.get(sequence, -1), int(number))
 
     def verdict_of(self, name: str, req_id: str) -> Answer | None:
-        """Give what is remembered of a request: seqs are those of the agent's own ids."""
+        """Return the remembered answer to a request, with the seqs of the agent's ids."""
         past = kept(self.agents[name], req_id) if name in self.agents else None
         if past is None:
             return None
@@ -251,7 +251,7 @@ def kept(agent: Mapping[str, Any], req_id: str) -> Any:
 
 
 def content_of(intents: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What makes two batches the same: who, which id, what and how urgently; not the order."""
+    """The parts that make two batches the same: agent, id, content and priority, in any order."""
     parts = ("agent_id", "req_id", "kind", "payload", "priority")
     return sorted(
         json.dumps([intent[part] for part in parts], sort_keys=True) for intent in intents

@@ -192,7 +192,7 @@ class Sea(Domain):
 
 
 class Fog(Domain):
-    """Hides by a function of its own."""
+    """A visibility policy by a given function."""
 
     name, version, kinds = "fog", "1", ()
 

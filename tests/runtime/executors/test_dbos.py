@@ -136,7 +136,7 @@ def world_of(shop: Orchestrator) -> str:
 
 
 async def order_article(shop: Orchestrator, article: str = "lamp") -> Any:
-    """Order an article and return what the settlement recorded."""
+    """Order an article and return the text recorded at its settlement."""
     ann = await shop.register_agent("ann")
     assert (await ann.submit([ann.intent("Order", article=article)])).admitted
     await asyncio.wait_for(shop.wait_effects(), 20)

@@ -1,4 +1,4 @@
-"""Worlds to options off: logs in memory, and a lab whose state does not tell a world's name."""
+"""Worlds to fork: logs in memory, and a lab whose state does not depend on the world's name."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -18,7 +18,7 @@ from tests.runtime.history.forks import DOMAINS, log_of, make_fork
 
 
 def replayed(log: list[bytes], folder: Path, at: int, **options: Any) -> CounterfactualReport:
-    """Fork, decide the rest again, and check that what came of it holds."""
+    """Fork with a replay of the later inputs, and check the integrity of the result."""
     made = make_fork(log, folder, at, **{"effects": "simulate", "is_replayed": True, **options})
     decided = verify_log(open_event_log(made.store), DOMAINS)
     assert decided.integrity.first_divergence is None

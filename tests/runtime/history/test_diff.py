@@ -1,4 +1,4 @@
-"""Two worlds compared: what is there, what is in the ledger, what was decided."""
+"""Two worlds compared: their state, ledgers and decisions."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""Laws of forks: a options goes on as its parent would have, and shares nothing with it."""
+"""Laws of forks: a fork continues as its parent would have, and shares nothing with it."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -108,7 +108,7 @@ def test_a_fork_with_the_same_inputs_equals_its_parent(setting, trace):
 
 
 def whole(kernel: Kernel) -> Any:
-    """State and books; what is scheduled without its chain and number, which are the log's own."""
+    """Return state and ledger, without chain and record numbers of scheduled batches."""
     _, state, books = from_canonical(dump(kernel.tree, kernel.ledger))
     scheduled = [decode_record(data) for data in books["scheduled"]]
     books["scheduled"] = [msgspec.structs.replace(one, prev=b"", batch_id="") for one in scheduled]
@@ -123,7 +123,7 @@ def world_digest_of(records: list[bytes]) -> str:
 @EACH_SETTING
 @pytest.mark.parametrize("seed", [3, 4])
 def test_what_if_without_a_change_repeats_the_parent_from_any_seq(setting, seed, tmp_path):
-    """what-if with nothing otherwise = the parent, whatever left no trace in between."""
+    """what-if without changes = the parent, also if batches without a record lay in between."""
     log: list[bytes] = []
     parent = kernel_of(sink=log, agents=["alice", "bob", "carol"], **settings_of(setting))
     run_trace(parent, random_trace(seed, 60))
@@ -159,7 +159,7 @@ def test_a_fork_is_verified_and_verified_from_its_parents_beginning(setting, tmp
 
 
 def a_lab(**options: Any) -> list[bytes]:
-    """Alice adds, somebody makes a thing, mail is asked for and is on its way."""
+    """Decide an addition, a creation, and a mail effect that stays open."""
     log: list[bytes] = []
     kernel = kernel_of(DOMAINS, sink=log, **options)
     kernel.decide([add("a:0"), add("a:1")])

@@ -1,4 +1,4 @@
-"""One file for a whole log: what is packed is what is checked, and nothing in it can be changed."""
+"""One file for a whole log: it packs and checks all records, and detects every change."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -166,7 +166,7 @@ def test_every_changed_byte_of_a_pack_is_detected(tmp_path):
 
 
 def forged(path: Path, **fields: Any) -> None:
-    """Change a pack and give it a new checksum, as whoever means to deceive would."""
+    """Change a pack and recompute its checksum, as a forger would."""
     held = decode_pack(path.read_bytes())
     path.write_bytes(encode_pack(msgspec.structs.replace(held, **fields)))
 
@@ -196,7 +196,7 @@ def test_a_forged_pack_with_a_valid_checksum_is_detected_by_chain_and_rules(tmp_
 
 
 def rechained(log: list[bytes]) -> list[bytes]:
-    """Let one batch have been proposed by another, and hash all after it anew."""
+    """Change the agent of one batch, and hash all later records again."""
     forgery: list[bytes] = []
     is_done = False
     for data in log:
@@ -271,7 +271,7 @@ FORGERIES: dict[str, tuple[type, Callable[[Any], bytes]]] = {
 
 
 def forge(records: list[bytes], kind: type, alter: Callable[[Any], bytes]) -> Any:
-    """Alter the last record of a kind, hash all after it anew, and give what it was."""
+    """Alter the last record of a kind, hash all later records again, and return the original."""
     place = max(i for i, data in enumerate(records) if isinstance(decode_record(data), kind))
     was: Any = decode_record(records[place])
     records[place] = alter(was)

@@ -13,7 +13,7 @@ from tests.kernel.builders import add, kernel_of
 
 
 def records_of_adds(count: int) -> list[bytes]:
-    """Give the log of a lab in which alice adds so many times; each is one record and one seq."""
+    """Return the records of a lab in which alice adds `count` times; each has one seq."""
     records: list[bytes] = []
     kernel = kernel_of(sink=records, limits={"checkpoint_groups": 1_000_000})
     for number in range(count):
@@ -22,7 +22,7 @@ def records_of_adds(count: int) -> list[bytes]:
 
 
 def write_log(path: Path, records: Sequence[bytes], *, to: int | None = None) -> SqliteEventLog:
-    """Write records, one to a group, after what is there, and close the log."""
+    """Append records, one per group, and close the log."""
     log = SqliteEventLog(path, synchronous="off")
     epoch = log.open()
     past = Replayer()
@@ -51,7 +51,7 @@ def snapshot_at(log: SqliteEventLog, records: Sequence[bytes], at: int) -> Snaps
 
 
 def cut_at(log: SqliteEventLog, before_record: int) -> None:
-    """Compact a log that nobody writes."""
+    """Compact a log without a writer."""
     epoch = log.open()
     log.compact(before_record, epoch, groups_max=1_000_000)
     log.close()

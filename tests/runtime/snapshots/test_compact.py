@@ -1,4 +1,4 @@
-"""`placet compact`: what it leaves, what it says, and when it refuses."""
+"""`placet compact`: the remaining log, the report, and refusals."""
 
 import re
 from pathlib import Path
@@ -19,7 +19,7 @@ from tests.runtime.stores.test_event_log_sqlite import corrupt_index, error_of, 
 
 @pytest.fixture
 def town(town):
-    """A log of a few hundred records, and what it says before it is compacted."""
+    """A log of a few hundred records, and its digest and seq before compaction."""
     return town.report
 
 
@@ -175,7 +175,7 @@ def test_a_file_that_is_not_a_log_is_a_one_line_error(placet, store, said):
 
 
 def test_a_log_is_never_compacted_without_its_snapshots(tmp_path, monkeypatch):
-    """Whatever ends a compaction half way, what is left opens."""
+    """A compaction interrupted at any point leaves a log that opens."""
     from placet.runtime.snapshots import compaction
 
     records = records_of_adds(30)

@@ -71,7 +71,7 @@ def test_an_empty_log_and_a_log_in_memory_have_no_snapshots(tmp_path):
 
 
 def test_opening_a_long_log_folds_only_its_tail(tmp_path):
-    """However long the log is, only what came after the snapshot is folded."""
+    """Only the records after the snapshot are folded, for a log of any length."""
     records = records_of_adds(800)
     for length in (200, 400, 800):
         log = write_log(tmp_path / "long.db", records, to=length)
@@ -229,7 +229,7 @@ def test_a_snapshot_before_the_cut_is_not_used(log):
 
 
 def compacts_at(log: SqliteEventLog, at_reading: int) -> None:
-    """Let a writer take two snapshots and cut the log before record 25, as a reading begins."""
+    """Take two snapshots and compact before record 25 when a read begins."""
     genuine = log.read
 
     def read(from_record: int = 0) -> Iterator[tuple[int, bytes]]:

@@ -34,7 +34,7 @@ def files(tmp_path):
 
 
 class Noted(Disk):
-    """A disk that notes what it is asked, and fails at one of it."""
+    """A disk that records its calls, and fails at a given one."""
 
     def __init__(self, failing: str = "") -> None:
         self.asked: list[str] = []

@@ -1,4 +1,4 @@
-"""A world's own snapshots: when they are due, who takes them, and what becomes of a failure."""
+"""A world's snapshots: when they are due, the process that takes them, and failures."""
 
 import os
 import sys
@@ -119,7 +119,7 @@ def test_a_delayed_process_keeps_the_snapshots_of_its_successor(tmp_path, monkey
 
 
 class FakeProcess:
-    """Takes what it is told to, and notes how often it was asked."""
+    """A snapshot writer with given results that counts its calls."""
 
     def __init__(self, *outcomes: WrittenSnapshot | StoreError | None) -> None:
         self.outcomes = list(outcomes)
@@ -142,7 +142,7 @@ def taken(records: int, seq: int, before: int = 0) -> WrittenSnapshot:
 
 
 class Kept:
-    """A keeper, and what it told."""
+    """A snapshot scheduler and the events it reported."""
 
     def __init__(self, process: Any, log: Any = None, *, every: int = 10, **more: Any) -> None:
         self.counters = Counters([])
@@ -340,7 +340,7 @@ async def test_a_log_of_the_same_name_elsewhere_is_not_mistaken_for_the_worlds(
 
 
 async def _soon(world: Orchestrator, since: int) -> Any:
-    """Give the events that are there already."""
+    """Return the events so far."""
     end = world.seq
     async for event in world.events(since):
         yield event

@@ -1,4 +1,4 @@
-"""What only the log in memory does: it is full at a bound."""
+"""The log in memory is full at a bound."""
 
 import pytest
 

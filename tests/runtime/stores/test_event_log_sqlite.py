@@ -1,4 +1,4 @@
-"""What the log in a file answers when the file, the disk or the user is not as it should be."""
+"""The log in a file: faults of the file, the disk and permissions, and their errors."""
 
 import os
 import shutil
@@ -43,7 +43,7 @@ def log(path):
 
 @pytest.fixture
 def folder_of_root():
-    """A folder that everyone may enter and nobody but its owner may write in."""
+    """A folder that everyone may read and only its owner may write."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o755)

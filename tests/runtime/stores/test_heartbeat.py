@@ -56,7 +56,7 @@ class OtherWriter:
             os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
 
     def close(self) -> str:
-        """End it, and return what it wrote of its failure."""
+        """Stop the process and return its error output."""
         self._popen.send_signal(signal.SIGCONT)
         _, errors = self._popen.communicate()
         return errors

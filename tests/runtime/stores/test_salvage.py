@@ -1,4 +1,4 @@
-"""What still holds of a damaged log can be saved, and nothing beyond the damage is."""
+"""The records before the damage of a log can be saved, and no others."""
 
 import sqlite3
 

@@ -41,7 +41,7 @@ def flip(file: Path, offset: int) -> None:
 
 
 def frame(number: int) -> int:
-    """Give the offset of a frame; negative numbers count from the end."""
+    """Return the offset of a frame; negative numbers count from the end."""
     return HEADER_BYTES + number * FRAME_BYTES
 
 
@@ -89,7 +89,7 @@ def test_the_groups_after_a_damage_can_be_abandoned(path, wal):
 
 
 def test_frames_of_an_earlier_use_of_the_file_are_ignored(path, wal):
-    """SQLite begins a `-wal` anew with other salts, and leaves behind what was in it."""
+    """SQLite restarts a `-wal` with other salts, and leaves the old frames behind."""
     data = wal.read_bytes()
     log = SqliteEventLog(path)
     log.append(LogGroup(GROUPS, GROUPS, GROUPS + 1, [b"more"]), log.open())
