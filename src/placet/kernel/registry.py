@@ -2,9 +2,10 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from functools import lru_cache
 from hashlib import blake2b
 from keyword import iskeyword
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from placet.kernel.domain import Domain, Kind
 from placet.kernel.state.tree import State
@@ -13,6 +14,10 @@ from placet.schemas.identity import Ref
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
+
+
+_COMPILED_MAX: Final = 512
+"""Number of payload types whose validators are kept: compiling one takes 1 ms."""
 
 
 class Registry:
@@ -158,22 +163,41 @@ class Registry:
             [domain.name, domain.version, [[kind.name, kind.version] for kind in domain.kinds]]
             for domain in self.domains
         ]
-        data = canonical([described, self.json_schemas()])
+        schemas = {
+            name: from_canonical(_schema_of(self._payloads[name])) for name in sorted(self.kinds)
+        }
+        data = canonical([described, schemas])
         return blake2b(data, digest_size=16).hexdigest()
 
 
 def _validator_of(kind: Kind) -> "TypeAdapter[object]":
-    """Compile the validator of a kind's payload.
+    """Return the compiled validator of a kind's payload; equal payload types share it.
 
     Raises:
         ValueError: The payload is not a type that pydantic knows.
     """
-    from pydantic import PydanticUserError, TypeAdapter  # noqa: PLC0415  # with the first kind
+    from pydantic import PydanticUserError  # noqa: PLC0415  # with the first kind
 
     try:
-        return TypeAdapter(cast("type[object]", kind.payload))
+        try:
+            return _compiled(kind.payload)
+        except TypeError:  # a payload that has no hash
+            return _compiled.__wrapped__(kind.payload)
     except PydanticUserError as error:
         raise ValueError(f"the payload of kind {kind.name!r} is no model: {error}") from error
+
+
+@lru_cache(maxsize=_COMPILED_MAX)
+def _compiled(payload: object) -> "TypeAdapter[object]":
+    from pydantic import TypeAdapter  # noqa: PLC0415  # with the first kind
+
+    return TypeAdapter(cast("type[object]", payload))
+
+
+@lru_cache(maxsize=_COMPILED_MAX)
+def _schema_of(payload: "TypeAdapter[object]") -> bytes:
+    """Return the encoded JSON Schema of a payload."""
+    return canonical(payload.json_schema())
 
 
 def _settings_of(domain: Domain) -> dict[str, Json] | None:

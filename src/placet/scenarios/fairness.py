@@ -53,9 +53,13 @@ class FairnessStats:
 
     def count(self, batch: Sequence[Intent], verdict: Verdict) -> None:
         """Count the verdict of one batch."""
-        if all(refusal.stage not in _NOT_DECIDED for refusal in verdict.refusals):
-            self.decided.update({intent["agent_id"] for intent in batch})
-        for refusal in verdict.refusals:
+        refusals = verdict.refusals  # all of one stage
+        if not refusals or refusals[0].stage not in _NOT_DECIDED:
+            for agent_id in {intent["agent_id"] for intent in batch}:
+                self.decided[agent_id] += 1
+        if not refusals or refusals[0].stage is not Stage.DOMAIN:
+            return
+        for refusal in refusals:
             winner, resource = refusal.details.get("winner"), refusal.details.get("resource")
             if isinstance(winner, str) and isinstance(resource, str):
                 self._count_loss(batch[refusal.index or 0]["agent_id"], winner, resource)
