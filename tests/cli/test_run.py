@@ -146,7 +146,9 @@ def test_damaged_log_is_reported_and_fails(placet, monkeypatch):
     from placet.cli.commands import run_session as command
     from placet.runtime.history.reader import IntegrityReport
 
-    broken = IntegrityReport(False, 3, 2, "00", {"record": 3, "seq": 2, "why": "it is torn"})
+    broken = IntegrityReport(
+        *(False, 3, 2, "00", "ff", "town"), {"record": 3, "seq": 2, "why": "it is torn"}
+    )
     monkeypatch.setattr(command, "check_integrity", lambda _: broken)
     outcome = placet("run", *TOWN)
     assert outcome.code == 1

@@ -21,7 +21,7 @@ from placet.actors.queued_batch import QueuedBatch
 from placet.schemas.effect import Effect
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import SECOND_NS
-from placet.schemas.log.record import LogGroup
+from placet.schemas.log.record import GENESIS, LogGroup, record_hash
 from placet.schemas.verdict import Verdict
 
 Reply: TypeAlias = tuple[asyncio.Future[Any], object]
@@ -107,12 +107,20 @@ class Committer:
         self._limiter = anyio.CapacityLimiter(1)
         self.durable_seq = 0
         self.durable_records = 0
+        self._head = GENESIS
+        self._tail: bytes | None = None
         self.is_full = False
         self.failure: StoreError | None = None
 
-    def begin(self, seq: int, records: int) -> None:
-        """Set the durable position from which writing continues."""
+    def begin(self, seq: int, records: int, head: bytes = GENESIS) -> None:
+        """Set the durable position from which writing continues, and the head of its chain."""
         self.durable_seq, self.durable_records = seq, records
+        self._head, self._tail = head, None
+
+    @property
+    def head(self) -> bytes:
+        """The hash of the last durable record, to which the chain of the log leads."""
+        return self._head if self._tail is None else record_hash(self._tail)
 
     def position(self) -> tuple[int, int]:
         """Return the durable seq and the number of durable records."""
@@ -250,6 +258,7 @@ class Committer:
         if group is not None:
             self.durable_seq = group.seq
             self.durable_records = group.first_record + len(group.records)
+            self._tail = group.records[-1]
         if output.decided:
             for waiting, verdict in output.decided:
                 if not waiting.reply.done():

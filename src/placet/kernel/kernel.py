@@ -65,6 +65,7 @@ class Kernel:
         registry: Kinds and domains.
         ledger: Agents, dedup windows, quotas, schedule and outbox; read only.
         history_end: `(seq, record count)` of `history`; later records are new.
+        history_head: Hash of the last record of `history`, which is the head of its chain.
 
     Raises:
         ValueError: A domain or the configuration is invalid.
@@ -93,6 +94,7 @@ class Kernel:
         self._validator = effect_validator
         past = history if isinstance(history, Replayer) else folded(history)
         self.history_end = (past.ledger.seq, past.journal.count)
+        self.history_head = past.journal.prev
         self._adopt(past.state, past.ledger, past.journal)
         self._batches = past.batches_seen
         self._groups, self._group_seq = past.groups, past.group_seq

@@ -58,6 +58,9 @@ class OrchestratorConfig:
         snapshots_kept: How many of them stay; 2 at least.
         compact_log: Remove from a store on disk the records that two snapshots (or all that are
             kept) cover. Removed records can no longer be replayed, explained or verified.
+        anchors: File to which the head of the log's chain is appended: when the world is opened,
+            every 10 s in which it changed, and when it is closed. `placet verify --anchors` detects
+            by it that the end of a log was cut off, so keep it on another disk.
         origin: Description of how the world was started, for programs that start it again: plain
             JSON, kept in the first record of its log.
         limits: All other bounds.
@@ -89,6 +92,7 @@ class OrchestratorConfig:
     snapshot_every_seqs: int | None = EVERY_SEQS
     snapshots_kept: int = KEPT_MIN
     compact_log: bool = False
+    anchors: str | None = None
     origin: Mapping[str, Json] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     metrics_port: int | None = None
@@ -118,6 +122,8 @@ class OrchestratorConfig:
         self._check_snapshots()
         if self.standby + self.take_over + self.read_only > 1:
             raise ValueError("of standby, take_over and read_only, one may be set")
+        if self.anchors is not None and self.read_only:
+            raise ValueError("anchors are appended by the writer of a log, got read_only too")
         self.kernel_config()
 
     def _check_moments(self) -> None:

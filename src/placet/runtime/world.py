@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
@@ -42,12 +43,13 @@ from placet.runtime.world_time import WorldTime
 from placet.schemas.codec import Json
 from placet.schemas.errors import PlacetError, StoreError, error_of
 from placet.schemas.limits import SECOND_NS
-from placet.schemas.log.record import Forked, LogGroup
+from placet.schemas.log.record import Forked, LogGroup, record_hash
 from placet.schemas.verdict import Verdict
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
+    from placet.runtime.anchors import AnchorWriter
     from placet.runtime.telemetry.prometheus import MetricsServer
     from placet.runtime.telemetry.world_logger import WorldLogger
 
@@ -136,7 +138,7 @@ class WorldRuntime:
 
     async def start(self) -> None:
         """Start the actors; the records that the kernel wrote on opening become durable."""
-        self.committer.begin(*self.kernel.history_end)
+        self.committer.begin(*self.kernel.history_end, self.kernel.history_head)
         started = anyio.Event()
         for sentence in self._recovery.skipped:
             self._reports.warning(sentence)
@@ -149,6 +151,9 @@ class WorldRuntime:
             self._keeper.note(records, seq)
             self.supervisor.start("snapshots", self._keeper.run, _ignore)
         await self.actor.command(_nothing)
+        if self._anchors is not None:
+            await self._anchors.append()
+            self.supervisor.start("anchors", self._anchors.run, _ignore)
         if self._follower is not None:
             await self.actor.pause()  # the writer decides what is scheduled
             follow = partial(self._follower.run, self._on_followed)
@@ -179,6 +184,8 @@ class WorldRuntime:
         self.supervisor.stop()
         await root
         self.committer.close()
+        if self._anchors is not None:
+            await self._anchors.try_append()
         self._end()
         if self.metrics_server is not None:
             await to_thread.run_sync(self.metrics_server.close)
@@ -262,6 +269,7 @@ class WorldRuntime:
             **self.counters.statistics(),
             "seq": self.committer.durable_seq,
             "records": self.committer.durable_records,
+            "head": self.committer.head.hex(),
             "agents": len(self.kernel.ledger.agents),
             "waiting": len(self.actor),
             "time": {**self.time.statistics(), "late": self.actor.barrier.lates},
@@ -294,7 +302,8 @@ class WorldRuntime:
     def _on_followed(self, group: LogGroup) -> None:
         """Publish records that another process wrote, and that are folded by now."""
         self.kernel.note_followed()
-        self.committer.begin(group.seq, group.first_record + len(group.records))
+        head = record_hash(group.records[-1])
+        self.committer.begin(group.seq, group.first_record + len(group.records), head)
         self.sleepers.wake()
         self._on_durable(CycleOutput(group))
 
@@ -302,6 +311,18 @@ class WorldRuntime:
         sleepers = self.sleepers
         time = Time(self.clock.now_ns, sleepers.sleep_until, sleepers.idle, kernel.config.seed)
         return ObserverHub(kernel.registry, self._on_error, time)
+
+    @cached_property
+    def _anchors(self) -> "AnchorWriter | None":
+        path = self.config.anchors
+        if path is None:
+            return None
+        from placet.runtime.anchors import AnchorWriter  # noqa: PLC0415  # few worlds need it
+
+        def position() -> tuple[int, int, bytes]:
+            return (*self.committer.position(), self.committer.head)
+
+        return AnchorWriter(Path(path), self.config.world, position, self._on_error)
 
     def _make_scheduler(self) -> SnapshotScheduler | None:
         """Make the keeper of snapshots, where the log is on a disk and snapshots are wanted."""

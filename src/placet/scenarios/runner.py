@@ -65,6 +65,7 @@ class RunReport:
         seconds: Real seconds from opening the world to the last verdict.
         fairness: How evenly decisions and contested resources were distributed.
         verdict_ms: `p50` and `p99` from submission to decision; None where nothing was submitted.
+        head: Hash of the last record, to which the chain of the log leads.
         time: How simulated time ran: `clock`, and with dilation its factors.
         is_stopped: The run was stopped before its last tick.
     """
@@ -81,6 +82,7 @@ class RunReport:
     fairness: FairnessStats = field(default_factory=FairnessStats)
     seq: int = 0
     digest: str = ""
+    head: str = ""
     seconds: float = 0.0
     verdict_ms: dict[str, float | None] = field(default_factory=dict)
     store: str = ""
@@ -123,6 +125,7 @@ class RunReport:
             "batches": self.batches,
             "seq": self.seq,
             "digest": self.digest,
+            "head": self.head,
             "seconds": round(self.seconds, 6),
             "intents_per_second": round(self.intents_per_second, 1),
             "verdict_ms": self.verdict_ms,
@@ -213,7 +216,7 @@ class ScenarioRunner:
             report.digest = await world.digest()
             statistics = world.statistics()
             report.verdict_ms, report.store = dict(statistics["verdict_ms"]), statistics["store"]
-            report.time = statistics["time"]
+            report.time, report.head = statistics["time"], statistics["head"]
         return report
 
     def _continue_recorded(self) -> None:

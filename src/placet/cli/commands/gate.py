@@ -63,10 +63,10 @@ def gate(
 
 
 def _require_decisive(settings: "ServerSettings") -> None:
-    """Check that only keys are set by which the kernel decides.
+    """Check that every key set is one by which the kernel decides.
 
     Raises:
-        CommandError: A key is one of those that an event loop needs, such as `clock`.
+        CommandError: A key needs an event loop, such as `clock`.
     """
     for key, source in settings.sources.items():
         name = key.partition(".")[0]

@@ -62,6 +62,7 @@ def _figures(report: RunReport) -> list[tuple[str, str]]:
         slow = f"{lowest:.2f} of real time at the slowest, {behind:.1f} s behind it at the end"
         rows.append(("time", slow))
     rows.append(("digest", f"{report.digest} at seq {report.seq}, seed {scenario.seed}"))
+    rows.append(("head", f"{report.head} of the log's chain"))
     return rows
 
 

@@ -110,6 +110,8 @@ def live(
 def finish(report: RunReport, store: str, stop: StopSignals, *, as_json: bool) -> int:
     """Verify the log, print the report, and return the exit code."""
     verification = _verified(report, store)
+    if verification is not None:
+        report.head = verification.head  # closing the world may have added records
     if as_json:
         is_verified = None if verification is None else verification.is_ok
         say_json({**report.as_dict(), "verified": is_verified, "interrupted": report.is_stopped})

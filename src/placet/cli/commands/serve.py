@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
@@ -22,21 +22,34 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
 
+_Host: TypeAlias = Annotated[
+    str | None,
+    typer.Option(help="Address to listen on; any other than 127.0.0.1 needs tokens."),
+]
+_Port: TypeAlias = Annotated[
+    int | None, typer.Option(help="Port to listen on; 0 chooses a free one.")
+]
+_Tokens: TypeAlias = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Token file; `placet token new` makes its entries."),
+]
+_Anchors: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Append the head of the log's chain to a file, for `placet verify --anchors`.",
+    ),
+]
+
+
 def serve(  # noqa: PLR0917  # the command line has no positions
     file: ConfigOption = None,
     domain: DomainOption = None,
     store: StoreOption = None,
-    host: Annotated[
-        str | None,
-        typer.Option(help="Address to listen on; any other than 127.0.0.1 needs tokens."),
-    ] = None,
-    port: Annotated[
-        int | None, typer.Option(help="Port to listen on; 0 chooses a free one.")
-    ] = None,
-    tokens: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Token file; `placet token new` makes its entries."),
-    ] = None,
+    host: _Host = None,
+    port: _Port = None,
+    tokens: _Tokens = None,
+    anchors: _Anchors = None,
     assignments: SetOption = None,
     *,
     sessions: Annotated[
@@ -73,6 +86,7 @@ def serve(  # noqa: PLR0917  # the command line has no positions
         assignments,
         domain=domain,
         store=store,
+        anchors=anchors,
         standby=standby or None,
         take_over=take_over or None,
         read_only=read_only or None,

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -20,6 +21,7 @@ from placet.cli.terminal import (
     table,
     text_or_json,
 )
+from placet.runtime.anchors import check_anchors, find_head, is_head, read_anchors
 from placet.runtime.history.reader import IntegrityReport, check_integrity
 from placet.runtime.plugins import remake
 from placet.runtime.stores.salvage import salvage as save_what_holds
@@ -45,14 +47,34 @@ def verify(
             metavar="NEW", help="If the log is damaged, copy its valid beginning into a new store."
         ),
     ] = None,
+    expect: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HEAD",
+            help="Head of the chain that the log must contain, as a run or /readyz printed it.",
+        ),
+    ] = None,
+    anchors: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="File of `placet serve --anchors`; the log must contain "
+            "every anchor of its world.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
     """Verify a log's chain, digests and decisions.
 
     Every decision is re-executed by the same rules, with the settings in the log, and must have the
     recorded result. Exit code 1 if one differs: the first such record is named, with its rule. A
-    log that is being written is checked up to its present end.
+    log that is being written is checked up to its present end. A log whose end was cut off is
+    valid as far as it goes: --expect and --anchors detect it, with exit code 1.
     """
+    if expect is not None and not is_head(expect):
+        raise typer.BadParameter(
+            f"a head is 32 hexadecimal digits, got {expect!r}", param_hint="--expect"
+        )
     if replay_only:
         integrity = check_integrity(log_to_read(store))
         report, verification = integrity.as_dict(), None
@@ -66,27 +88,36 @@ def verify(
         if domain:
             _require_verified(store, verification)
     lines = _lines(store, integrity) if verification is None else lines_of(store, verification)
-    if salvage is None and _may_be_saved(integrity):
-        lines.append(f"To save the valid records: placet verify {quote(store)} --salvage NEW")
-    if salvage is not None and integrity.is_ok:
-        lines.append(f"Nothing was saved in {salvage}: all of {store} is valid.")
-    elif salvage is not None:
-        past = save_what_holds(log_to_read(store), _new_log(salvage)).past
-        report["salvaged"] = {"records": past.journal.count, "seq": past.ledger.seq}
-        count = pluralize(past.journal.count, "record")
-        lines.append(
-            f"Saved in {salvage}: {count}, up to seq {past.ledger.seq}. Continue with that log."
-        )
+    lines += _salvage(store, integrity, salvage, report)
+    if expect is not None:
+        lines.append(_expect(store, integrity, expect, report))
+    if anchors is not None:
+        lines += _check_anchors(store, integrity, anchors, report)
     if as_json:
         say_json(report)
     else:
         say_lines(lines)
-    return 0 if integrity.is_ok else 1
+    return 0 if report["ok"] else 1
 
 
 def lines_of(store: str, verification: "Verification") -> list[str]:
     """Describe the result of a verification in lines of text."""
     return [*_lines(store, verification.integrity), *_verification_lines(verification)]
+
+
+def _salvage(
+    store: str, integrity: IntegrityReport, new: str | None, report: dict[str, Json]
+) -> list[str]:
+    """Copy the valid beginning of a damaged log, if a new store is given, and describe it."""
+    if new is None:
+        hint = f"To save the valid records: placet verify {quote(store)} --salvage NEW"
+        return [hint] if _may_be_saved(integrity) else []
+    if integrity.is_ok:
+        return [f"Nothing was saved in {new}: all of {store} is valid."]
+    past = save_what_holds(log_to_read(store), _new_log(new)).past
+    report["salvaged"] = {"records": past.journal.count, "seq": past.ledger.seq}
+    kept = pluralize(past.journal.count, "record")
+    return [f"Saved in {new}: {kept}, up to seq {past.ledger.seq}. Continue with that log."]
 
 
 def _new_log(store: str) -> EventLog:
@@ -115,9 +146,61 @@ def _require_verified(store: str, verification: "Verification") -> None:
         raise CommandError(f"cannot verify {store}: {verification.unverified[-1].why}")
 
 
+def _expect(store: str, integrity: IntegrityReport, head: str, report: dict[str, Json]) -> str:
+    """Look for the expected head, add the result to the report, and describe it."""
+    record = find_head(log_to_read(store), head, integrity.end)
+    report["expected"] = {"head": head, "record": record}
+    if record is None:
+        report["ok"] = False
+        return (
+            f"{store} does NOT contain the expected head {head}. {_end_of(integrity)} Its last "
+            "records were cut off, or it is another log."
+        )
+    following = integrity.end - 1 - record
+    if not following:
+        return "It ends at the expected head."
+    records = pluralize(following, "record")
+    return f"It contains the expected head at record {record}; {records} follow."
+
+
+def _check_anchors(
+    store: str, integrity: IntegrityReport, path: Path, report: dict[str, Json]
+) -> list[str]:
+    """Check the anchors of a file, add the result to the report, and describe it."""
+    anchors = read_anchors(path, integrity.world)
+    checked = check_anchors(log_to_read(store), anchors, integrity.end)
+    report["anchors"] = checked.as_dict()
+    lines = []
+    if checked.skipped:
+        lines.append(
+            f"Not checked: {pluralize(checked.skipped, 'anchor')} before the log's first record."
+        )
+    missing = checked.missing
+    if missing is None:
+        count = pluralize(checked.checked, "anchor")
+        return [*lines, f"It contains the {count} of world {integrity.world!r} in {path}."]
+    report["ok"] = False
+    why = (
+        "Its last records were cut off."
+        if missing.record >= integrity.end
+        else f"Record {missing.record} has another hash: the log was cut off and then continued, "
+        "or it is another log."
+    )
+    lines.append(
+        f"{store} does NOT contain the anchor of {missing.time}: record {missing.record}, seq "
+        f"{missing.seq}, head {missing.head}. {_end_of(integrity)} {why}"
+    )
+    return lines
+
+
+def _end_of(integrity: IntegrityReport) -> str:
+    return f"It ends at record {integrity.end - 1}, seq {integrity.seq}, head {integrity.head}."
+
+
 def _lines(store: str, integrity: IntegrityReport) -> list[str]:
     reach = (
-        f"{pluralize(integrity.records, 'record')}, seq {integrity.seq}, digest {integrity.digest}"
+        f"{pluralize(integrity.records, 'record')}, seq {integrity.seq}, digest "
+        f"{integrity.digest}, head {integrity.head}"
     )
     lines = [f"warning: {warning}" for warning in integrity.warnings]
     if integrity.start.record:

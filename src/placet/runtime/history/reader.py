@@ -38,6 +38,8 @@ class IntegrityReport:
         records: How many records hold.
         seq: Sequence number that they reach.
         digest: State digest there, hexadecimal.
+        head: Hash of the last of them, to which the chain leads, hexadecimal.
+        world: Name of the world; empty before its header.
         first_divergence: `{record, seq, why}` of the first record that does not hold, or None.
         start: Where the log begins; earlier records were compacted away.
         snapshots: Number of snapshots that equal the replay at their positions.
@@ -48,10 +50,17 @@ class IntegrityReport:
     records: int
     seq: int
     digest: str
+    head: str
+    world: str
     first_divergence: dict[str, Json] | None = None
     start: LogStart = _WHOLE
     snapshots: int = 0
     warnings: tuple[str, ...] = ()
+
+    @property
+    def end(self) -> int:
+        """Ordinal number after the last record that holds."""
+        return self.start.record + self.records
 
     def as_dict(self) -> dict[str, Json]:
         """Return plain JSON; empty entries are left out."""
@@ -60,6 +69,7 @@ class IntegrityReport:
             "records": self.records,
             "seq": self.seq,
             "digest": self.digest,
+            "head": self.head,
         }
         if self.start.record:
             report["compacted"] = {"first_record": self.start.record, "after_seq": self.start.seq}
@@ -120,6 +130,8 @@ def check_integrity(
         past.journal.count - start.record,
         past.ledger.seq,
         past.state.digest().hex(),
+        past.journal.prev.hex(),
+        "" if past.header is None else past.header.world,
         divergence,
         start,
         matched + (start.record > 0),

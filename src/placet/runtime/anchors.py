@@ -1,0 +1,213 @@
+"""Anchors: heads of a log's chain, kept outside the log.
+
+The chain proves that no record before its head was changed. It cannot prove that no record after
+the head existed: a log whose last groups were cut off holds together. An anchor is a head with its
+position and time, written to a file that the log's owner keeps elsewhere; the log must contain it.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import anyio
+import msgspec
+from anyio import to_thread
+
+from placet.actors.ports import EventLog
+from placet.schemas.codec import Json, to_json
+from placet.schemas.errors import StoreError
+from placet.schemas.log.record import HASH_BYTES, record_hash
+
+ANCHOR_SECONDS: Final = 10.0
+"""Shortest time between two anchors of a world that is open."""
+
+
+class Anchor(msgspec.Struct, frozen=True, kw_only=True):
+    """A head of a log's chain: one line of a file of anchors.
+
+    Attributes:
+        world: Name of the world.
+        seq: Seq of the world at the head.
+        record: Ordinal number of the record whose hash the head is.
+        head: The hash, hexadecimal.
+        time: When it was written, in UTC.
+    """
+
+    world: str
+    seq: int
+    record: int
+    head: str
+    time: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnchorReport:
+    """Whether a log contains the anchors of its world.
+
+    Attributes:
+        records: Ordinal number after the last record of the log.
+        checked: Number of anchors that were looked for.
+        skipped: Number of anchors before the first record of a compacted log.
+        last: The last anchor that the log contains; None if it contains none.
+        missing: The first anchor that the log does not contain; None if it contains all.
+    """
+
+    records: int
+    checked: int
+    skipped: int
+    last: Anchor | None
+    missing: Anchor | None
+
+    def as_dict(self) -> dict[str, Json]:
+        """Return plain JSON."""
+        plain: dict[str, Json] = msgspec.to_builtins(self)
+        return plain
+
+
+def find_head(log: EventLog, head: str, records: int) -> int | None:
+    """Return the ordinal number of the record whose hash is a head; None if there is none. O(log).
+
+    Args:
+        log: The log; it is only read.
+        head: Hexadecimal.
+        records: Ordinal number after the last record to look at.
+
+    Raises:
+        StoreError: The log cannot be read.
+    """
+    for ordinal, data in log.read():
+        if ordinal >= records:
+            break
+        if record_hash(data).hex() == head:
+            return ordinal
+    return None
+
+
+def check_anchors(log: EventLog, anchors: Sequence[Anchor], records: int) -> AnchorReport:
+    """Check that a log contains anchors, each at its record. O(log).
+
+    Args:
+        log: The log; it is only read.
+        anchors: Anchors of its world, in any order.
+        records: Ordinal number after the last record to look at.
+
+    Raises:
+        StoreError: The log cannot be read.
+    """
+    start = log.start().record
+    pending = sorted((a for a in anchors if a.record >= start), key=lambda anchor: anchor.record)
+    waiting = iter(pending)
+    anchor, last = next(waiting, None), None
+    for ordinal, data in log.read():
+        if anchor is None or ordinal >= records:
+            break
+        while anchor is not None and anchor.record == ordinal:
+            if record_hash(data).hex() != anchor.head:
+                break
+            anchor, last = next(waiting, None), anchor
+    skipped = len(anchors) - len(pending)
+    return AnchorReport(records, len(pending), skipped, last, anchor)
+
+
+def is_head(text: str) -> bool:
+    """Return whether a text has the form of a head: 32 hexadecimal digits."""
+    return len(text) == 2 * HASH_BYTES and not set(text) - set("0123456789abcdef")
+
+
+def read_anchors(path: Path, world: str) -> list[Anchor]:
+    """Read the anchors of a world from a file, in the order in which they were written.
+
+    A last line without its end was cut off by a crash, and is ignored.
+
+    Raises:
+        StoreError: The file cannot be read, a line is no anchor, or none is of this world.
+    """
+    try:
+        lines = path.read_bytes().split(b"\n")[:-1]
+    except OSError as error:
+        raise StoreError(f"cannot read the anchors in {path}: {error.strerror or error}") from error
+    anchors = [_anchor(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    own = [anchor for anchor in anchors if anchor.world == world]
+    if not own:
+        others = ", ".join(sorted({repr(anchor.world) for anchor in anchors})) or "none"
+        raise StoreError(f"{path} has no anchor of the world {world!r}; it has those of: {others}")
+    return own
+
+
+def _anchor(path: Path, number: int, line: bytes) -> Anchor:
+    try:
+        anchor = msgspec.json.decode(line, type=Anchor)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise StoreError(f"{path}, line {number}, is no anchor: {error}") from error
+    if not is_head(anchor.head):
+        raise StoreError(f"{path}, line {number}, is no anchor: {anchor.head!r} is no hash")
+    return anchor
+
+
+class AnchorWriter:
+    """Appends anchors of an open world to a file: when it is opened, at intervals, when it closes.
+
+    Several worlds and processes may share a file.
+
+    Args:
+        path: The file; it is created if it does not exist.
+        world: Name of the world.
+        position: Returns the durable seq, the number of durable records, and the head.
+        on_fault: Receives the error of a failed write; the next interval tries again.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        world: str,
+        position: Callable[[], tuple[int, int, bytes]],
+        on_fault: Callable[[str, BaseException], None],
+    ) -> None:
+        self._path = path
+        self._world = world
+        self._position = position
+        self._on_fault = on_fault
+        self._written = b""
+
+    async def append(self) -> None:
+        """Append an anchor if the head has changed; it is durable when this returns.
+
+        Raises:
+            StoreError: The file cannot be written.
+        """
+        seq, records, head = self._position()  # in the event loop, so that they belong together
+        if not records or head == self._written:
+            return
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        anchor: dict[str, Json] = {"world": self._world, "seq": seq, "record": records - 1}
+        line = to_json({**anchor, "head": head.hex(), "time": now}) + b"\n"
+        await to_thread.run_sync(_append, self._path, line)
+        self._written = head
+
+    async def try_append(self) -> None:
+        """Append an anchor if the head has changed; report a failure instead of raising it."""
+        try:
+            await self.append()
+        except StoreError as error:
+            self._on_fault("anchors", error)
+
+    async def run(self) -> None:
+        """Append an anchor at each interval, until canceled."""
+        while True:
+            await anyio.sleep(ANCHOR_SECONDS)
+            await self.try_append()
+
+
+def _append(path: Path, line: bytes) -> None:
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            os.write(descriptor, line)  # one call: lines of several writers do not mix
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise StoreError(f"cannot append an anchor to {path}: {error.strerror or error}") from error
