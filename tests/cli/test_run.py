@@ -21,6 +21,7 @@ KEYS = {
     "batches",
     "seq",
     "digest",
+    "head",
     "seconds",
     "intents_per_second",
     "verdict_ms",
