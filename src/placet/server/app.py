@@ -59,7 +59,7 @@ def build_app(
         lifespan=_lifespan,
     )
     app.state.context = RequestContext(
-        Worlds(Orchestrator(domains, config), serve.limits), serve, credentials
+        Worlds(Orchestrator(domains, config), serve), serve, credentials
     )
     app.state.operator_token = operator_token
     app.state.schemas = {}

@@ -27,6 +27,8 @@ class ServeConfig:
         metrics_open: Whoever reaches the server may read its metrics; else the operator alone.
         dashboard: Serve the page for people at `/`; it holds no data.
         sessions: Keep conversations with agents in the log beside the domain, and serve them.
+        exit_on_store_failure: End the server, with exit code 1, once the store of a world has
+            failed; else the world is opened again from its log as soon as the store works.
         drain_seconds: After SIGTERM, how long to keep serving while `/readyz` returns 503.
         limits: All bounds of the HTTP server.
     """
@@ -39,6 +41,7 @@ class ServeConfig:
     metrics_open: bool = False
     dashboard: bool = True
     sessions: bool = False
+    exit_on_store_failure: bool = False
     drain_seconds: float = 0.0
     limits: HttpLimits = field(default_factory=HttpLimits)
 

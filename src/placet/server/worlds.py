@@ -5,7 +5,9 @@ named after the first one's file. It is reopened with the server.
 """
 
 import asyncio
+import signal
 from dataclasses import replace
+from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote
@@ -16,8 +18,10 @@ from placet.runtime.orchestrator import Orchestrator
 from placet.runtime.stores.files import quoted
 from placet.runtime.stores.postgres.address import SCHEMES
 from placet.runtime.stores.url import file_of, open_event_log
-from placet.schemas.limits import HttpLimits
+from placet.schemas.errors import StoreError
+from placet.server.config import ServeConfig
 from placet.server.http.problems import Problem
+from placet.server.store_watch import StoreWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,18 +40,25 @@ class Worlds:
         first: The world that is there from the start.
         what: Noun for a world created here.
         make: Makes the domains of a world made here; None where there are none.
+        on_reopened: Functions that are called with the name of a world which was opened again,
+            because its store had failed: objects that a plug-in keeps of the stopped world are void.
+        fatal: The failure of a store for which the server ends; None for no such failure.
 
     Args:
         first: Not open yet.
-        limits: For `designs_max`, which bounds how many are made.
+        config: Of the server; its `limits.designs_max` bounds how many are made.
     """
 
-    def __init__(self, first: Orchestrator, limits: HttpLimits) -> None:
+    def __init__(self, first: Orchestrator, config: ServeConfig) -> None:
         self.what = "world"
         self.first = first
         self.make: Callable[[str], Sequence[Domain]] | None = None
-        self._count_max = limits.designs_max
+        self.on_reopened: list[Callable[[str], None]] = []
+        self.fatal: StoreError | None = None
+        self._config = config
+        self._count_max = config.limits.designs_max
         self._open: dict[str, Orchestrator] = {}
+        self._watches: dict[str, StoreWatch] = {}
         self._making = asyncio.Lock()
 
     async def open(self) -> None:
@@ -69,9 +80,26 @@ class Worlds:
 
     async def close(self) -> None:
         """Close all worlds: accepted batches are decided, and durable."""
+        watches, self._watches = self._watches, {}
+        for watch in watches.values():
+            await watch.stop()
         worlds, self._open = self._open, {}
         for world in worlds.values():
             await world.close()
+
+    def lost(self) -> str | None:
+        """Return why only a restart of the server helps; None if it needs none."""
+        return next((watch.lost for watch in self._watches.values() if watch.lost), None)
+
+    async def why_not_ready(self) -> str | None:
+        """Return why a world could not decide and write a batch now; None if all could.
+
+        The first world's store is written for this. The files of the others are beside its file, so
+        of them it is only known whether their last write failed.
+        """
+        watches = self._watches.values()
+        failed = next((why for watch in watches if (why := watch.why_failed())), None)
+        return failed or await self._watches[self.first.config.world].why_not_ready()
 
     async def create(self, name: str) -> Orchestrator:
         """Make a world beside the first.
@@ -111,8 +139,22 @@ class Worlds:
 
     async def _enter(self, world: Orchestrator) -> Orchestrator:
         await world.__aenter__()
-        self._open[world.config.world] = world
+        name = world.config.world
+        self._open[name] = world
+        reopened = partial(self._tell_reopened, name)
+        self._watches[name] = StoreWatch(
+            world, self._config, on_reopened=reopened, on_exit=self._exit
+        )
         return world
+
+    def _tell_reopened(self, name: str) -> None:
+        for call in self.on_reopened:
+            call(name)
+
+    def _exit(self, failure: StoreError) -> None:
+        """End the server in order, as on SIGTERM."""
+        self.fatal = failure
+        signal.raise_signal(signal.SIGTERM)
 
     def _beside(self, name: str) -> Orchestrator:
         assert self.make is not None, "who makes worlds says of what"

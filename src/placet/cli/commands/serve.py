@@ -42,6 +42,22 @@ _Anchors: TypeAlias = Annotated[
 ]
 
 
+_ReadOnly: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--read-only",
+        help="Show the world of a store, also while another process writes it; write nothing.",
+    ),
+]
+_ExitOnStoreFailure: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--exit-on-store-failure",
+        help="End with exit code 1 if the store fails, instead of opening it again.",
+    ),
+]
+
+
 def serve(  # noqa: PLR0917  # the command line has no positions
     file: ConfigOption = None,
     domain: DomainOption = None,
@@ -65,13 +81,8 @@ def serve(  # noqa: PLR0917  # the command line has no positions
         ),
     ] = False,
     take_over: TakeOver = False,
-    read_only: Annotated[
-        bool,
-        typer.Option(
-            "--read-only",
-            help="Show the world of a store, also while another process writes it; write nothing.",
-        ),
-    ] = False,
+    read_only: _ReadOnly = False,
+    exit_on_store_failure: _ExitOnStoreFailure = False,
     as_json: AsJson = False,
 ) -> int:
     """Serve a world over HTTP and WebSocket.
@@ -94,11 +105,15 @@ def serve(  # noqa: PLR0917  # the command line has no positions
         serve__port=port,
         serve__tokens=tokens,
         serve__sessions=sessions or None,
+        serve__exit_on_store_failure=exit_on_store_failure or None,
     )
     domains = settings.make_domains()
     app = _app_of(settings, domains)
     list_overrides(settings, domains, "serve")
     number = _run(app, settings, as_json=as_json)
+    fatal = app.state.context.worlds.fatal
+    if fatal is not None:
+        raise fatal
     return 0 if number is None else 128 + number
 
 

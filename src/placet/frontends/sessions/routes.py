@@ -8,6 +8,7 @@ proposals.
 """
 
 from collections.abc import Awaitable, Mapping
+from functools import partial
 from typing import Final, NamedTuple
 
 from starlette.applications import Starlette
@@ -72,9 +73,17 @@ def routes(app: Starlette) -> list[ApiRoute]:
     context: RequestContext = app.state.context
     if not any(isinstance(domain, Sessions) for domain in context.worlds.first.domains):
         return []
-    app.state.sessions = {}
+    opened: dict[Key, _OpenSession] = {}
+    app.state.sessions = opened
+    context.worlds.on_reopened.append(partial(_forget_sessions, opened))
     app.state.schemas = {**app.state.schemas, **SCHEMAS}
     return table.routes()
+
+
+def _forget_sessions(opened: dict[Key, _OpenSession], world: str) -> None:
+    """Forget the sessions of a world that was opened again, as after a start of the server."""
+    for key in [key for key in opened if key[0] == world]:
+        del opened[key]
 
 
 def _turn_answers() -> Answers:

@@ -1,13 +1,11 @@
 """Routes of the server's own state: liveness, readiness, and Prometheus metrics."""
 
-import asyncio
 from typing import Annotated, Final
 
 from msgspec import Meta
 from starlette.requests import Request
 from starlette.responses import Response
 
-from placet.kernel.kernel import Kernel
 from placet.schemas.codec import to_json
 from placet.server.context import context_of
 from placet.server.http.parameters import Fields
@@ -17,7 +15,6 @@ from placet.server.openapi import answers
 
 table = Routes("health", prefix="")
 
-_ANSWER_SECONDS_MAX: Final = 2.0
 _METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -27,26 +24,26 @@ class MetricsQuery(Fields, frozen=True):
     world: Annotated[str, Meta(max_length=128)] | None = None
 
 
-@table.on("GET", "/healthz", "Liveness", answers(200, "Health"), is_hot=True)
-async def healthz(request: Request) -> Response:  # noqa: ARG001  # as every route has it
-    """Report liveness. Restart the server if this does not answer."""
+@table.on("GET", "/healthz", "Liveness", answers(200, "Health", 503), is_hot=True)
+async def healthz(request: Request) -> Response:
+    """Report liveness. Restart the server if this does not answer, or answers 503."""
+    lost = context_of(request).worlds.lost()
+    if lost is not None:
+        raise Problem("unavailable", lost)
     return Response(b'{"status":"ok"}', media_type="application/json")
 
 
 @table.on("GET", "/readyz", "Readiness", answers(200, "Health", 503), is_hot=True)
 async def readyz(request: Request) -> Response:
-    """Return whether to send it work: not as it opens or drains, nor once a store has failed."""
+    """Return whether each world could decide and write a batch now; at most a second old."""
     context = context_of(request)
     if context.is_draining:
         raise Problem("unavailable", "the server is shutting down", headers={"retry-after": "1"})
     if not context.worlds.is_open:
         raise Problem("unavailable", "no world is open yet", headers={"retry-after": "1"})
-    try:
-        async with asyncio.timeout(_ANSWER_SECONDS_MAX):
-            for _, world in context.worlds.all():
-                await world.query(_nothing)
-    except TimeoutError:
-        raise Problem("unavailable", "a world does not answer in time") from None
+    why = await context.worlds.why_not_ready()
+    if why is not None:
+        raise Problem("unavailable", why, headers={"retry-after": "1"})
     return Response(to_json({"status": "ok"}), media_type="application/json")
 
 
@@ -64,7 +61,3 @@ async def metrics(request: Request, query: MetricsQuery) -> Response:
         context.operator(request)
     asked = context.world(query.world) if query.world else context.worlds.first
     return Response(await context.metrics.text(asked), media_type=_METRICS_TYPE)
-
-
-def _nothing(_kernel: Kernel) -> None:
-    """Look at nothing: that it comes back says that the world decides and its store writes."""

@@ -1,0 +1,169 @@
+"""A store that fails under a server: clients are told, and served again without an operator."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from placet import Orchestrator, OrchestratorConfig
+from placet.runtime.stores.sqlite.log import SqliteEventLog
+from placet.schemas.errors import StoreError
+from placet.server import store_watch
+from placet.server.store_watch import PAUSE_SECONDS_MAX, pause_before
+from tests.kernel.builders import add
+from tests.kernel.domains import Lab
+from tests.server.served import LATEST_SECONDS, Served, serving
+
+
+class Disk:
+    """What happens to writes and openings of every file."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.is_full = False
+        self.openings = 0
+        self.checks = 0
+        write, check, begin = (
+            SqliteEventLog._write,
+            SqliteEventLog.check_writable,
+            SqliteEventLog.open,
+        )
+
+        def refuse(log: SqliteEventLog) -> None:
+            if self.is_full:
+                raise StoreError("the disk is full", store=log.url)
+
+        def writing(log: SqliteEventLog, *rest: Any) -> Any:
+            refuse(log)
+            return write(log, *rest)
+
+        def checking(log: SqliteEventLog, epoch: int) -> None:
+            self.checks += 1
+            refuse(log)
+            check(log, epoch)
+
+        def opening(log: SqliteEventLog, *, take_over: bool = False) -> int:
+            self.openings += 1
+            refuse(log)
+            return begin(log, take_over=take_over)
+
+        monkeypatch.setattr(SqliteEventLog, "_write", writing)
+        monkeypatch.setattr(SqliteEventLog, "check_writable", checking)
+        monkeypatch.setattr(SqliteEventLog, "open", opening)
+
+
+@pytest.fixture
+def disk(monkeypatch):
+    monkeypatch.setattr(store_watch, "PAUSE_SECONDS", 0.01)
+    return Disk(monkeypatch)
+
+
+@pytest.fixture
+def store(tmp_path):
+    return f"sqlite:///{tmp_path}/w.db"
+
+
+async def eventually(is_so: Callable[[], Awaitable[bool]]) -> None:
+    for _ in range(LATEST_SECONDS * 100):
+        if await is_so():
+            return
+        await asyncio.sleep(0.01)
+    pytest.fail("it did not come about")
+
+
+async def until_status(served: Served, path: str, status: int) -> None:
+    async def is_so() -> bool:
+        return (await served.get(path, token=None)).status_code == status
+
+    await eventually(is_so)
+
+
+async def until_opened(disk: Disk, times: int) -> None:
+    async def is_so() -> bool:
+        return disk.openings >= times
+
+    await eventually(is_so)
+
+
+async def test_a_world_is_served_again_once_its_store_works(disk, store):
+    async with serving(store=store) as served:
+        kept = (await served.submit(add("kept", 1))).json()
+        disk.is_full = True
+        failed = await served.submit(add("lost", 2))
+        assert (failed.status_code, failed.headers["retry-after"]) == (503, "1")
+        assert "the disk is full" in failed.json()["detail"]
+        ready = await served.get("/readyz", token=None)
+        assert ready.status_code == 503
+        assert "the store failed and is opened again: " in ready.json()["detail"]
+        assert (await served.get("/healthz", token=None)).status_code == 200
+        await until_opened(disk, 3)
+        disk.is_full = False
+        await until_status(served, "/readyz", 200)
+        again = (await served.submit(add("kept", 1))).json()
+        assert (again["replayed"], again["seq"]) == (True, kept["seq"])
+        assert (await served.submit(add("lost", 2))).json()["admitted"] is True
+
+
+async def test_readiness_finds_a_full_disk_that_nobody_has_written_to(disk, store):
+    async with serving(store=store) as served:
+        await until_status(served, "/readyz", 200)
+        disk.is_full = True
+        served.context.worlds._watches["world"]._checked_at = float("-inf")
+        found = await served.get("/readyz", token=None)
+        assert (found.status_code, found.json()["detail"]) == (503, "the disk is full")
+        disk.is_full = False
+        await until_status(served, "/readyz", 200)
+
+
+async def test_readiness_writes_once_however_many_ask(disk, store):
+    async with serving(store=store) as served:
+        answers = await asyncio.gather(*(served.get("/readyz", token=None) for _ in range(50)))
+        assert {answer.status_code for answer in answers} == {200}
+        assert disk.checks == 1
+
+
+async def test_a_world_that_another_process_took_over_is_left_to_it(disk, store):
+    async with serving(store=store) as served:
+        config = OrchestratorConfig(store=store, take_over=True)
+        async with Orchestrator(Lab(), config) as other:
+            openings = disk.openings
+            fenced = await served.submit(add("r", 1))
+            assert fenced.status_code == 503
+            assert "this writer is fenced" in fenced.json()["detail"]
+            health = await served.get("/healthz", token=None)
+            assert health.status_code == 503
+            assert "restart it" in health.json()["detail"]
+            assert (await served.get("/readyz", token=None)).status_code == 503
+            assert disk.openings == openings
+            assert (await other.submit([add("r", 1)])).admitted
+
+
+async def test_a_log_that_another_process_has_opened_meanwhile_is_left_to_it(
+    disk, store, monkeypatch
+):
+    monkeypatch.setattr(store_watch, "PAUSE_SECONDS", 0.5)
+    async with serving(store=store) as served:
+        disk.is_full = True
+        assert (await served.submit(add("r", 1))).status_code == 503
+        await until_opened(disk, 2)
+        disk.is_full = False  # and before the next attempt, another process opens it
+        log = SqliteEventLog(store.removeprefix("sqlite:///"))
+        log.open(take_over=True)
+        await until_status(served, "/healthz", 503)
+        assert "writes it, since" in (await served.get("/healthz", token=None)).json()["detail"]
+        log.close()
+
+
+async def test_a_world_in_memory_that_failed_needs_a_restart():
+    async with serving() as served:
+        assert served.world._world is not None
+        served.world._world.committer.fail(StoreError("the log in memory is full"))
+        await until_status(served, "/healthz", 503)
+        health = await served.get("/healthz", token=None)
+        assert "the log in memory is full" in health.json()["detail"]
+
+
+def test_pauses_double_up_to_a_bound():
+    pauses = [pause_before(attempt) for attempt in range(1, 2_000)]
+    assert pauses[:4] == [0.25, 0.5, 1.0, 2.0]
+    assert max(pauses) == pauses[-1] == PAUSE_SECONDS_MAX
