@@ -103,8 +103,8 @@ def decided() -> tuple[Kernel, list[bytes], Verdict, list[Effect]]:
     return kernel, records, verdict, decision.effects
 
 
-def test_1_at_the_door_it_is_validated_and_encoded_once():
-    """`kernel/gate/structure`: in the submitter's own turn. What is unsound never queues."""
+def test_1_admission_validates_and_encodes_it_once():
+    """`kernel/gate/structure`: in the submitter's task. An invalid batch is never queued."""
     records: list[bytes] = []
     kernel = tower(records)
     batch = checked(kernel)
@@ -124,7 +124,7 @@ def test_1_at_the_door_it_is_validated_and_encoded_once():
     assert len(records) == 4  # header, policy, executor, agent: no trace of either batch
 
 
-def test_2_in_its_group_it_finds_its_place():
+def test_2_it_is_ordered_within_its_group():
     """`kernel/order`: never arrival alone, never the lowest id, never the wall clock."""
     kernel = tower([])
     kernel.register_agent("frollo")
@@ -134,7 +134,7 @@ def test_2_in_its_group_it_finds_its_place():
     assert list(execution_order([calm, urgent], kernel.ledger, 1831, 0)) == [urgent, calm]
 
 
-def test_3_the_gate_asks_its_stages_in_order():
+def test_3_the_gate_runs_its_stages_in_order():
     """`kernel/gate`: the first stage at which an intent fails refuses the whole batch."""
     stages = ["structure", *(check.__module__.rpartition(".")[2] for check in ON_ARRIVAL), "domain"]
     assert stages == [
@@ -155,7 +155,7 @@ def test_3_the_gate_asks_its_stages_in_order():
     assert kernel.digest() == before  # also of the refused batch's first intent nothing is left
 
 
-def test_4_what_passes_is_applied():
+def test_4_an_admitted_batch_is_applied():
     """`kernel/commit/commit.py`: the draft becomes state, and the ledger has its seqs."""
     kernel, _, verdict, effects = decided()
     assert verdict.admitted
@@ -181,7 +181,7 @@ def test_5_it_is_one_record_in_a_chain():
     assert [kind for _, kind, _, _ in record.effects] == [RING, RING]
 
 
-async def test_6_it_becomes_durable_and_only_then_is_anybody_told():
+async def test_6_it_becomes_durable_before_it_is_answered():
     """`actors/committer` and `runtime/stores/`: group, append, then the replies."""
     kernel, records, verdict, effects = decided()
     log = MemoryEventLog()
@@ -210,7 +210,7 @@ def test_7_the_log_alone_gives_the_same_world():
     assert again.open_effects() == effects
 
 
-async def test_8_subscribers_are_told():
+async def test_8_subscribers_receive_it():
     """`actors/publisher`: an event is a projection of the durable record."""
     kernel, records, verdict, _ = decided()
     log = MemoryEventLog()
@@ -230,7 +230,7 @@ async def test_8_subscribers_are_told():
     assert [intent["req_id"] for intent in events[-1].data["intents"]] == ["strike:0", "strike:1"]
 
 
-async def test_9_its_effects_run_and_their_outcomes_come_back_through_the_gate():
+async def test_9_its_effects_run_and_the_gate_settles_their_outcomes():
     """`actors/effects/executor.py`, `kernel/control/outbox.py`: an outcome is a record."""
     kernel, records, _, effects = decided()
     settled = asyncio.Event()
@@ -276,7 +276,7 @@ async def test_9_its_effects_run_and_their_outcomes_come_back_through_the_gate()
     assert kernel.seq == 7  # a settlement is an entry of its own
 
 
-async def test_the_whole_path_in_one_go():
+async def test_the_whole_path_through_an_orchestrator():
     """`runtime/orchestrator.py`: the same, as a user sees it."""
     struck: list[EffectKey] = []
 

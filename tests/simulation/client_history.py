@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.verdict import Verdict
-from tests.simulation.durable_log import Archive, Fate, Findings, Key
+from tests.simulation.durable_log import Archive, Findings, Key, LoggedRequest
 from tests.simulation.swarm import Swarm
 
 
@@ -33,11 +33,11 @@ class Request:
         intents: Its content.
         options: What else stands in the batch.
         posts: Numbers of the attempts, in the order in which all clients posted.
-        kept: What was told of it, once an answer came that is kept.
+        kept: The final answer, once there is one.
         kept_at: Where that was decided, as `_place` says.
         silent: Attempts that were not answered.
-        is_own: It is of one agent, by its own handle, and for now.
-        is_void: Its agent was removed, and with it what is known of it.
+        is_own: It is of one agent, submitted by its handle, and not scheduled.
+        is_void: Its agent was removed, and its answers with it.
     """
 
     def __init__(self, intents: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> None:
@@ -56,7 +56,7 @@ class Request:
 
     @property
     def keys(self) -> list[Key]:
-        return [(one["agent_id"], one["req_id"]) for one in self.intents]
+        return [(intent["agent_id"], intent["req_id"]) for intent in self.intents]
 
     @property
     def is_dry(self) -> bool:
@@ -95,10 +95,10 @@ class Memory:
     def note(self, request: Request, verdict: Verdict) -> None:
         """Record an answer, and check it against the durable log at this moment."""
         request.silent -= 1
-        told = ClientAnswer.by(verdict)
-        for name in told.codes or ("admitted",):
+        answer = ClientAnswer.by(verdict)
+        for name in answer.codes or ("admitted",):
             self.outcomes[name] = self.outcomes.get(name, 0) + 1
-        self.trace.append(f"{request.keys} {told} {verdict.current_seq}")
+        self.trace.append(f"{request.keys} {answer} {verdict.current_seq}")
         expect = self.findings.expect
         latest = max(verdict.current_seq, verdict.seq or 0) if not verdict.dry_run else 0
         expect(latest <= self.archive.seq, "G2", f"{verdict} of {request.keys} is not durable")
@@ -109,19 +109,19 @@ class Memory:
             return
         self._check_retry(request, verdict)
         if is_kept(verdict):
-            self._check_durable(request, told)
-            self._check_same(request, told)
+            self._check_durable(request, answer)
+            self._check_same(request, answer)
             if request.kept is None:
                 request.kept_at = _place(verdict)
-            request.kept = told
-        elif self.is_forgetful and "req_id_too_old" in told.codes:
+            request.kept = answer
+        elif self.is_forgetful and "req_id_too_old" in answer.codes:
             return
         elif request.kept is not None and request.kept_at < _place(verdict):
             before = {r.stage.value for r in verdict.refusals} <= {"admission", "agent"}
-            expect(before, "G5", f"{request.keys} was {request.kept}, and then {told}")
+            expect(before, "G5", f"{request.keys} was {request.kept}, and then {answer}")
         else:
-            reused = {"req_id_reused", "req_id_too_old"} & set(told.codes)
-            expect(not reused, "G5", f"{request.keys} was new, and {told}")
+            reused = {"req_id_reused", "req_id_too_old"} & set(answer.codes)
+            expect(not reused, "G5", f"{request.keys} was new, and {answer}")
 
     def note_altered(self, request: Request, verdict: Verdict) -> None:
         """Take in the answer to another content under the same ids."""
@@ -132,34 +132,41 @@ class Memory:
 
     def check_asked(self, key: Key, verdict: Verdict) -> None:
         """Check the answer of `verdict_of` against the durable log at this moment."""
-        told, fate = ClientAnswer.by(verdict), self.archive.fates.get(key, Fate())
-        of_key = [seq for seq in told.seqs if seq in fate.seqs]
-        is_there = told.seq in fate.scheduled if told.scheduled else bool(of_key)
-        is_there = is_there or (not told.admitted and told.codes in fate.refusals)
-        self.findings.expect(is_there, "G2", f"of {key} was told {told}, which is not in the log")
+        answer, logged = (
+            ClientAnswer.by(verdict),
+            self.archive.logged_requests.get(key, LoggedRequest()),
+        )
+        seqs_of_key = [seq for seq in answer.seqs if seq in logged.seqs]
+        is_there = answer.seq in logged.scheduled if answer.scheduled else bool(seqs_of_key)
+        is_there = is_there or (not answer.admitted and answer.codes in logged.refusals)
+        self.findings.expect(
+            is_there, "G2", f"{key} was answered {answer}, which is not in the log"
+        )
 
-    def _check_durable(self, request: Request, told: ClientAnswer) -> None:
-        fates = [self.archive.fates.get(key, Fate()) for key in request.keys]
-        expect, text = self.findings.expect, f"{told} of {request.keys} is not in the log"
-        if told.scheduled:
-            expect(all(told.seq in fate.scheduled for fate in fates), "G2", text)
-        elif told.admitted:
-            pairs = zip(told.seqs, fates, strict=True)
-            expect(all(seq in fate.seqs for seq, fate in pairs), "G2", text)
+    def _check_durable(self, request: Request, answer: ClientAnswer) -> None:
+        logged_requests = [
+            self.archive.logged_requests.get(key, LoggedRequest()) for key in request.keys
+        ]
+        expect, text = self.findings.expect, f"{answer} of {request.keys} is not in the log"
+        if answer.scheduled:
+            expect(all(answer.seq in logged.scheduled for logged in logged_requests), "G2", text)
+        elif answer.admitted:
+            pairs = zip(answer.seqs, logged_requests, strict=True)
+            expect(all(seq in logged.seqs for seq, logged in pairs), "G2", text)
         else:
-            expect(all(told.codes in fate.refusals for fate in fates), "G2", text)
+            expect(all(answer.codes in logged.refusals for logged in logged_requests), "G2", text)
 
-    def _check_same(self, request: Request, told: ClientAnswer) -> None:
+    def _check_same(self, request: Request, answer: ClientAnswer) -> None:
         before = request.kept
-        if before is None or before == told or (before.scheduled and not told.scheduled):
+        if before is None or before == answer or (before.scheduled and not answer.scheduled):
             return
-        if told.scheduled and not before.scheduled:  # an older answer, told later
+        if answer.scheduled and not before.scheduled:  # an older answer, received later
             return
-        self.findings.expect(False, "G5", f"{request.keys} was {before}, and then {told}")
+        self.findings.expect(False, "G5", f"{request.keys} was {before}, and then {answer}")
 
     def _check_retry(self, request: Request, verdict: Verdict) -> None:
         """A quota's `retry_after` is enough, and no more than that: by the law of the windows."""
-        waits, kinds = [], {(one["agent_id"], one["kind"]) for one in request.intents}
+        waits, kinds = [], {(intent["agent_id"], intent["kind"]) for intent in request.intents}
         if verdict.codes == () or set(verdict.codes) != {"quota_exceeded"} or len(kinds) != 1:
             return
         bucket = kinds.pop()
@@ -179,24 +186,26 @@ class Memory:
     # at the end
 
     def check_all(self) -> None:
-        """Hold the whole log to what all clients were told."""
-        expect, fates = self.findings.expect, self.archive.fates
+        """Check the whole log against the answers of all clients."""
+        expect, logged_requests = self.findings.expect, self.archive.logged_requests
         for request in self.requests:
             if request.is_void:
                 continue
-            of = [fates.get(key, Fate()) for key in request.keys]
-            seqs = {len(fate.seqs) for fate in of}
+            logged_each = [logged_requests.get(key, LoggedRequest()) for key in request.keys]
+            seqs = {len(logged.seqs) for logged in logged_each}
             expect(len(seqs) == 1, "G3", f"a part of {request.keys} was admitted")
             expect(seqs <= {0, 1}, "G5", f"{request.keys} was admitted {seqs} times")
-            is_logged = any(fate.records for fate in of)
+            is_logged = any(logged.records for logged in logged_each)
             if request.kept is None and not request.silent:
-                expect(not is_logged, "G6", f"{request.keys} left a trace, and nobody was told")
+                expect(not is_logged, "G6", f"{request.keys} left a record without an answer")
             if request.is_dry:
                 expect(not is_logged, "G10", f"the dry run {request.keys} is in the log")
             if request.kept is not None:
                 expect(is_logged, "G19", f"{request.kept} of {request.keys} was lost")
                 if request.kept.admitted and not request.kept.scheduled:
-                    is_there = [fate.seqs for fate in of] == [[seq] for seq in request.kept.seqs]
+                    is_there = [logged.seqs for logged in logged_each] == [
+                        [seq] for seq in request.kept.seqs
+                    ]
                     expect(is_there, "G19", f"{request.kept} of {request.keys} has moved")
         self._check_own_order()
         self._check_quotas()
@@ -204,17 +213,17 @@ class Memory:
     def _check_own_order(self) -> None:
         by_agent: dict[str, list[tuple[int, int, int]]] = {}
         for request in self.requests:
-            fate = self.archive.fates.get(request.keys[0]) if request.intents else None
-            if fate is None or not fate.records or not request.is_own or request.is_void:
+            logged = self.archive.logged_requests.get(request.keys[0]) if request.intents else None
+            if logged is None or not logged.records or not request.is_own or request.is_void:
                 continue
             agent = request.intents[0]["agent_id"]
-            place = (request.posts[0], request.posts[-1], fate.records[0])
+            place = (request.posts[0], request.posts[-1], logged.records[0])
             by_agent.setdefault(agent, []).append(place)
         for agent, places in by_agent.items():
             places.sort(key=lambda place: place[2])
             for number, (first, _, record) in enumerate(places):
                 overtaken = [p for p in places[number + 1 :] if p[1] < first]
-                text = f"{agent}: record {record} came before one that was posted earlier"
+                text = f"{agent}: record {record} came before one of a batch posted earlier"
                 self.findings.expect(not overtaken, "G4", text)
 
     def _check_quotas(self) -> None:

@@ -13,7 +13,7 @@ from placet.schemas.verdict import Verdict
 from tests.kernel.reference.fairground import COINS, PURSES
 from tests.simulation.client_history import Memory, Request, is_kept
 from tests.simulation.durable_log import Findings
-from tests.simulation.server import Gone, Served, Server
+from tests.simulation.server import ProcessGone, ServedWorld, Server
 from tests.simulation.swarm import Swarm
 
 T = TypeVar("T")
@@ -24,7 +24,7 @@ KINDS = (
 )
 
 
-class Crowd:
+class ClientPool:
     """State shared by all clients."""
 
     def __init__(
@@ -36,28 +36,28 @@ class Crowd:
         self.findings = findings
         self.seed = seed
         self.agents = [f"a{number}" for number in range(len(swarm.behaviors))]
-        server.policy_supervisor += self.agents
+        server.registered_agents += self.agents
 
 
 class Client:
     """One agent's program."""
 
-    def __init__(self, crowd: Crowd, number: int) -> None:
-        self.crowd = crowd
-        self.server = crowd.server
-        self.memory = crowd.memory
-        self.agent = crowd.agents[number]
-        self.behavior = crowd.swarm.behaviors[number]
-        self.rng = Random(f"client {crowd.seed} {number}")
+    def __init__(self, client_pool: ClientPool, number: int) -> None:
+        self.client_pool = client_pool
+        self.server = client_pool.server
+        self.memory = client_pool.memory
+        self.agent = client_pool.agents[number]
+        self.behavior = client_pool.swarm.behaviors[number]
+        self.rng = Random(f"client {client_pool.seed} {number}")
         self.name = self.agent
         self.count = 0
 
     async def run(self) -> None:
         act = getattr(self, f"_be_{self.behavior}")
-        for _ in range(self.crowd.swarm.batches):
+        for _ in range(self.client_pool.swarm.batches):
             await asyncio.sleep(self.rng.choice([0.0, 0.01, 0.3]) * self.rng.random())
             await act()
-            if self.rng.random() < self.crowd.swarm.repeats:
+            if self.rng.random() < self.client_pool.swarm.repeats:
                 await self._repeat()
             if self.rng.random() < 0.2:
                 await self._look()
@@ -66,7 +66,7 @@ class Client:
 
     def request(self, **options: Any) -> Request:
         """Generate a batch of one to four intents, based on the client's latest view."""
-        rng, swarm = self.rng, self.crowd.swarm
+        rng, swarm = self.rng, self.client_pool.swarm
         intents = []
         for _ in range(rng.choice([1, 1, 2, 4])):
             kind = "Burst" if rng.random() < swarm.poison else rng.choice(KINDS)
@@ -74,7 +74,7 @@ class Client:
             intents.append(
                 {
                     "kind": kind,
-                    "payload": payload_of(rng, kind, self.crowd.agents),
+                    "payload": payload_of(rng, kind, self.client_pool.agents),
                     "agent_id": self.agent,
                     "req_id": f"{self.name}:{self.count}",
                     "context_seq": self._context(),
@@ -93,35 +93,37 @@ class Client:
             return seen
         return max(seen, self.server.archive.seq)
 
-    def post(self, served: Served, request: Request) -> PendingVerdict:
+    def post(self, served: ServedWorld, request: Request) -> PendingVerdict:
         """Submit a batch without waiting for its verdict."""
         door = self._handle_of(served)
         if door is None or served.process.is_dead:
-            raise Gone
+            raise ProcessGone
         self.memory.post(request)
         try:
             return door.submit_nowait(request.batch)
         except (StoreError, ClosedError):
-            self.server.give_up(served)
-            raise Gone from None
+            self.server.abandon(served)
+            raise ProcessGone from None
 
-    def _handle_of(self, served: Served) -> AgentHandle | Orchestrator | None:
+    def _handle_of(self, served: ServedWorld) -> AgentHandle | Orchestrator | None:
         return served.handles.get(self.agent)
 
-    async def answer(self, served: Served, request: Request, ticket: PendingVerdict) -> Verdict:
+    async def answer(
+        self, served: ServedWorld, request: Request, ticket: PendingVerdict
+    ) -> Verdict:
         verdict = await self.server.ask(served, lambda: _wait(ticket))
         self.memory.note(request, verdict)
         if verdict.seq is not None and not verdict.dry_run:  # you read your own writes
             served.views[self.agent] = max(verdict.seq, served.views.get(self.agent, 0))
         return verdict
 
-    async def insist(self, request: Request) -> None:
-        """Submit until there is an answer for good, or patience ends."""
+    async def submit_until_answered(self, request: Request) -> None:
+        """Submit until there is a final answer or the number of attempts is used up."""
         for _ in range(ATTEMPTS_MAX):
             try:
                 served = await self.server.served()
                 verdict = await self.answer(served, request, self.post(served, request))
-            except Gone:
+            except ProcessGone:
                 await asyncio.sleep(self.rng.random() * 0.2)
                 continue
             if is_kept(verdict):
@@ -134,12 +136,12 @@ class Client:
     # how it behaves
 
     async def _be_steady(self) -> None:
-        await self.insist(self.request())
+        await self.submit_until_answered(self.request())
 
     async def _be_delayer(self) -> None:
         request = self.request()
         await asyncio.sleep(self.rng.random())
-        await self.insist(request)
+        await self.submit_until_answered(request)
 
     async def _be_doubler(self) -> None:
         """Send the same twice at once, as a nervous retry does."""
@@ -150,8 +152,8 @@ class Client:
             self.rng.shuffle(tickets)
             for ticket in tickets:
                 await self.answer(served, request, ticket)
-        except Gone:
-            await self.insist(request)
+        except ProcessGone:
+            await self.submit_until_answered(request)
 
     async def _be_reorderer(self) -> None:
         """Wait for the last answer first."""
@@ -167,8 +169,8 @@ class Client:
             posted = [(request, self.post(served, request)) for request in requests]
             for request, ticket in reversed(posted):
                 await self.answer(served, request, ticket)
-        except Gone:
-            await self.insist(requests[0])
+        except ProcessGone:
+            await self.submit_until_answered(requests[0])
 
     async def _be_retrier(self) -> None:
         """Submit a batch with a short time limit; ask for its verdict, and submit it again."""
@@ -176,9 +178,9 @@ class Client:
         try:
             served = await self.server.served()
             await self.answer(served, request, self.post(served, request))
-        except Gone:
+        except ProcessGone:
             await self._inquire(request)
-        await self.insist(request)
+        await self.submit_until_answered(request)
 
     async def _be_canceler(self) -> None:
         """Withdraw a batch that may be decided already."""
@@ -194,10 +196,10 @@ class Client:
                 await self._inquire(request)
             else:
                 await self.answer(served, request, ticket)
-        except Gone:
+        except ProcessGone:
             pass
         if self.rng.random() < 0.5:
-            await self.insist(request)
+            await self.submit_until_answered(request)
 
     async def _inquire(self, request: Request) -> None:
         """Ask for the verdict of a request and check that it is durable."""
@@ -206,7 +208,7 @@ class Client:
             agent, req_id = request.keys[0]
             ask = partial(served.orchestrator.verdict_of, agent, req_id)
             verdict = await self.server.ask(served, ask)
-        except Gone:
+        except ProcessGone:
             return
         if verdict is not None and not request.is_void:
             self.memory.check_asked(request.keys[0], verdict)
@@ -218,7 +220,7 @@ class Client:
             return
         request = self.rng.choice(mine)
         if request.kept is None or self.rng.random() < 0.7:
-            await self.insist(request)
+            await self.submit_until_answered(request)
             return
         altered = {**request.batch, "intents": [{**request.intents[0], "priority": 77}]}
         try:
@@ -227,21 +229,21 @@ class Client:
             if handle is None:
                 return
             verdict = await self.server.ask(served, lambda: handle.submit(altered))
-        except Gone:
+        except ProcessGone:
             return
         if not request.is_void:
             self.memory.note_altered(request, verdict)
 
     async def _look(self) -> None:
         """See an atomic cut: not before it is durable, never older than the last, coins in it."""
-        expect, archive = self.crowd.findings.expect, self.server.archive
+        expect, archive = self.client_pool.findings.expect, self.server.archive
         try:
             served = await self.server.served()
             handle = served.handles.get(self.agent)
             if handle is None:
                 return
             view = await self.server.ask(served, handle.refresh_view)
-        except (Gone, PlacetError):
+        except (ProcessGone, PlacetError):
             return
         seq = view.view_seq
         expect(seq <= archive.seq, "G2", f"view {seq} was shown before it was durable")
@@ -249,7 +251,7 @@ class Client:
         expect(seq >= before, "G20", f"{self.agent} saw {before}, and then {seq}")
         served.views[self.agent] = seq
         coins = {agent: purse["coins"] for agent, purse in view.state[PURSES].items()}
-        expect(coins == archive.purses.get(seq), "G20", f"view {seq} is of no moment: {coins}")
+        expect(coins == archive.balances.get(seq), "G20", f"view {seq} is of no moment: {coins}")
         expect(sum(coins.values()) == COINS, "G3", f"view {seq} holds {sum(coins.values())} coins")
 
 

@@ -30,14 +30,14 @@ class Findings:
     """A violation, named by its guarantee."""
 
     def __init__(self) -> None:
-        self.found: list[str] = []
+        self.violations: list[str] = []
 
     def expect(self, holds: object, guarantee: str, text: str) -> None:
         if not holds:
-            self.found.append(f"{guarantee}: {text}")
+            self.violations.append(f"{guarantee}: {text}")
 
 
-class Fate:
+class LoggedRequest:
     """The recorded answer to one request.
 
     Attributes:
@@ -58,27 +58,27 @@ class Archive:
     """Reads and checks the groups on the simulated disk.
 
     Attributes:
-        fates: What became of each request.
+        logged_requests: The recorded answers of each request.
         charges: `(agent, kind)` -> `(now_ns, seq before, count)` of what its quota paid for.
-        effects: Effect -> the agent that asked for it.
-        settled: How often each was settled.
-        doubted: Those that came to be in doubt.
-        purses: The coins of each agent after each seq.
+        effects: Effect -> the agent whose intent declared it.
+        settled: Number of settlements of each effect.
+        doubted: Effects that were in doubt.
+        balances: The coins of each agent after each seq.
         digests: State digest after each record.
-        batches: How many records are of batches.
+        batches: Number of records of batches.
         trace: Hash of each record.
     """
 
     def __init__(self, findings: Findings) -> None:
         self.findings = findings
         self.replayer = Replayer()
-        self.fates: dict[Key, Fate] = {}
+        self.logged_requests: dict[Key, LoggedRequest] = {}
         self.charges: dict[tuple[str, str], list[tuple[int, int, int]]] = {}
         self.effects: dict[tuple[int, int], str] = {}
         self.settled: Counter[tuple[int, int]] = Counter()
         self.doubted: set[tuple[int, int]] = set()
         self.coins = {BANK: COINS}
-        self.purses: dict[int, dict[str, int]] = {}
+        self.balances: dict[int, dict[str, int]] = {}
         self.digests: list[str] = []
         self.batches = 0
         self.trace: list[str] = []
@@ -114,11 +114,11 @@ class Archive:
                 self._read_admitted(record, before)
             case Refused():
                 codes = tuple(sorted(code for _, _, code, _ in record.refusals))
-                for fate in self._fates(record):
-                    fate.refusals.append(codes)
+                for logged in self._logged_requests(record):
+                    logged.refusals.append(codes)
             case Scheduled():
-                for fate in self._fates(record):
-                    fate.scheduled.append(record.seq)
+                for logged in self._logged_requests(record):
+                    logged.scheduled.append(record.seq)
                 self._charge(record, before)
             case Settled():
                 self.settled[record.effect_seq, record.effect_index] += 1
@@ -128,7 +128,7 @@ class Archive:
                 self.coins[record.agent_id] = 0
             case AgentChanged(what="removed"):
                 self.coins[BANK] += self.coins.pop(record.agent_id)
-                for bucket in [one for one in self.charges if one[0] == record.agent_id]:
+                for bucket in [key for key in self.charges if key[0] == record.agent_id]:
                     del self.charges[bucket]
             case _:
                 pass
@@ -136,9 +136,9 @@ class Archive:
     def _read_admitted(self, record: Admitted, before: int) -> None:
         intents = intents_of(record)
         order = range(len(intents)) if record.order is None else record.order
-        fates = self._fates(record)
+        logged_requests = self._logged_requests(record)
         for rank, position in enumerate(order):
-            fates[position].seqs.append(before + 1 + rank)
+            logged_requests[position].seqs.append(before + 1 + rank)
             intent: dict[str, Any] = intents[position]
             amount = intent["payload"].get("amount", 0)
             if intent["kind"] == "Earn":
@@ -150,16 +150,16 @@ class Archive:
         for k, (seq, _, _, agent_id) in enumerate(record.effects):
             self.effects[seq, k] = agent_id
 
-    def _fates(self, record: Admitted | Refused | Scheduled) -> list[Fate]:
+    def _logged_requests(self, record: Admitted | Refused | Scheduled) -> list[LoggedRequest]:
         self.batches += 1
-        keys = [(one["agent_id"], one["req_id"]) for one in intents_of(record)]
-        fates = [self.fates.setdefault(key, Fate()) for key in keys]
-        for fate in fates:
-            fate.records.append(self.count - 1)
-        return fates
+        keys = [(intent["agent_id"], intent["req_id"]) for intent in intents_of(record)]
+        logged_requests = [self.logged_requests.setdefault(key, LoggedRequest()) for key in keys]
+        for logged in logged_requests:
+            logged.records.append(self.count - 1)
+        return logged_requests
 
     def _charge(self, record: Admitted | Scheduled, before: int) -> None:
-        kinds = Counter((one["agent_id"], one["kind"]) for one in intents_of(record))
+        kinds = Counter((intent["agent_id"], intent["kind"]) for intent in intents_of(record))
         for bucket, count in kinds.items():
             self.charges.setdefault(bucket, []).append((record.now_ns, before, count))
 
@@ -172,4 +172,4 @@ class Archive:
         coins = {agent: state.get(PURSES, agent, "coins") for agent in state.ids(PURSES)}
         expect = self.findings.expect
         expect(coins == self.coins, "G3", f"coins are {coins}, the intents make {self.coins}")
-        self.purses[self.seq] = coins
+        self.balances[self.seq] = coins

@@ -19,11 +19,11 @@ from placet.kernel.log.replay import Divergence
 from placet.kernel.log.verify import Verifier
 from tests.kernel.reference.fairground import Fairground
 from tests.simulation.client_history import ClientAnswer, Memory
-from tests.simulation.clients import Client, Crowd
+from tests.simulation.clients import Client, ClientPool
 from tests.simulation.durable_log import Archive, Findings
 from tests.simulation.machine import Disk, Stuck, VirtualLoop, running_on
 from tests.simulation.operator import Operator
-from tests.simulation.server import Gone, Server
+from tests.simulation.server import ProcessGone, Server
 from tests.simulation.swarm import Swarm, swarm_of
 
 SECONDS_MAX = 300.0
@@ -52,7 +52,7 @@ class Outcome(NamedTuple):
 
 
 def simulate(seed: int) -> Outcome:
-    """Run one seed to its end. The same seed comes to the same, on any machine."""
+    """Run one seed to its end. A seed has the same result on any machine."""
     swarm, findings = swarm_of(seed), Findings()
     disk = Disk(Random(f"disk {seed}"), swarm.append_seconds_max, swarm.is_blocking)
     disk.faults = dict(swarm.store_faults)
@@ -60,12 +60,12 @@ def simulate(seed: int) -> Outcome:
     disk.on_group = archive.take
     memory = Memory(archive, findings, swarm)
     server = Server(swarm, disk, archive, findings, seed)
-    crowd = Crowd(swarm, server, memory, findings, seed)
+    client_pool = ClientPool(swarm, server, memory, findings, seed)
     loop = VirtualLoop()
     loop.set_exception_handler(partial(_note_unseen, findings))
     try:
         with running_on(disk, server.next_handle):
-            loop.run_until_complete(_run(swarm, server, crowd))
+            loop.run_until_complete(_run(swarm, server, client_pool))
     except Exception as error:  # noqa: BLE001  # found, and to be run again by its seed
         fault = _innermost(error)
         guarantee = "G1" if isinstance(fault, Stuck) else "G23"
@@ -75,7 +75,9 @@ def simulate(seed: int) -> Outcome:
     memory.check_all()
     trace = [*memory.trace, *server.trace, *archive.trace]
     hashed = blake2b("\n".join(trace).encode(), digest_size=8).hexdigest()
-    return Outcome(seed, findings.found, hashed, memory.outcomes, server.processes, archive.count)
+    return Outcome(
+        seed, findings.violations, hashed, memory.outcomes, server.processes, archive.count
+    )
 
 
 def _innermost(error: BaseException) -> BaseException:
@@ -90,29 +92,29 @@ def _note_unseen(findings: Findings, loop: object, context: dict[str, Any]) -> N
         findings.expect(False, "G1", f"a task failed unseen: {context.get('exception')!r}")
 
 
-async def _run(swarm: Swarm, server: Server, crowd: Crowd) -> None:
+async def _run(swarm: Swarm, server: Server, client_pool: ClientPool) -> None:
     async with asyncio.TaskGroup() as tasks:
         serving = tasks.create_task(server.run(tasks))
-        disturbing = tasks.create_task(server.disturb())
-        operator = Operator(crowd)
+        fault_injection = tasks.create_task(server.inject_faults())
+        operator = Operator(client_pool)
         tending = [tasks.create_task(operator.run()), tasks.create_task(operator.probe())]
         if swarm.is_stepped:
             tending.append(tasks.create_task(operator.step()))
-        clients = [Client(crowd, number).run() for number in range(len(crowd.agents))]
+        clients = [Client(client_pool, number).run() for number in range(len(client_pool.agents))]
         try:
             async with asyncio.timeout(SECONDS_MAX), asyncio.TaskGroup() as group:
                 for client in clients:
                     group.create_task(client)
         except TimeoutError:
-            crowd.findings.expect(False, "G1", "a client still waits")
-        for task in (disturbing, *tending):
+            client_pool.findings.expect(False, "G1", "a client still waits")
+        for task in (fault_injection, *tending):
             task.cancel()
-        await _ask_for_all(server, crowd)
+        await _ask_for_all(server, client_pool)
         serving.cancel()
-        await _close(server, crowd)
+        await _close(server, client_pool)
 
 
-async def _ask_for_all(server: Server, crowd: Crowd) -> None:
+async def _ask_for_all(server: Server, client_pool: ClientPool) -> None:
     """Disable faults, wait for the effects, and ask for every verdict again."""
     server.disk.faults.clear()
     if server.executor != "none":
@@ -124,18 +126,18 @@ async def _ask_for_all(server: Server, crowd: Crowd) -> None:
             await server.ask(served, world.resume)
             if server.executor != "none":
                 await server.ask(served, world.wait_effects)
-            await _ask_again(server, crowd)
+            await _ask_again(server, client_pool)
             digest = await server.ask(served, world.digest)
-        except Gone:
+        except ProcessGone:
             continue
         break
     is_same = digest == server.archive.digests[-1]
-    crowd.findings.expect(is_same, "G15", "the world is not what its log folds to")
+    client_pool.findings.expect(is_same, "G15", "the world is not what its log folds to")
 
 
-async def _close(server: Server, crowd: Crowd) -> None:
+async def _close(server: Server, client_pool: ClientPool) -> None:
     """Close the world and check the log on the disk."""
-    expect, archive = crowd.findings.expect, server.archive
+    expect, archive = client_pool.findings.expect, server.archive
     server.close()
     await asyncio.sleep(server.swarm.config.limits.shutdown_seconds_max + 1)
     history = [data for _, data in server.disk.log.read()]
@@ -157,28 +159,30 @@ async def _close(server: Server, crowd: Crowd) -> None:
     expect(not unrun, "G17", f"effects {unrun} were settled and never ran")
 
 
-async def _ask_again(server: Server, crowd: Crowd) -> None:
+async def _ask_again(server: Server, client_pool: ClientPool) -> None:
     """Each request has exactly one final answer, and it can be asked for (G1)."""
     served = await server.present()
-    for request in crowd.memory.requests:
+    for request in client_pool.memory.requests:
         if request.is_void or request.is_dry:
             continue
         agent, req_id = request.keys[0]
         verdict = await server.ask(served, partial(served.orchestrator.verdict_of, agent, req_id))
-        fate = server.archive.fates.get((agent, req_id))
-        expect, text = crowd.findings.expect, f"of {request.keys} is told {verdict}"
+        logged = server.archive.logged_requests.get((agent, req_id))
+        expect, text = client_pool.findings.expect, f"{request.keys} is answered {verdict}"
         is_forgotten = verdict is None and server.swarm.is_forgetful
-        is_answered = (fate is None) == (verdict is None) or is_forgotten
-        expect(is_answered, "G1", f"{text}, the log says {fate}")
-        if fate is None or verdict is None:
+        is_answered = (logged is None) == (verdict is None) or is_forgotten
+        expect(is_answered, "G1", f"{text}, the log says {logged}")
+        if logged is None or verdict is None:
             continue
-        told = ClientAnswer.by(verdict)
-        if fate.seqs:
-            expect(fate.seqs[0] in told.seqs, "G5", f"{text}, admitted at {fate.seqs}")
-        elif fate.refusals:
-            expect(told.codes == fate.refusals[-1], "G5", f"{text}, refused as {fate.refusals}")
+        answer = ClientAnswer.by(verdict)
+        if logged.seqs:
+            expect(logged.seqs[0] in answer.seqs, "G5", f"{text}, admitted at {logged.seqs}")
+        elif logged.refusals:
+            expect(
+                answer.codes == logged.refusals[-1], "G5", f"{text}, refused as {logged.refusals}"
+            )
         else:
-            expect(told.scheduled, "G1", f"{text}, it waits in the schedule")
+            expect(answer.scheduled, "G1", f"{text}, it waits in the schedule")
 
 
 def _end(loop: VirtualLoop) -> None:
@@ -197,8 +201,8 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("seeds", nargs="+", type=int)
     failed = 0
-    for one in parser.parse_args().seeds:
-        outcome = simulate(one)
+    for seed in parser.parse_args().seeds:
+        outcome = simulate(seed)
         failed += bool(outcome.findings)
         sys.stdout.write(f"{outcome.report()}\n{outcome.trace} {outcome.outcomes}\n")
         gc.collect()

@@ -24,11 +24,11 @@ LIVES_MAX = 40
 """A run takes a handful: a world that is opened this often cannot be opened."""
 
 
-class Gone(Exception):  # noqa: N818  # what a client sees, and not an error of its own
+class ProcessGone(Exception):  # noqa: N818  # what a client sees, and not an error of its own
     """No answer came: the process is dead, closed, or has failed."""
 
 
-class Served:
+class ServedWorld:
     """A world that one process of the process serves.
 
     Attributes:
@@ -45,12 +45,12 @@ class Served:
 
 
 class Server:
-    """Keeps a world served until it is told to stop.
+    """Serves a world by successive processes until it is closed.
 
     Attributes:
         current: The process that serves now; None between two of them.
         attempts: How often each effect was begun, by any process.
-        policy_supervisor: Agents that are registered, or will be by the next process.
+        registered_agents: Agents that are registered, or will be by the next process.
     """
 
     def __init__(
@@ -61,9 +61,9 @@ class Server:
         self.archive = archive
         self.findings = findings
         self.rng = Random(f"server {seed}")
-        self.current: Served | None = None
+        self.current: ServedWorld | None = None
         self.attempts: dict[tuple[int, int], int] = {}
-        self.policy_supervisor: list[str] = []
+        self.registered_agents: list[str] = []
         self.processes = 0
         self.executor = swarm.executor
         self.delivery: Delivery = Random(f"delivery {seed}").choice(["keyed", "at_most_once"])
@@ -71,52 +71,52 @@ class Server:
         self._opening: Handle | None = None
         self._up = asyncio.Event()
         self._down = asyncio.Event()
-        self._stale: list[Served] = []
-        self._all: list[Served] = []
+        self._stale: list[ServedWorld] = []
+        self._all: list[ServedWorld] = []
         self._tasks: asyncio.TaskGroup | None = None
 
     def next_handle(self) -> Handle:
         assert self._opening is not None, "a log is opened while a process begins"
         return self._opening
 
-    # what clients do
+    # for clients
 
-    async def served(self) -> Served:
+    async def served(self) -> ServedWorld:
         """Return the current process, or sometimes a replaced one."""
         if self._stale and self.rng.random() < 0.3:
             return self.rng.choice(self._stale)
         return await self.present()
 
-    async def present(self) -> Served:
+    async def present(self) -> ServedWorld:
         """Return the process that serves now, or wait for the next one."""
         while self.current is None:
             await self._up.wait()
         return self.current
 
-    async def ask(self, served: Served, call: Callable[[], Awaitable[T]]) -> T:
+    async def ask(self, served: ServedWorld, call: Callable[[], Awaitable[T]]) -> T:
         """Wait for an answer of a process.
 
         Raises:
-            Gone: It will not come.
+            ProcessGone: The process was killed, closed, or has failed.
         """
         process = served.process
         if process.is_dead:
-            raise Gone
+            raise ProcessGone
         task = asyncio.ensure_future(_await(call))
         process.calls.append(task)
         try:
             answer = await task
         except asyncio.CancelledError:
             if process.is_dead:
-                raise Gone from None
+                raise ProcessGone from None
             raise
         except (StoreError, ClosedError):
-            self.give_up(served)
-            raise Gone from None
+            self.abandon(served)
+            raise ProcessGone from None
         finally:
             process.calls.remove(task)
         if process.is_dead:
-            raise Gone
+            raise ProcessGone
         return answer
 
     # the processes
@@ -129,20 +129,20 @@ class Server:
             await self._down.wait()
             await asyncio.sleep(self.rng.random() * 0.1)
 
-    async def disturb(self) -> None:
+    async def inject_faults(self) -> None:
         """Apply the faults of the seed to the process at their times."""
-        for at, what in self.swarm.process_faults:
+        for at, fault in self.swarm.process_faults:
             await asyncio.sleep(max(0.0, at - asyncio.get_running_loop().time()))
             served = self.current
             if served is None:
                 continue
-            self.trace.append(what)
-            if what == "kill":
+            self.trace.append(fault)
+            if fault == "kill":
                 for _ in range(self.rng.randrange(12)):
                     await asyncio.sleep(0)
                 served.process.kill()
-            elif what == "restart":
-                self.give_up(served)
+            elif fault == "restart":
+                self.abandon(served)
             else:
                 await self._begin()
 
@@ -156,13 +156,13 @@ class Server:
             process = ServerProcess(self.processes)
             self._opening = Handle(self.disk, process)
             orchestrator = Orchestrator(Fairground(), self.swarm.config)
-            served = Served(process, orchestrator)
+            served = ServedWorld(process, orchestrator)
             self._all.append(served)
-            process.on_kill = partial(self._bury, served)
+            process.on_kill = partial(self._cancel_tasks, served)
             try:
                 await self.ask(served, partial(self._open, served))
-            except Gone:
-                self.give_up(served)
+            except ProcessGone:
+                self.abandon(served)
                 await asyncio.sleep(0.05)
                 continue
             if self.current is not None:
@@ -174,22 +174,22 @@ class Server:
             self._tasks.create_task(self._listen(served))
             return
 
-    async def _open(self, served: Served) -> None:
+    async def _open(self, served: ServedWorld) -> None:
         orchestrator = served.orchestrator
         await orchestrator.__aenter__()
         if self.executor != "none":
             await orchestrator.register_executor(
                 POST, self._handler(served), delivery=self.delivery, concurrency=2
             )
-        for agent in list(self.policy_supervisor):
+        for agent in list(self.registered_agents):
             served.handles[agent] = await orchestrator.register_agent(agent)
 
     def close(self) -> None:
         """Close every process that is left; none follows."""
         for served in self._all:
-            self.give_up(served)
+            self.abandon(served)
 
-    def give_up(self, served: Served) -> None:
+    def abandon(self, served: ServedWorld) -> None:
         """Close a process or its remaining tasks."""
         if served.is_over:
             return
@@ -198,14 +198,14 @@ class Server:
         assert self._tasks is not None
         self._tasks.create_task(served.orchestrator.close())
 
-    def _bury(self, served: Served) -> None:
+    def _cancel_tasks(self, served: ServedWorld) -> None:
         """Stop the tasks of a killed process silently."""
         self._withdraw(served)
         world = served.orchestrator._world
         if world is not None and world._root is not None:
             world._root.cancel()
 
-    def _withdraw(self, served: Served) -> None:
+    def _withdraw(self, served: ServedWorld) -> None:
         if served in self._stale:
             self._stale.remove(served)
         if served is self.current:
@@ -215,10 +215,10 @@ class Server:
 
     # effects and events
 
-    def _handler(self, served: Served) -> Callable[[Effect], Awaitable[Any]]:
+    def _handler(self, served: ServedWorld) -> Callable[[Effect], Awaitable[Any]]:
         async def handle(effect: Effect) -> Any:
             if served.process.is_dead:
-                raise Gone
+                raise ProcessGone
             key = (effect.key.seq, effect.key.effect_index)
             self.trace.append(f"effect {key} by process {served.process.number}")
             self.attempts[key] = self.attempts.get(key, 0) + 1
@@ -229,11 +229,11 @@ class Server:
             if served.process.epoch == self.disk.epoch:  # else it cannot know what another settled
                 is_open = not self.archive.settled[key]
                 expect(is_open, "G17", f"effect {key} ran after it was settled")
-            return await self._misbehave()
+            return await self._handle_with_faults()
 
         return handle
 
-    async def _misbehave(self) -> Any:
+    async def _handle_with_faults(self) -> Any:
         draw = self.rng.random()
         match self.executor:
             case "slow":
@@ -250,7 +250,7 @@ class Server:
                 await asyncio.sleep(draw * 0.01)
         return {"draw": round(draw, 3)}
 
-    async def _listen(self, served: Served) -> None:
+    async def _listen(self, served: ServedWorld) -> None:
         """Read the events of a process: each once, in order, and none before it is durable."""
         since = self.rng.choice([0, self.archive.seq])
         events = served.orchestrator.events(since)
@@ -259,12 +259,12 @@ class Server:
         while True:
             try:
                 event = await self.ask(served, lambda: _next(events))
-            except Gone:
+            except ProcessGone:
                 return
             if event is None:
                 return
             is_durable = event.record < self.archive.count
-            expect(is_durable, "G2", f"event {event.record} was told before it was durable")
+            expect(is_durable, "G2", f"event {event.record} was delivered before it was durable")
             in_order = latest is None or event.record == latest + 1
             expect(in_order, "G4", f"event {event.record} came after {latest}")
             latest = event.record

@@ -15,7 +15,7 @@ from placet.schemas.effect import Effect
 from placet.schemas.limits import Limits
 from tests.kernel.reference.fair_batches import AGENTS, a_batch_of
 from tests.kernel.reference.fairground import POST, Fairground
-from tests.kernel.reference.gate_machine import LIMITS, SETTINGS, expected, told
+from tests.kernel.reference.gate_machine import LIMITS, SETTINGS, expected, promised
 from tests.kernel.reference.reference_model import Model
 from tests.kernel.reference.reference_world import Answer
 
@@ -44,7 +44,7 @@ def replay(model: Model, groups: Groups, raws: Mapping[str, Any]) -> dict[str, A
         for batch, verdict in decision.answers:
             raw = raws[batch.batch_id] if batch.due_of is None else due[batch.due_of]
             answer = expected(model.decide(raw, batch.due_of))
-            assert told(verdict) == answer, raw
+            assert promised(verdict) == answer, raw
             answers[batch.batch_id] = answer
     return answers
 

@@ -49,7 +49,7 @@ def an_effect_before_its_commit() -> AbstractContextManager[object]:
     return patch.object(Committer, "offer", planted)
 
 
-def a_failed_write_that_is_taken_for_done() -> AbstractContextManager[object]:
+def a_failed_write_that_is_reported_as_done() -> AbstractContextManager[object]:
     make = Committer.__init__
 
     class Forgiving:
@@ -74,8 +74,8 @@ def a_failed_write_that_is_taken_for_done() -> AbstractContextManager[object]:
 def windows_that_are_not_restored() -> AbstractContextManager[object]:
     make = Kernel.__init__
 
-    def planted(self: Kernel, *given: Any, **options: Any) -> None:
-        make(self, *given, **options)
+    def planted(self: Kernel, *args: Any, **options: Any) -> None:
+        make(self, *args, **options)
         for agent in self.ledger.agents.values():
             agent.window = None
         self.ledger.dedup.recency.clear()
@@ -87,8 +87,8 @@ def windows_that_are_not_restored() -> AbstractContextManager[object]:
 def quotas_that_are_not_restored() -> AbstractContextManager[object]:
     make = Kernel.__init__
 
-    def planted(self: Kernel, *given: Any, **options: Any) -> None:
-        make(self, *given, **options)
+    def planted(self: Kernel, *args: Any, **options: Any) -> None:
+        make(self, *args, **options)
         for agent in self.ledger.agents.values():
             agent.tats = None
 
@@ -107,7 +107,7 @@ def a_quota_that_is_charged_by_a_refusal() -> AbstractContextManager[object]:
     return patch.object(quota, "_refusals", planted)
 
 
-def a_batch_that_is_undone_by_half() -> AbstractContextManager[object]:
+def a_batch_that_is_undone_in_part() -> AbstractContextManager[object]:
     undo = Transaction.undo
 
     def planted(self: Transaction, mark: Any = START) -> None:
@@ -132,7 +132,7 @@ def batches_that_overtake() -> AbstractContextManager[object]:
     return patch("placet.kernel.kernel.execution_order", planted)
 
 
-def a_fence_that_nobody_checks() -> AbstractContextManager[object]:
+def a_fence_that_is_not_checked() -> AbstractContextManager[object]:
     def planted(epoch: int, *, held: int | None, **rest: Any) -> None:
         require_writer(epoch, held=epoch, **rest)
 
@@ -176,22 +176,22 @@ def a_rule_that_counts_for_itself() -> AbstractContextManager[object]:
     return patch.object(Fairground, "on_tick", planted)
 
 
-def what_must_not_be_done_twice_is_begun_again() -> AbstractContextManager[object]:
+def an_at_most_once_effect_that_is_started_again() -> AbstractContextManager[object]:
     return patch.object(Outbox, "mark", lambda *_: True)
 
 
 BUGS = [
     (an_answer_before_its_commit, "G2"),
     (an_effect_before_its_commit, "G2"),
-    (a_failed_write_that_is_taken_for_done, "G2"),
+    (a_failed_write_that_is_reported_as_done, "G2"),
     (windows_that_are_not_restored, "G5"),
     (quotas_that_are_not_restored, "G11"),
     (a_quota_that_is_charged_by_a_refusal, "G11"),
-    (a_batch_that_is_undone_by_half, "G3"),
+    (a_batch_that_is_undone_in_part, "G3"),
     (an_effect_that_is_settled_and_kept, "G17"),
-    (what_must_not_be_done_twice_is_begun_again, "G17"),
+    (an_at_most_once_effect_that_is_started_again, "G17"),
     (batches_that_overtake, "G4"),
-    pytest.param(a_fence_that_nobody_checks, "G18", marks=pytest.mark.slow),
+    pytest.param(a_fence_that_is_not_checked, "G18", marks=pytest.mark.slow),
     (a_refusal_that_is_not_recorded, "G2"),
     (a_deadline_that_passes_unanswered, "G1"),
     pytest.param(commands_that_wait_behind_batches, "G24", marks=pytest.mark.slow),
@@ -202,7 +202,7 @@ BUGS = [
 
 def test_a_failing_seed_prints_its_command_and_is_reproducible():
     with batches_that_overtake():
-        failed = next(one for one in map(simulate, range(SEEDS_MAX)) if one.findings)
+        failed = next(outcome for outcome in map(simulate, range(SEEDS_MAX)) if outcome.findings)
         assert simulate(failed.seed) == failed
     assert f"./dev python -m tests.simulation.run {failed.seed}\n" in failed.report()
     assert failed.findings[0] in failed.report()
@@ -213,10 +213,12 @@ def test_a_failing_seed_prints_its_command_and_is_reproducible():
     ("bug", "guarantee"), BUGS, ids=lambda value: getattr(value, "__name__", value)
 )
 def test_a_planted_bug_is_found(bug, guarantee):
-    found: list[str] = []
+    all_findings: list[str] = []
     with bug():
         for seed in range(SEEDS_MAX):
-            found += simulate(seed).findings
-            if any(finding.startswith(guarantee) for finding in found):
+            all_findings += simulate(seed).findings
+            if any(finding.startswith(guarantee) for finding in all_findings):
                 return
-    pytest.fail(f"{bug.__name__} was not found as {guarantee} in {SEEDS_MAX} seeds: {found[:9]}")
+    pytest.fail(
+        f"{bug.__name__} was not found as {guarantee} in {SEEDS_MAX} seeds: {all_findings[:9]}"
+    )

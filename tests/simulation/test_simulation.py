@@ -59,10 +59,10 @@ def test_guarantees_hold_in_many_worlds(seeds):
 def trace_of(seed: int, hash_seed: str) -> str:
     command = [sys.executable, "-m", "tests.simulation.run", str(seed)]
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-    told = subprocess.run(
+    completed = subprocess.run(
         command, env=environment, cwd=ROOT, capture_output=True, text=True, check=True
     )
-    return told.stdout.splitlines()[-1].split()[0]
+    return completed.stdout.splitlines()[-1].split()[0]
 
 
 def test_a_seed_is_reproducible(quick):

@@ -70,7 +70,7 @@ def kernels_of(setting: str) -> tuple[list[bytes], list[Kernel]]:
     return log, list(kernels)
 
 
-def told(verdict: Verdict) -> Answer:
+def promised(verdict: Verdict) -> Answer:
     """Return the promised parts of a verdict."""
     refusals = sorted(((r.index, r.stage.value, r.code) for r in verdict.refusals), key=_none_first)
     seqs = tuple(result.seq for result in verdict.results if result.seq is not None)
@@ -92,7 +92,7 @@ GROUPS = st.lists(BATCHES, min_size=1, max_size=4)
 
 
 def _in_turn(answers: Sequence[Decided]) -> list[tuple[object, ...]]:
-    return [(batch.agents, batch.due_of, told(verdict)) for batch, verdict in answers]
+    return [(batch.agents, batch.due_of, promised(verdict)) for batch, verdict in answers]
 
 
 class GateMachine(RuleBasedStateMachine):
@@ -217,7 +217,7 @@ class GateMachine(RuleBasedStateMachine):
         assert (self.kernel.world_digest(), self.kernel.record_count) == before
         assert dry.dry_run
         (answer,) = self._decide([real])
-        assert told(dry) == answer
+        assert promised(dry) == answer
 
     @rule(batches=st.lists(BATCHES, min_size=3, max_size=5), data=st.data())
     def decide_in_another_order_of_arrival(
@@ -275,7 +275,7 @@ class GateMachine(RuleBasedStateMachine):
                 assert verdict is None, (agent, req_id)
                 assert answer is None, (agent, req_id)
                 continue
-            mine = told(verdict)
+            mine = promised(verdict)
             mine = mine._replace(refusals=[(None, stage, code) for _, stage, code in mine.refusals])
             assert expected(mine) == expected(answer)
 
@@ -339,7 +339,7 @@ class GateMachine(RuleBasedStateMachine):
         for place, (batch, verdict) in zip(order, decided, strict=True):
             number, raw = group[place]
             answer = expected(self.model.decide(raw, number))
-            assert told(verdict) == answer, raw
+            assert promised(verdict) == answer, raw
             self._check_results(verdict, raw, answer)
             if batch.due_of is None:
                 answers[id(batch)] = answer
@@ -347,7 +347,7 @@ class GateMachine(RuleBasedStateMachine):
                 self.asked.update(
                     {(one["agent_id"], one["req_id"]): None for one in raw["intents"]}
                 )
-        return [answers[id(b)] if id(b) in answers else told(b) for _, b in checked]  # type: ignore[arg-type]  # else a verdict
+        return [answers[id(b)] if id(b) in answers else promised(b) for _, b in checked]  # type: ignore[arg-type]  # else a verdict
 
     @staticmethod
     def _order(
