@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +24,14 @@ class Running(NamedTuple):
     @property
     def headers(self) -> dict[str, str]:
         return {"authorization": f"Bearer {self.told['operator_token']}"}
+
+    def until_status(self, path: str, status: int) -> httpx.Response:
+        """Ask for a path until it is answered by a status."""
+        until = time.monotonic() + 3 * LATEST_SECONDS
+        while (answer := self.client.get(path)).status_code != status:
+            assert time.monotonic() < until, f"{path} still answers {answer.text}"
+            time.sleep(0.02)
+        return answer
 
     def post(self, path: str, body: object, **more: Any) -> httpx.Response:
         return self.client.post(f"/api/v1/worlds/world/{path}", json=body, **more)
