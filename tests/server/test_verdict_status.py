@@ -28,6 +28,7 @@ EXPECTED = {
     "shed": 503,
     "timeout": 503,
     "ingress_rate_exceeded": 429,
+    "log_rate_exceeded": 429,
     "unauthorized": 403,
     "batch_empty": 422,
     "batch_too_large": 413,
@@ -50,6 +51,7 @@ EXPECTED = {
     "context_too_old": 409,
     "quota_exceeded": 429,
     "batch_exceeds_burst": 422,
+    "work_exceeded": 422,
     "executor_busy": 503,
     "conflict": 409,
     "invariant_violated": 422,
@@ -75,6 +77,11 @@ def test_an_admitted_batch_is_200_and_a_scheduled_one_202():
     assert status_of(admitted) == 200
     admitted.scheduled = True
     assert status_of(admitted) == 202
+
+
+def test_work_that_fits_after_a_wait_is_429_and_work_that_never_fits_is_422():
+    assert status_of(verdict("work_exceeded", retry=2.0)) == 429
+    assert status_of(verdict("work_exceeded")) == 422
 
 
 def test_a_code_of_a_domain_has_the_status_of_its_stage():

@@ -1,11 +1,13 @@
 """The decision on one batch: run the stages in order, then commit the answer."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from placet.kernel.commit.commit import DecisionRecorder
+from placet.kernel.commit.commit import DecisionRecorder, Unpaid
 from placet.kernel.context import GateContext
 from placet.kernel.gate import ON_ARRIVAL, WHEN_DUE
 from placet.kernel.gate.domain_rules import DomainRules, rule_error
+from placet.kernel.gate.quota import check_work
 from placet.kernel.plugin_boundary import PluginError
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.effect import Effect
@@ -27,10 +29,14 @@ class Decision(NamedTuple):
     Attributes:
         answers: In order of execution; includes the scheduled batches that were due.
         effects: To be dispatched once the group is durable.
+        unpaid: What batches used that no quota of the log was charged for.
+        undecided: Batches left over because the group used up its work; none unless it is limited.
     """
 
     answers: list[Answer]
     effects: list[Effect]
+    unpaid: list[Unpaid]
+    undecided: Sequence[CheckedBatch] = ()
 
 
 def decide_batch(
@@ -59,7 +65,7 @@ def decide_batch(
         sim_time_ns = batch.sim_time_ns
         if sim_time_ns is not None and sim_time_ns > context.now_ns and batch.due_of is None:
             return recorder.schedule(batch, charges)
-        context.draft.open_batch()
+        context.draft.open_batch(batch, context.ledger.policy.limits.batch_work_max)
         try:
             refusals = rules.check(batch, context)
         except BaseException:  # an interrupt or a PluginError: the state must be as before
@@ -68,10 +74,24 @@ def decide_batch(
         if refusals is not None:
             context.draft.undo()
             return recorder.refuse(batch, refusals)
+        if context.ledger.policy.checks_work:
+            return _admit_within_work(batch, context, recorder, charges)
         return recorder.admit(batch, charges)
     except PluginError as fault:
         rules.on_fault(fault.where, fault.error)
         return recorder.refuse(batch, [rule_error(batch, fault.index, fault.where, fault.error)])
+
+
+def _admit_within_work(
+    batch: CheckedBatch, context: GateContext, recorder: DecisionRecorder, charges: "Charges"
+) -> Verdict:
+    """Admit a batch whose rules have run, unless all of its work exceeds a limit or a quota."""
+    draft = context.draft
+    work = check_work(batch, context, batch.base_work + draft.work)
+    if isinstance(work, list):
+        draft.undo()
+        return recorder.refuse(batch, work)
+    return recorder.admit(batch, charges + work)
 
 
 def _when_due(batch: CheckedBatch, context: GateContext) -> list[Refusal] | Verdict | None:

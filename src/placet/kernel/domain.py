@@ -73,6 +73,11 @@ deterministic.
 Reads: TypeAlias = Callable[[Intent], Iterable[tuple[str, str | None]]]
 """Return the entities that the intent depends on, from the intent alone: `Ref`s, or plain pairs."""
 
+Work: TypeAlias = int | Callable[[Mapping[str, Json]], int]
+"""Units of work of one intent beyond an ordinary rule, or a function of its payload, which must be
+pure. A unit is about 1 us of CPython 3.11 at 3 GHz.
+"""
+
 Upcaster: TypeAlias = Callable[[dict[str, Json]], Mapping[str, Json]]
 """Convert a payload of an older version to the next: pure; it receives its own copy."""
 
@@ -124,6 +129,9 @@ class Kind:
             the rule receives it, and the state as users read it (`collection -> entity ->
             field`).
         cost: Cost of one intent, in units that the domain explains; shown to planners.
+        work: Work of the rule that the payload tells, charged before the rule runs; work that
+            depends on the state is charged by the rule (`Draft.charge`). A rule that loops over
+            more than a few dozen items declares one of the two.
         broadcast: Deliver each admitted intent to the observers that `Domain.should_deliver`
             selects, all and in order, also if its change is no longer visible.
     """
@@ -142,6 +150,7 @@ class Kind:
     risk: Risk = "low"
     risk_of: "Callable[[Mapping[str, Json], WorldState], Risk] | None" = None
     cost: float = 0.0
+    work: Work = 0
     broadcast: bool = False
 
     def __post_init__(self) -> None:

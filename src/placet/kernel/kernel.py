@@ -36,7 +36,7 @@ from placet.schemas.config import KernelConfig, QuotaSpec, permitted_kinds
 from placet.schemas.effect import Effect, EffectKey, EffectMark, Settlement
 from placet.schemas.errors import StoreError
 from placet.schemas.identity import OPERATOR
-from placet.schemas.limits import SECOND_NS, SIM_TIME_NS_MAX
+from placet.schemas.limits import SECOND_NS, SIM_TIME_NS_MAX, UNLIMITED
 from placet.schemas.log.operator_records import Given
 from placet.schemas.log.record import Header
 from placet.schemas.verdict import NOT_KEPT, Verdict
@@ -237,7 +237,12 @@ class Kernel:
         return self._decide_all(batches, self._ns(now), submitter)
 
     def decide_checked(
-        self, batches: Sequence[CheckedBatch], now_ns: int, *, release_intents: bool = False
+        self,
+        batches: Sequence[CheckedBatch],
+        now_ns: int,
+        *,
+        release_intents: bool = False,
+        work_max: int = UNLIMITED,
     ) -> Decision:
         """Decide a group of checked batches, and the scheduled batches that are due by now.
 
@@ -246,12 +251,13 @@ class Kernel:
             now_ns: Simulated nanoseconds; time never goes back.
             release_intents: Free each batch's intents once it is decided; set it if the caller
                 does not read them afterwards.
+            work_max: Leave the rest undecided once rules have charged more units of work.
         """
         now_ns = self._context.now_ns = max(now_ns, self._context.now_ns)
         schedule = self.ledger.schedule
         if schedule and schedule[0][0] <= now_ns:
             batches = [*due_batches(self.ledger, now_ns), *batches]
-        return self._decide_group(batches, release_intents=release_intents)
+        return self._decide_group(batches, release_intents=release_intents, work_max=work_max)
 
     def tick(self, now: float) -> None:
         """Advance simulated time to `now` seconds and run the domains' `on_tick`."""
@@ -452,12 +458,17 @@ class Kernel:
         return [b if isinstance(b, Verdict) else answers[b].pop(0) for b in checked]
 
     def _decide_group(
-        self, batches: Sequence[CheckedBatch], *, release_intents: bool = False
+        self,
+        batches: Sequence[CheckedBatch],
+        *,
+        release_intents: bool = False,
+        work_max: int = UNLIMITED,
     ) -> Decision:
         ledger, context, recorder = self.ledger, self._context, self._recorder
         context.group_seq = ledger.seq
         self._draft.open_group(context.now_ns)
-        recorder.effects = []
+        recorder.effects, recorder.unpaid = [], []
+        draft = self._draft
         count_before = self._journal.count
         rules = self._rules
         answers: list[Answer] = []
@@ -470,6 +481,11 @@ class Kernel:
                 # to free them with the whole group, a millisecond later, costs 5 % of all time.
                 if release_intents:
                     batch.intents = (RELEASED,) * len(batch.intents)
+                if draft.work:
+                    work_max -= draft.work
+                    draft.work = 0
+                    if work_max < 0:
+                        break
         finally:  # an interrupt ends the group; the batches before it are in the log and stay
             is_written = self._journal.count != count_before
             if is_written:  # a group without a record leaves no trace, not even its time
@@ -481,7 +497,8 @@ class Kernel:
         if is_written and self._groups >= self.config.limits.checkpoint_groups:
             self._groups = 0
             self._control.checkpoint()
-        return Decision(answers, recorder.effects)
+        undecided = batches[len(answers) :]
+        return Decision(answers, recorder.effects, recorder.unpaid, undecided)
 
     def _ns(self, now: float | None) -> int:
         latest = self._context.now_ns

@@ -1,16 +1,18 @@
 """The registry of a world: its domains and their kinds, checked once at the start."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from functools import lru_cache
 from hashlib import blake2b
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Final, cast
 
-from placet.kernel.domain import Domain, Kind
+from placet.kernel.domain import Domain, Kind, Rule, RuleRefusal
+from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
 from placet.schemas.codec import ENCODE_ERRORS, Json, canonical, freeze, from_canonical
 from placet.schemas.identity import Ref
+from placet.schemas.intent import Intent
+from placet.schemas.nearest import nearest
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -33,6 +35,7 @@ class Registry:
         finishing: The domains that have `on_batch`.
         ticking: The domains that have `on_tick`.
         reading: Names of the kinds of risk `read`.
+        rules: The rule of each kind, with the charge of its declared work.
         versions: Version of every kind.
         settings: Domain name -> the settings that rebuild it; without domains that cannot be
             rebuilt.
@@ -51,6 +54,7 @@ class Registry:
         "judging",
         "kinds",
         "reading",
+        "rules",
         "settings",
         "ticking",
         "versions",
@@ -73,6 +77,7 @@ class Registry:
         self.finishing = tuple(d for d in self.domains if _overrides(d, "on_batch"))
         self.ticking = tuple(d for d in self.domains if _overrides(d, "on_tick"))
         self.reading = frozenset(kind.name for kind in self if kind.risk == "read")
+        self.rules = {kind.name: _rule_of(kind) for kind in self}
         self.versions = {kind.name: kind.version for kind in self}
         settings = ((domain.name, _settings_of(domain)) for domain in self.domains)
         self.settings = {name: values for name, values in settings if values is not None}
@@ -112,8 +117,7 @@ class Registry:
 
     def nearest(self, kind: str, count: int) -> tuple[str, ...]:
         """Return the kinds with the most similar names, best first."""
-        lowered = {name.lower(): name for name in sorted(self.kinds)}
-        return tuple(lowered[name] for name in get_close_matches(kind.lower(), lowered, count))
+        return nearest(kind, sorted(self.kinds), count)
 
     def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
         """Return whether an agent may see an entity, by the domain of its collection.
@@ -198,6 +202,19 @@ def _compiled(payload: object) -> "TypeAdapter[object]":
 def _schema_of(payload: "TypeAdapter[object]") -> bytes:
     """Return the encoded JSON Schema of a payload."""
     return canonical(payload.json_schema())
+
+
+def _rule_of(kind: Kind) -> Rule:
+    """Return the rule of a kind, which charges the kind's declared work first."""
+    rule, work = kind.rule, kind.work
+    if work == 0:
+        return rule
+
+    def charged_rule(draft: Draft, intent: Intent) -> RuleRefusal | None:
+        draft.charge(work(intent["payload"]) if callable(work) else work)
+        return rule(draft, intent)
+
+    return charged_rule
 
 
 def _settings_of(domain: Domain) -> dict[str, Json] | None:

@@ -15,6 +15,7 @@ from typing_extensions import TypedDict
 
 from placet.schemas.codec import Json
 from placet.schemas.intent import Intent
+from placet.schemas.limits import base_work
 from placet.schemas.log.intents import checked_intents, decode_intents
 from placet.schemas.refusal import Notice
 
@@ -185,6 +186,11 @@ class CheckedBatch:
     def __repr__(self) -> str:
         names = (getattr(self, name, "?") for name in ("batch_id", "submitter"))
         return "<CheckedBatch {} by {}>".format(*names)
+
+    @property
+    def base_work(self) -> int:
+        """Units of work of its intents and bytes, without the work that rules declare."""
+        return base_work(len(self.intents), len(self.encoded))
 
     def agent_ids(self) -> list[str]:
         """Return the agent of each intent, read from the encoded bytes. O(batch)."""

@@ -14,6 +14,16 @@ FULL_BURST_NS_MAX: Final = 2**62
 """About 146 years: the theoretical arrival time of a bucket then fits 64 bits at any time."""
 
 
+ALL_KINDS: Final = "*"
+"""Key of the quota that all kinds of one agent share."""
+
+AGENT_WORK: Final = "work:agent"
+WORLD_WORK: Final = "work:world"
+"""Keys of the quotas in units of work, of each agent and of all agents together; no kind has a
+colon in its name.
+"""
+
+
 class QuotaSpec(TypedDict):
     """A quota as users write it: `{"rate": per second, "burst": count}`."""
 
@@ -90,7 +100,8 @@ class KernelConfig:
         seed: 64-bit seed of tie-breaks and random draws.
         staleness_threshold: Refuse an intent whose `context_seq` is more than this many seqs
             behind; None never refuses for age, 0 allows no lag.
-        quotas: Quota of each kind; `*` limits all kinds of an agent together.
+        quotas: Quota of each kind; `*` limits all kinds of an agent together. `work:agent` and
+            `work:world` limit units of work instead of intents, of each agent and of all together.
         world_quota: Quota of all agents and kinds together; None is no limit.
         default_permissions: Kinds permitted to an agent registered without permissions; None is
             all.

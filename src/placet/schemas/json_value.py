@@ -5,7 +5,7 @@ values from executors and from the host.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 from math import isfinite
 from reprlib import Repr
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
 _SHOWN_CHARS_MAX: Final = 80
+_CONTAINER_VALUES: Final = 4
 
 
 class InvalidJsonValue(ValueError):  # noqa: N818  # names the value
@@ -33,7 +34,43 @@ class TooLarge(InvalidJsonValue):
     """A value whose encoding is larger than the limit."""
 
 
-def to_json_value(value: object, depth_max: int, bytes_max: int) -> Json:
+class TooManyValues(InvalidJsonValue):
+    """The values of a batch hold more parts than a batch may."""
+
+
+class ValueBudget:
+    """The number of JSON values that the payloads of one batch may still hold.
+
+    A value takes some 0.3 us to copy and validate, so its bytes alone are a bad bound. An item of
+    an array counts as one value, a field of an object as two, an array or object itself as four.
+
+    Attributes:
+        left: Number of values left.
+        is_exceeded: More were asked for.
+        is_failed: A payload is refused already, so that the batch is; the others need no copy.
+    """
+
+    __slots__ = ("is_exceeded", "is_failed", "left")
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+        self.is_exceeded = self.is_failed = False
+
+    def take(self, count: int) -> None:
+        """Count values.
+
+        Raises:
+            TooManyValues: There are more than are left.
+        """
+        self.left -= count
+        if self.left < 0:
+            self.is_exceeded = True
+            raise TooManyValues("the payloads of the batch hold too many JSON values")
+
+
+def to_json_value(
+    value: object, depth_max: int, bytes_max: int, budget: ValueBudget | None = None
+) -> Json:
     """Copy a value into plain lists and dicts. O(size of the value), at most O(bytes_max).
 
     The keys of objects are sorted, as in a value read back from a log.
@@ -43,22 +80,25 @@ def to_json_value(value: object, depth_max: int, bytes_max: int) -> Json:
         depth_max: Maximum nesting of arrays and objects.
         bytes_max: Maximum of a lower bound of the encoded size. The copy stops there, so that a
             value that contains one large part many times cannot fill the memory.
+        budget: Counts the items of arrays and objects; None counts none.
 
     Raises:
         InvalidJsonValue: The value is not JSON: a set, an iterator, NaN, a key that is no string,
             a lone surrogate, an int beyond 64 bits, or deeper nesting.
         TooLarge: It is larger than `bytes_max` allows.
+        TooManyValues: It has more items than are left in the budget.
     """
-    return _Copier(bytes_max).copy(value, depth_max)
+    return _Copier(bytes_max, budget).copy(value, depth_max)
 
 
 class _Copier:
     """Copies one value and counts its bytes down from the limit."""
 
-    __slots__ = ("_bytes_left",)
+    __slots__ = ("_budget", "_bytes_left")
 
-    def __init__(self, bytes_max: int) -> None:
+    def __init__(self, bytes_max: int, budget: ValueBudget | None = None) -> None:
         self._bytes_left = bytes_max
+        self._budget = budget
 
     def copy(self, value: object, depth_max: int) -> Json:
         if isinstance(value, str):
@@ -85,6 +125,8 @@ class _Copier:
 
     def _array(self, items: Sequence[object], depth_max: int) -> list[Json]:
         copied: list[Json] = []
+        if self._budget is not None:
+            self._budget.take(len(items) + _CONTAINER_VALUES)
         # Bounded, as a subclass may never end.
         for index, item in enumerate(islice(items, self._bytes_left + 1)):
             try:
@@ -94,8 +136,10 @@ class _Copier:
                 raise
         return copied
 
-    def _object(self, pairs: Iterable[tuple[object, object]], depth_max: int) -> dict[str, Json]:
+    def _object(self, pairs: Collection[tuple[object, object]], depth_max: int) -> dict[str, Json]:
         copied: dict[str, Json] = {}
+        if self._budget is not None:
+            self._budget.take(2 * len(pairs) + _CONTAINER_VALUES)
         for key, item in islice(pairs, self._bytes_left + 1):
             if not isinstance(key, str):
                 raise InvalidJsonValue(f"an object's keys must be strings, got {format_value(key)}")
@@ -138,10 +182,9 @@ def _is_model(value: object) -> "TypeIs[BaseModel]":
     return isinstance(value, BaseModel)
 
 
-def _fields(value: "BaseModel") -> Iterable[tuple[str, object]]:
-    for name in type(value).model_fields:
-        yield name, getattr(value, name)
-    yield from (value.model_extra or {}).items()
+def _fields(value: "BaseModel") -> Collection[tuple[str, object]]:
+    own = [(name, getattr(value, name)) for name in type(value).model_fields]
+    return [*own, *(value.model_extra or {}).items()]
 
 
 class _ShortRepr(Repr):

@@ -4,6 +4,7 @@ A limit has its unit in its name. A value above a limit is answered by a refusal
 never silently dropped. All can be set per world: `OrchestratorConfig(limits=Limits(...))`.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Final
 
@@ -14,6 +15,23 @@ SIM_TIME_NS_MAX: Final = 2**62
 
 EFFECT_ATTEMPTS_MAX: Final = 5
 """Default attempts at an effect. No limit of a world, because no decision of the gate uses it."""
+
+# Work is counted in units, never in time, so that every machine decides alike. One unit is about
+# 1 us of CPython 3.11 at 3 GHz; what `docs/decisions/0074` measured is converted by this table.
+INTENT_WORK: Final = 5
+"""Units of one intent: its checks, an ordinary rule, and its part of the record."""
+
+KIB_WORK: Final = 3
+"""Units of 1 024 bytes of an encoded batch: validation, hashes and the record."""
+
+
+def base_work(intents: int, encoded_bytes: int) -> int:
+    """Return the units of a batch of so many intents and bytes, without what its rules charge."""
+    return intents * INTENT_WORK + (encoded_bytes >> 10) * KIB_WORK
+
+
+FUEL_STEP_WORK: Final = 2
+"""Units of one step of a `program` that is run."""
 
 SCENARIO_AGENTS_MAX: Final = 1_000_000
 SCENARIO_TICKS_MAX: Final = 100_000_000
@@ -29,9 +47,10 @@ class Limits:
 
     # the wire
     batch_intents_max: int = 512
-    batch_bytes_max: int = 4 * 1024 * 1024
+    batch_bytes_max: int = 2 * 1024 * 1024
     payload_bytes_max: int = 64 * 1024
     payload_depth_max: int = 64
+    batch_values_max: int = 16_384
     refusals_listed_max: int = 32
     changes_listed_max: int = 16
     suggestions_max: int = 3
@@ -48,8 +67,11 @@ class Limits:
     outbox_depth_max: int = 1_024
     tombstones_max: int = 4_096
     checkpoint_groups: int = 256
+    batch_work_max: int = 10_000
+    group_work_max: int = 10_000
     # the actors
-    mailbox_batches_max: int = 10_000
+    mailbox_batches_max: int | None = None
+    """None is 256, or twice the number of registered agents where that is more."""
     mailbox_bytes_max: int = 256 * 1024 * 1024
     mailbox_age_ms_max: int = 5_000
     loop_lag_ms_max: int = 1_000
@@ -59,6 +81,14 @@ class Limits:
     ingress_rate_per_second_max: int = 20_000
     ingress_burst_max: int = 40_000
     ingress_submitters_max: int = 100_000
+    refused_bytes_per_second_max: int = 1024 * 1024
+    refused_bytes_burst_max: int = 16 * 1024 * 1024
+    world_refused_bytes_per_second_max: int = 8 * 1024 * 1024
+    world_refused_bytes_burst_max: int = 64 * 1024 * 1024
+    unpaid_work_per_second_max: int = 500_000
+    unpaid_work_burst_max: int = 2_000_000
+    world_unpaid_work_per_second_max: int = 800_000
+    world_unpaid_work_burst_max: int = 8_000_000
     group_batches_max: int = 32
     group_ms_max: int = 2
     groups_in_flight_max: int = 64
@@ -81,14 +111,43 @@ class Limits:
         A limit added after the format is recorded only if it differs from its default, so that a
         world without it keeps the bytes of its log; such a default never changes.
         """
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        defaults = {field.name: field.default for field in fields(self)}
         return {
-            field.name: getattr(self, field.name)
-            for field in fields(self)
-            if field.name not in _ADDED_LATER or getattr(self, field.name) != field.default
+            name: value
+            for name, value in values.items()
+            if value is not None and (name not in _ADDED_LATER or value != defaults[name])
         }
 
+    @classmethod
+    def of_record(cls, recorded: Mapping[str, int]) -> "Limits":
+        """Read limits from a log; a limit that this release does not know is dropped.
+
+        A limit of work that is missing is no limit: the log decided without it.
+        """
+        known = {name: value for name, value in recorded.items() if name in cls.__slots__}
+        return cls(**_BEFORE_WORK | known)
+
+    def mailbox_places(self, agents: int) -> int:
+        """Return how many batches may be queued in a world of so many registered agents."""
+        if self.mailbox_batches_max is not None:
+            return self.mailbox_batches_max
+        return max(_MAILBOX_PLACES_MIN, _MAILBOX_PLACES_PER_AGENT * agents)
+
+
+_MAILBOX_PLACES_MIN: Final = 256
+_MAILBOX_PLACES_PER_AGENT: Final = 2
 
 _ADDED_LATER: Final = frozenset({"removed_agents_max"})
+
+UNLIMITED: Final = 2**62
+
+_BEFORE_WORK: Final = {
+    "batch_values_max": UNLIMITED,
+    "batch_work_max": UNLIMITED,
+    "group_work_max": UNLIMITED,
+}
+"""Limits of a log that was written before work was counted: it decided without them."""
 
 
 _ZERO_IS_NONE: Final = frozenset({"connections_per_address_max"})
@@ -130,6 +189,8 @@ class ObserverLimits:
 def _check_positive(limits: Limits | HttpLimits | ObserverLimits) -> None:
     for field in fields(limits):
         value = getattr(limits, field.name)
+        if value is None and field.default is None:
+            continue
         is_optional = field.name in _ZERO_IS_NONE
         if type(value) is not int or value < (0 if is_optional else 1):
             wanted = "a positive int, or 0 for no limit" if is_optional else "a positive int"

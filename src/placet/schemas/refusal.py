@@ -39,6 +39,7 @@ class RefusalCode(StrEnum):
     SHED = "shed"
     TIMEOUT = "timeout"
     INGRESS_RATE_EXCEEDED = "ingress_rate_exceeded"
+    LOG_RATE_EXCEEDED = "log_rate_exceeded"
     UNAUTHORIZED = "unauthorized"
 
     BATCH_EMPTY = "batch_empty"
@@ -66,6 +67,7 @@ class RefusalCode(StrEnum):
 
     QUOTA_EXCEEDED = "quota_exceeded"
     BATCH_EXCEEDS_BURST = "batch_exceeds_burst"
+    WORK_EXCEEDED = "work_exceeded"
 
     EXECUTOR_BUSY = "executor_busy"
 

@@ -23,6 +23,7 @@ ADMISSION = {
     RefusalCode.SHED,
     RefusalCode.TIMEOUT,
     RefusalCode.INGRESS_RATE_EXCEEDED,
+    RefusalCode.LOG_RATE_EXCEEDED,
     RefusalCode.UNAUTHORIZED,
 }
 
@@ -294,6 +295,19 @@ TABLE = [
     Row("batch_exceeds_burst", "/intents/0",
         "agent 'alice' may Add 2/s (burst 4); the batch asks for 5 at once and can never pass; "
         "split it", lambda: decide([add(str(n)) for n in range(5)], quotas=quota())),
+    Row("work_exceeded", "",
+        "the batch needs 10 units of work, at most 9 are allowed (batch_work_max); split it",
+        lambda: decide([add("a"), add("b")], limits={"batch_work_max": 9}),
+        intent=None, details={"value": 10, "limit": 9}),
+    Row("work_exceeded", "",
+        "agent 'alice' may use 10 units of work/s (burst 5); the batch needs 5; retry in 0.50 s",
+        lambda: after(
+            add("a"), then=add("b"), quotas={"work:agent": {"rate": 10, "burst": 5}}
+        ), retry_after=0.5, intent=None, details={"agent_id": "alice", "value": 5, "limit": 5}),
+    Row("work_exceeded", "",
+        "all agents together may use 10 units of work/s (burst 4); the batch needs 5 at once and "
+        "can never pass; split it",
+        lambda: decide(add("a"), quotas={"work:world": {"rate": 10, "burst": 4}}), intent=None),
     # back-pressure
     Row("executor_busy", "/intents/1",
         "executor 'mail' has 2 effects waiting, its limit is 2; retry in 1.00 s", full_outbox,

@@ -151,6 +151,7 @@ _REPAIRABLE_AT_GATE: Final = frozenset(
         RefusalCode.CONFLICT,
         RefusalCode.INVARIANT_VIOLATED,
         RefusalCode.BATCH_TOO_LARGE,
+        RefusalCode.WORK_EXCEEDED,
     }
 )
 _HTTP_OF_STAGE: Final = {
@@ -165,10 +166,12 @@ _HTTP_OF_STAGE: Final = {
 }
 _HTTP_OF_CODE: Final[dict[RefusalCode, int]] = {
     RefusalCode.INGRESS_RATE_EXCEEDED: 429,
+    RefusalCode.LOG_RATE_EXCEEDED: 429,
     RefusalCode.UNAUTHORIZED: 403,
     RefusalCode.BATCH_TOO_LARGE: 413,
     RefusalCode.AGENT_UNKNOWN: 404,
     RefusalCode.BATCH_EXCEEDS_BURST: 422,
+    RefusalCode.WORK_EXCEEDED: 422,
     RefusalCode.CONFLICT: 409,
     RefusalCode.RULE_ERROR: 500,
 }

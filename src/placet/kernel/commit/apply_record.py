@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from placet.kernel.ledger import dedup_window
 from placet.kernel.ledger.dedup_window import StoredRefusal
 from placet.kernel.ledger.ledger import Agent, GateSettings, Ledger, Mark, Pending
-from placet.kernel.ledger.token_buckets import Charges, charge, charges_on
+from placet.kernel.ledger.token_buckets import Charges, charge, charges_on, work_charges
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import FrozenDict, freeze, from_canonical
 from placet.schemas.config import Quota
 from placet.schemas.limits import Limits
 from placet.schemas.log.record import (
     Admitted,
+    AdmittedWithWork,
     AgentChanged,
     Configured,
     EffectChanged,
@@ -70,14 +71,13 @@ def _given(batch: CheckedBatch | None) -> CheckedBatch:
 
 def apply_configured(ledger: Ledger, record: Configured) -> None:
     """Set the gate settings; limits that this release does not know are dropped."""
-    known = {name: value for name, value in record.limits.items() if name in Limits.__slots__}
     permissions = record.default_permissions
     ledger.policy = GateSettings(
         record.staleness_threshold,
         {kind: Quota(*quota) for kind, quota in record.quotas.items()},
         None if record.world_quota is None else Quota(*record.world_quota),
         None if permissions is None else frozenset(permissions),
-        Limits(**known),
+        Limits.of_record(record.limits),
     )
 
 
@@ -131,16 +131,17 @@ def apply_admitted(
         record: The record of the batch.
         batch: The batch.
         charges: As the quota stage returned them; None computes them, as a replay does. A batch
-            that was scheduled was charged then.
+            that was scheduled was charged then, but for its work.
     """
     first_seq = ledger.seq + 1
     ledger.seq = record.seq
-    if record.due_of is None:
-        if charges is None:
-            charges = charges_on(batch, ledger, record.now_ns)
-        if charges:
-            charge(ledger, charges)
-    else:
+    if charges is None:
+        charges = charges_on(batch, ledger, record.now_ns) if record.due_of is None else ()
+        if isinstance(record, AdmittedWithWork):
+            charges += work_charges(batch, ledger, record.work, record.now_ns)
+    if charges:
+        charge(ledger, charges)
+    if record.due_of is not None:
         ledger.pop_scheduled(record.due_of)
     if batch.order is None and len(batch.agents) == 1:
         entry = dedup_window.admitted(

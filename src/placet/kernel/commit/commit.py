@@ -5,7 +5,7 @@ its req_ids is recorded too; every other refusal leaves no trace.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from msgspec.structs import asdict
 
@@ -17,11 +17,13 @@ from placet.kernel.state.transaction import Transaction
 from placet.schemas.batch import CheckedBatch, part_of
 from placet.schemas.codec import ENCODE_ERRORS, canonical
 from placet.schemas.effect import Effect, EffectKey
+from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.record import (
     GENESIS,
     Admitted,
     AdmittedWithOutput,
+    AdmittedWithWork,
     Refused,
     Scheduled,
     encode_record,
@@ -31,6 +33,20 @@ from placet.schemas.refusal import FINAL_STAGES, Notice, Refusal
 from placet.schemas.verdict import NOT_KEPT, Verdict
 
 RecordSink: TypeAlias = Callable[[bytes], None]
+
+
+class Unpaid(NamedTuple):
+    """The work and log bytes of a dry run or a refused batch, which no quota of the log counts.
+
+    Attributes:
+        agent_id: Its submitter, or the agent of its first intent where the operator submits it.
+        log_bytes: Size of its record; 0 if it has none.
+        work: Its units of work.
+    """
+
+    agent_id: str
+    log_bytes: int
+    work: int
 
 
 class Journal:
@@ -65,22 +81,25 @@ class DecisionRecorder:
 
     Attributes:
         effects: Effects of the group so far, to be dispatched once it is durable.
+        unpaid: What dry runs and refused batches of the group used.
     """
 
-    __slots__ = ("_context", "_journal", "_world", "effects")
+    __slots__ = ("_context", "_journal", "_world", "effects", "unpaid")
 
     def __init__(self, context: GateContext, journal: Journal, world: str) -> None:
         self._context = context
         self._journal = journal
         self._world = world
         self.effects: list[Effect] = []
+        self.unpaid: list[Unpaid] = []
 
     def admit(self, batch: CheckedBatch, charges: Charges) -> Verdict:
         """Make an admitted batch final; its changes are in the draft.
 
         Args:
             batch: The batch.
-            charges: As the quota stage returned them; empty for a batch of the schedule.
+            charges: As the quota stage returned them; of a batch of the schedule those of its work
+                alone.
 
         Raises:
             PluginError: A rule made a value that no record can hold; the draft was undone.
@@ -111,6 +130,8 @@ class DecisionRecorder:
         )
         if draft.answers is not None:
             record = AdmittedWithOutput(**asdict(record), answers=[*draft.answers.items()])
+        if ledger.policy.meters_work:
+            record = AdmittedWithWork(**asdict(record), work=batch.base_work + draft.work)
         # Encoded before the ledger changes: a value that no record can hold must leave no trace.
         try:
             data = encode_record(record)
@@ -120,6 +141,7 @@ class DecisionRecorder:
         if batch.dry_run:
             verdict = self._verdict(batch, first_seq, draft, NOT_KEPT)
             verdict.preview(draft.diff(), [(effect[1], effect[2]) for effect in draft.effects])
+            self._note_unpaid(batch)
             draft.undo()
             return verdict
         if changes.collections:
@@ -156,7 +178,11 @@ class DecisionRecorder:
                 refusals=[(r.index, r.stage.value, r.code, r.message) for r in refusals],
             )
             apply_refused(ledger, record, batch)
-            self._journal.append(encode_record(record))
+            data = encode_record(record)
+            self._journal.append(data)
+            self._note_unpaid(batch, len(data))
+        else:
+            self._note_unpaid(batch)
         sim_time = self._context.now_ns / SECOND_NS
         verdict = Verdict(batch.batch_id, False, None, ledger.seq, sim_time, tuple(refusals))
         verdict.dry_run = batch.dry_run
@@ -189,12 +215,19 @@ class DecisionRecorder:
             )
             apply_scheduled(ledger, record, batch, charges)
             self._journal.append(encode_record(record))
+        else:
+            self._note_unpaid(batch)
         verdict = Verdict(batch.batch_id, True, seq, seq, context.now_ns / SECOND_NS)
         verdict.scheduled = True
         verdict.dry_run = batch.dry_run
         verdict.durability = NOT_KEPT if batch.dry_run else self._journal.durability
         verdict.attach(batch.req_ids, batch.encoded, None, batch.notices)
         return verdict
+
+    def _note_unpaid(self, batch: CheckedBatch, log_bytes: int = 0) -> None:
+        work = batch.base_work + self._context.draft.work_of(batch)
+        owner = batch.agents[0] if batch.submitter == OPERATOR else batch.submitter
+        self.unpaid.append(Unpaid(owner, log_bytes, work))
 
     def repeat(self, batch: CheckedBatch, verdict: Verdict) -> Verdict:
         """Return the stored verdict of a duplicate; it is in the log already."""

@@ -22,7 +22,7 @@ from placet.kernel.ledger.ledger import Agent, GateSettings, Ledger
 from placet.kernel.rules_version import Rules
 from placet.kernel.state.transaction import NO_CHANGES
 from placet.schemas.codec import ENCODE_ERRORS, Json, freeze, thaw
-from placet.schemas.config import Quota
+from placet.schemas.config import AGENT_WORK, WORLD_WORK, Quota
 from placet.schemas.errors import INTERRUPTS, AgentError, ValidationError
 from placet.schemas.identity import RESERVED_IDS, SYSTEM, is_identity
 from placet.schemas.json_value import InvalidJsonValue, to_json_value
@@ -131,6 +131,11 @@ class Control:
             raise AgentError(f"the owner of {agent_id!r} must be an identity, got {owner!r}")
         if type(priority_max) is not int or not 0 <= priority_max <= _PRIORITY_MAX:
             raise ValueError(f"priority_max must be an int in 0..100, got {priority_max!r}")
+        if AGENT_WORK in quotas or WORLD_WORK in quotas:
+            raise ValueError(
+                f"{agent_id!r} cannot have a quota of work of its own; set {AGENT_WORK!r} among "
+                "the quotas of the world, which limits each agent"
+            )
         own = {kind: _pair(Quota.of(spec)) for kind, spec in quotas.items()}
         given = freeze(_plain(attributes, ledger.policy.limits))
         if permissions is None:

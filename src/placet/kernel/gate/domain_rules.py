@@ -12,7 +12,7 @@ from placet.kernel.context import GateContext
 from placet.kernel.domain import RuleRefusal
 from placet.kernel.gate.intent_refusals import refuse_intent
 from placet.kernel.plugin_boundary import plugin_boundary
-from placet.kernel.state.draft import ToolUnregistered
+from placet.kernel.state.draft import ToolUnregistered, WorkExceeded
 from placet.kernel.state.transaction import Mark
 from placet.kernel.state.tree import WorldState
 from placet.schemas.batch import CheckedBatch
@@ -56,7 +56,7 @@ class DomainRules:
     def check(self, batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
         """Apply the batch to the draft; on refusal the caller undoes it."""
         draft, registry, intents = context.draft, context.registry, batch.intents
-        kinds, reading, validator = registry.kinds, registry.reading, self._validator
+        rules, reading, validator = registry.rules, registry.reading, self._validator
         seq = context.ledger.seq
         refusals: list[Refusal] | None = None
         positions = batch.order or (_FIRST_ONLY if len(intents) == 1 else range(len(intents)))
@@ -67,27 +67,41 @@ class DomainRules:
             try:
                 answer = None if validator is None else self._validate(validator, intent, context)
                 if answer is None:
-                    answer = kinds[intent["kind"]].rule(draft, intent)
+                    answer = rules[intent["kind"]](draft, intent)
                 if answer is None:
                     if reading and intent["kind"] in reading:
                         _require_unchanged(mark, draft.begin(position, seq, intent["agent_id"]))
                     continue
                 refusal = _refusal(_reparsed(batch, refusals), position, answer, context)
-            except ToolUnregistered as error:
-                refusal = _tool_unregistered(_reparsed(batch, refusals), position, str(error))
+            except WorkExceeded:
+                return refusals or [_work_exceeded(_reparsed(batch, None), position, context)]
             except INTERRUPTS:
                 raise
             except BaseException as error:  # noqa: BLE001  # the rule boundary: a bug refuses its batch
-                kind = _reparsed(batch, refusals).intents[position]["kind"]
-                self.on_fault(f"rule {kind}", error)
-                refusal = rule_error(batch, position, f"rule of {kind}", error)
+                refusal = self._contain(_reparsed(batch, refusals), position, error)
             draft.undo(mark)
             refusals = refusals or []
             refusals.append(refusal)
-        if refusals is not None:
-            return refusals
+            if len(refusals) >= context.ledger.policy.limits.refusals_listed_max:
+                return refusals  # the others would not be listed
+        return refusals or self._check_whole(batch, context)
+
+    def _contain(self, batch: CheckedBatch, position: int, error: BaseException) -> Refusal:
+        """Return the refusal for an exception that ended a rule."""
+        if isinstance(error, ToolUnregistered):
+            return _tool_unregistered(batch, position, str(error))
+        kind = batch.intents[position]["kind"]
+        self.on_fault(f"rule {kind}", error)
+        return rule_error(batch, position, f"rule of {kind}", error)
+
+    def _check_whole(self, batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
+        """Run the hooks and checks of a batch as a whole, once all of its rules have passed."""
+        draft, registry = context.draft, context.registry
         if registry.finishing:
             self._finish(context)
+        if draft.work and draft.is_overrun:  # also where a rule or a hook caught the exception
+            return [_work_exceeded(_reparsed(batch, None), len(batch.intents) - 1, context)]
+        refusals: list[Refusal] | None = None
         if draft.effects:
             refusals = self._check_effects(batch, context)
         if refusals is None and registry.judging:
@@ -117,7 +131,10 @@ class DomainRules:
         """
         for domain in context.registry.finishing:
             with plugin_boundary(f"on_batch of {domain.name}"):
-                domain.on_batch(context.draft)
+                try:
+                    domain.on_batch(context.draft)
+                except WorkExceeded:
+                    return  # the caller refuses the batch for it
 
     def _check_effects(self, batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
         """Check the number of a batch's effects, and that each is declared by its kind.
@@ -165,6 +182,20 @@ class DomainRules:
                 self.on_fault(where, error)
                 refusals.append(rule_error(None, None, where, error))
         return refusals or None
+
+
+def _work_exceeded(batch: CheckedBatch, position: int, context: GateContext) -> Refusal:
+    """Refuse a batch whose rules need more work than one batch may use."""
+    limit = context.ledger.policy.limits.batch_work_max
+    kind = batch.intents[position]["kind"]
+    message = (
+        f"the batch needs more than {limit} units of work (batch_work_max), reached at {kind} of "
+        "this intent; ask for less at once, or split the batch"
+    )
+    value = context.draft.work + batch.base_work
+    return refuse_intent(
+        batch, position, RefusalCode.WORK_EXCEEDED, message, value=value, limit=limit
+    )
 
 
 def _reparsed(batch: CheckedBatch, refusals: list[Refusal] | None) -> CheckedBatch:

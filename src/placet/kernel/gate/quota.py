@@ -3,13 +3,19 @@
 A batch passes a bucket if its charge leaves the bucket's theoretical arrival time within `burst`
 intervals of now (`kernel/ledger/token_buckets.py` has the algorithm). The charges are computed here
 once, and applied by the commit: a batch that a later stage refuses is not charged.
+
+Work is checked here for intents and bytes, and by `check_work` again after the rules, which may
+have charged more.
 """
 
 from placet.kernel.context import GateContext
 from placet.kernel.gate.intent_refusals import positions_of, refuse_intent
-from placet.kernel.ledger.token_buckets import Charge, Charges, charges_on
+from placet.kernel.ledger.ledger import Agent
+from placet.kernel.ledger.token_buckets import Charge, Charges, charges_on, work_charges
 from placet.schemas.batch import CheckedBatch
-from placet.schemas.refusal import Refusal, RefusalCode, seconds_until
+from placet.schemas.codec import Json
+from placet.schemas.config import Quota
+from placet.schemas.refusal import STAGE_OF, Refusal, RefusalCode, seconds_until
 
 
 def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | Charges:
@@ -20,7 +26,64 @@ def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | Charges:
     for _, _, _, (interval_ns, burst), _, tat_ns in charges:
         if tat_ns - burst * interval_ns > now_ns:
             return _refusals(batch, charges, now_ns)
+    if context.ledger.policy.checks_work:
+        work = check_work(batch, context, batch.base_work)
+        if isinstance(work, list):
+            return work
     return charges
+
+
+def check_work(batch: CheckedBatch, context: GateContext, units: int) -> list[Refusal] | Charges:
+    """Refuse a batch that needs more work than it may, or return the charges of its work.
+
+    Args:
+        batch: The batch.
+        context: The world.
+        units: Units of work that are known by now.
+    """
+    ledger, now_ns = context.ledger, context.now_ns
+    limit = ledger.policy.limits.batch_work_max
+    if units > limit:
+        message = (
+            f"the batch needs {units} units of work, at most {limit} are allowed "
+            "(batch_work_max); split it"
+        )
+        return [_work_refusal(message, value=units, limit=limit)]
+    charges = work_charges(batch, ledger, units, now_ns)
+    if batch.due_of is None:  # else it was answered when it was scheduled
+        for agent, _, _, quota, _, tat_ns in charges:
+            over_ns = tat_ns - quota.burst * quota.interval_ns - now_ns
+            if over_ns > 0:
+                return [_work_over(agent, quota, units, now_ns, _latest_ns(charges, now_ns))]
+    return charges
+
+
+def _latest_ns(charges: Charges, now_ns: int) -> int | None:
+    """Return when all buckets pass their charges; None where waiting does not help."""
+    if any(units > quota.burst for _, _, _, quota, units, _ in charges):
+        return None
+    return max(now_ns, *[tat - q.burst * q.interval_ns for _, _, _, q, _, tat in charges])
+
+
+def _work_over(
+    agent: Agent | None, quota: Quota, units: int, now_ns: int, passes_ns: int | None
+) -> Refusal:
+    who = "all agents together" if agent is None else f"agent {agent.agent_id!r}"
+    rule = f"{who} may use {quota.rate:g} units of work/s (burst {quota.burst})"
+    details: dict[str, Json] = {"value": units, "limit": quota.burst}
+    if agent is not None:
+        details["agent_id"] = agent.agent_id
+    if passes_ns is None:
+        message = f"{rule}; the batch needs {units} at once and can never pass; split it"
+        return _work_refusal(message, **details)
+    retry_after = seconds_until(passes_ns, now_ns)
+    message = f"{rule}; the batch needs {units}; retry in {retry_after:.2f} s"
+    return _work_refusal(message, retry_after, **details)
+
+
+def _work_refusal(message: str, retry_after: float | None = None, **details: Json) -> Refusal:
+    code = RefusalCode.WORK_EXCEEDED
+    return Refusal(code.value, message, STAGE_OF[code], retry_after=retry_after, details=details)
 
 
 def _refusals(batch: CheckedBatch, charges: Charges, now_ns: int) -> list[Refusal]:

@@ -17,6 +17,7 @@ from pydantic import (
     GetCoreSchemaHandler,
     PlainValidator,
     TypeAdapter,
+    ValidationInfo,
 )
 from pydantic_core import CoreSchema, core_schema
 from typing_extensions import TypedDict, is_typeddict
@@ -25,7 +26,7 @@ from placet.kernel.registry import Registry
 from placet.schemas.codec import Json, to_json
 from placet.schemas.identity import ID_CHARS_MAX, ID_PATTERN
 from placet.schemas.intent import SCHEMA_VERSION, Intent
-from placet.schemas.json_value import to_json_value
+from placet.schemas.json_value import InvalidJsonValue, ValueBudget, to_json_value
 from placet.schemas.limits import SECOND_NS, Limits
 
 Shape = Any
@@ -116,11 +117,21 @@ def _payload(payload: Shape, limits: Limits) -> Shape:
     adapter: TypeAdapter[object] = TypeAdapter(payload)
     parts = _parts_of(adapter.core_schema)
 
-    def bounded(value: object) -> Json:
-        return to_json_value(value, limits.payload_depth_max, limits.payload_bytes_max)
+    def bounded(value: object, info: ValidationInfo) -> Json:
+        # The context is the batch's `ValueBudget`; None for a batch read back from a record.
+        budget: ValueBudget | None = info.context
+        if budget is not None and budget.is_failed:
+            raise InvalidJsonValue("not looked at: another payload is refused")
+        depth_max, bytes_max = limits.payload_depth_max, limits.payload_bytes_max
+        try:
+            return to_json_value(value, depth_max, bytes_max, budget)
+        except InvalidJsonValue:
+            if budget is not None:
+                budget.is_failed = True
+            raise
 
-    def as_json(value: object) -> dict[str, Json]:
-        text = to_json(bounded(value))
+    def as_json(value: object, info: ValidationInfo) -> dict[str, Json]:
+        text = to_json(bounded(value, info))
         model = adapter.validate_json(text, strict=True, by_alias=True, by_name=True)
         return _as_object(adapter.dump_python(model, mode="json"))
 

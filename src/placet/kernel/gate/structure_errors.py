@@ -7,7 +7,6 @@ objects.
 
 import re
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import Final, NamedTuple
 
 from pydantic import TypeAdapter
@@ -21,12 +20,15 @@ from placet.schemas.intent import SCHEMA_MAJOR, SCHEMA_VERSION, Intent
 from placet.schemas.json_value import (
     InvalidJsonValue,
     TooLarge,
+    TooManyValues,
+    ValueBudget,
     format_value,
     message_for,
     pointer,
     to_json_value,
 )
 from placet.schemas.limits import Limits
+from placet.schemas.nearest import nearest
 from placet.schemas.refusal import STAGE_OF, Notice, Refusal, RefusalCode
 
 _SEMVER: Final = re.compile(
@@ -34,6 +36,11 @@ _SEMVER: Final = re.compile(
 )
 _FIELDS: Final = tuple(Intent.__annotations__)
 _KINDS_LISTED_MAX: Final = 12
+_ALL_VALUES: Final = 2
+"""All values of a batch, its fields and closed payloads too, per value of `batch_values_max`."""
+
+_PART_INTENTS: Final = 64
+
 _HEAD_BYTES_MAX: Final = 4096
 """Bytes allowed for the fields of an intent besides its payload."""
 
@@ -80,30 +87,55 @@ class Diagnosis:
     def explain_failure(self, submitted: Sequence[object]) -> Sound | list[Refusal]:
         """Validate a batch as strict JSON; return the intents, or every refusal up to the limit."""
         plain: list[Json] = []
+        intents: list[Intent] = []
         refusals: list[Refusal] = []
         notices: dict[int, tuple[Notice, ...]] = {}
-        for index, intent in enumerate(submitted):
-            try:
-                value = self._plain(intent)
-            except InvalidJsonValue as error:
-                refusals.append(self._not_plain(index, intent, error))
-                value = None
-            else:
-                refusals += self._check_size(index, value)
-                refusals += self._check_version(index, value, notices)
-            plain.append(value)
-        refused = {r.index for r in refusals}
-        positions = [index for index in range(len(plain)) if index not in refused]
-        intents, unsound = self._validate(plain, positions, notices)
-        refusals += unsound
+        copied = ValueBudget(_ALL_VALUES * self._limits.batch_values_max)
+        validated = ValueBudget(self._limits.batch_values_max)
+        # In parts, because a batch with many faults ends at the first that are listed.
+        for start in range(0, len(submitted), _PART_INTENTS):
+            for index, intent in enumerate(submitted[start : start + _PART_INTENTS], start):
+                try:
+                    value = self._plain(intent, copied)
+                except TooManyValues as error:
+                    if error.at.startswith("/payload"):
+                        return [self.too_many_values(submitted)]
+                    return self._capped([*refusals, self._not_plain(index, intent, error)])
+                except InvalidJsonValue as error:
+                    refusals.append(self._not_plain(index, intent, error))
+                    value = None
+                else:
+                    refusals += self._check_size(index, value)
+                    refusals += self._check_version(index, value, notices)
+                plain.append(value)
+            refused = {r.index for r in refusals}
+            positions = [index for index in range(start, len(plain)) if index not in refused]
+            sound, unsound = self._validate(plain, positions, notices, validated)
+            if validated.is_exceeded:
+                return [self.too_many_values(submitted)]
+            intents += sound
+            refusals += unsound
+            if len(refusals) >= self._limits.refusals_listed_max:
+                break
         if refusals:
             return self._capped(refusals)
         return Sound(intents, notices or None)
 
-    def _plain(self, intent: object) -> Json:
+    def _plain(self, intent: object, budget: ValueBudget) -> Json:
         limits = self._limits
         bytes_max = limits.payload_bytes_max + _HEAD_BYTES_MAX
-        return to_json_value(intent, limits.payload_depth_max + 1, bytes_max)
+        return to_json_value(intent, limits.payload_depth_max + 1, bytes_max, budget)
+
+    def too_many_values(self, submitted: Sequence[object]) -> Refusal:
+        """Refuse a batch whose payloads hold too many JSON values."""
+        message = (
+            "the payloads hold more than "
+            f"{self._limits.batch_values_max} JSON values (batch_values_max), items of arrays and "
+            "objects; split the batch, or send large data as a text or by reference"
+        )
+        if len(submitted) == 1:
+            return refusal(RefusalCode.PAYLOAD_TOO_LARGE, 0, submitted[0], message, "/payload")
+        return refuse_batch(RefusalCode.BATCH_TOO_LARGE, message)
 
     def _not_plain(self, index: int, intent: object, error: InvalidJsonValue) -> Refusal:
         if not error.at.startswith("/payload"):
@@ -152,18 +184,23 @@ class Diagnosis:
         plain: list[Json],
         positions: list[int],
         notices: dict[int, tuple[Notice, ...]],
+        budget: ValueBudget,
     ) -> tuple[list[Intent], list[Refusal]]:
         """Validate as strict JSON; drop unknown fields of a newer minor version and repeat."""
+        listed_max, values_left = self._limits.refusals_listed_max, budget.left
         while True:
+            budget.left = values_left
             chosen = [plain[index] for index in positions]
             details = self._unknown_fields(chosen)
             try:
                 intents = self._intents.validate_json(
-                    to_json(chosen), strict=True, by_alias=True, by_name=True
+                    to_json(chosen), strict=True, by_alias=True, by_name=True, context=budget
                 )
                 if not details:
                     return intents, []
             except Unsound as error:
+                if budget.is_exceeded:
+                    return [], []
                 details = self._about_fields(error) + details
             dropped = False
             for detail in details:
@@ -171,7 +208,8 @@ class Diagnosis:
                 if detail["type"] == "extra_forbidden" and index in notices:
                     dropped |= self._drop(plain[index], index, detail, notices)
             if not dropped:
-                return [], [self._explain(plain, positions, detail) for detail in details]
+                details.sort(key=_first)
+                return [], [self._explain(plain, positions, d) for d in details[:listed_max]]
 
     def _about_fields(self, error: Unsound) -> list[ErrorDetails]:
         """List the faults of an intent's fields."""
@@ -266,7 +304,7 @@ class Diagnosis:
         return f"the kinds are {listed}{f' and {more} more' if more > 0 else ''}"
 
     def _field_unknown(self, index: int, intent: Json, name: str) -> Refusal:
-        names = tuple(get_close_matches(name, _FIELDS, self._limits.suggestions_max))
+        names = nearest(name, _FIELDS, self._limits.suggestions_max)
         hint = f"did you mean {names[0]!r}?" if names else f"an intent has {', '.join(_FIELDS)}"
         message = f"field {format_value(name)} is unknown; {hint}"
         found = refusal(RefusalCode.FIELD_UNKNOWN, index, intent, message, pointer([name]))

@@ -4,15 +4,21 @@ It changes only by a record that is final, so it needs no undo. `kernel/commit/a
 its only writer, for live decisions and for replay.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import Final, NamedTuple
 
 from placet.kernel.ledger.dedup_window import DedupWindows, Window
 from placet.schemas.codec import Json
-from placet.schemas.config import KernelConfig, Quota, permitted_kinds
+from placet.schemas.config import (
+    AGENT_WORK,
+    WORLD_WORK,
+    KernelConfig,
+    Quota,
+    permitted_kinds,
+)
 from placet.schemas.effect import EffectMark
-from placet.schemas.limits import Limits
+from placet.schemas.limits import Limits, base_work
 from placet.schemas.log.record import Scheduled
 
 _GONE_MAX: Final = 64
@@ -90,6 +96,17 @@ class GateSettings:
     world_quota: Quota | None
     default_permissions: frozenset[str] | None
     limits: Limits
+    meters_work: bool = field(init=False, compare=False)
+    """Work has a quota, so every batch is charged for it."""
+    checks_work: bool = field(init=False, compare=False)
+    """Every batch is checked for work: it has a quota, or intents and bytes alone may exceed it."""
+
+    def __post_init__(self) -> None:
+        limits = self.limits
+        ordinary_max = base_work(limits.batch_intents_max, limits.batch_bytes_max)
+        has_quota = AGENT_WORK in self.quotas or WORLD_WORK in self.quotas
+        object.__setattr__(self, "meters_work", has_quota)
+        object.__setattr__(self, "checks_work", has_quota or ordinary_max > limits.batch_work_max)
 
     @classmethod
     def of(cls, config: KernelConfig) -> "GateSettings":
@@ -123,6 +140,7 @@ class Ledger:
         scheduled: Scheduled batches by number.
         scheduled_seen: Number of the latest scheduled batch.
         world_tat: Theoretical arrival time of the world's quota, nanoseconds.
+        world_work_tat: That of the world's quota of work.
     """
 
     __slots__ = (
@@ -142,6 +160,7 @@ class Ledger:
         "scheduled_seen",
         "seq",
         "world_tat",
+        "world_work_tat",
     )
 
     def __init__(self, policy: GateSettings) -> None:
@@ -161,6 +180,7 @@ class Ledger:
         self.scheduled: dict[int, Scheduled] = {}
         self.scheduled_seen = 0
         self.world_tat = 0
+        self.world_work_tat = 0
 
     # agents
 

@@ -1,7 +1,9 @@
 """The token buckets of the ledger: the charges of a batch, computed, and applied once it passes.
 
 GCRA in integer nanoseconds of simulated time. A bucket is one integer, its theoretical arrival time
-(TAT): n intents move it n intervals past the later of itself and now.
+(TAT): n intents move it n intervals past the later of itself and now. Quotas of work are the same
+with units of work in the place of intents; a batch's work is charged to the agent of its first
+intent.
 
 Source: ITU-T I.371 (Generic Cell Rate Algorithm, virtual scheduling).
 """
@@ -10,18 +12,15 @@ from typing import Final, TypeAlias
 
 from placet.kernel.ledger.ledger import Agent, Ledger
 from placet.schemas.batch import CheckedBatch
-from placet.schemas.config import Quota
-
-ALL_KINDS: Final = "*"
-"""The bucket that all kinds of one agent share."""
+from placet.schemas.config import AGENT_WORK, ALL_KINDS, WORLD_WORK, Quota
 
 _OWN: Final = "\x00"
 """Prefix of the bucket of a quota that an agent has besides the world's; no kind begins with it."""
 
 Charge: TypeAlias = tuple[Agent | None, str, str | None, Quota, int, int]
-"""`(agent, bucket, kind, quota, intents, tat_ns)`: the intents charged to one bucket, and the
-bucket's TAT after the charge. Agent None is the world's bucket; kind None is shared by all
-kinds.
+"""`(agent, bucket, kind, quota, count, tat_ns)`: the intents or units of work charged to one
+bucket, and the bucket's TAT after the charge. Agent None is a bucket of the world; kind None is
+shared by all kinds.
 """
 
 Charges: TypeAlias = tuple[Charge, ...]
@@ -54,11 +53,29 @@ def charges_on(batch: CheckedBatch, ledger: Ledger, now_ns: int) -> Charges:
     return tuple(charges)
 
 
+def work_charges(batch: CheckedBatch, ledger: Ledger, units: int, now_ns: int) -> Charges:
+    """Compute the charge of a batch's work to each bucket of work; changes nothing."""
+    agent = ledger.agents.get(batch.agents[0])
+    quotas = ledger.policy.quotas
+    charges: list[Charge] = []
+    if agent is not None and AGENT_WORK in quotas:
+        quota = quotas[AGENT_WORK]
+        charges.append(_charge(agent, AGENT_WORK, None, quota, units, now_ns))
+    if WORLD_WORK in quotas:
+        quota = quotas[WORLD_WORK]
+        tat_ns = max(ledger.world_work_tat, now_ns) + units * quota.interval_ns
+        charges.append((None, WORLD_WORK, None, quota, units, tat_ns))
+    return tuple(charges)
+
+
 def charge(ledger: Ledger, charges: Charges) -> None:
     """Set the buckets of a batch that passed; no bucket may have changed since `charges_on`."""
     for agent, bucket, _, _, _, tat_ns in charges:
         if agent is None:
-            ledger.world_tat = tat_ns
+            if bucket == WORLD_WORK:
+                ledger.world_work_tat = tat_ns
+            else:
+                ledger.world_tat = tat_ns
         elif agent.tats is None:
             agent.tats = {bucket: tat_ns}
         else:

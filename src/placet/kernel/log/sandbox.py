@@ -16,8 +16,10 @@ from placet.kernel.log.divergence import Draw, HookRecord
 from placet.kernel.registry import Registry
 from placet.kernel.state.transaction import Transaction
 from placet.kernel.state.tree import State
+from placet.schemas.batch import CheckedBatch
 from placet.schemas.config import Quota
 from placet.schemas.effect import EffectKey, Settlement
+from placet.schemas.limits import UNLIMITED
 from placet.schemas.log.record import (
     AgentChanged,
     ForkAdopted,
@@ -37,10 +39,10 @@ class RecordingDraft(Transaction):
         super().__init__(state, seed, ledger.executors)
         self.drawn: list[Draw] = []
 
-    def open_batch(self) -> None:
+    def open_batch(self, batch: CheckedBatch | None = None, work_max: int = UNLIMITED) -> None:
         """Start a batch and clear the recorded draws."""
         self.drawn.clear()
-        super().open_batch()
+        super().open_batch(batch, work_max)
 
     def draw(self, purpose: str) -> float:
         """Return a random number and record the draw."""
@@ -97,6 +99,7 @@ class Sandbox:
         self._journal.prev = prev
         self._records.clear()
         self.recorder.effects.clear()
+        self.recorder.unpaid.clear()
         self.context.now_ns = now_ns
 
     def produced_record(self) -> bytes | None:

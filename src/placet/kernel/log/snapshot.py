@@ -97,8 +97,10 @@ def _dump_ledger(ledger: Ledger) -> dict[str, Json]:
     # Omitted if empty, so that a world without them keeps the digest of earlier releases.
     marks = [[*key, *mark] for key, mark in ledger.marks.items()]
     floor = {"generation_floor": ledger.generation_floor} if ledger.generation_floor else {}
+    work = {"world_work_tat": ledger.world_work_tat} if ledger.world_work_tat else {}
     return {
         **({"marks": marks} if marks else {}),
+        **work,
         **floor,
         "seq": ledger.seq,
         "now_ns": ledger.now_ns,
@@ -158,3 +160,4 @@ def _load_ledger(ledger: Ledger, dumped: dict[str, Json]) -> None:
         ledger.add_scheduled(record)
     ledger.scheduled_seen = dumped["scheduled_seen"]
     ledger.world_tat = dumped["world_tat"]
+    ledger.world_work_tat = dumped.get("world_work_tat", 0)

@@ -10,8 +10,10 @@ from typing import Final, Literal, TypeAlias
 
 from placet.kernel.state.draft import ABSENT, NO_EXECUTORS, WHOLE, Draft, Undo
 from placet.kernel.state.tree import DIRTY_MAX, Entity, Stamp, State
+from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json, canonical
 from placet.schemas.identity import Ref
+from placet.schemas.limits import UNLIMITED
 from placet.schemas.log.record import Changes, CollectionChange, EntityChange
 from placet.schemas.verdict import FieldChange
 
@@ -45,8 +47,14 @@ class Transaction(Draft):
         if len(self.state.dirty) > DIRTY_MAX:
             self.state.digest()  # bounds the list of entities that wait for it
 
-    def open_batch(self) -> None:
-        """Begin a batch: earlier changes can no longer be undone."""
+    def open_batch(self, batch: CheckedBatch | None = None, work_max: int = UNLIMITED) -> None:
+        """Begin a batch: earlier changes can no longer be undone.
+
+        Args:
+            batch: The batch; None for a hook, whose work has no limit.
+            work_max: Units of work that it may use, its intents and bytes included.
+        """
+        self._batch, self._work_max, self.work = batch, work_max, 0
         self._undo.clear()
         if self._summed is not None:
             self._summed = None
@@ -71,6 +79,16 @@ class Transaction(Draft):
             len(self._claims_undo),
             len(self.effects),
         )
+
+    def work_of(self, batch: CheckedBatch) -> int:
+        """Return the work that the rules of a batch charged; 0 if they have not run."""
+        return self.work if self._batch is batch else 0
+
+    @property
+    def is_overrun(self) -> bool:
+        """The batch used more units of work than it may, whatever its rules made of it."""
+        batch = self._batch
+        return batch is not None and self.work + batch.base_work > self._work_max
 
     def undo(self, mark: Mark = START) -> None:
         """Undo all changes since a mark, newest first."""

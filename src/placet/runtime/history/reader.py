@@ -221,7 +221,7 @@ def _config(header: Header, configured: Configured) -> KernelConfig:
         quotas={kind: Quota(*pair).spec() for kind, pair in configured.quotas.items()},
         world_quota=None if quota is None else Quota(*quota).spec(),
         default_permissions=None if permissions is None else frozenset(permissions),
-        limits=Limits(**configured.limits),
+        limits=Limits.of_record(configured.limits),
     )
 
 

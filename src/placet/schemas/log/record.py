@@ -160,6 +160,16 @@ class AdmittedWithOutput(Admitted, array_like=True, frozen=True, tag=20):
     answers: list[tuple[int, Json]] = []
 
 
+class AdmittedWithWork(AdmittedWithOutput, array_like=True, frozen=True, tag=25):
+    """An admitted batch of a world that has a quota of work; `answers` may be empty.
+
+    Attributes:
+        work: Units of work charged to the quotas of work.
+    """
+
+    work: int = 0
+
+
 class Refused(_BatchBody, array_like=True, frozen=True, tag=6):
     """A batch whose refusal is final. `refusals` are `[index, stage, code, message]`."""
 
@@ -236,6 +246,7 @@ Record = (
     | ExecutorChanged
     | Admitted
     | AdmittedWithOutput
+    | AdmittedWithWork
     | Refused
     | Scheduled
     | Tick
@@ -298,6 +309,7 @@ _TYPES: Final[dict[type, str]] = {
     ExecutorChanged: "executor_changed",
     Admitted: "batch",
     AdmittedWithOutput: "batch",
+    AdmittedWithWork: "batch",
     Refused: "refused",
     Scheduled: "scheduled",
     Tick: "tick",

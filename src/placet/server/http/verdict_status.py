@@ -28,12 +28,15 @@ STATUS_OF_STAGE: Final[Mapping[Stage, HTTPStatus]] = {
 
 STATUS_OF_CODE: Final[Mapping[str, HTTPStatus]] = {
     RefusalCode.INGRESS_RATE_EXCEEDED: HTTPStatus.TOO_MANY_REQUESTS,
+    RefusalCode.LOG_RATE_EXCEEDED: HTTPStatus.TOO_MANY_REQUESTS,
     RefusalCode.UNAUTHORIZED: HTTPStatus.FORBIDDEN,
     RefusalCode.BATCH_TOO_LARGE: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     RefusalCode.PAYLOAD_TOO_LARGE: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     RefusalCode.AGENT_UNKNOWN: HTTPStatus.NOT_FOUND,
     # Waiting never helps, and clients repeat a 429 by themselves.
     RefusalCode.BATCH_EXCEEDS_BURST: HTTPStatus.UNPROCESSABLE_ENTITY,
+    # Of a batch that is too large by itself; where waiting helps it is 429.
+    RefusalCode.WORK_EXCEEDED: HTTPStatus.UNPROCESSABLE_ENTITY,
     RefusalCode.CONFLICT: HTTPStatus.CONFLICT,
     # The rule's fault and not the client's; the answer stays what it is.
     RefusalCode.RULE_ERROR: HTTPStatus.INTERNAL_SERVER_ERROR,
@@ -45,6 +48,8 @@ _RETRY_AFTER_S_MAX: Final = 86_400
 
 def status_of_refusal(refusal: Refusal) -> HTTPStatus:
     """Return the status of a verdict by its first refusal."""
+    if refusal.code == RefusalCode.WORK_EXCEEDED and refusal.retry_after is not None:
+        return HTTPStatus.TOO_MANY_REQUESTS
     return STATUS_OF_CODE.get(refusal.code) or STATUS_OF_STAGE[refusal.stage]
 
 
