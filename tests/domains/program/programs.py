@@ -1,6 +1,8 @@
 """Programs as a planner would write them, and a desk to propose them at."""
 
 from placet.domains.program import Program
+from placet.kernel import KernelConfig
+from placet.schemas.limits import Limits
 from tests.domains.world_driver import WorldDriver
 
 
@@ -92,10 +94,14 @@ def chain(name, length, op):
 
 
 class ProgramDriver(WorldDriver):
-    """A kernel with a program, and short ways to propose."""
+    """A kernel with a program, and short ways to propose.
+
+    A batch may use much work, so that the bounds of the rules themselves are reached.
+    """
 
     def __init__(self, program=None, **more):
-        super().__init__(program or Program(), **more)
+        roomy = KernelConfig(limits=Limits(batch_work_max=10**9))
+        super().__init__(program or Program(), **{"config": roomy, **more})
 
     def ask(self, kind, *, by="ann", context_seq=None, **payload):
         """Propose one intent; give its output."""

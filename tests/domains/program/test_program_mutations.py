@@ -37,7 +37,7 @@ def test_a_missing_node_is_refused_at_the_mutation_that_needs_it():
     )
     assert refusal.code == "program.unknown_node"
     assert refusal.at == "/intents/0/payload/mutations/1"
-    refusal = ProgramDriver().refused(begin("f"), put("f", "goat", "neg"), result("f", "ghost"))
+    refusal = ProgramDriver().refused(begin("f"), put("f", "goat", "neg"), result("f", "goats"))
     assert (refusal.code, refusal.suggestions) == ("program.unknown_node", ("goat",))
 
 

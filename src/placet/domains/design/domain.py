@@ -21,6 +21,11 @@ from placet.schemas.identity import Ref
 
 RULES_VERSION: Final = "1"
 
+_WORK: Final[Mapping[str, int]] = {"run_phases": 150, "export": 100, "transition": 30}
+"""Units of the kinds that read the whole design, or all phases. The formulae of the phases run as
+an effect, outside of the writer.
+"""
+
 
 class Design(Domain):
     """One parametric design that agents refine by plans of actions (seed 000).
@@ -164,7 +169,7 @@ def _kinds(settings: DesignSettings) -> tuple[Kind, ...]:
     )
     return (
         *[
-            Kind(payloads.PREFIX + n, payload, rule, summary=says)
+            Kind(payloads.PREFIX + n, payload, rule, summary=says, work=_WORK.get(n, 0))
             for n, payload, rule, says in plain
         ],
         Kind(
@@ -172,6 +177,7 @@ def _kinds(settings: DesignSettings) -> tuple[Kind, ...]:
             payloads.RunPhases,
             phase_rules.run,
             effects=(payloads.RUN_EFFECT,),
+            work=_WORK["run_phases"],
             summary="Run phases.",
         ),
         Kind(
@@ -179,6 +185,7 @@ def _kinds(settings: DesignSettings) -> tuple[Kind, ...]:
             payloads.Export,
             phase_rules.export,
             effects=(payloads.EXPORT_EFFECT,),
+            work=_WORK["export"],
             summary="Write the design out.",
         ),
     )

@@ -6,7 +6,6 @@ are the names that people use; the text parser reads them.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import field as dataclass_field
-from difflib import get_close_matches
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Annotated, Final, Literal, TypeAlias
@@ -16,6 +15,7 @@ from pydantic.dataclasses import dataclass
 
 from placet.domains.design.units import UnitConverter
 from placet.schemas.codec import Json
+from placet.schemas.nearest import nearest
 
 FieldType: TypeAlias = Literal["float", "int", "bool", "enum"]
 RangePolicy: TypeAlias = Literal["clamp", "reject"]
@@ -236,4 +236,4 @@ def find_by_keyword(keyword: str) -> list[RefinableField]:
 
 def nearest_paths(path: object, known: Iterable[str], count: int = 3) -> tuple[str, ...]:
     """Return the known paths most similar to an unknown one, best first."""
-    return tuple(get_close_matches(str(path)[:200], list(known), count))
+    return nearest(str(path), known, count)

@@ -18,6 +18,9 @@ _DEVICE: Final = re.compile(
 )
 """Names that are devices on Windows, with any ending."""
 
+_BAD_CHARACTER: Final = re.compile(r"[\\:\x00-\x1f\x7f-\x9f]").search
+"""Finds a separator of another system, or a control character (Unicode category Cc)."""
+
 
 class PathFault(NamedTuple):
     """The reason why a path is refused.
@@ -35,10 +38,10 @@ def path_fault(path: str) -> PathFault | None:
     """Return the fault of a path; None if it names a file below a root."""
     if not unicodedata.is_normalized("NFC", path):
         return PathFault("path_not_normalized", f"{path!r} must be in the normal form NFC")
-    for character in path:
-        if character in "\\:" or unicodedata.category(character) == "Cc":
-            message = f"{path!r} has {character!r}; no backslash, colon or control character may be"
-            return PathFault("path_bad_character", message)
+    bad = _BAD_CHARACTER(path)
+    if bad is not None:
+        message = f"{path!r} has {bad[0]!r}; no backslash, colon or control character may be"
+        return PathFault("path_bad_character", message)
     if path.startswith(("/", "~")):
         return PathFault("path_absolute", f"{path!r} must be relative to the root")
     segments = path.split("/")

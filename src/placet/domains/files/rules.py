@@ -6,6 +6,7 @@ limit. One path has one writer at a time: the order of two writes must not depen
 
 import hashlib
 from collections.abc import Mapping
+from typing import Final
 
 from placet.domains.files.paths import path_fault
 from placet.domains.files.payloads import ALL, ANALYZE, CREATE, INSPECT, RECEIPTS, USAGE, WRITES
@@ -15,6 +16,9 @@ from placet.kernel.state.tree import WorldState
 from placet.schemas.codec import Json
 from placet.schemas.effect import Effect, Settlement
 from placet.schemas.intent import Intent
+
+_BYTES_PER_UNIT: Final = 256
+"""Bytes of a file that are hashed, copied and recorded for one unit of work."""
 
 
 def risk_of_creating(payload: Mapping[str, Json], _: WorldState) -> Risk:
@@ -30,6 +34,7 @@ def create_rule(files_max: int, bytes_max: int) -> Rule:
         path, content = payload["filename"], payload["content"].encode()
         overwrites = payload.get("overwrite", False)
         receipt = draft.entity(RECEIPTS, path)
+        draft.charge(len(content) // _BYTES_PER_UNIT)
         refusal = _path_refusal(path, "/filename") or _taken(draft, path, overwrites)
         if refusal is not None:
             return refusal

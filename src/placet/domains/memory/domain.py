@@ -4,7 +4,6 @@ A fact has no footprint: it is stored regardless of what changed since the agent
 """
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Final
 
 from placet.domains.memory.payloads import (
@@ -22,6 +21,7 @@ from placet.kernel.state.tree import State
 from placet.schemas.codec import Json, thaw, to_json
 from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
+from placet.schemas.nearest import nearest
 
 FACTS_MAX: Final = 64
 VALUE_BYTES_MAX: Final = 1_024
@@ -131,7 +131,7 @@ def _forget(draft: Draft, intent: Intent) -> RuleRefusal | None:
             "key_unknown",
             f"{_whose(scope)} has no fact {key!r}; look at the facts again",
             at="/key",
-            suggestions=get_close_matches(key, keys, _SUGGESTIONS),
+            suggestions=nearest(key, keys, _SUGGESTIONS),
         )
     draft.delete(FACTS, f"{owner}/{key}")
     draft.put(KEYS, owner, "keys", tuple(other for other in keys if other != key))

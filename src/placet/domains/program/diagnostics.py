@@ -15,7 +15,7 @@ from placet.domains.program.operations import (
     TYPE_NAMES,
     TYPED_ALONE,
 )
-from placet.domains.program.payloads import PREFIX
+from placet.domains.program.payloads import PREFIX, VERIFY_NODE_WORK
 from placet.schemas.codec import Json
 
 Types: TypeAlias = dict[str, str | None]
@@ -113,6 +113,7 @@ def mismatches(
 
 def verify(functions: Functions, function: Function) -> list[Diagnostic]:
     """Return all errors and unused nodes of a function, by node. O(nodes)."""
+    functions.charge(len(function.nodes) * VERIFY_NODE_WORK)
     types: Types = {}
     diagnostics: list[Diagnostic] = []
     for name in sorted(function.nodes):

@@ -1,17 +1,20 @@
 """The domain `program`: its settings, its kinds, and its hooks."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from placet.domains.program import payloads, rules
 from placet.domains.program.diagnostics import errors_of
 from placet.domains.program.functions import Functions
 from placet.kernel.domain import Command, Domain, Kind, RuleRefusal, refuse
+from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json
 from placet.schemas.identity import Ref
+from placet.schemas.intent import Intent
 
-RULES_VERSION: Final = "1"
+RULES_VERSION: Final = "2"
 
 GUIDE: Final = """\
 A program is functions; a function is a graph of nodes without circles, and returns its result \
@@ -48,7 +51,7 @@ class Program(Domain):
             raise ValueError(f"verify_exported must be true or false, got {verify_exported!r}")
         self.verify_exported = verify_exported
         self.version = f"{RULES_VERSION}+verify_exported" if verify_exported else RULES_VERSION
-        self.kinds = _KINDS
+        self.kinds = tuple(map(_with_invariants, _KINDS)) if verify_exported else _KINDS
         self.commands = _COMMANDS
 
     def settings(self) -> Mapping[str, Json]:
@@ -75,6 +78,23 @@ class Program(Domain):
                 message = f"{name!r} is exported and must be free of errors: {errors[0].message}"
                 listed = [error.as_dict() for error in errors[:8]]
                 yield refuse("not_verified", message, function=name, diagnostics=listed)
+
+
+def _with_invariants(kind: Kind) -> Kind:
+    """Charge the work of the invariants, which verify every exported function after a change."""
+    rule = kind.rule
+    if kind.name not in {"program.mutate_batch", "program.restore"}:
+        return kind
+
+    def rule_and_invariants(draft: Draft, intent: Intent) -> RuleRefusal | None:
+        refusal = rule(draft, intent)
+        if refusal is None:
+            functions = Functions(draft.state)
+            nodes = sum(len(draft.get(payloads.FUNCTIONS, f, "nodes")) for f in functions.names())
+            draft.charge(nodes * payloads.VERIFY_NODE_WORK)
+        return refusal
+
+    return replace(kind, rule=rule_and_invariants)
 
 
 _KINDS: Final = (

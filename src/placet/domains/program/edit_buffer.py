@@ -3,6 +3,7 @@
 Written when all edits are valid.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from placet.domains.program.functions import Function, Functions
@@ -19,8 +20,8 @@ class EditBuffer(Functions):
 
     __slots__ = ("edited",)
 
-    def __init__(self, state: State) -> None:
-        super().__init__(state)
+    def __init__(self, state: State, charge: Callable[[int], None] | None = None) -> None:
+        super().__init__(state, charge)
         self.edited: dict[str, Function | None] = {}
 
     def find(self, name: str) -> Function | None:
@@ -68,5 +69,6 @@ class EditBuffer(Functions):
         """Return an editable function, or None if it does not exist."""
         function = self.find(name)
         if function is not None and name not in self.edited:
+            self.charge(len(function.nodes) // 32)
             function = self.edited[name] = replace(function, nodes=dict(function.nodes))
         return function

@@ -1,6 +1,6 @@
 """A function as the rules use it, and access to the functions of a state."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TypeAlias
@@ -73,12 +73,18 @@ def hash_of(data: bytes) -> str:
 
 
 class Functions:
-    """The functions of a state, each decoded once."""
+    """The functions of a state, each decoded once.
 
-    __slots__ = ("_read", "state")
+    Args:
+        state: The state.
+        charge: Charges units of work; None charges nothing.
+    """
 
-    def __init__(self, state: State) -> None:
+    __slots__ = ("_read", "charge", "state")
+
+    def __init__(self, state: State, charge: Callable[[int], None] | None = None) -> None:
         self.state = state
+        self.charge: Callable[[int], None] = charge or _charge_nobody
         self._read: dict[str, Function | None] = {}
 
     def find(self, name: str) -> Function | None:
@@ -102,6 +108,7 @@ class Functions:
 
         O(functions).
         """
+        self.charge(len(self.names()))
         callers = (caller for caller in self.names() if caller != name)
         return [caller for caller in callers if self.state.exists(CALLS, edge(caller, name))]
 
@@ -115,6 +122,10 @@ class Functions:
             fresh = sorted(function.calls() - seen)
             seen.update(fresh)
             todo += fresh
+
+
+def _charge_nobody(_units: int) -> None:
+    """Charge nothing: the functions are read outside of a batch."""
 
 
 def edge(caller: str, callee: str) -> str:

@@ -13,6 +13,7 @@ from placet.domains.program.functions import Function, edge, encoded, hash_of
 from placet.domains.program.payloads import (
     ARTIFACTS,
     CALLS,
+    COMMIT_NODE_WORK,
     COMMITS,
     COMMITS_MAX,
     FUNCTION_BYTES_MAX,
@@ -42,6 +43,8 @@ def commit(
     replaced_bytes = 0
     for name, function in edited.items():
         was = content_of(draft.state, name)
+        nodes = len(was["nodes"] if was else ()) + len(function.nodes if function else ())
+        draft.charge(nodes * COMMIT_NODE_WORK + 20)
         data = b"" if function is None else encoded(function.content())
         if len(data) > FUNCTION_BYTES_MAX:
             return _too_large(name, len(data))
@@ -96,6 +99,7 @@ def _write_calls(draft: Draft, name: str, calls: set[str]) -> None:
 def _forget(draft: Draft) -> None:
     """Drop the oldest commits until the history is within its bounds. The latest always stays."""
     commits = list(draft.ids(COMMITS))
+    draft.charge(len(commits))
     count, size = len(commits), sum(draft.get(COMMITS, commit, "bytes") for commit in commits)
     for old in commits[:-1]:
         if count <= COMMITS_MAX and size <= HISTORY_BYTES_MAX:

@@ -12,7 +12,12 @@ from placet.domains.program.diagnostics import Types, mismatches
 from placet.domains.program.edit_buffer import EditBuffer
 from placet.domains.program.functions import Function, Node
 from placet.domains.program.operations import OVERLOADS, TARGETED
-from placet.domains.program.payloads import FUNCTIONS_MAX, NODES_MAX, NODES_OF_FUNCTION_MAX
+from placet.domains.program.payloads import (
+    FUNCTIONS_MAX,
+    MUTATION_WORK,
+    NODES_MAX,
+    NODES_OF_FUNCTION_MAX,
+)
 from placet.domains.program.refusals import unknown_function, unknown_node, unknown_param
 from placet.kernel.domain import RuleRefusal, refuse
 from placet.schemas.codec import Json
@@ -32,6 +37,7 @@ def apply(edits: EditBuffer, mutations: Sequence[Mutation]) -> RuleRefusal | Non
     A refusal's `at` names the mutation at fault.
     """
     touched: _Touched = {}
+    edits.charge(len(mutations) * MUTATION_WORK)
     for index, mutation in enumerate(mutations):
         refusal = _APPLY[mutation["op"]](edits, mutation)
         if refusal is not None:
@@ -134,6 +140,7 @@ def _remove_node(edits: EditBuffer, mutation: Mutation) -> RuleRefusal | None:
         return unknown_function(mutation["function"], edits, "/function")
     if name not in function.nodes:
         return unknown_node(name, function, "/name")
+    edits.charge(len(function.nodes) // 16)
     function.remove_node(name)
     return None
 
@@ -177,6 +184,7 @@ def _connection_refusal(
 ) -> RuleRefusal | None:
     """Check the connections of a function's touched nodes: existence, cycles, types."""
     nodes = function.nodes
+    edits.charge(len(nodes) * 2)
     for name, index in touched.items():
         needed = (function.result,) if name == _RESULT else nodes.get(name, _NO_NODE)["inputs"]
         for source in needed:

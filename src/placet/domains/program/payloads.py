@@ -44,7 +44,14 @@ ARTIFACTS: Final = "program.artifacts"
 FUNCTIONS_MAX: Final = 256
 NODES_OF_FUNCTION_MAX: Final = 1_024
 NODES_MAX: Final = 16_384
-"""Of the whole program: to verify all of it takes about 0.1 s, in which nobody else is decided."""
+"""Of the whole program. What one batch may do with them is bounded by `Limits.batch_work_max`."""
+
+VERIFY_NODE_WORK: Final = 3
+COMPILE_NODE_WORK: Final = 5
+COMMIT_NODE_WORK: Final = 3
+MUTATION_WORK: Final = 10
+"""Units of work of one node that is verified, compiled, or written and recorded, and of a mutation.
+"""
 PARAMS_MAX: Final = 16
 FUNCTION_BYTES_MAX: Final = 256 * 1024
 SOURCE_BYTES_MAX: Final = 256 * 1024
@@ -55,7 +62,7 @@ HISTORY_BYTES_MAX: Final = 8 * 1024 * 1024
 OUTPUT_BYTES_MAX: Final = 32 * 1024
 ROWS_MAX: Final = 200
 FUEL_MAX: Final = 100_000
-FUEL: Final = 10_000
+FUEL: Final = 4_000
 TRACE_MAX: Final = 256
 _SEQ_MAX: Final = 2**53
 

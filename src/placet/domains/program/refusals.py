@@ -1,12 +1,12 @@
 """Refusals shared by several kinds."""
 
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from typing import Final
 
 from placet.domains.program.diagnostics import Diagnostic
 from placet.domains.program.functions import Function, Functions
 from placet.kernel.domain import RuleRefusal, refuse
+from placet.schemas.nearest import nearest
 
 _NEAR: Final = 3
 _LISTED: Final = 8
@@ -40,7 +40,7 @@ def not_verified(errors: Sequence[Diagnostic], at: str) -> RuleRefusal:
 
 
 def _unknown(noun: str, name: str, known: Iterable[str], where: str, at: str) -> RuleRefusal:
-    near = get_close_matches(name, list(known), _NEAR)
+    near = nearest(name, known, _NEAR)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     message = f"there is no {noun} {name!r} {where}{hint}"
     return refuse(f"unknown_{noun}", message, at=at, suggestions=near)

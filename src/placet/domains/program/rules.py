@@ -57,7 +57,7 @@ def reads_all(_intent: Intent) -> tuple[Ref, ...]:
 def mutate_batch(draft: Draft, intent: Intent) -> RuleRefusal | None:
     """Apply mutations: all of them, or none."""
     payload = intent["payload"]
-    edits = EditBuffer(draft.state)
+    edits = EditBuffer(draft.state, draft.charge)
     for name, expected in payload.get("expected", {}).items():
         digest = edits.hash(name)
         if digest != expected:
@@ -75,7 +75,7 @@ def mutate_batch(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 def verify_rule(draft: Draft, intent: Intent) -> RuleRefusal | None:
     """Return errors and warnings of one function, or of all."""
-    functions, name = Functions(draft.state), intent["payload"].get("function")
+    functions, name = Functions(draft.state, draft.charge), intent["payload"].get("function")
     if name is not None and functions.find(name) is None:
         return unknown_function(name, functions, "/function")
     diagnostics: list[Diagnostic] = []
@@ -94,7 +94,7 @@ def verify_rule(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 def compile_rule(draft: Draft, intent: Intent) -> RuleRefusal | None:
     """Compile a function to Python, and store the artifact."""
-    functions, entry = Functions(draft.state), intent["payload"]["entry"]
+    functions, entry = Functions(draft.state, draft.charge), intent["payload"]["entry"]
     refusal = _not_sound(functions, entry, "/entry")
     if refusal is not None:
         return refusal
@@ -115,7 +115,7 @@ def compile_rule(draft: Draft, intent: Intent) -> RuleRefusal | None:
 def simulate(draft: Draft, intent: Intent) -> RuleRefusal | None:
     """Run a function."""
     payload = intent["payload"]
-    functions, name = Functions(draft.state), payload["function"]
+    functions, name = Functions(draft.state, draft.charge), payload["function"]
     refusal = _not_sound(functions, name, "/function")
     if refusal is not None:
         return refusal
@@ -158,7 +158,7 @@ def _not_sound(functions: Functions, name: str, at: str) -> RuleRefusal | None:
 
 def inspect_rule(draft: Draft, intent: Intent) -> RuleRefusal | None:
     """Return a part of the current program."""
-    answer = inspect(Functions(draft.state), intent["payload"])
+    answer = inspect(Functions(draft.state, draft.charge), intent["payload"])
     if isinstance(answer, RuleRefusal):
         return answer
     draft.answer(answer)
@@ -167,7 +167,7 @@ def inspect_rule(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 def history_query(draft: Draft, intent: Intent) -> RuleRefusal | None:
     """Return the history of the program."""
-    answer = history(draft.state, intent["payload"], draft.seq)
+    answer = history(draft.state, draft.charge, intent["payload"], draft.seq)
     if isinstance(answer, RuleRefusal):
         return answer
     draft.answer(answer)

@@ -7,13 +7,17 @@ from typing import Final, TypeAlias
 from placet.domains.program.diagnostics import Types, type_of
 from placet.domains.program.functions import Function, Functions, Node, encoded
 from placet.domains.program.history import check_seq, commits, content_of, replaced_since, since
-from placet.domains.program.payloads import ARTIFACTS, OUTPUT_BYTES_MAX, ROWS_MAX
+from placet.domains.program.payloads import ARTIFACTS, COMMITS, OUTPUT_BYTES_MAX, ROWS_MAX
 from placet.domains.program.refusals import unknown_function, unknown_node
 from placet.kernel.domain import RuleRefusal
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json, canonical
 
 Answer: TypeAlias = dict[str, Json]
+
+_ROW_WORK: Final = 10
+_COMPARE_WORK: Final = 3
+"""Units of work of a row about a function, and of a node that is compared with an earlier one."""
 
 _TEXT_BYTES_MAX: Final = OUTPUT_BYTES_MAX // 2
 _ENVELOPE_BYTES: Final = 64
@@ -53,6 +57,7 @@ def inspect(functions: Functions, payload: Mapping[str, Json]) -> Answer | RuleR
 
 def _overview(functions: Functions, _payload: Mapping[str, Json], limit: int) -> Answer:
     names = functions.names()
+    functions.charge(min(limit, len(names)) * _ROW_WORK)
     return bounded({"count": len(names)}, "functions", _heads(functions, names), limit)
 
 
@@ -79,6 +84,7 @@ def _function(
     function = functions.find(payload["function"])
     if function is None:
         return unknown_function(payload["function"], functions, "/function")
+    functions.charge(len(function.nodes) * 2 + limit)
     name = function.name
     answer = {
         **_head(functions, function),
@@ -97,6 +103,7 @@ def _node(functions: Functions, payload: Mapping[str, Json], limit: int) -> Answ
         return unknown_function(payload["function"], functions, "/function")
     if name not in function.nodes:
         return unknown_node(name, function, "/node")
+    functions.charge(len(function.nodes) * 3)  # the type of a node may depend on all others
     answer = {"function": function.name, **_row(functions, function, name, {})}
     users = (other for other in sorted(function.nodes) if name in function.nodes[other]["inputs"])
     return bounded(answer, "used_by", users, limit)
@@ -115,6 +122,7 @@ def _matches(functions: Functions, text: str) -> Iterator[Answer]:
     for name in functions.names():
         function = functions.find(name)
         assert function is not None, "it was listed"
+        functions.charge(len(function.nodes))
         if text in name:
             yield {"function": name}
         for node in sorted(function.nodes):
@@ -135,11 +143,14 @@ _INSPECT: Final[
 # history
 
 
-def history(state: State, payload: Mapping[str, Json], last: int) -> Answer | RuleRefusal:
+def history(
+    state: State, charge: Callable[[int], None], payload: Mapping[str, Json], last: int
+) -> Answer | RuleRefusal:
     """Return commits, or the functions that differ between two seqs.
 
     Args:
         state: State with its stored history.
+        charge: Charges units of work.
         payload: Payload of a history_query.
         last: The current seq.
     """
@@ -149,10 +160,11 @@ def history(state: State, payload: Mapping[str, Json], last: int) -> Answer | Ru
     refusal = check_seq(state, first, last, "/from_seq") or check_seq(state, end, last, "/to_seq")
     if refusal is not None:
         return refusal
+    charge(len(list(state.ids(COMMITS))) * 2)
     limit = payload.get("limit", ROWS_MAX)
     answer = {"from_seq": first, "to_seq": end, "since": since(state)}
     if payload["op"] == "diff":
-        return bounded(answer, "changes", _changes(state, first, end, last), limit)
+        return bounded(answer, "changes", _changes(state, charge, first, end, last), limit)
     return _latest(answer, [dict(commit) for commit in commits(state, first, end)], limit)
 
 
@@ -163,12 +175,15 @@ def _latest(answer: Answer, commits: list[Json], limit: int) -> Answer:
     return page
 
 
-def _changes(state: State, first: int, end: int, last: int) -> Iterator[Answer]:
+def _changes(
+    state: State, charge: Callable[[int], None], first: int, end: int, last: int
+) -> Iterator[Answer]:
     """Compare the program at two seqs, by function and node."""
     old, new = replaced_since(state, first, last), replaced_since(state, end, last)
     for name in sorted(old.keys() | new.keys()):
         now = content_of(state, name)
         was, became = (then.get(name, now) for then in (old, new))
+        charge(sum(len(content["nodes"]) for content in (was, became) if content) * _COMPARE_WORK)
         yield from _compared(name, _parts(was), _parts(became))
 
 

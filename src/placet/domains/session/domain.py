@@ -34,6 +34,11 @@ _ENDS: Final[Mapping[str, str]] = {
     "stale": "stale",
 }
 
+_APPROVAL_WORK: Final = 5
+"""Units of work of looking at one approval request of a session."""
+
+_GRANTS_PER_UNIT: Final = 30
+
 
 class Sessions(Domain):
     """The domain of sessions: their turns, approval requests and grants.
@@ -176,6 +181,7 @@ class Sessions(Domain):
             APPROVALS, approval_id, {**fields, "expires": expires, "state": "open", "by": ""}
         )
         approvals = (*draft.get(SESSIONS, session, "approvals"), approval_id)
+        draft.charge(len(approvals) * _APPROVAL_WORK)
         resolved = [name for name in approvals if _is_resolved(draft, name)]
         oldest = resolved[: max(0, len(approvals) - approvals_max)]
         if len(approvals) - len(oldest) > approvals_max:
@@ -197,6 +203,7 @@ class Sessions(Domain):
         if payload["by"] == payload["proposer"]:
             return refuse("grant_own", "an agent cannot grant a permission to itself", at="/by")
         grants = list(draft.ids(GRANTS))
+        draft.charge(len(grants) // _GRANTS_PER_UNIT)
         if len(grants) >= self._grants_kept:
             ended = [name for name in grants if _is_over(draft, name)]
             if not ended:

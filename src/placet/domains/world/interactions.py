@@ -5,7 +5,6 @@ replace them. Before a rule runs, its target is checked to exist and to be in ra
 """
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Final
 
@@ -19,6 +18,10 @@ from placet.schemas.codec import Json
 from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
 from placet.schemas.json_value import format_value
+from placet.schemas.nearest import nearest
+
+_LISTED_MAX: Final = 16
+"""Carried objects that a refusal names."""
 
 _USES_MAX: Final = 2**64 - 1
 """The largest int that a state may hold."""
@@ -84,7 +87,7 @@ def _built_in(settings: WorldSettings) -> dict[str, Rule]:
 
 def _interaction_unknown(name: str, rules: Mapping[str, Rule]) -> RuleRefusal:
     names = sorted(rules)
-    near = get_close_matches(name, names, 3)
+    near = nearest(name, names)
     hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
     return refuse(
         "interaction_unknown",
@@ -259,10 +262,12 @@ def _not_portable(draft: Draft, object_id: str) -> RuleRefusal | None:
 def _not_held(draft: Draft, agent_id: str, object_id: str, at: str) -> RuleRefusal | None:
     if holder_of(draft, object_id) == agent_id:
         return None
+    carried = inventory_of(draft, agent_id)
+    more = f" and {len(carried) - _LISTED_MAX} more" if len(carried) > _LISTED_MAX else ""
     return refuse(
         "not_held",
         f"{agent_id!r} does not hold {object_id!r}; it holds "
-        f"{', '.join(inventory_of(draft, agent_id)) or 'nothing'}",
+        f"{', '.join(carried[:_LISTED_MAX]) or 'nothing'}{more}",
         at=at,
     )
 

@@ -4,9 +4,14 @@ An object is carried and has no position, or is free and has one. Only the funct
 ownership.
 """
 
+from typing import Final
+
 from placet.domains.world.payloads import AGENTS, OBJECTS, Position
 from placet.kernel.state.draft import Draft
 from placet.schemas.codec import Json
+
+_CARRIED_PER_UNIT: Final = 25
+"""Objects of an inventory that are copied and recorded for one unit of work."""
 
 
 def holder_of(draft: Draft, object_id: str) -> str | None:
@@ -32,12 +37,16 @@ def take(draft: Draft, object_id: str, agent_id: str) -> None:
     """Add a free object to an agent's inventory."""
     draft.put(OBJECTS, object_id, "holder", agent_id)
     draft.put(OBJECTS, object_id, "position", None)
-    draft.put(AGENTS, agent_id, "inventory", (*inventory_of(draft, agent_id), object_id))
+    carried = inventory_of(draft, agent_id)
+    draft.charge(len(carried) // _CARRIED_PER_UNIT)
+    draft.put(AGENTS, agent_id, "inventory", (*carried, object_id))
 
 
 def let_go(draft: Draft, object_id: str, agent_id: str) -> None:
     """Remove an object from an agent's inventory and place it at the agent's position."""
-    remaining = tuple([held for held in inventory_of(draft, agent_id) if held != object_id])
+    carried = inventory_of(draft, agent_id)
+    draft.charge(len(carried) // _CARRIED_PER_UNIT)
+    remaining = tuple([held for held in carried if held != object_id])
     draft.put(AGENTS, agent_id, "inventory", remaining)
     draft.put(OBJECTS, object_id, "holder", None)
     draft.put(OBJECTS, object_id, "position", draft.get(AGENTS, agent_id, "position"))

@@ -28,6 +28,9 @@ Write: TypeAlias = Callable[[Draft, str, Json], RuleRefusal | None]
 PLANS_COUNT: Final = 3
 """Place of the number of plans among the counts."""
 
+_EXCHANGE_WORK: Final = 5
+"""Units of work of exchanging one value or lock."""
+
 _EMPTY: Final[tuple[Json, ...]] = ()
 
 
@@ -128,6 +131,7 @@ def _exchange(draft: Draft, place: int) -> RuleRefusal | None:
     paths, values, locked, locks = (
         draft.get(HISTORY, slot, field, _EMPTY) for field in ("paths", "values", "locked", "locks")
     )
+    draft.charge((len(paths) + len(locked)) * _EXCHANGE_WORK)
     before = tuple([value_of(draft, path) for path in paths])
     held = tuple([draft.get(LOCKS, path, "lock") for path in locked])
     steps: list[tuple[str, Json, Write]] = [(path, None, write_lock) for path in locked]

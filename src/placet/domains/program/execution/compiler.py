@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from placet.domains.program.execution.python_source import PRELUDE, TEMPLATES
 from placet.domains.program.functions import Function, Functions, Node, hash_of
-from placet.domains.program.payloads import SOURCE_BYTES_MAX
+from placet.domains.program.payloads import COMPILE_NODE_WORK, SOURCE_BYTES_MAX
 from placet.kernel.domain import RuleRefusal, refuse
 
 
@@ -30,6 +30,7 @@ class Compiled(NamedTuple):
 def compile_function(functions: Functions, entry: str) -> Compiled | RuleRefusal:
     """Compile a verified function whose callees are verified."""
     reached = sorted(functions.reachable(entry), key=lambda function: function.name)
+    functions.charge(sum(len(function.nodes) for function in reached) * COMPILE_NODE_WORK + 20)
     bodies = ["\n".join(_lines(function)) for function in reached]
     source = "\n\n\n".join([PRELUDE, *bodies, f"entry = f_{entry}\n"])
     size = len(source.encode())

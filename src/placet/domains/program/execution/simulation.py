@@ -14,11 +14,15 @@ from placet.domains.program.operations import TYPE_NAMES, TYPES
 from placet.domains.program.payloads import PREFIX, TRACE_MAX
 from placet.kernel.domain import RuleRefusal, refuse
 from placet.schemas.codec import Json
+from placet.schemas.limits import FUEL_STEP_WORK
 
 DEPTH_MAX: Final = 200
 """How many calls may be open within each other, the first included."""
 
 CHARS_PER_STEP: Final = 256
+_STEPS_PAID: Final = 16
+"""Steps whose work is charged at once."""
+
 _EXACT: Final = 2**53
 _WIRE: Final = 2**63
 
@@ -72,12 +76,13 @@ def _chosen(inputs: Sequence[str], values: Mapping[str, Json]) -> Sequence[str]:
 class _Machine:
     """The state of one run."""
 
-    __slots__ = ("_fuel", "_functions", "_is_traced", "frames", "steps", "trace")
+    __slots__ = ("_fuel", "_functions", "_is_traced", "_paid", "frames", "steps", "trace")
 
     def __init__(self, functions: Functions, fuel: int, *, is_traced: bool) -> None:
         self._functions = functions
         self._fuel = fuel
         self._is_traced = is_traced
+        self._paid = 0  # steps whose work is charged
         self.frames: list[_Frame] = []
         self.steps = 0
         self.trace: list[tuple[str, str, Json]] = []
@@ -155,6 +160,9 @@ class _Machine:
             self.steps = self._fuel
             raise Trap("fuel_exhausted")
         self.steps += steps
+        while self.steps > self._paid:
+            self._functions.charge(_STEPS_PAID * FUEL_STEP_WORK)
+            self._paid += _STEPS_PAID
 
 
 def run(
