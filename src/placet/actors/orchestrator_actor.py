@@ -27,7 +27,7 @@ from placet.actors.queued_batch import QueuedBatch
 from placet.actors.timers.timer_queue import OneShotTimer
 from placet.kernel.kernel import Kernel
 from placet.schemas.errors import INTERRUPTS, StoreError
-from placet.schemas.limits import SECOND_NS, SIM_TIME_NS_MAX, Limits
+from placet.schemas.limits import SECOND_NS, SIM_TIME_NS_MAX, UNLIMITED, Limits
 from placet.schemas.log.record import LogGroup
 from placet.schemas.verdict import Verdict
 
@@ -258,7 +258,7 @@ class OrchestratorActor:
         now_ns = self._clock.now_ns()
         if waiting or (self._advance is None and self._is_due(now_ns)):
             self._ingress.measure_lag()
-            self._decide(waiting, now_ns, output)
+            self._decide(waiting, now_ns, output, self._limits.group_work_max)
 
     def _fail_cycle(self, output: CycleOutput, error: BaseException) -> None:
         """Stop the world: a cycle failed half way, so its state differs from the log."""
@@ -293,6 +293,7 @@ class OrchestratorActor:
         else:
             try:
                 result = message.act(self._kernel)
+                self._ingress.fit_queues()  # it may have registered or removed an agent
             except INTERRUPTS:
                 raise
             except BaseException as error:  # noqa: BLE001  # raised to the sender of the command
@@ -314,15 +315,28 @@ class OrchestratorActor:
         return verdicts
 
     def _decide(
-        self, waiting: list[QueuedBatch], now_ns: int, output: CycleOutput
+        self,
+        waiting: list[QueuedBatch],
+        now_ns: int,
+        output: CycleOutput,
+        work_max: int = UNLIMITED,
     ) -> list[Verdict]:
+        """Decide batches as one group; put those back that are left when its work is used up."""
         started_ns = self._clock.monotonic_ns()
         output.owed += [queued.reply for queued in waiting]
         waiting = self._still_wanted(waiting, started_ns, output)
         batches = [queued.batch for queued in waiting]
-        decision = self._kernel.decide_checked(batches, now_ns, release_intents=True)
+        decision = self._kernel.decide_checked(
+            batches, now_ns, release_intents=True, work_max=work_max
+        )
         output.effects += decision.effects
         verdict_of = dict(decision.answers)
+        if decision.undecided:  # of the schedule too, which keeps its own
+            self._mailbox.put_back([queued for queued in waiting if queued.batch not in verdict_of])
+            waiting = [queued for queued in waiting if queued.batch in verdict_of]
+            batches = [queued.batch for queued in waiting]
+        if decision.unpaid:
+            self._ingress.charge_unpaid(decision.unpaid, started_ns)
         verdicts = [verdict_of[batch] for batch in batches]
         output.decided += zip(waiting, verdicts, strict=True)
         self._group_metrics.count_group(decision.answers, self._clock.monotonic_ns() - started_ns)

@@ -36,7 +36,8 @@ class OrchestratorConfig:
         quotas: `{kind: {"rate": per second, "burst": count}}`; kind `*` is all kinds of an agent.
         world_quota: The same for all agents together.
         default_permissions: Kinds that an agent may use when nothing is said; None is all.
-        mailbox_batches_max: How many batches may wait; None is the limits' own.
+        mailbox_batches_max: How many batches may wait; None is the limits' own: 256, or twice the
+            number of registered agents where that is more.
         mailbox_bytes_max: How many bytes they may have together.
         backpressure: Overflow policy of a full queue. `reject`: the batch is refused with a
             `retry_after`. `wait`: it goes to a wait queue, within its `valid_for_s`. `shed_lowest`:

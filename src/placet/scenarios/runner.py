@@ -421,7 +421,7 @@ def _config_of(scenario: Scenario, store: str, world: str) -> OrchestratorConfig
             dilation_factor_min=scenario.dilation_factor_min,
             staleness_threshold=scenario.staleness_threshold,
             quotas=scenario.quotas,
-            mailbox_batches_max=max(limits.mailbox_batches_max, agents),
+            mailbox_batches_max=limits.mailbox_places(agents),
             mailbox_bytes_max=max(limits.mailbox_bytes_max, agents * _BATCH_BYTES),
             world=world,
             origin={ORIGIN: as_text(scenario)},

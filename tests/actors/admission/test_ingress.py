@@ -81,6 +81,12 @@ async def ingress_rate_exceeded(world: WorldRuntime, clock: HandClock) -> Verdic
     return await posted(world)
 
 
+async def log_rate_exceeded(world: WorldRuntime, clock: HandClock) -> Verdict:
+    refused = await world.actor.post_batch([add("odd", context_seq=999)], "alice")
+    assert refused.codes == ("context_from_future",)  # which the log keeps
+    return await posted(world)
+
+
 async def timed_out_in_the_queue(world: WorldRuntime, clock: HandClock) -> Verdict:
     late = asyncio.ensure_future(posted(world, valid_for_s=0.25))
     await asyncio.sleep(0)
@@ -138,6 +144,16 @@ TABLE: list[tuple[Situation, str, str, dict[str, object], float | None]] = [
         0.01,
     ),
     (
+        log_rate_exceeded,
+        "log_rate_exceeded",
+        (
+            "the refused batches of 'alice' may add 100 bytes/s to the log (burst 50), those of "
+            "all agents 8388608; retry in 1.5900 s"
+        ),
+        {"agent_id": "alice", "signal": "refused_bytes_per_second", "limit": 100},
+        1.59,
+    ),
+    (
         timed_out_in_the_queue,
         "timeout",
         "the batch waited 0.300 s and was valid for 0.250 s; nothing was done, submit it again",
@@ -167,6 +183,9 @@ SETTINGS: dict[Situation, dict[str, Any]] = {
     queue_full_by_count: {"limits": {"mailbox_batches_max": 4}},
     queue_full_by_bytes: {"limits": {"mailbox_bytes_max": 520}},
     ingress_rate_exceeded: {"limits": {"ingress_rate_per_second_max": 100, "ingress_burst_max": 3}},
+    log_rate_exceeded: {
+        "limits": {"refused_bytes_per_second_max": 100, "refused_bytes_burst_max": 50}
+    },
     shed_by_close: {"time": None, "clock": "stepped"},
 }
 

@@ -9,6 +9,7 @@ import asyncio
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
+from placet.actors.admission.debts import Debts
 from placet.actors.admission.overload import (
     CACHED_USES_MAX,
     DRAINING,
@@ -30,12 +31,15 @@ from placet.kernel.kernel import Kernel
 from placet.kernel.order import priority_cap
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.errors import ClosedError, TimeStalledError
+from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import SECOND_NS, Limits
-from placet.schemas.refusal import Refusal, RefusalCode
+from placet.schemas.refusal import Refusal, RefusalCode, Stage
 from placet.schemas.verdict import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from placet.kernel.commit.commit import Unpaid
 
 
 class SubmissionRates:
@@ -45,13 +49,14 @@ class SubmissionRates:
     submitter that it forgets has its whole burst again.
     """
 
-    __slots__ = ("_burst_ns", "_interval_ns", "_limits", "_submitters_max", "tats")
+    __slots__ = ("_burst_ns", "_interval_ns", "_limits", "_submitters_max", "debts", "tats")
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._interval_ns = SECOND_NS // limits.ingress_rate_per_second_max
         self._burst_ns = limits.ingress_burst_max * self._interval_ns
         self._submitters_max = limits.ingress_submitters_max
+        self.debts = Debts(limits)
         self.tats: OrderedDict[str, int] = OrderedDict()
         """Theoretical arrival time by submitter, monotonic nanoseconds; the latest comes last."""
 
@@ -61,6 +66,10 @@ class SubmissionRates:
         A submission that a later stage refuses stays charged, so that an agent that loops on
         refusals is slowed down.
         """
+        if self.debts.owing:
+            refusal = self.debts.refusal(submitter, now_ns)
+            if refusal is not None:
+                return refusal
         tats = self.tats
         tat = tats.get(submitter, 0)
         if tat < now_ns:  # noqa: PLR1730  # max() costs as much as all the rest
@@ -114,9 +123,11 @@ class Ingress:
         self._limits = kernel.config.limits
         self._control = AdmissionControl(self._limits)
         self._rates = SubmissionRates(self._limits)
+        self._debts = self._rates.debts
         self._lag_ns_max = self._limits.loop_lag_ms_max * 1_000_000
         self._mailbox, self._held = mailbox, held
         mailbox.admission = held.admission = self
+        self.fit_queues()
         self._is_outranked = mailbox.is_outranked
         self._is_stepped = isinstance(clock, HostClock)
         # A cached refusal is for all submitters: not with two queues, nor where each is reported.
@@ -200,9 +211,16 @@ class Ingress:
         kernel = self._kernel
         verdict = Verdict("", False, None, self._committer.durable_seq, kernel.sim_time, (refusal,))
         verdict.dry_run = is_dry_run
-        if not is_dry_run:
+        if refusal.stage is not Stage.ADMISSION:
+            self._group_metrics.count_refused(verdict)
+        elif not is_dry_run:
             self._group_metrics.count_rejected(verdict)
         return verdict
+
+    def charge_unpaid(self, unpaid: "Sequence[Unpaid]", now_ns: int) -> None:
+        """Charge dry runs and refused batches of a decided group to their agents."""
+        if not self._is_stepped:
+            self._debts.charge(unpaid, now_ns)
 
     def drain(self) -> None:
         """Reject new batches until `resume`, and release a pause."""
@@ -211,6 +229,14 @@ class Ingress:
         self._mailbox.cached_refusal = None  # from now on each is refused as `draining`
         self._mailbox.admit_waiters()
         self._mailbox.wake()
+
+    def fit_queues(self) -> None:
+        """Set the size of the queues for the present number of agents."""
+        places = self._limits.mailbox_places(len(self._kernel.ledger.agents))
+        if places != self._control.places:
+            self._control.resize(places)
+            for queue in (self._mailbox, self._held):
+                queue.resize(places)
 
     def resume(self) -> None:
         """Accept batches again, and release a pause."""
@@ -274,7 +300,7 @@ class Ingress:
         waiting = len(queue)
         if not waiting and queue is self._mailbox and not self._control.is_lagging:
             return None  # as a rule; no signal can be over its limit
-        if waiting >= self._limits.mailbox_batches_max:
+        if waiting >= self._control.places:
             return self._control.full  # most refusals under overload: nothing else is looked at
         oldest = self._mailbox.oldest_for(submitter)
         load = self._control.load(now_ns, waiting, None if oldest is None else oldest.queued_ns)
@@ -339,6 +365,11 @@ class Ingress:
 
     def _put(self, queue: BatchQueue, waiting: QueuedBatch, load: Overload | None) -> None:
         now_ns = waiting.since_ns
+        if self._debts.owing and waiting.batch.submitter == OPERATOR:
+            owed = self._debts.refusal(waiting.batch.agents[0], now_ns)
+            if owed is not None:
+                waiting.reply.set_result(self.refuse(owed, waiting.batch.dry_run))
+                return
         if load is None:
             try:
                 ahead = queue.post_nowait(waiting, len(waiting.batch.encoded))
@@ -372,7 +403,7 @@ class Ingress:
         self, reply: "asyncio.Future[Verdict]", verdict: Verdict
     ) -> "asyncio.Future[Verdict]":
         """Answer a batch without deciding it, once all that the answer reveals is durable."""
-        waiting, limit = self._committer.waiting, self._limits.mailbox_batches_max
+        waiting, limit = self._committer.waiting, self._control.places
         if waiting < limit:
             self._committer.offer(CycleOutput(None, [(reply, verdict)]))
         else:

@@ -96,6 +96,7 @@ class AdmissionControl:
 
     Attributes:
         full: The signal that is over its limit when the queue is full.
+        places: How many batches may be queued.
         is_lagging: The last measured lag of the event loop was over its limit.
     """
 
@@ -108,6 +109,7 @@ class AdmissionControl:
         "_limits",
         "full",
         "is_lagging",
+        "places",
     )
 
     def __init__(self, limits: Limits) -> None:
@@ -118,8 +120,12 @@ class AdmissionControl:
         self._lag_seen_ns = 0
         self.is_lagging = False
         self._drain_rate = DrainRate()
+        self.resize(limits.mailbox_places(0))
+
+    def resize(self, places: int) -> None:
+        """Set how many batches may be queued."""
+        self.places = places
         # Made once: under overload it is needed for most submissions.
-        places = limits.mailbox_batches_max
         self.full = Overload(_QUEUE_FULL, "mailbox_batches", places, places, is_for_all=True)
 
     def load(self, now_ns: int, waiting: int, oldest_ns: int | None) -> Overload | None:
@@ -131,7 +137,7 @@ class AdmissionControl:
             oldest_ns: When the oldest of them was put there.
         """
         limits = self._limits
-        if waiting >= limits.mailbox_batches_max:
+        if waiting >= self.places:
             return self.full
         if oldest_ns is not None and now_ns - oldest_ns > self._age_ns_max:
             age_ms = (now_ns - oldest_ns) // _MS_NS

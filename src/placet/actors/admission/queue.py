@@ -94,22 +94,30 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | StepMessage]):
         "_fair_from",
         "_group",
         "_one_each",
+        "_undecided",
         "admission",
         "cached_refusal",
         "is_outranked",
     )
 
     def __init__(self, limits: Limits) -> None:
-        super().__init__(limits.mailbox_batches_max, limits.mailbox_bytes_max)
-        self._count_min = limits.mailbox_batches_max // _SHARE_MIN_PART
-        self._group = group = limits.group_batches_max
-        half = max(group, limits.mailbox_batches_max // 2)
-        self._fair_from = min(_GROUPS_IN_ORDER * group, half)
+        super().__init__(0, limits.mailbox_bytes_max)
+        self._group = limits.group_batches_max
+        self.cached_refusal: CachedRefusal | None = None
+        self.resize(limits.mailbox_places(0))
         self._fair = FairQueue()
         self._one_each = OneEach()
+        self._undecided: list[QueuedBatch] = []
         self.admission: Admission
-        self.cached_refusal: CachedRefusal | None = None
         self.is_outranked: Callable[[object, str], bool] | None = None
+
+    def resize(self, count_max: int) -> None:
+        """Set how many batches may be queued; keep all that are queued now."""
+        self._count_max = count_max
+        self._count_min = count_max // _SHARE_MIN_PART
+        half = max(self._group, count_max // 2)
+        self._fair_from = min(_GROUPS_IN_ORDER * self._group, half)
+        self.cached_refusal = None
 
     def beyond_share(self, submitter: str) -> Overload | None:
         """Return the signal of a submitter that has its share of a crowded queue; None below it.
@@ -179,6 +187,9 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | StepMessage]):
         self.cached_refusal = None
         if self.is_paused:
             return []
+        if self._undecided:
+            first, self._undecided = self._undecided, []
+            return first
         if not self._aside and (
             len(self._lane) <= self._fair_from or self._one_each.are_all(self._lane)
         ):
@@ -196,6 +207,23 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | StepMessage]):
         self._remove_taken(taken)
         self._received += len(taken)
         return taken
+
+    def put_back(self, undecided: list[QueuedBatch]) -> None:
+        """Put batches that were taken and not decided before all others, as the next that leave."""
+        self._undecided = undecided
+
+    def take_all(self) -> list[QueuedBatch]:
+        """Take every message, paused or not."""
+        first, self._undecided = self._undecided, []
+        return [*first, *super().take_all()]
+
+    @property
+    def is_idle(self) -> bool:
+        """There is nothing to take: no control message, and no batch or a pause."""
+        return super().is_idle and (not self._undecided or self.is_paused)
+
+    def __len__(self) -> int:
+        return super().__len__() + len(self._undecided)
 
     def _take_in_order(self, count_max: int, intents_max: int | None) -> list[QueuedBatch]:
         lane, sizes, taken, intents = self._lane, self._sizes, list[QueuedBatch](), 0
@@ -247,7 +275,7 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | StepMessage]):
 
     def replies(self) -> "list[asyncio.Future[Any]]":
         """Return the futures of all queued batches, including the wait queue."""
-        return [waiting.reply for waiting in (*self._fair, *self._lane)]
+        return [waiting.reply for waiting in (*self._undecided, *self._fair, *self._lane)]
 
     def _put_aside(self) -> None:
         """Move the batches queued in order of arrival to the fair queue."""

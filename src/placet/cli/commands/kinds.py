@@ -38,7 +38,10 @@ def kinds(
     for described in report["domains"]:
         _show(described)
     say("limits of a world, with their default values")
-    for line in table([(name, number(value)) for name, value in report["limits"].items()]):
+    limits = report["limits"].items()
+    for line in table(
+        [(name, number(value) if value else "256, or 2 an agent") for name, value in limits]
+    ):
         say(line)
 
 

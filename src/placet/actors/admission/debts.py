@@ -1,0 +1,159 @@
+"""Rates of the work and of the log bytes of dry runs and refused batches.
+
+A quota of the log cannot count them, because a refused batch leaves the ledger unchanged.
+
+Such a batch is charged when it is decided, and the next batches of its agent are refused until the
+debt is within the burst again. So an agent may exceed its burst by the batches that it has queued at
+that time, which the queue bounds; over any longer time it keeps its rate. Only a world in real time has these
+rates: simulated time may run arbitrarily faster than the disk and the processor.
+
+Source: ITU-T I.371 (Generic Cell Rate Algorithm, virtual scheduling), with the test after the fact.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+
+from placet.kernel.commit.commit import Unpaid
+from placet.schemas.limits import SECOND_NS, Limits
+from placet.schemas.refusal import STAGE_OF, Refusal, RefusalCode
+
+
+class DebtMeter:
+    """One rate: of each agent, and of all agents together. Times are monotonic nanoseconds.
+
+    The rate of all agents refuses only agents that have a debt, so that agents whose batches pass
+    are not refused for others.
+
+    Args:
+        rate: Amount per second that one agent may use.
+        burst: Amount that one agent may use at once.
+        world_rate: Amount per second of all agents together.
+        world_burst: Amount that all agents may use at once.
+        agents_max: How many agents are remembered; the least recently charged is forgotten.
+
+    Attributes:
+        tats: Theoretical arrival time of each agent that has a debt; the latest charged comes last.
+    """
+
+    __slots__ = (
+        "_agents_max",
+        "_burst_ns",
+        "_interval_ns",
+        "_world_burst_ns",
+        "_world_interval_ns",
+        "_world_tat",
+        "tats",
+    )
+
+    def __init__(
+        self, rate: int, burst: int, world_rate: int, world_burst: int, agents_max: int
+    ) -> None:
+        # Rounded up, so that no rate is exceeded.
+        self._interval_ns = -(-SECOND_NS // rate)
+        self._burst_ns = burst * self._interval_ns
+        self._world_interval_ns = -(-SECOND_NS // world_rate)
+        self._world_burst_ns = world_burst * self._world_interval_ns
+        self._agents_max = agents_max
+        self._world_tat = 0
+        self.tats: OrderedDict[str, int] = OrderedDict()
+
+    def charge(self, agent_id: str, amount: int, now_ns: int) -> None:
+        """Charge an amount that an agent has used."""
+        self._world_tat = max(self._world_tat, now_ns) + amount * self._world_interval_ns
+        self.tats[agent_id] = max(self.tats.get(agent_id, 0), now_ns) + amount * self._interval_ns
+        self.tats.move_to_end(agent_id)
+        if len(self.tats) > self._agents_max:
+            self.tats.popitem(last=False)
+
+    def wait_ns(self, agent_id: str, now_ns: int) -> int:
+        """Return how long an agent must wait until its debt is within the bursts; 0 if it is."""
+        tat = self.tats.get(agent_id)
+        if tat is None:
+            return 0
+        if tat <= now_ns:
+            del self.tats[agent_id]
+            return 0
+        own_ns = tat - self._burst_ns - now_ns
+        # The rate of all agents refuses an agent for as long as it has a debt at all.
+        world_ns = min(self._world_tat - self._world_burst_ns, tat) - now_ns
+        return max(0, own_ns, world_ns)
+
+
+class Debts:
+    """The debts of agents for dry runs and refused batches: log bytes, and units of work.
+
+    Attributes:
+        owing: The agents that may have a debt; as a rule there are none.
+    """
+
+    __slots__ = ("_limits", "_log_bytes", "_work", "owing")
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        agents_max = limits.ingress_submitters_max
+        self._log_bytes = DebtMeter(
+            limits.refused_bytes_per_second_max,
+            limits.refused_bytes_burst_max,
+            limits.world_refused_bytes_per_second_max,
+            limits.world_refused_bytes_burst_max,
+            agents_max,
+        )
+        self._work = DebtMeter(
+            limits.unpaid_work_per_second_max,
+            limits.unpaid_work_burst_max,
+            limits.world_unpaid_work_per_second_max,
+            limits.world_unpaid_work_burst_max,
+            agents_max,
+        )
+
+        self.owing: OrderedDict[str, None] = OrderedDict()
+
+    def charge(self, unpaid: Iterable[Unpaid], now_ns: int) -> None:
+        """Charge decided batches to their agents."""
+        for agent_id, log_bytes, work in unpaid:
+            self.owing[agent_id] = None
+            self._work.charge(agent_id, work, now_ns)
+            if log_bytes:
+                self._log_bytes.charge(agent_id, log_bytes, now_ns)
+        while len(self.owing) > self._limits.ingress_submitters_max:
+            self.owing.popitem(last=False)
+
+    def refusal(self, agent_id: str, now_ns: int) -> Refusal | None:
+        """Return the refusal of a further batch of an agent; None if its debts allow it."""
+        limits = self._limits
+        wait_ns = self._log_bytes.wait_ns(agent_id, now_ns)
+        if wait_ns:
+            rate = limits.refused_bytes_per_second_max
+            rule = (
+                f"the refused batches of {agent_id!r} may add {rate} bytes/s to the log (burst "
+                f"{limits.refused_bytes_burst_max}), those of all agents "
+                f"{limits.world_refused_bytes_per_second_max}"
+            )
+            code, signal = RefusalCode.LOG_RATE_EXCEEDED, "refused_bytes_per_second"
+            return _refusal(code, agent_id, rule, wait_ns, signal, rate)
+        wait_ns = self._work.wait_ns(agent_id, now_ns)
+        if wait_ns:
+            rate = limits.unpaid_work_per_second_max
+            rule = (
+                f"dry runs and refused batches of {agent_id!r} may use {rate} units of work/s "
+                f"(burst {limits.unpaid_work_burst_max}), those of all agents "
+                f"{limits.world_unpaid_work_per_second_max}"
+            )
+            code, signal = RefusalCode.WORK_EXCEEDED, "unpaid_work_per_second"
+            return _refusal(code, agent_id, rule, wait_ns, signal, rate)
+        if agent_id not in self._work.tats and agent_id not in self._log_bytes.tats:
+            self.owing.pop(agent_id, None)
+        return None
+
+
+def _refusal(
+    code: RefusalCode, agent_id: str, rule: str, wait_ns: int, signal: str, limit: int
+) -> Refusal:
+    retry_after = wait_ns / SECOND_NS
+    return Refusal(
+        code.value,
+        f"{rule}; retry in {retry_after:.4f} s",
+        STAGE_OF[code],
+        retry_after=retry_after,
+        details={"agent_id": agent_id, "signal": signal, "limit": limit},
+    )
