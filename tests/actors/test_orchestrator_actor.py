@@ -46,7 +46,7 @@ def groups_of(world: WorldRuntime) -> Iterator[list[list[CheckedBatch]]]:
     groups: list[list[CheckedBatch]] = []
     kernel, decide = world.kernel, world.kernel.decide_checked
 
-    def noting(batches: list[CheckedBatch], now_ns: int, **options: bool) -> Decision:
+    def noting(batches: list[CheckedBatch], now_ns: int, **options: Any) -> Decision:
         groups.append(batches)
         return decide(batches, now_ns, **options)
 
@@ -122,7 +122,7 @@ async def test_verdict_of_returns_the_answer_later():
 async def test_a_cycle_that_fails_half_way_stops_the_world_and_answers_every_message(capsys):
     """A bug in the kernel itself: all messages are answered, the log has nothing of the cycle."""
 
-    def break_down(batches: object, now_ns: int, **options: bool) -> Decision:
+    def break_down(batches: object, now_ns: int, **options: Any) -> Decision:
         world.kernel.tick(1.0)  # half of a turn
         raise RuntimeError("a bug in the kernel")
 
@@ -145,7 +145,7 @@ async def test_a_cycle_that_fails_half_way_stops_the_world_and_answers_every_mes
 
 @in_virtual_time
 async def test_a_step_that_fails_half_way_fails_the_step_and_the_held_batches():
-    def break_down(batches: object, now_ns: int, **options: bool) -> Decision:
+    def break_down(batches: object, now_ns: int, **options: Any) -> Decision:
         raise RuntimeError("a bug in the kernel")
 
     async with open_world(clock="stepped") as world:
