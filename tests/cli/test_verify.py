@@ -103,7 +103,7 @@ def test_verify_names_a_forged_record_and_its_rule(placet):
     assert "is NOT valid from record 4 on" in outcome.out
     lines = {line.split()[0]: line.split(maxsplit=1)[1] for line in outcome.out.splitlines()[1:-2]}
     assert lines["batch"] == "b1 of ann, ann:0"
-    assert lines["what"] == "world.agents/ann position"
+    assert lines["part"] == "world.agents/ann position"
     assert (lines["recorded"], lines["decided"]) == ("[3.0,0.0,0.0]", "[1.0,0.0,0.0]")
     assert lines["rule"].startswith("Move of world 1+")
     first = placet("verify", name, "--json").json()["first_divergence"]
@@ -196,7 +196,7 @@ def test_bisect_finds_the_first_different_record_reading_few():
     parting = bisect(in_memory(one), in_memory(other))
     at = next(n for n, pair in enumerate(zip(one, other, strict=True)) if pair[0] != pair[1])
     assert (parting.record, parting.shared) == (at, False)
-    assert parting.what == "proposed intents"
+    assert parting.part == "proposed intents"
     assert parting.reads <= 2 * 12
     assert parting.rule == ""
     assert parting.decided_as == "both"
@@ -205,7 +205,7 @@ def test_bisect_finds_the_first_different_record_reading_few():
 def test_bisect_finds_the_forged_log():
     parting = bisect(in_memory(a_log()), in_memory(forged(a_log())))
     assert (parting.record, parting.seq) == (4, 3)
-    assert parting.what == "world.agents/ann position"
+    assert parting.part == "world.agents/ann position"
     assert parting.values == ([1.0, 0.0, 0.0], [3.0, 0.0, 0.0])
     assert parting.rule.startswith("Move of world 1+")
     assert parting.decided_as == "first"
@@ -217,7 +217,7 @@ def test_logs_with_other_settings_are_compared_without_their_hashes():
     parting = bisect(in_memory(near), in_memory(far))
     assert set(parting.set_up) >= {"settings", "fingerprint", "domains"}
     assert isinstance(decode_record(far[parting.record]), Refused)
-    assert parting.what == "the verdict"
+    assert parting.part == "the verdict"
     assert parting.values == ("admitted", "refused at domain, world.step_too_long")
     assert parting.decided_as == "both"
     shared = bisect(in_memory(a_log(far=0.5)), in_memory(a_log(World(max_step=1.5), far=0.5)))
@@ -248,7 +248,7 @@ def test_a_divergence_after_different_batch_counts_is_found():
     records = renumbered(forged(a_log(), batch_id="b3"), 4)
     parting = bisect(in_memory(a_log()), in_memory(records))
     assert (parting.shared, parting.renumbered, parting.record) == (False, 4, 6)
-    assert (parting.what, parting.decided_as) == ("world.agents/ann position", "first")
+    assert (parting.part, parting.decided_as) == ("world.agents/ann position", "first")
 
 
 def test_a_longer_log_does_not_diverge_from_its_prefix():
@@ -259,7 +259,7 @@ def test_a_longer_log_does_not_diverge_from_its_prefix():
 
 def test_logs_of_two_worlds_diverge_at_the_first_record():
     parting = bisect(in_memory(a_log()), in_memory(a_log(seed=9)))
-    assert (parting.record, parting.what) == (0, "its seed")
+    assert (parting.record, parting.part) == (0, "its seed")
 
 
 def test_a_tick_with_other_draws_is_named_with_them():
@@ -276,7 +276,7 @@ def test_a_tick_with_other_draws_is_named_with_them():
         Kernel(domain, sink=records.append).tick(1.0)
         logs.append(in_memory(records))
     parting = bisect(logs[0], logs[1], [Lab()])
-    assert parting.what == f"{COUNTS}/clock draw"
+    assert parting.part == f"{COUNTS}/clock draw"
     assert (parting.rule, parting.decided_as) == ("on_tick of lab 1", "first")
     assert [draw["purpose"] for draw in parting.draws] == ["tick"]
     assert bisect(logs[0], logs[1]).decided_as is None  # the lab is not installed
@@ -289,7 +289,7 @@ def test_the_bisect_command_prints_the_first_difference(placet):
     assert outcome.code == 1
     assert outcome.out.startswith("a.db and b.db first differ at record 4, after seq 3")
     assert "re-executed  as in a.db" in outcome.out
-    assert placet("bisect", "a.db", "b.db", "--json").json()["what"] == "world.agents/ann position"
+    assert placet("bisect", "a.db", "b.db", "--json").json()["part"] == "world.agents/ann position"
     outcome = placet("bisect", "a.db", "a.db")
     assert outcome.code == 0
     assert "are equal in all 9 records" in outcome.out

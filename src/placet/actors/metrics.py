@@ -267,9 +267,9 @@ class Counters:
             histogram = self.effect_seconds[key] = LatencyHistogram()
         histogram.observe(seconds)
 
-    def count_effect(self, executor: str, what: EffectCount) -> None:
+    def count_effect(self, executor: str, outcome: EffectCount) -> None:
         """Count one event of an effect."""
-        key = (executor, what)
+        key = (executor, outcome)
         self.effect_counts[key] = self.effect_counts.get(key, 0) + 1
 
     def snapshot(self, outcome: str, seconds: float) -> None:

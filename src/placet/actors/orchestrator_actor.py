@@ -148,7 +148,7 @@ class OrchestratorActor:
         self._mailbox.post_control(StepMessage(dt_ns, reply, is_tick))
         return await reply
 
-    def change_agent(self, kernel: Kernel, agent_id: str, what: str) -> None:
+    def change_agent(self, kernel: Kernel, agent_id: str, change: str) -> None:
         """Change an agent's status by a command.
 
         Scheduled batches that it invalidates are refused and counted.
@@ -157,7 +157,7 @@ class OrchestratorActor:
             AgentError: There is no such agent.
         """
         started_ns = self._clock.monotonic_ns()
-        answers = kernel.change_agent(agent_id, what)
+        answers = kernel.change_agent(agent_id, change)
         if answers:
             self._group_metrics.count_group(answers, self._clock.monotonic_ns() - started_ns)
 

@@ -61,7 +61,9 @@ def _read_of_design(context: PlannerInput) -> PlannerOutput:
     from placet.domains.design.actions.plans import payload_of  # noqa: PLC0415
     from placet.extensions.design.text import Clarification, parse_text  # noqa: PLC0415
 
-    design = next(one for one in context.catalogue.registry.domains if isinstance(one, Design))
+    design = next(
+        domain for domain in context.catalogue.registry.domains if isinstance(domain, Design)
+    )
     current = _values(context.state)
     fields = design.setup.fields
     parsed = parse_text(context.message, fields=fields, current=current)

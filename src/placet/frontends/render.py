@@ -124,7 +124,7 @@ class TextRenderer:
 
     def turns(self, turns: Sequence[Mapping[str, Json]]) -> None:
         """Show the turns that the state keeps."""
-        self._list(f"  {one['message']}  -> {one['outcome']} ({one['stop']})" for one in turns)
+        self._list(f"  {turn['message']}  -> {turn['outcome']} ({turn['stop']})" for turn in turns)
 
     def value(self, name: str, value: Json) -> None:
         """Show something that was asked for by name."""
@@ -133,17 +133,19 @@ class TextRenderer:
         elif isinstance(value, Mapping):
             self._tree(value)
         else:
-            self._list(f"  {_short(one)}" for one in value)
+            self._list(f"  {_short(item)}" for item in value)
 
     def _commands(self, approval: ApprovalRequest) -> None:
-        self._list(f"    {command_of(one['kind'], one['payload'])}" for one in approval.actions)
+        self._list(
+            f"    {command_of(action['kind'], action['payload'])}" for action in approval.actions
+        )
 
     def _tree(self, value: Mapping[str, Json]) -> None:
         """Show a line for each name; empty branches are left out."""
         for name, inner in value.items():
             if isinstance(inner, Mapping):
                 self._line(f"{name}", "bold")
-                self._list(f"  {key}: {_short(one)}" for key, one in inner.items())
+                self._list(f"  {key}: {_short(item)}" for key, item in inner.items())
             else:
                 self._line(f"  {name}: {_short(inner)}")
 
@@ -151,7 +153,7 @@ class TextRenderer:
         if not changes:
             return
         self._line(f"  {verb}:", "dim")
-        self._list(changed(one) for one in changes[:_CHANGES_SHOWN])
+        self._list(changed(change) for change in changes[:_CHANGES_SHOWN])
         if len(changes) > _CHANGES_SHOWN:
             self._line(f"    and {len(changes) - _CHANGES_SHOWN} more")
 

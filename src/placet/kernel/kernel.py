@@ -337,7 +337,7 @@ class Kernel:
         self._control.change_agent(agent_id, "permissions", permitted)
         self._notify_validator(agent_id, permitted)
 
-    def change_agent(self, agent_id: str, what: str) -> list[Answer]:
+    def change_agent(self, agent_id: str, change: str) -> list[Answer]:
         """Make an agent `suspended`, `resumed` or `removed`.
 
         Scheduled batches of a removed agent are refused now: when they are due, its name may
@@ -350,10 +350,10 @@ class Kernel:
             AgentError: There is no such agent.
             ValueError: `what` is none of the three.
         """
-        if what not in {"suspended", "resumed", "removed"}:
-            raise ValueError(f"what must be suspended, resumed or removed, got {what!r}")
-        self._control.change_agent(agent_id, what)
-        orphans = batches_of(self.ledger, agent_id) if what == "removed" else []
+        if change not in {"suspended", "resumed", "removed"}:
+            raise ValueError(f"change must be suspended, resumed or removed, got {change!r}")
+        self._control.change_agent(agent_id, change)
+        orphans = batches_of(self.ledger, agent_id) if change == "removed" else []
         return self._decide_group(orphans).answers if orphans else []
 
     # effects

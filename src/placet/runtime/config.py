@@ -142,11 +142,11 @@ class OrchestratorConfig:
                 raise ValueError(f"{name} must be an int >= 1, got {value!r}")
 
     def _check_snapshots(self) -> None:
-        every, kept = self.snapshot_every_seqs, self.snapshots_kept
+        every, snapshots = self.snapshot_every_seqs, self.snapshots_kept
         if every is not None and (type(every) is not int or every < 1):
             raise ValueError(f"snapshot_every_seqs must be None or an int >= 1, got {every!r}")
-        if type(kept) is not int or kept < KEPT_MIN:
-            raise ValueError(f"snapshots_kept must be an int >= {KEPT_MIN}, got {kept!r}")
+        if type(snapshots) is not int or snapshots < KEPT_MIN:
+            raise ValueError(f"snapshots_kept must be an int >= {KEPT_MIN}, got {snapshots!r}")
         if self.compact_log and (every is None or self.store.startswith("memory:")):
             raise ValueError(
                 "compact_log removes what snapshots hold: it needs a store on disk and "

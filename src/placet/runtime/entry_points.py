@@ -42,14 +42,14 @@ class Plugin(NamedTuple):
             PluginBroken: It cannot be imported, or is not there.
         """
         try:
-            found = import_from_here(self.entry.module)
+            target = import_from_here(self.entry.module)
         except ImportError as error:
             raise PluginBroken(f"{self} cannot be loaded: {error}") from error
         for part in filter(None, self.entry.attr.split(".")):
-            if not hasattr(found, part):
+            if not hasattr(target, part):
                 raise PluginBroken(f"{self} cannot be loaded: {self.entry.module} has no {part!r}")
-            found = getattr(found, part)
-        return found
+            target = getattr(target, part)
+        return target
 
     def __str__(self) -> str:
         owner = self.entry.dist.name if self.entry.dist else "an unknown distribution"
@@ -64,10 +64,10 @@ def plugins(group: str) -> dict[str, Plugin]:
     """
     from importlib.metadata import entry_points  # noqa: PLC0415  # 15 ms, and `run` asks for none
 
-    found: dict[str, Plugin] = {}
+    by_name: dict[str, Plugin] = {}
     for entry in sorted(entry_points(group=group), key=_by_owner):
-        found.setdefault(entry.name, Plugin(entry.name, entry))
-    return dict(sorted(found.items()))
+        by_name.setdefault(entry.name, Plugin(entry.name, entry))
+    return dict(sorted(by_name.items()))
 
 
 def _by_owner(entry: "EntryPoint") -> tuple[str, str]:

@@ -54,10 +54,10 @@ def find_domain(spec: str) -> Callable[..., Domain]:
     Raises:
         DomainNotFound: There is none, or its module cannot be imported.
     """
-    found = _find(spec)
-    if isinstance(found, Domain) and not isinstance(found, type):
-        return lambda: found
-    return found
+    factory = _find(spec)
+    if isinstance(factory, Domain) and not isinstance(factory, type):
+        return lambda: factory
+    return factory
 
 
 def _find(spec: str) -> Callable[..., Domain] | Domain:
@@ -108,11 +108,11 @@ def remake(rules: Rules, given: Sequence[str] = ()) -> list[Domain]:
 
 
 def _given(spec: str, rules: Rules) -> Domain:
-    found = _find(spec)
-    if isinstance(found, Domain) and not isinstance(found, type):
-        return found
-    assert callable(found), "what is found is a domain, or makes one"
-    return _made(spec, found, rules.settings.get(str(getattr(found, "name", "")), {}))
+    factory = _find(spec)
+    if isinstance(factory, Domain) and not isinstance(factory, type):
+        return factory
+    assert callable(factory), "what is found is a domain, or makes one"
+    return _made(spec, factory, rules.settings.get(str(getattr(factory, "name", "")), {}))
 
 
 def _remade(name: str, rules: Rules) -> Domain:
@@ -174,11 +174,11 @@ def _import(spec: str, module_name: str, attribute: str) -> Callable[..., Domain
         module = import_from_here(module_name)
     except ImportError as error:
         raise DomainNotFound(f"cannot import the module of domain {spec!r}: {error}") from error
-    found = getattr(module, attribute, None)
-    if not callable(found) and not isinstance(found, Domain):
+    target = getattr(module, attribute, None)
+    if not callable(target) and not isinstance(target, Domain):
         raise DomainNotFound(
             f"module {module_name!r} has no class {attribute!r}; expected a subclass of "
             "placet.kernel.Domain"
         )
-    known: Callable[..., Domain] | Domain = found
+    known: Callable[..., Domain] | Domain = target
     return known

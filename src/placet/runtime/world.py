@@ -205,14 +205,14 @@ class WorldRuntime:
         else:
             await self.committer.check_writable()
 
-    async def change_agent(self, agent_id: str, what: str) -> None:
+    async def change_agent(self, agent_id: str, change: str) -> None:
         """Change an agent's standing, durably; a policy that is run for it follows.
 
         Raises:
             AgentError: There is no such agent.
         """
         try:
-            await self.actor.operate(lambda k: self.actor.change_agent(k, agent_id, what))
+            await self.actor.operate(lambda k: self.actor.change_agent(k, agent_id, change))
         finally:  # it may be done though nobody waits for that any more
             self.policy_supervisor.sync(agent_id)
 

@@ -92,12 +92,12 @@ class WorldTime:
     def statistics(self) -> dict[str, Json]:
         """Return how time runs; `behind_s` is what dilation has cost since the opening."""
         clock = self.clock
-        told: dict[str, Json] = {"clock": self._config.clock, "asleep": len(self.sleepers)}
+        report: dict[str, Json] = {"clock": self._config.clock, "asleep": len(self.sleepers)}
         if isinstance(clock, DilatedClock):
-            told["factor"] = round(clock.dilation.factor, 6)
-            told["factor_lowest"] = round(clock.dilation.lowest, 6)
-            told["behind_s"] = round(clock.behind_ns / SECOND_NS, 6)
-        return told
+            report["factor"] = round(clock.dilation.factor, 6)
+            report["factor_lowest"] = round(clock.dilation.lowest, 6)
+            report["behind_s"] = round(clock.behind_ns / SECOND_NS, 6)
+        return report
 
 
 def _clock_of(

@@ -231,12 +231,12 @@ class ScenarioRunner:
         recorded = recorded_world(self._config.store)
         if recorded is None:
             return
-        given = (self._scenario.domain,) if ":" in self._scenario.domain else ()
-        (self._domain,) = recorded.domains(given)
-        kept = {name: getattr(recorded.config, name) for name in RECORDED}
+        domains = (self._scenario.domain,) if ":" in self._scenario.domain else ()
+        (self._domain,) = recorded.domains(domains)
+        recorded_settings = {name: getattr(recorded.config, name) for name in RECORDED}
         self._config = replace(
             self._config,
-            **kept,
+            **recorded_settings,
             limits=recorded.config.limits,
             mailbox_batches_max=None,
             mailbox_bytes_max=None,

@@ -41,7 +41,9 @@ def check(factory: Factory, traces: Sequence[Trace]) -> None:
     processes = [_start(seed) for seed in _HASH_SEEDS]
     outputs = [_finish(process, job) for process in processes]
     ends = [_ends(process, *text) for process, text in zip(processes, outputs, strict=True)]
-    different = [trace for trace, one, other in zip(traces, *ends, strict=True) if one != other]
+    different = [
+        trace for trace, first, second in zip(traces, *ends, strict=True) if first != second
+    ]
     if different:
         smallest = min(different, key=len)
         runner = TraceRunner(factory).run_all(smallest)

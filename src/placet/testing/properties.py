@@ -88,8 +88,10 @@ def _check_refusal_leaves_state(runner: TraceRunner, trace: Trace, _: Factory) -
             continue
         after = whole(runner.kernel.tree)
         if after != before:
-            found = difference(before, after)
-            return f"{found} though the batch was refused. Write through the draft, and only there."
+            change = difference(before, after)
+            return (
+                f"{change} though the batch was refused. Write through the draft, and only there."
+            )
     return None
 
 
@@ -170,8 +172,8 @@ def _watched(kind: Kind, seen: list[str]) -> Rule:
         left = canonical(intent)
         if left != sent:
             was, now = (from_canonical(data)["payload"] for data in (sent, left))
-            found = f"a payload {was} into {now}" if was != now else "its intent"
-            seen.append(f"The rule of {kind.name} rewrote {found}.")
+            change = f"a payload {was} into {now}" if was != now else "its intent"
+            seen.append(f"The rule of {kind.name} rewrote {change}.")
         return answer
 
     return rule
@@ -186,10 +188,10 @@ def _check_normalization(runner: TraceRunner, trace: Trace, _: Factory) -> str |
                 twice = _normalized(again)
                 if canonical(twice) != canonical(once):
                     runner.run(step)
-                    said = f"comes out as {twice}" if again.admitted else f"is {_outcome(again)}"
+                    outcome = f"comes out as {twice}" if again.admitted else f"is {_outcome(again)}"
                     return (
                         f"The last batch is normalized to {once}; proposed in its place, that "
-                        f"{said}. What the log shows must mean what was applied."
+                        f"{outcome}. What the log shows must mean what was applied."
                     )
         runner.run(step)
     return None
@@ -219,11 +221,11 @@ def _check_visibility(runner: TraceRunner, trace: Trace, factory: Factory) -> st
                 answers = [first, runner.domain.may_see(tree, agent_id, ref)]
                 answers.append(other.may_see(same, agent_id, ref))
                 if any(answer is not first for answer in answers):
-                    said = ", ".join(map(repr, answers))
+                    listed = ", ".join(map(repr, answers))
                     return (
                         f"May {agent_id} see {ref.collection}/{ref.entity or '*'}? Asked three "
                         f"times of the same state, the last time another domain of the factory, "
-                        f"the answers are {said}."
+                        f"the answers are {listed}."
                     )
     after = whole(tree)
     return None if after == before else f"{difference(before, after)} by looking at it."
@@ -251,8 +253,8 @@ def _check_settings(runner: TraceRunner, trace: Trace, _: Factory) -> str | None
                 f"{_texts(first)}: `settings` omits something."
             )
     if runner.kernel.digest() != again.kernel.digest():
-        found = difference(whole(runner.kernel.tree), whole(again.kernel.tree))
-        return f"Recreated from its settings {settings}, {found} in the first."
+        change = difference(whole(runner.kernel.tree), whole(again.kernel.tree))
+        return f"Recreated from its settings {settings}, {change} in the first."
     return None
 
 

@@ -53,9 +53,9 @@ def footprint_breach(runner: TraceRunner, trace: Trace, factory: Factory) -> str
             if not _is_bound(kinds[proposal.kind]):
                 continue
             for other in _others(proposal, proposals):
-                found = _breach(runner, copy, proposal, other)
-                if found is not None:
-                    return found
+                breach = _breach(runner, copy, proposal, other)
+                if breach is not None:
+                    return breach
         runner.run(step)
     return None
 

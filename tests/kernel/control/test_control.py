@@ -161,7 +161,9 @@ def test_changing_an_unknown_agent_or_to_an_unknown_status_is_an_error():
         kernel.change_agent("nobody", "suspended")
     with pytest.raises(AgentError, match="agent 'nobody' is not registered"):
         kernel.set_agent_permissions("nobody", None)
-    with pytest.raises(ValueError, match="what must be suspended, resumed or removed, got 'shot'"):
+    with pytest.raises(
+        ValueError, match="change must be suspended, resumed or removed, got 'shot'"
+    ):
         kernel.change_agent("alice", "shot")
     assert trace(kernel) == before
 

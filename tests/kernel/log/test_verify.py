@@ -239,7 +239,7 @@ def test_claims_of_a_group_are_restored():
     # Taken apart into groups of their own, nobody was there first.
     second = place_of(log, Refused)
     seq = decode_record(log[second]).seq
-    assert difference(rechained(log, second, replaced(group_seq=seq))).what == "the verdict"
+    assert difference(rechained(log, second, replaced(group_seq=seq))).part == "the verdict"
 
 
 # it does not come out the same
@@ -260,7 +260,7 @@ def test_forged_changes_with_a_valid_chain_are_detected():
     folded(forged)  # holds, as far as a chain can tell
     found = difference(forged)
     assert found.record == place_of(log, Admitted)
-    assert found.what == f"{COUNTS}/alice count"
+    assert found.part == f"{COUNTS}/alice count"
     assert (found.recorded, found.decided) == (7, 3)
     assert (found.batch_id, found.agent_id, found.req_id) == ("b1", "alice", "p")
     assert found.rule == "Add of lab 1"
@@ -420,7 +420,7 @@ def test_a_forged_record_is_named_with_its_field_and_rule(where, alter, what, ru
     kind, nth = where
     place = [n for n, d in enumerate(log) if isinstance(decode_record(d), kind)][nth]
     found = difference(rechained(log, place, alter), [Lab(things=("a",))])
-    assert (found.record, found.what, found.rule) == (place, what, rule)
+    assert (found.record, found.part, found.rule) == (place, what, rule)
     assert found.as_dict()["why"] == found.why
 
 
@@ -441,11 +441,11 @@ def test_a_recorded_refusal_of_a_stage_without_records_is_detected():
     place = place_of(log, Refused)
     forged = rechained(log, place, replaced(submitter="carol"))
     found = difference(forged)
-    assert found.what == "the verdict"
+    assert found.part == "the verdict"
     assert found.decided == "refused at agent, agent_not_yours"
     same = replaced(submitter="carol", refusals=[(0, "agent", "agent_not_yours", "")])
     found = difference(rechained(log, place, same))
-    assert (found.what, found.decided) == ("the outcome", "nothing is recorded")
+    assert (found.part, found.decided) == ("the outcome", "nothing is recorded")
 
 
 def test_a_batch_admitted_twice_is_detected():
@@ -478,7 +478,7 @@ def test_a_hook_that_now_refuses_is_detected():
     kernel_of(sink=log).register_agent("carol", count=2)
     forged = rechained(log, len(log) - 1, replaced(attributes={"count": -1}))
     found = difference(forged)
-    assert found.what == "the outcome"
+    assert found.part == "the outcome"
     assert "count must not be negative" in str(found.decided)
     assert found.agent_id == "carol"
 
@@ -617,26 +617,26 @@ def test_the_first_difference_of_two_records_is_reported():
     records: dict[type, Any] = {type(r): r for r in map(decode_record, lived())}
     admitted, refused = records[Admitted], records[Refused]
     replace = msgspec.structs.replace
-    assert difference_of_records(admitted, records[Tick]).what == "type of the record"
-    assert difference_of_records(admitted, refused).what == "proposed intents"
+    assert difference_of_records(admitted, records[Tick]).name == "type of the record"
+    assert difference_of_records(admitted, refused).name == "proposed intents"
     failed = replace(
         refused, **{name: getattr(admitted, name) for name in ("encoded", "contexts", "submitter")}
     )
     part = difference_of_records(admitted, failed)
-    assert (part.what, part.recorded) == ("the verdict", "admitted")
+    assert (part.name, part.recorded) == ("the verdict", "admitted")
     assert (
-        difference_of_records(admitted, other_stamp(admitted)).what == "the stamps of collections"
+        difference_of_records(admitted, other_stamp(admitted)).name == "the stamps of collections"
     )
     registered = records[Registered]
     other = replace(registered, agent_id="zoe")
-    assert difference_of_records(registered, other).what == "its agent_id"
+    assert difference_of_records(registered, other).name == "its agent_id"
     scheduled = records[Scheduled]
-    assert difference_of_records(scheduled, replace(scheduled, due_ns=9)).what == "its due_ns"
+    assert difference_of_records(scheduled, replace(scheduled, due_ns=9)).name == "its due_ns"
     configured = records[Configured]
     part = difference_of_records(configured, replace(configured, staleness_threshold=1))
-    assert part.what == "its staleness_threshold"
+    assert part.name == "its staleness_threshold"
     later = replace(configured, now_ns=5)
-    assert difference_of_records(configured, later).what == "when it was decided"
+    assert difference_of_records(configured, later).name == "when it was decided"
 
 
 def test_mail_is_a_kind_with_an_effect():

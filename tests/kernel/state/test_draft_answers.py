@@ -109,7 +109,7 @@ def test_verify_names_an_answer_that_differs() -> None:
     same.apply(records[-1])
     with pytest.raises(DecisionMismatch) as raised:
         other.apply(records[-1])
-    assert raised.value.difference.what == "an answer"
+    assert raised.value.difference.part == "an answer"
 
 
 def test_verify_compares_the_answers_of_all_intents() -> None:
@@ -125,7 +125,7 @@ def test_verify_compares_the_answers_of_all_intents() -> None:
     with pytest.raises(DecisionMismatch) as raised:
         verifier.apply(records[-1])
     difference = raised.value.difference
-    assert (difference.what, difference.decided) == ("an answer", "nothing")
+    assert (difference.part, difference.decided) == ("an answer", "nothing")
 
 
 def test_a_read_kind_that_changes_state_is_refused() -> None:

@@ -491,7 +491,7 @@ def test_a_forged_record_of_set_values_is_detected(tmp_path):
     forged = encode_record(msgspec.structs.replace(record, changes=changes))
     divergence = verify_log(log_of([*log, forged]), DOMAINS).integrity.first_divergence
     assert divergence is not None
-    assert divergence["what"] == "lab.counts/alice count"
+    assert divergence["part"] == "lab.counts/alice count"
     assert "for a fork" in divergence["rule"]
 
 

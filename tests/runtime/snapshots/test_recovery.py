@@ -347,7 +347,7 @@ def test_every_kept_snapshot_is_usable_after_a_compaction(tmp_path):
     log = write_log(tmp_path / "a.db", [])
     for length in (10, 20, 30, 40):
         write_log(tmp_path / "a.db", RECORDS, to=length)
-        cut_at(log, take_snapshot(log, files_of(log), kept=3).compact_before)
+        cut_at(log, take_snapshot(log, files_of(log), kept_count=3).compact_before)
     assert log.start().record == 19
     report = check_integrity(log)
     assert (report.is_ok, report.snapshots, report.warnings) == (True, 3, ())
@@ -383,7 +383,7 @@ def test_an_empty_log_and_a_count_of_one_are_refused(tmp_path, log):
     with pytest.raises(StoreError, match="is empty"):
         take_snapshot(empty, files_of(empty))
     with pytest.raises(ValueError, match="at least 2 snapshots are kept, got 1"):
-        take_snapshot(log, files_of(log), kept=1)
+        take_snapshot(log, files_of(log), kept_count=1)
 
 
 def test_a_failing_disk_is_a_store_error(log, monkeypatch):
@@ -423,7 +423,7 @@ def test_no_more_snapshots_are_read_than_are_kept(log, monkeypatch):
             read.append(place.records)
             return super().read(place)
 
-    take_snapshot(log, Watched(files_of(log).folder), kept=2)
+    take_snapshot(log, Watched(files_of(log).folder), kept_count=2)
     assert read == [END, END, 7]  # to begin from, and the two that stay
 
 

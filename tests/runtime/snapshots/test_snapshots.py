@@ -245,7 +245,7 @@ class InThisProcess(SnapshotProcess):
         log = open_event_log(self._url)
         files = snapshots_of(log)
         assert files is not None
-        return take_snapshot(log, files, kept=self._kept)
+        return take_snapshot(log, files, kept_count=self._kept)
 
 
 @pytest.fixture

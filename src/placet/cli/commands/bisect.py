@@ -60,7 +60,7 @@ def _lines(store: str, other: str, parting: "FirstDifference") -> list[str]:
             f"{store} and {other} are equal in all {parting.record} records that both have; {read}",
         ]
     rows = [
-        ("difference", parting.what),
+        ("difference", parting.part),
         (store, text_or_json(parting.values[0])),
         (other, text_or_json(parting.values[1])),
     ]

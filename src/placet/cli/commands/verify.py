@@ -31,7 +31,7 @@ from placet.schemas.codec import Json
 if TYPE_CHECKING:
     from placet.runtime.history.verify_log import Verification
 
-_SHOWN: Final = ("what", "recorded", "decided", "rule")
+_SHOWN: Final = ("part", "recorded", "decided", "rule")
 
 
 def verify(

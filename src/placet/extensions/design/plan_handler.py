@@ -84,10 +84,10 @@ class DesignPlanHandler(NamedTuple):
             return _of_the_gate(verdict)
         replayed = None
         if verdict.replayed and verdict.admitted:
-            found = await self.world.query(
+            answer = await self.world.query(
                 lambda kernel: replayed_answer(kernel.tree, plan.plan_id)
             )
-            replayed = found or (plan.design_version_before, ())
+            replayed = answer or (plan.design_version_before, ())
         heads = 1 if intent is None else 2
         result = ExecutionResult(plan, verdict, self.setup, now.values, replayed, heads)
         body = result.as_dict()
@@ -147,9 +147,11 @@ def preview_of(
     """
     design, key = read_design(kernel.tree, kernel.ledger.now_ns), token_hex(8)
     current, fields = design.parameters, setup.fields
-    said = intent_id or f"intent-{key}"
-    read = parse_text(text, fields=fields, current=current, intent_id=said, design_id=design_id)
-    found: dict[str, Json] = {
+    intent_key = intent_id or f"intent-{key}"
+    read = parse_text(
+        text, fields=fields, current=current, intent_id=intent_key, design_id=design_id
+    )
+    preview: dict[str, Json] = {
         "answer": "query",
         "intent": intent_payload(read.intent),
         "design_version": design.design_version,
@@ -160,7 +162,7 @@ def preview_of(
         "rewordings": [],
     }
     if isinstance(read, Clarification):
-        return found | {
+        return preview | {
             "answer": "clarification",
             "question": read.question,
             "candidates": list(read.candidates),
@@ -168,10 +170,10 @@ def preview_of(
             "rewordings": list(rewordings(read, fields=fields, current=current)),
         }
     if not read.actions:
-        return found
+        return preview
     version = design.design_version
-    plan = ActionPlan(f"plan-{key}", said, design_id, list(read.actions), version)
-    return found | {"answer": "understood", "plan": plan_body(plan, read.intent)}
+    plan = ActionPlan(f"plan-{key}", intent_key, design_id, list(read.actions), version)
+    return preview | {"answer": "understood", "plan": plan_body(plan, read.intent)}
 
 
 def answer_of(verdict: Verdict) -> dict[str, Json] | None:

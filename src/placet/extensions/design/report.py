@@ -181,39 +181,41 @@ def _rejected(result: ExecutionResult) -> Iterator[str]:
     rows = []
     for rejection in result.rejections:
         index = rejection.index
-        asked = "" if index is None else _action_text(result.plan.actions[index])
-        rows.append((rejection.path, asked, rejection.code, _of(rejection.path, rejection.reason)))
+        action_text = "" if index is None else _action_text(result.plan.actions[index])
+        rows.append(
+            (rejection.path, action_text, rejection.code, _of(rejection.path, rejection.reason))
+        )
     yield from table(rows)
 
 
 def _changes(result: ExecutionResult) -> Iterator[dict[str, Json]]:
     """Return each action as requested, with the values before it and after it."""
-    for asked, outcome in zip(result.plan.actions, result.action_results, strict=True):
-        yield {**action_as_dict(asked), "before": outcome.before, "after": outcome.after}
+    for action, outcome in zip(result.plan.actions, result.action_results, strict=True):
+        yield {**action_as_dict(action), "before": outcome.before, "after": outcome.after}
 
 
 def _failed(result: ExecutionResult, phases: Mapping[str, Json]) -> list[str]:
     """Return the phases that were to run and have failed."""
     runs = [a for a in result.plan.actions if a.action_type is ActionType.RUN_PHASES]
-    asked = {name for run in runs for name in run.phases or phases}
+    requested = {name for run in runs for name in run.phases or phases}
     return [
         name
-        for name, kept in phases.items()
-        if name in asked and kept["status"] == PhaseState.FAILED
+        for name, phase in phases.items()
+        if name in requested and phase["status"] == PhaseState.FAILED
     ]
 
 
 def _done(result: ExecutionResult, fields: _Fields) -> Iterator[str]:
     rows = [("", "before", "asked for", "used", "")]
-    for asked, outcome in zip(result.plan.actions, result.action_results, strict=True):
-        if asked.path is None:
+    for action, outcome in zip(result.plan.actions, result.action_results, strict=True):
+        if action.path is None:
             continue
-        before, used = "", f"{asked.action_type}ed"
-        if asked.action_type not in _LOCKS:
-            before = _shown(outcome.before, fields, asked.path)
-            used = _shown(outcome.after, fields, asked.path)
-        notes = "; ".join(_of(asked.path, text) for text in outcome.warnings)
-        rows.append((asked.path, before, _action_text(asked), used, notes))
+        before, used = "", f"{action.action_type}ed"
+        if action.action_type not in _LOCKS:
+            before = _shown(outcome.before, fields, action.path)
+            used = _shown(outcome.after, fields, action.path)
+        notes = "; ".join(_of(action.path, text) for text in outcome.warnings)
+        rows.append((action.path, before, _action_text(action), used, notes))
     if rows[1:]:
         yield ""
         yield from table(rows)
@@ -222,8 +224,8 @@ def _done(result: ExecutionResult, fields: _Fields) -> Iterator[str]:
 def _phases(manager: StateManager) -> Iterator[str]:
     """Return lines with the state of each phase, its main outputs, and its remarks."""
     rows = []
-    for name, kept in shown_phases(manager.tree).items():
-        outputs, flags = kept["outputs"] or {}, kept["flags"] or ()
+    for name, phase in shown_phases(manager.tree).items():
+        outputs, flags = phase["outputs"] or {}, phase["flags"] or ()
         heads = [f"{n} {_number(outputs[n])}" for n in _HEADLINES.get(name, ()) if n in outputs]
         remarks = [", ".join(heads)] if heads else []
         missing = [flag["at"] for flag in flags if flag["code"] == INPUT_MISSING]
@@ -235,7 +237,7 @@ def _phases(manager: StateManager) -> Iterator[str]:
             remarks.append(f"waits for {', '.join(awaited)}")
         remarks += [f"{f['code']}: {f['message']}" for f in flags if f["code"] != INPUT_MISSING]
         rows += [
-            (name if n == 0 else "", kept["status"] if n == 0 else "", remark)
+            (name if n == 0 else "", phase["status"] if n == 0 else "", remark)
             for n, remark in enumerate(remarks or [""])
         ]
     return iter(table(rows))

@@ -110,7 +110,7 @@ def routes(app: Starlette) -> list[ApiRoute]:
     """
     worlds: Worlds = app.state.context.worlds
     domains = list(worlds.first.domains)
-    if [one.name for one in domains] not in ([_WORLD_NOUN], [_WORLD_NOUN, _SESSION]):
+    if [domain.name for domain in domains] not in ([_WORLD_NOUN], [_WORLD_NOUN, _SESSION]):
         return []
     design, *beside = domains
     assert isinstance(design, Design), "the domain of this name is this class"
@@ -322,8 +322,8 @@ async def _records(
     if from_record is None and since >= world.seq:
         return [], {"next_record": end, "is_end": True}
     count_max = min(limit, context.limits.page_items_max)
-    found, place = await durable_events(world, since, from_record, end, count_max)
-    return found, {"next_record": place, "is_end": place >= end}
+    page, place = await durable_events(world, since, from_record, end, count_max)
+    return page, {"next_record": place, "is_end": place >= end}
 
 
 def _plan_handler(who: Principal, world: Orchestrator) -> DesignPlanHandler:

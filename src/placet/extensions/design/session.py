@@ -211,8 +211,8 @@ def _design_of(past: Replayer) -> Design:
     made: list[Domain] = (
         [find_domain(DESIGN)()] if past.header is None else remake(rules_in(past.header))
     )
-    names = ", ".join(one.name for one in made)
-    designs = [one for one in made if isinstance(one, Design)]
+    names = ", ".join(domain.name for domain in made)
+    designs = [domain for domain in made if isinstance(domain, Design)]
     if not designs:
         raise CommandError(f"the store holds a world of {names}, and no design; name another store")
     if len(made) > 1:

@@ -85,11 +85,11 @@ class FileExecutor:
         request = effect.payload
         path = request["path"]
         self._root.sweep(path, str(effect.key))
-        found = self._root.sha256_of(path, TEXT_BYTES_MAX)
-        if found == request["sha256"]:
+        digest = self._root.sha256_of(path, TEXT_BYTES_MAX)
+        if digest == request["sha256"]:
             self._root.sync(path)
             return Settlement(effect.key, succeeded=True, output=_receipt(effect))
-        if found is not None and not (request["overwrite"] and found == request["replaces"]):
+        if digest is not None and not (request["overwrite"] and digest == request["replaces"]):
             return None
         try:
             return Settlement(effect.key, succeeded=True, output=self.create(effect))

@@ -224,8 +224,8 @@ def _step(folder: int, name: str, *, make: bool) -> int:
         return os.open(name, flags, dir_fd=folder)
     except NotADirectoryError as error:
         # Linux says so of a link too, where a folder is asked for.
-        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        if stat.S_ISLNK(found.st_mode):
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if stat.S_ISLNK(status.st_mode):
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name) from error
         raise
 
@@ -255,17 +255,17 @@ def _read_all(file: int, path: str, bytes_max: int) -> bytes:
     raise FileRefused("file_too_large", f"{path!r} has more than {bytes_max} bytes")
 
 
-def _require_plain(found: os.stat_result, path: str) -> None:
-    if stat.S_ISLNK(found.st_mode):
+def _require_plain(status: os.stat_result, path: str) -> None:
+    if stat.S_ISLNK(status.st_mode):
         raise FileRefused("symlink_refused", f"{path!r} is a link")
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise FileRefused("not_a_regular_file", f"{path!r} is no regular file")
-    if found.st_nlink > 1:
+    if status.st_nlink > 1:
         raise FileRefused("hardlink_refused", f"{path!r} has another name, perhaps outside")
 
 
-def _identity(found: os.stat_result) -> tuple[int, int]:
-    return found.st_dev, found.st_ino
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
 
 
 def _temporaries_of(key: str) -> str:
@@ -280,8 +280,8 @@ def _refusing(path: str) -> Iterator[None]:
         yield
     except OSError as error:
         code = _CODES.get(error.errno or 0, "io_error")
-        said = f"{errno.errorcode.get(error.errno or 0, '?')}, {error.strerror}"
-        raise FileRefused(code, f"{path!r}: {said}") from error
+        reason = f"{errno.errorcode.get(error.errno or 0, '?')}, {error.strerror}"
+        raise FileRefused(code, f"{path!r}: {reason}") from error
 
 
 @contextmanager

@@ -110,7 +110,7 @@ _ROUTES: Final = (
 def routes(app: Starlette) -> list[ApiRoute]:
     """Return the routes if the application's worlds are programs; else none."""
     context: RequestContext = app.state.context
-    served = any(one.name == _PROGRAM for one in context.worlds.first.domains)
+    served = any(domain.name == _PROGRAM for domain in context.worlds.first.domains)
     return table.routes() if served else []
 
 

@@ -72,10 +72,12 @@ class SlashCommands:
     def _newest(self) -> str:
         """Return the id of the newest open approval request; empty if there is none."""
         approvals = self._portal.call(self._session.approvals)
-        return next((one.id for one in reversed(approvals) if one.state == "open"), "")
+        return next(
+            (approval.id for approval in reversed(approvals) if approval.state == "open"), ""
+        )
 
     def _help(self, _rest: str) -> bool:
-        commands = [one.pattern for one in self._catalogue().commands]
+        commands = [command.pattern for command in self._catalogue().commands]
         more = {"sentences": commands} if commands else {}
         self._screen.value("help", {**_HELP, **more})
         return True

@@ -82,10 +82,10 @@ class Resources:
             return await self._view()
         if uri == _KINDS:
             return await self._kinds()
-        asked = _EVENTS_SINCE.fullmatch(uri)
-        if asked is None:
+        match = _EVENTS_SINCE.fullmatch(uri)
+        if match is None:
             raise MCPError(types.INVALID_PARAMS, f"there is no resource {uri!r}")
-        return await self._events(int(asked["since"] or 0))
+        return await self._events(int(match["since"] or 0))
 
     async def _view(self) -> Json:
         seq = self._session.world.seq  # before the look: what is seen is at least of this seq
@@ -113,12 +113,12 @@ class Resources:
         if since >= world.seq:
             return {"events": [], "seq": since}
         try:
-            found, _ = await durable_events(world, since, None, world.records, _EVENTS_MAX)
+            events, _ = await durable_events(world, since, None, world.records, _EVENTS_MAX)
             eyes = Viewpoint(self._session.agent_id, self._session.agent_id)
-            told = await world.query(lambda kernel: eyes.events(kernel, found))
+            visible = await world.query(lambda kernel: eyes.events(kernel, events))
         except Problem as problem:
             raise MCPError(types.INVALID_PARAMS, problem.detail) from None
-        return {"events": told, "seq": found[-1].seq if found else since}
+        return {"events": visible, "seq": events[-1].seq if events else since}
 
 
 def _resource(uri: str, name: str, description: str) -> types.Resource:

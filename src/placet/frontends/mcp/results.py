@@ -85,9 +85,9 @@ def confirmation(
 ) -> types.ElicitRequestFormParams:
     """Return the form that asks a person about a held plan: its actions, and their changes."""
     lines = [f"{approval.proposer} proposes:"]
-    lines += [f"  {command_of(one['kind'], one['payload'])}" for one in approval.actions]
+    lines += [f"  {command_of(action['kind'], action['payload'])}" for action in approval.actions]
     lines.append("It would change:" if diff else "It would change nothing that is seen now.")
-    lines += [changed(one) for one in diff[:_CHANGES_ASKED]]
+    lines += [changed(change) for change in diff[:_CHANGES_ASKED]]
     if len(diff) > _CHANGES_ASKED:
         lines.append(f"    and {len(diff) - _CHANGES_ASKED} more")
     return types.ElicitRequestFormParams(
@@ -110,5 +110,9 @@ def _words(turn: Turn) -> list[str]:
         at = f" at {issue.at}" if issue.at else ""
         instead = f" Did you mean {', '.join(issue.suggestions)}?" if issue.suggestions else ""
         words.append(f"{issue.code}{at}: {issue.message}.{instead}")
-    words += [f"{one.kind} gave: {one.output}" for one in turn.results if one.output is not None]
+    words += [
+        f"{result.kind} gave: {result.output}"
+        for result in turn.results
+        if result.output is not None
+    ]
     return words

@@ -125,8 +125,8 @@ class McpServer:
         """
         approval = await self._approval(str(params.request_state))
         is_same = approval is not None and canonical(
-            [[one["kind"], one["payload"]] for one in approval.actions]
-        ) == canonical([list(one) for one in actions])
+            [[action["kind"], action["payload"]] for action in approval.actions]
+        ) == canonical([list(action) for action in actions])
         if approval is None or not is_same or self._person is None:
             message = "the answer is not about what this call proposed; call again"
             return refused(self._session, "session.approval_changed", message)
@@ -158,7 +158,7 @@ class McpServer:
 
     async def _approval(self, approval_id: str) -> ApprovalRequest | None:
         approvals = await self._session.approvals()
-        return next((one for one in approvals if one.id == approval_id), None)
+        return next((approval for approval in approvals if approval.id == approval_id), None)
 
 
 Actions = Sequence[tuple[str, Mapping[str, Json]]]

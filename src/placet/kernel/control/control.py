@@ -137,7 +137,7 @@ class Control:
                 "the quotas of the world, which limits each agent"
             )
         own = {kind: _pair(Quota.of(spec)) for kind, spec in quotas.items()}
-        given = freeze(_plain(attributes, ledger.policy.limits))
+        frozen = freeze(_plain(attributes, ledger.policy.limits))
         if permissions is None:
             permissions = ledger.policy.default_permissions
 
@@ -151,12 +151,12 @@ class Control:
                 permissions=_sorted(permissions),
                 priority_max=priority_max,
                 quotas=own,
-                attributes=given,
+                attributes=frozen,
                 changes=changes,
             )
 
         hooks = [  # each with a copy of its own: the record tells what was given
-            partial(domain.on_register, draft, agent_id, thaw(given))
+            partial(domain.on_register, draft, agent_id, thaw(frozen))
             for domain in self._context.registry.concerned(agent_id)
         ]
         record, data = self.act("on_register", hooks, registered, agent_id)
@@ -165,14 +165,14 @@ class Control:
         return ledger.agents[agent_id]
 
     def change_agent(
-        self, agent_id: str, what: str, permissions: Iterable[str] | None = None
+        self, agent_id: str, change: str, permissions: Iterable[str] | None = None
     ) -> None:
         """Suspend, resume or remove an agent, or set its permissions.
 
         Args:
             agent_id: Its name.
-            what: `permissions`, `suspended`, `resumed` or `removed`.
-            permissions: New permissions, if `what` is `permissions`.
+            change: `permissions`, `suspended`, `resumed` or `removed`.
+            permissions: New permissions, if `change` is `permissions`.
 
         Raises:
             AgentError: There is no such agent.
@@ -188,13 +188,13 @@ class Control:
                 seq=ledger.seq + 1,
                 now_ns=self._context.now_ns,
                 agent_id=agent_id,
-                what=what,
+                what=change,
                 permissions=_sorted(permissions),
                 changes=changes,
             )
 
         hooks: list[Hook] = []
-        if what == "removed":
+        if change == "removed":
             domains = self._context.registry.concerned(agent_id)
             hooks = [partial(domain.on_remove, draft, agent_id) for domain in domains]
         record, data = self.act("on_remove", hooks, changed, agent_id, is_contained=True)
@@ -249,7 +249,7 @@ class Control:
 
     def act(
         self,
-        what: str,
+        action: str,
         hooks: Iterable[Hook],
         record_of: Callable[[Changes], R],
         by: str = SYSTEM,
@@ -262,7 +262,7 @@ class Control:
         A hook that refuses, raises, or produces a value that no record can hold undoes all of them.
 
         Args:
-            what: Name of the hook, for messages.
+            action: Name of the hook, for messages.
             hooks: The calls, in order.
             record_of: Builds the record from the changes.
             by: Author of the changes.
@@ -279,33 +279,33 @@ class Control:
         draft.begin(0, self._ledger.seq + 1 if seq is None else seq, by)
         try:
             for hook in hooks:
-                _check_answer(what, hook())
+                _check_answer(action, hook())
             if draft.effects:
-                raise ValidationError(f"{what} emitted an effect; only the rule of a kind may")
+                raise ValidationError(f"{action} emitted an effect; only the rule of a kind may")
             changes = draft.changes()
             record = record_of(changes)
-            data = _encoded(what, record)
+            data = _encoded(action, record)
         except BaseException as error:
             draft.undo()
             if not is_contained or isinstance(error, INTERRUPTS):
                 raise
-            self._rules.on_fault(what, error)
+            self._rules.on_fault(action, error)
             record = record_of(NO_CHANGES)
             return record, encode_record(record)
         draft.trim(changes)
         return record, data
 
 
-def _encoded(what: str, record: Record) -> bytes:
+def _encoded(action: str, record: Record) -> bytes:
     try:
         return encode_record(record)
     except ENCODE_ERRORS as error:
-        raise ValidationError(f"{what} made what no record can hold: {error}") from error
+        raise ValidationError(f"{action} made what no record can hold: {error}") from error
 
 
-def _check_answer(what: str, answer: object) -> None:
+def _check_answer(action: str, answer: object) -> None:
     if isinstance(answer, RuleRefusal):
-        raise ValidationError(f"{what}: {answer.message}")
+        raise ValidationError(f"{action}: {answer.message}")
 
 
 def _pair(quota: Quota) -> tuple[int, int]:

@@ -130,11 +130,11 @@ class OperatorPatch:
                 return refusal
         for domain in context.registry.judging:
             try:
-                found = next(iter(domain.invariants(context.state, context.draft.changed())), None)
+                breach = next(iter(domain.invariants(context.state, context.draft.changed())), None)
             except Exception as error:
                 raise ValidationError(f"invariants of {domain.name} raised {error!r}") from error
-            if found is not None:
-                return found
+            if breach is not None:
+                return breach
         return None
 
     def _plain(self, given: Given) -> Given:

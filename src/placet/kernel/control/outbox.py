@@ -139,8 +139,8 @@ def plain_output(output: object, limits: Limits) -> Json:
         why = f"output is larger than {limits.payload_bytes_max} bytes; return a reference to it"
         raise InvalidJsonValue(why) from None
     except Exception as error:
-        said = str(error) if isinstance(error, InvalidJsonValue) else type(error).__name__
-        raise InvalidJsonValue(f"output is not JSON: {said}") from error
+        reason = str(error) if isinstance(error, InvalidJsonValue) else type(error).__name__
+        raise InvalidJsonValue(f"output is not JSON: {reason}") from error
 
 
 def _sound(settlement: Settlement, limits: Limits) -> Settlement:

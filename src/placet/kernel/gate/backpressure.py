@@ -33,10 +33,10 @@ def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
         for effect in kinds[kind].effects:
             depth, limit = ledger.outbox_depth.get(effect, 0), ledger.executors.get(effect)
             if limit is not None and depth >= limit:
-                what = f"executor {effect!r} has {depth} effects waiting, its limit is {limit}"
+                problem = f"executor {effect!r} has {depth} effects waiting, its limit is {limit}"
                 signal = _Signal("outbox_depth", depth, limit)
                 positions = positions_of(batch, agent_id, kind)
-                refusals = (refusals or []) + _refuse(batch, positions, what, signal)
+                refusals = (refusals or []) + _refuse(batch, positions, problem, signal)
     sim_time_ns = batch.sim_time_ns
     if sim_time_ns is not None and sim_time_ns > context.now_ns:
         return refusals or _check_schedule(batch, context, sim_time_ns)
@@ -47,24 +47,24 @@ def _check_schedule(batch: CheckedBatch, context: GateContext, due_ns: int) -> l
     limits, everyone = context.ledger.policy.limits, range(len(batch))
     ahead_ns, ahead_ns_max = due_ns - context.now_ns, limits.schedule_ahead_ns_max
     if ahead_ns > ahead_ns_max:
-        what = (
+        problem = (
             f"the batch is {ahead_ns / SECOND_NS:g} s ahead of the world, the schedule's limit is "
             f"{ahead_ns_max / SECOND_NS:g} s"
         )
         signal = _Signal("schedule_ahead_ns", ahead_ns, ahead_ns_max)
         retry_after = seconds_until(due_ns - ahead_ns_max, context.now_ns)
-        return _refuse(batch, everyone, what, signal, retry_after)
+        return _refuse(batch, everyone, problem, signal, retry_after)
     waiting, limit = len(context.ledger.scheduled), limits.schedule_batches_max
     if waiting < limit:
         return None
-    what = f"{waiting} batches are scheduled for later, the limit is {limit}"
-    return _refuse(batch, everyone, what, _Signal("schedule_batches", waiting, limit))
+    problem = f"{waiting} batches are scheduled for later, the limit is {limit}"
+    return _refuse(batch, everyone, problem, _Signal("schedule_batches", waiting, limit))
 
 
 def _refuse(
     batch: CheckedBatch,
     positions: Sequence[int],
-    what: str,
+    problem: str,
     signal: _Signal,
     retry_after: float = _RETRY_SECONDS,
 ) -> list[Refusal]:
@@ -73,7 +73,7 @@ def _refuse(
             batch,
             index,
             RefusalCode.EXECUTOR_BUSY,
-            f"{what}; retry in {retry_after:.2f} s",
+            f"{problem}; retry in {retry_after:.2f} s",
             retry_after=retry_after,
             signal=signal.name,
             value=signal.value,

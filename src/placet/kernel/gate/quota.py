@@ -113,8 +113,8 @@ def _refuse(
 ) -> list[Refusal]:
     agent, _, kind, quota, intents, _ = charge
     who = "all agents together" if agent is None else f"agent {agent.agent_id!r}"
-    what = f"{kind} " if kind else ""
-    rule = f"{who} may {what}{quota.rate:g}/s (burst {quota.burst})"
+    prefix = f"{kind} " if kind else ""
+    rule = f"{who} may {prefix}{quota.rate:g}/s (burst {quota.burst})"
     code = RefusalCode.QUOTA_EXCEEDED
     if over_ns is None:
         code = RefusalCode.BATCH_EXCEEDS_BURST

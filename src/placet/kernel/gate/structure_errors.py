@@ -291,8 +291,8 @@ class Diagnosis:
         names = self._registry.nearest(kind, self._limits.suggestions_max)
         hint = f"did you mean {', '.join(names)}?" if names else self._kinds()
         message = f"kind {format_value(kind)} is not registered; {hint}"
-        found = refusal(RefusalCode.KIND_UNKNOWN, index, intent, message, "/kind")
-        return _with_suggestions(found, names)
+        unknown = refusal(RefusalCode.KIND_UNKNOWN, index, intent, message, "/kind")
+        return _with_suggestions(unknown, names)
 
     def _kinds(self) -> str:
         """List the registered kinds, by name, up to a bound."""
@@ -307,8 +307,8 @@ class Diagnosis:
         names = nearest(name, _FIELDS, self._limits.suggestions_max)
         hint = f"did you mean {names[0]!r}?" if names else f"an intent has {', '.join(_FIELDS)}"
         message = f"field {format_value(name)} is unknown; {hint}"
-        found = refusal(RefusalCode.FIELD_UNKNOWN, index, intent, message, pointer([name]))
-        return _with_suggestions(found, names)
+        unknown = refusal(RefusalCode.FIELD_UNKNOWN, index, intent, message, pointer([name]))
+        return _with_suggestions(unknown, names)
 
     def unencodable(self, intents: Sequence[Intent]) -> list[Refusal]:
         """Refuse intents whose payload model produced a value without a canonical encoding."""
@@ -381,8 +381,8 @@ def _first(detail: ErrorDetails) -> int:
 
 
 def _agent_and_kind(intent: object) -> dict[str, Json]:
-    found = {name: _text_field(intent, name) for name in ("agent_id", "kind")}
-    return {name: value for name, value in found.items() if value is not None}
+    fields = {name: _text_field(intent, name) for name in ("agent_id", "kind")}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _text_field(intent: object, name: str) -> str | None:
@@ -392,24 +392,24 @@ def _text_field(intent: object, name: str) -> str | None:
     return str.encode(value[:ID_CHARS_MAX], "utf-8", "replace").decode()
 
 
-def _with_suggestions(found: Refusal, names: tuple[str, ...]) -> Refusal:
+def _with_suggestions(original: Refusal, names: tuple[str, ...]) -> Refusal:
     return Refusal(
-        found.code,
-        found.message,
-        found.stage,
-        found.index,
-        found.req_id,
-        found.at,
+        original.code,
+        original.message,
+        original.stage,
+        original.index,
+        original.req_id,
+        original.at,
         suggestions=names,
-        details=found.details,
+        details=original.details,
     )
 
 
 _CODE_ORDER: Final = {code.value: place for place, code in enumerate(RefusalCode)}
 
 
-def _by_index(found: Refusal) -> tuple[int, int]:
+def _by_index(listed: Refusal) -> tuple[int, int]:
     return (
-        -1 if found.index is None else found.index,
-        _CODE_ORDER.get(found.code, len(_CODE_ORDER)),
+        -1 if listed.index is None else listed.index,
+        _CODE_ORDER.get(listed.code, len(_CODE_ORDER)),
     )

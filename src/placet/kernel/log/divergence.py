@@ -85,14 +85,14 @@ class DivergentField:
     """One field in which two records differ.
 
     Attributes:
-        what: Name of the field for people: `the verdict`, `world.agents/ann position`.
+        name: Name of the field for people: `the verdict`, `world.agents/ann position`.
         recorded: The value in the log.
         decided: The value from re-execution.
         index: Position of the intent at fault in its batch; None if it belongs to no intent.
         stage: The stage at which it differs.
     """
 
-    what: str
+    name: str
     recorded: Json
     decided: Json
     index: int | None = None
@@ -107,7 +107,7 @@ class Difference:
         record: Ordinal number of the record, from 0.
         seq: Sequence number of the world before it.
         type: Type of the record, as in events.
-        what: Name of the differing field, for people.
+        part: Name of the differing field, for people.
         recorded: The value in the log.
         decided: The value from re-execution.
         rule: The rule or stage that decided: `Move of world 1`. For an entity that several intents
@@ -121,7 +121,7 @@ class Difference:
     record: int
     seq: int
     type: str
-    what: str
+    part: str
     recorded: Json
     decided: Json
     rule: str
@@ -138,7 +138,7 @@ class Difference:
             who += f" of {self.agent_id!r}" + (f" ({self.req_id})" if self.req_id else "")
         drawn = "; ".join(map(str, self.draws))
         return (
-            f"{who}: re-executed, {self.what} is {_shortened(self.decided)}, recorded is "
+            f"{who}: re-executed, {self.part} is {_shortened(self.decided)}, recorded is "
             f"{_shortened(self.recorded)}; the rule is {self.rule}"
             + (f"; it drew {drawn}" if drawn else "")
         )
@@ -168,14 +168,14 @@ def difference_of_batch(
     recorded_refusals = record.refusals if isinstance(record, Refused) else []
     decided_refusals = [(r.index, r.stage.value, r.code) for r in verdict.refusals]
     if _outcome(record, recorded_refusals) != _verdict_outcome(verdict):
-        one = (recorded_refusals or decided_refusals or [(0, Stage.DOMAIN.value)])[0]
+        differing = (recorded_refusals or decided_refusals or [(0, Stage.DOMAIN.value)])[0]
         recorded = _outcome_text(_outcome(record, recorded_refusals), recorded_refusals)
         decided = _outcome_text(_verdict_outcome(verdict), decided_refusals)
-        return DivergentField("the verdict", recorded, decided, one[0] or 0, one[1])
+        return DivergentField("the verdict", recorded, decided, differing[0] or 0, differing[1])
     for then, now in zip_longest((r[:3] for r in recorded_refusals), decided_refusals):
         if then != now:
-            one = now or then
-            return DivergentField("a refusal", then, now, one[0] or 0, one[1])
+            differing = now or then
+            return DivergentField("a refusal", then, now, differing[0] or 0, differing[1])
     if isinstance(record, Admitted) and isinstance(again, Admitted):
         part = _difference_of_admitted(record, again)
         if part is not None:
@@ -196,33 +196,35 @@ def _difference_of_proposal(record: BatchRecord, again: Record) -> DivergentFiel
     return None
 
 
-def difference_of_records(one: Record, other: Record) -> DivergentField:
+def difference_of_records(first: Record, second: Record) -> DivergentField:
     """Compare two different records at the same position of two logs of one world."""
-    if isinstance(one, BatchRecord) and isinstance(other, BatchRecord):
-        part = _difference_of_proposals(one, other)
-    elif type(one) is not type(other):
-        return DivergentField("type of the record", record_type(one), record_type(other))
-    elif isinstance(one, HookRecord) and isinstance(other, HookRecord):
-        part = difference_of_hook(one, other)
+    if isinstance(first, BatchRecord) and isinstance(second, BatchRecord):
+        part = _difference_of_proposals(first, second)
+    elif type(first) is not type(second):
+        return DivergentField("type of the record", record_type(first), record_type(second))
+    elif isinstance(first, HookRecord) and isinstance(second, HookRecord):
+        part = difference_of_hook(first, second)
     else:
         part = None
     if part is not None:
         return part
-    fields, others = record_as_dict(one), record_as_dict(other)
+    fields, others = record_as_dict(first), record_as_dict(second)
     for name in fields:
         if fields[name] != others.get(name):
             return DivergentField(f"its {name}", fields[name], others.get(name))
-    return DivergentField("when it was decided", (one.seq, one.now_ns), (other.seq, other.now_ns))
+    return DivergentField(
+        "when it was decided", (first.seq, first.now_ns), (second.seq, second.now_ns)
+    )
 
 
-def _difference_of_proposals(one: BatchRecord, other: BatchRecord) -> DivergentField | None:
-    if _inputs(one) != _inputs(other):
-        return DivergentField("proposed intents", _proposed(one), _proposed(other))
-    if isinstance(one, Admitted) and isinstance(other, Admitted):
-        return _difference_of_admitted(one, other)
-    then, now = (r.refusals if isinstance(r, Refused) else [] for r in (one, other))
+def _difference_of_proposals(first: BatchRecord, second: BatchRecord) -> DivergentField | None:
+    if _inputs(first) != _inputs(second):
+        return DivergentField("proposed intents", _proposed(first), _proposed(second))
+    if isinstance(first, Admitted) and isinstance(second, Admitted):
+        return _difference_of_admitted(first, second)
+    then, now = (r.refusals if isinstance(r, Refused) else [] for r in (first, second))
     index, stage, *_ = (then or now or [(0, Stage.DOMAIN.value, "", "")])[0]
-    words = _outcome_text(_outcome(one, then), then), _outcome_text(_outcome(other, now), now)
+    words = _outcome_text(_outcome(first, then), then), _outcome_text(_outcome(second, now), now)
     return (
         None if words[0] == words[1] else DivergentField("the verdict", *words, index or 0, stage)
     )
@@ -243,8 +245,8 @@ def difference_of_hook(record: HookRecord, again: HookRecord) -> DivergentField 
         then, now = getattr(record, name, None), getattr(again, name, None)
         if canonical(then) != canonical(now):
             return DivergentField(f"its {name}", then, now)
-    found = _difference_of_changes(record.changes, again.changes)
-    return None if found is None else DivergentField(*found[:3])
+    difference = _difference_of_changes(record.changes, again.changes)
+    return None if difference is None else DivergentField(*difference[:3])
 
 
 def name_of_rule(
@@ -294,13 +296,15 @@ def _difference_of_admitted(record: Admitted, again: Admitted) -> DivergentField
 
     if record.order != again.order:
         return DivergentField("the order of its intents", record.order, again.order, None, "order")
-    found = _difference_of_changes(record.changes, again.changes)
-    if found is not None:
-        what, then, now, seq = found
-        return DivergentField(what, then, now, index_at(seq))
-    for one, other in zip_longest(record.effects, again.effects):
-        if canonical(one) != canonical(other):
-            return DivergentField("an effect", one, other, index_at((other or one)[0]))
+    difference = _difference_of_changes(record.changes, again.changes)
+    if difference is not None:
+        name, then, now, seq = difference
+        return DivergentField(name, then, now, index_at(seq))
+    for recorded, decided in zip_longest(record.effects, again.effects):
+        if canonical(recorded) != canonical(decided):
+            return DivergentField(
+                "an effect", recorded, decided, index_at((decided or recorded)[0])
+            )
     return _difference_of_texts(record, again)
 
 
@@ -333,11 +337,11 @@ def _difference_of_changes(then: Changes, now: Changes) -> tuple[str, Json, Json
     before = {(c.collection, c.entity): c for c in then.entities}
     after = {(c.collection, c.entity): c for c in now.entities}
     for key in [*after, *(key for key in before if key not in after)]:
-        one, other = before.get(key), after.get(key)
-        if _encoded(one) != _encoded(other):
-            changed = other or one
+        recorded_change, decided_change = before.get(key), after.get(key)
+        if _encoded(recorded_change) != _encoded(decided_change):
+            changed = decided_change or recorded_change
             assert changed is not None, "a key is of one of them"
-            name, recorded, decided = _first_field(one, other)
+            name, recorded, decided = _first_field(recorded_change, decided_change)
             return f"{'/'.join(key)}{name}", recorded, decided, changed.seq
     stamps = [(c.collection, c.seq, c.by, c.foreign_seq) for c in then.collections]
     stamped = [(c.collection, c.seq, c.by, c.foreign_seq) for c in now.collections]
@@ -349,17 +353,24 @@ def _difference_of_changes(then: Changes, now: Changes) -> tuple[str, Json, Json
     return None
 
 
-def _first_field(one: EntityChange | None, other: EntityChange | None) -> tuple[str, Json, Json]:
+def _first_field(
+    recorded: EntityChange | None, decided: EntityChange | None
+) -> tuple[str, Json, Json]:
     """Return the first differing field or stamp of an entity: name, recorded, decided."""
-    if one is None or other is None or one.fields is None or other.fields is None:
-        return "", _entity(one), _entity(other)
-    for field in [*other.fields, *(name for name in one.fields if name not in other.fields)]:
-        then, now = one.fields.get(field), other.fields.get(field)
-        if canonical(then) != canonical(now) or (field in one.fields) != (field in other.fields):
+    if recorded is None or decided is None or recorded.fields is None or decided.fields is None:
+        return "", _entity(recorded), _entity(decided)
+    for field in [
+        *decided.fields,
+        *(name for name in recorded.fields if name not in decided.fields),
+    ]:
+        then, now = recorded.fields.get(field), decided.fields.get(field)
+        if canonical(then) != canonical(now) or (field in recorded.fields) != (
+            field in decided.fields
+        ):
             return f" {field}", then, now
     stamps = ("seq", "by", "foreign_seq", "is_whole")
-    stamp = next(name for name in stamps if getattr(one, name) != getattr(other, name))
-    return f" ({stamp})", getattr(one, stamp), getattr(other, stamp)
+    stamp = next(name for name in stamps if getattr(recorded, name) != getattr(decided, name))
+    return f" ({stamp})", getattr(recorded, stamp), getattr(decided, stamp)
 
 
 def _entity(change: EntityChange | None) -> Json:

@@ -164,10 +164,10 @@ def _change(state: State, change: EntityChange) -> dict[str, Json]:
     row = state.entity(change.collection, change.entity)
     before, after = dict(row or {}), change.fields or {}
     names = [*after, *(name for name in before if change.is_whole and name not in after)]
-    what = "deleted" if change.fields is None else "created" if row is None else "changed"
+    verb = "deleted" if change.fields is None else "created" if row is None else "changed"
     return {
         "entity": f"{change.collection}/{change.entity}",
-        "what": what,
+        "what": verb,
         "fields": {
             name: {"before": thaw(before.get(name)), "after": thaw(after.get(name))}
             for name in names

@@ -60,8 +60,8 @@ def _compare_structure(
     notices = record.notices if isinstance(record, Admitted) else None
     warnings = [
         {"index": index, "code": code, "message": message, "at": at}
-        for index, found in notices or ()
-        for code, message, at in found
+        for index, intent_notices in notices or ()
+        for code, message, at in intent_notices
         if code in STRUCTURE_NOTICES
     ]
     yield {**compared, "warnings": warnings} if warnings else compared
@@ -79,12 +79,12 @@ def _describe_structure(compared: Compared) -> Iterator[str]:
 def _compare_agent(past: Verifier, record: BatchRecord, batch: CheckedBatch) -> Iterator[Compared]:
     for agent_id in batch.agents:
         agent = past.ledger.agents.get(agent_id)
-        asked = [kind for who, kind, _ in batch.counts if who == agent_id]
+        kinds = [kind for who, kind, _ in batch.counts if who == agent_id]
         compared: dict[str, Json] = {
             "agent_id": agent_id,
             "registered": agent is not None,
             "submitter": record.submitter,
-            "kinds": asked,
+            "kinds": kinds,
         }
         if agent is not None:
             permitted = agent.permissions
@@ -116,7 +116,7 @@ def _compare_dedup(past: Verifier, _: BatchRecord, batch: CheckedBatch) -> Itera
     for agent_id in batch.agents:
         agent = past.ledger.agents.get(agent_id)
         window = None if agent is None else agent.window
-        ids = [one["req_id"] for one in batch.intents if one["agent_id"] == agent_id]
+        ids = [intent["req_id"] for intent in batch.intents if intent["agent_id"] == agent_id]
         compared: dict[str, Json] = {
             "agent_id": agent_id,
             "remembered": 0 if window is None else window.count,
@@ -128,9 +128,9 @@ def _compare_dedup(past: Verifier, _: BatchRecord, batch: CheckedBatch) -> Itera
         if window is not None:
             answers = {req_id: window.find(req_id) for req_id in ids}
             compared["answered_before"] = [
-                {"req_id": i, "codes": [] if one.detail == PLAIN else _codes(one)}
-                for i, one in answers.items()
-                if one is not None
+                {"req_id": i, "codes": [] if answer.detail == PLAIN else _codes(answer)}
+                for i, answer in answers.items()
+                if answer is not None
             ]
         yield compared
 
@@ -142,9 +142,9 @@ def _codes(answered: DedupEntry) -> list[str]:
 def _describe_dedup(compared: Compared) -> Iterator[str]:
     before = compared["answered_before"]
     if before:
-        for one in before:
-            codes = ", ".join(one["codes"])
-            yield f"{one['req_id']} was decided before" + (
+        for answer in before:
+            codes = ", ".join(answer["codes"])
+            yield f"{answer['req_id']} was decided before" + (
                 f" ({codes}); with a newer context it is decided anew" if codes else ""
             )
         return
@@ -322,8 +322,8 @@ def _describe_domain(compared: Compared) -> Iterator[str]:
         yield f"intent {compared['index']}: rule {compared['kind']} of {of}"
 
 
-def _count(count: int, one: str, more: str = "") -> str:
-    return f"{count} {one if count == 1 else more or one + 's'}"
+def _count(count: int, singular: str, more: str = "") -> str:
+    return f"{count} {singular if count == 1 else more or singular + 's'}"
 
 
 EXPLAINED_STAGES: Final = (

@@ -152,8 +152,8 @@ def _load_ledger(ledger: Ledger, dumped: dict[str, Json]) -> None:
     ledger.executors = dict(dumped["executors"])
     for seq, effect_index, kind, payload, agent_id in dumped["outbox"]:
         ledger.add_effect(seq, effect_index, Pending(kind, freeze(payload), agent_id))
-    for seq, effect_index, what, why in dumped.get("marks", ()):
-        ledger.mark_effect(seq, effect_index, Mark(what, why))
+    for seq, effect_index, mark, why in dumped.get("marks", ()):
+        ledger.mark_effect(seq, effect_index, Mark(mark, why))
     for data in dumped["scheduled"]:
         record = decode_record(data)
         assert isinstance(record, Scheduled), "only scheduled batches stand in the schedule"

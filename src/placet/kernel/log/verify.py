@@ -305,7 +305,7 @@ class Verifier(Replayer):
                 record=self.journal.count,
                 seq=record.seq - seqs_of(record),
                 type=record_type(record),
-                what=part.what,
+                part=part.name,
                 recorded=part.recorded,
                 decided=part.decided,
                 rule=name_of_rule(part, record, sandbox.registry, batch),

@@ -177,18 +177,18 @@ class Transaction(Draft):
                 born.add(key)
             values = {} if before is ABSENT or key in born else before.fields
             old[key] = {**values, **old.get(key, {})}
-        found = []
+        changes = []
         for key, fields in old.items():
             row = self.state.collections[key[0]].entities.get(key[1])
             after = {} if row is None else row.fields
             is_there, was_there = row is not None, key not in born
             if not fields and not after and is_there != was_there:
-                found.append(FieldChange(*key, None, "add" if is_there else "remove", None, None))
+                changes.append(FieldChange(*key, None, "add" if is_there else "remove", None, None))
             for name in dict.fromkeys([*fields, *after]) if key in remade else fields:
                 change = _compared(fields.get(name, ABSENT), after.get(name, ABSENT))
                 if change is not None:
-                    found.append(FieldChange(*key, name, *change))
-        return tuple(found)
+                    changes.append(FieldChange(*key, name, *change))
+        return tuple(changes)
 
     def trim(self, changes: Changes) -> None:
         """Bound the tombstones in the collections of a final batch; no undo afterwards."""

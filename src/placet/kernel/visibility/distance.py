@@ -156,13 +156,13 @@ class _Grid:
         return near
 
 
-def distance_between(one: Place, other: Place) -> float:
+def distance_between(first: Place, second: Place) -> float:
     """Return the distance between two positions of one to three coordinates."""
-    return dist(_point(one), _point(other))
+    return dist(_point(first), _point(second))
 
 
-def _square(one: _Point, other: _Point) -> float:
-    (a, b, c), (x, y, z) = one, other
+def _square(first: _Point, second: _Point) -> float:
+    (a, b, c), (x, y, z) = first, second
     return (a - x) * (a - x) + (b - y) * (b - y) + (c - z) * (c - z)
 
 

@@ -136,7 +136,7 @@ class AgentGateway:
         """
         if not verdict.admitted or verdict.seq is None or verdict.dry_run:
             return []
-        first = min((one.seq for one in verdict.results if one.seq is not None), default=0)
+        first = min((result.seq for result in verdict.results if result.seq is not None), default=0)
         outcomes: dict[tuple[int, int], EffectOutcome] = {}
         with anyio.move_on_after(seconds_max):
             async for event in self._open.publisher.events(since=max(0, first - 1)):

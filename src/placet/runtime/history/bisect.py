@@ -73,10 +73,10 @@ class FirstDifference:
         set_up: Fields in which the headers differ; they do not count as a first difference.
         renumbered: The first record whose batch has another number, which does not count either;
             None if there is none before the first difference.
-        one: The record in the first log, as `placet log --json` shows it; None if no record
+        first: The record in the first log, as `placet log --json` shows it; None if no record
             differs.
-        other: The record in the second log, likewise.
-        what: The part of the record that differs, in words.
+        second: The record in the second log, as `placet log --json` shows it.
+        part: The part of the record that differs, in words.
         values: The value of this part in the first log, and in the second.
         rule: The rule that decided it; empty without the domain.
         decided_as: The log whose record re-execution reproduces: `first`, `second`, `both` (each
@@ -90,9 +90,9 @@ class FirstDifference:
     reads: int
     set_up: tuple[str, ...] = ()
     renumbered: int | None = None
-    one: Json = None
-    other: Json = None
-    what: str = ""
+    first: Json = None
+    second: Json = None
+    part: str = ""
     values: tuple[Json, Json] = (None, None)
     rule: str = ""
     decided_as: str | None = None
@@ -111,7 +111,7 @@ class _Place(NamedTuple):
 
 
 def bisect(
-    one: EventLog, other: EventLog, domains: Sequence[Domain] | Maker = remake
+    first: EventLog, second: EventLog, domains: Sequence[Domain] | Maker = remake
 ) -> FirstDifference:
     """Find the first record in which two logs differ. O(log n) reads, and a fold up to there.
 
@@ -120,35 +120,35 @@ def bisect(
     Raises:
         StoreError: A log cannot be read, or they differ before the start of a compacted one.
     """
-    low = max(one.start().record, other.start().record)
-    end = min(one.count(), other.count())
-    reader = _Reader(one, other)
-    set_up = _set_up(one, other) if low == 0 and end else ()
+    low = max(first.start().record, second.start().record)
+    end = min(first.count(), second.count())
+    reader = _Reader(first, second)
+    set_up = _set_up(first, second) if low == 0 and end else ()
     if set_up:
-        at = reader.first_other(1, end, has_other_header=True)
+        at = reader.first_difference(1, end, has_other_header=True)
     elif low > end or not reader.agree_before(low):
         raise StoreError(
-            f"{one.url} and {other.url} differ before record {low}, and one of them was compacted "
-            "up to there; compare a copy that has all of it",
-            store=one.url,
+            f"{first.url} and {second.url} differ before record {low}, and one of them was "
+            "compacted up to there; compare a copy that has all of it",
+            store=first.url,
         )
     else:
-        at = reader.first_other(reader.bisected(low, end), end, has_other_header=False)
+        at = reader.first_difference(reader.bisected(low, end), end, has_other_header=False)
     if at == end:
-        parting = FirstDifference(record=end, seq=_seq_before(one, end), shared=True, reads=0)
+        parting = FirstDifference(record=end, seq=_seq_before(first, end), shared=True, reads=0)
     else:
-        parting = _parting(one, other, at, domains)
+        parting = _parting((first, second), at, domains)
     return replace(parting, reads=reader.reads, set_up=set_up, renumbered=reader.renumbered)
 
 
-def _set_up(one: EventLog, other: EventLog) -> tuple[str, ...]:
+def _set_up(*logs: EventLog) -> tuple[str, ...]:
     """Name the differences between two logs' headers, besides the initial state."""
-    first, second = _at(one, 0).record, _at(other, 0).record
+    first, second = (_at(log, 0).record for log in logs)
     names = [n for n in first.__struct_fields__ if getattr(first, n) != getattr(second, n, None)]
     return () if {"world", "seed", "changes"} & set(names) else tuple(names)
 
 
-def shared_records(one: EventLog, other: EventLog) -> int:
+def shared_records(first: EventLog, second: EventLog) -> int:
     """Return the number of equal records at the start of two logs, by their hash chains.
 
     0 if the first records differ, or if the part that has the first difference was compacted away.
@@ -157,8 +157,8 @@ def shared_records(one: EventLog, other: EventLog) -> int:
     Raises:
         StoreError: A log cannot be read.
     """
-    low, end = max(one.start().record, other.start().record), min(one.count(), other.count())
-    reader = _Reader(one, other)
+    low, end = max(first.start().record, second.start().record), min(first.count(), second.count())
+    reader = _Reader(first, second)
     return reader.bisected(low, end) if low <= end and end and reader.agree_before(low) else 0
 
 
@@ -166,7 +166,7 @@ class _Reader:
     """Compares two logs by their hashes, and counts its reads.
 
     Attributes:
-        reads: How many records it has read.
+        reads: Number of records read.
         renumbered: The first record of those compared whose batch has another number.
     """
 
@@ -179,8 +179,8 @@ class _Reader:
 
     def agree_before(self, ordinal: int) -> bool:
         """Return whether all records before an ordinal are the same."""
-        one, other = (self._hash_before(log, ordinal) for log in self._logs)
-        return one == other
+        first, second = (self._hash_before(log, ordinal) for log in self._logs)
+        return first == second
 
     def bisected(self, low: int, high: int) -> int:
         """Find the first record that differs, given that all before `low` are the same."""
@@ -192,14 +192,14 @@ class _Reader:
                 high = middle - 1
         return low
 
-    def first_other(self, start: int, end: int, *, has_other_header: bool) -> int:
+    def first_difference(self, start: int, end: int, *, has_other_header: bool) -> int:
         """Find the first record from `start` that differs in more than its hash or its number."""
-        one, other = (log.read(start) for log in self._logs)
-        for (ordinal, data), (_, there) in zip(one, other, strict=False):
+        first_log, second_log = (log.read(start) for log in self._logs)
+        for (ordinal, first_data), (_, second_data) in zip(first_log, second_log, strict=False):
             self.reads += 2
-            if record_body(data) == record_body(there):
+            if record_body(first_data) == record_body(second_data):
                 continue
-            first, second = decode(data, ordinal), decode(there, ordinal)
+            first, second = decode(first_data, ordinal), decode(second_data, ordinal)
             if has_other_header and isinstance(first, Configured | RulesChanged):
                 continue
             if _without_number(first) != _without_number(second):
@@ -222,8 +222,8 @@ def _without_number(record: Record) -> Record:
 
 
 def _at(log: EventLog, ordinal: int) -> _Place:
-    found, data = next(log.read(ordinal), (-1, b""))
-    if found != ordinal:
+    number, data = next(log.read(ordinal), (-1, b""))
+    if number != ordinal:
         raise StoreError(f"{log.url} has no record {ordinal} any more", store=log.url)
     return _Place(data, decode(data, ordinal))
 
@@ -233,14 +233,11 @@ def _seq_before(log: EventLog, ordinal: int) -> int:
 
 
 def _parting(
-    one: EventLog,
-    other: EventLog,
-    ordinal: int,
-    domains: Sequence[Domain] | Maker,
+    logs: Sequence[EventLog], ordinal: int, domains: Sequence[Domain] | Maker
 ) -> FirstDifference:
-    first, second = _at(one, ordinal), _at(other, ordinal)
+    first, second = (_at(log, ordinal) for log in logs)
     part = difference_of_records(_without_number(first.record), _without_number(second.record))
-    deciders = [_decided(log, ordinal, domains) for log in (one, other)]
+    deciders = [_decided(log, ordinal, domains) for log in logs]
     is_decided = all(decider.is_decided for decider in deciders)
     chosen = next((d for d in deciders if d.matches), deciders[0])
     return FirstDifference(
@@ -248,9 +245,9 @@ def _parting(
         seq=first.record.seq - seqs_of(first.record),
         shared=False,
         reads=0,
-        one=_shown(first.record),
-        other=_shown(second.record),
-        what=part.what,
+        first=_shown(first.record),
+        second=_shown(second.record),
+        part=part.name,
         values=(part.recorded, part.decided),
         rule=_rule(part, first.record, deciders[0].past),
         decided_as=_NAMES[deciders[0].matches, deciders[1].matches] if is_decided else None,

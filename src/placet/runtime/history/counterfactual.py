@@ -254,9 +254,9 @@ class CounterfactualReplay:
 
     def _note_effects(self, there: Admitted, here: Admitted) -> None:
         """Remember which effects are the same: an outcome that was recorded is theirs alone."""
-        for k, (one, other) in enumerate(zip(there.effects, here.effects, strict=False)):
-            if canonical(one[1:]) == canonical(other[1:]):
-                self._effect_keys[one[0], k] = (other[0], k)
+        for k, (recorded, made) in enumerate(zip(there.effects, here.effects, strict=False)):
+            if canonical(recorded[1:]) == canonical(made[1:]):
+                self._effect_keys[recorded[0], k] = (made[0], k)
 
     # what is no batch
 
@@ -353,4 +353,4 @@ def registry_of(domains: Sequence[Domain] | Maker, then: Rules) -> Registry:
 
 def _puts(record: Admitted) -> list[tuple[str, str, Json]]:
     """Return the state changes of a batch, without their stamps."""
-    return [(one.collection, one.entity, one.fields) for one in record.changes.entities]
+    return [(change.collection, change.entity, change.fields) for change in record.changes.entities]

@@ -366,12 +366,12 @@ class _Draft:
         files = snapshots_of(log)
         if files is None:
             return
-        found = trusted_snapshots(log, files, upto=Upto(record=records), skipped=[])
-        kept = [snapshot for _, snapshot in found]
-        if not kept and self._log.start().record:  # they went since we read them
+        trusted = trusted_snapshots(log, files, upto=Upto(record=records), skipped=[])
+        snapshots = [snapshot for _, snapshot in trusted]
+        if not snapshots and self._log.start().record:  # they went since we read them
             raise _compacted_meanwhile(log)
         try:
-            for snapshot in kept:
+            for snapshot in snapshots:
                 self._files.write(snapshot)
         except OSError as error:
             raise StoreError(

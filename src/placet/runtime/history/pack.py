@@ -119,13 +119,13 @@ def check(
     Raises:
         StoreError: It is damaged, or is no pack.
     """
-    said = log.pack.about
+    stated = log.pack.about
     verification = verify_log(log, domains, validator=validator)
     if not verification.integrity.is_ok:
-        return Check(verification, said, ())
-    found = about(recover(log).past, log.start())
-    false = sorted(name for name in {*said, *found} if said.get(name) != found.get(name))
-    return Check(verification, said, tuple(false))
+        return Check(verification, stated, ())
+    actual = about(recover(log).past, log.start())
+    false = sorted(name for name in {*stated, *actual} if stated.get(name) != actual.get(name))
+    return Check(verification, stated, tuple(false))
 
 
 def about(past: Replayer, start: LogStart) -> dict[str, Json]:
@@ -168,10 +168,10 @@ def _beginning(log: EventLog, from_seq: int | None) -> tuple[LogStart, Snapshot 
 def _oldest(log: EventLog, start: LogStart) -> Snapshot:
     files = snapshots_of(log)
     skipped: list[str] = []
-    found = [] if files is None else trusted_snapshots(log, files, skipped=skipped)
-    if not found:
+    trusted = [] if files is None else trusted_snapshots(log, files, skipped=skipped)
+    if not trusted:
         raise no_beginning(log, start, skipped)
-    return found[-1][1]
+    return trusted[-1][1]
 
 
 def _write(path: Path, data: bytes) -> None:

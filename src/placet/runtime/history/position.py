@@ -38,8 +38,8 @@ class Position:
     whole_ticks: bool = False
 
     def __post_init__(self) -> None:
-        given = [n for n in (self.seq, self.tick, self.record) if n is not None]
-        if len(given) > 1 or any(number < 0 for number in given):
+        stated = [n for n in (self.seq, self.tick, self.record) if n is not None]
+        if len(stated) > 1 or any(number < 0 for number in stated):
             raise ValueError(f"a position is one number, a seq, a tick or a record, got {self}")
 
 

@@ -101,10 +101,10 @@ def check_integrity(
     """
     log.count()  # what is no log at all is an error, and not a log that does not hold
     warnings: list[str] = []
-    kept = _snapshots(log, warnings)
+    trusted = _snapshots(log, warnings)
     start = log.start()
-    past = continue_with(_oldest(log, start, kept, warnings))
-    expected = {place.records: snapshot.world_digest for place, snapshot in kept}
+    past = continue_with(_oldest(log, start, trusted, warnings))
+    expected = {place.records: snapshot.world_digest for place, snapshot in trusted}
     divergence: dict[str, Json] | None = None
     matched, prev = 0, None
     try:
@@ -234,13 +234,13 @@ def _snapshots(log: EventLog, warnings: list[str]) -> list[tuple[SnapshotPositio
 def _oldest(
     log: EventLog,
     start: LogStart,
-    kept: list[tuple[SnapshotPosition, Snapshot]],
+    trusted: list[tuple[SnapshotPosition, Snapshot]],
     warnings: list[str],
 ) -> Replayer:
     """Begin where the log does, or else where the oldest snapshot of it does."""
     if start.record == 0:
         return Replayer()
-    for place, snapshot in reversed(kept):
+    for place, snapshot in reversed(trusted):
         try:
             return snapshots.resume(snapshot)
         except ValueError as error:

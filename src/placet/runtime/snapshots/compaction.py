@@ -75,15 +75,15 @@ def compact(
 
 def _cut(log: EventLog, epoch: int, files: SnapshotStore, keep_seqs: int) -> Compaction:
     before = log.start()
-    newest = take_snapshot(log, files, kept=None)
+    newest = take_snapshot(log, files, kept_count=None)
     to_seq = newest.seq - keep_seqs
     # A log that was cut before can be folded from its oldest snapshot on, and not to before it.
     places = trusted_places(log, files) if before.record else []
     # And what one that was ended half way has left before two snapshots is of no use.
     cut = places[-1].records - 1 if len(places) >= KEPT_MIN else 0
     if to_seq > (places[-1].seq if places else before.seq):
-        older = take_snapshot(log, files, kept=None, to_seq=to_seq)
-        two = [SnapshotPosition(one.records, one.seq) for one in (older, newest)]
+        older = take_snapshot(log, files, kept_count=None, to_seq=to_seq)
+        two = [SnapshotPosition(snapshot.records, snapshot.seq) for snapshot in (older, newest)]
         keep_only(log, files, two, of=listed(log, files))
         cut = older.records - 1
     while log.compact(cut, epoch, groups_max=_SLICE_GROUPS):

@@ -85,8 +85,8 @@ class SnapshotFiles:
         Raises:
             OSError: The folder cannot be read.
         """
-        found = (_NAME.fullmatch(name) for name in self._disk.list(self.folder))
-        return sorted((SnapshotPosition(int(f[1]), int(f[2])) for f in found if f), reverse=True)
+        matches = (_NAME.fullmatch(name) for name in self._disk.list(self.folder))
+        return sorted((SnapshotPosition(int(f[1]), int(f[2])) for f in matches if f), reverse=True)
 
     def read(self, place: SnapshotPosition) -> Snapshot:
         """Read a snapshot and check that it is whole, and is the one that its name says.

@@ -50,4 +50,6 @@ class PackedSnapshots:
             snapshots = [decode_snapshot(data) for data in self._log.pack.snapshots]
         except ValueError as error:  # whoever wrote the pack gave it a sound checksum all the same
             raise OSError(f"a snapshot in the pack is none: {error}") from error
-        return {SnapshotPosition(one.records, one.seq): one for one in snapshots}
+        return {
+            SnapshotPosition(snapshot.records, snapshot.seq): snapshot for snapshot in snapshots
+        }

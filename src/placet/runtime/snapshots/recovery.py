@@ -229,19 +229,19 @@ def _started(log: EventLog, upto: Upto, files: SnapshotStore | None) -> Recovery
     for _ in range(_LISTINGS_MAX):
         skipped: list[str] = []
         try:
-            found = None if files is None else _newest(log, files, upto, skipped)
+            newest = None if files is None else _newest(log, files, upto, skipped)
         except FileNotFoundError:  # a newer one is there, or this one would not have gone
             continue
         start = log.start()
-        if found is not None:
-            place, past = found
+        if newest is not None:
+            place, past = newest
             return Recovery(past, place, start=start, skipped=skipped)
         if files is not None and skipped and not log.count():
             raise _emptied(log, files)
         if start.record == 0:
             return Recovery(Replayer(), skipped=skipped)
-        kept = trusted_places(log, files) if files is not None and upto != EVERYWHERE else []
-        raise no_beginning(log, start, skipped, kept)
+        places = trusted_places(log, files) if files is not None and upto != EVERYWHERE else []
+        raise no_beginning(log, start, skipped, places)
     raise _vanishing(log)
 
 
@@ -274,7 +274,7 @@ def _emptied(log: EventLog, files: SnapshotStore) -> StoreError:
 
 
 def no_beginning(
-    log: EventLog, start: LogStart, skipped: list[str], kept: Sequence[SnapshotPosition] = ()
+    log: EventLog, start: LogStart, skipped: list[str], places: Sequence[SnapshotPosition] = ()
 ) -> StoreError:
     """Make the error for a compacted log without a snapshot to begin from.
 
@@ -282,13 +282,14 @@ def no_beginning(
         log: Which.
         start: Where it begins.
         skipped: Why snapshots were not used.
-        kept: Those that can be trusted and are of a later seq than was asked for, newest first.
+        places: Snapshots that can be trusted and are of a later seq than the wanted one, newest
+            first.
     """
     cut = f"{log.url} was compacted up to seq {start.seq}"
-    if kept:
+    if places:
         message = (
-            f"{cut}, and the first seq at which the world can be restored is {kept[-1].seq}; give "
-            f"that or a later seq. {' '.join(skipped)}".rstrip()
+            f"{cut}, and the first seq at which the world can be restored is {places[-1].seq}; "
+            f"give that or a later seq. {' '.join(skipped)}".rstrip()
         )
     else:
         message = (

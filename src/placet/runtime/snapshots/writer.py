@@ -56,7 +56,7 @@ def take_snapshot(
     log: EventLog,
     files: SnapshotStore,
     *,
-    kept: int | None = KEPT_MIN,
+    kept_count: int | None = KEPT_MIN,
     to_seq: int | None = None,
     is_wanted: Callable[[], bool] = lambda: True,
 ) -> WrittenSnapshot:
@@ -65,7 +65,7 @@ def take_snapshot(
     Args:
         log: The log; it is only read, and may grow meanwhile.
         files: Store of the snapshots.
-        kept: How many to keep, `KEPT_MIN` at least; None is all of them.
+        kept_count: Number of snapshots to keep, at least `KEPT_MIN`; None keeps all.
         to_seq: Take it at this seq instead, or where the last batch before it ended.
         is_wanted: Called before anything is written or removed; false cancels.
 
@@ -74,8 +74,8 @@ def take_snapshot(
             no longer wanted.
         ValueError: `kept` is too small.
     """
-    if kept is not None and kept < KEPT_MIN:
-        raise ValueError(f"at least {KEPT_MIN} snapshots are kept, got {kept}")
+    if kept_count is not None and kept_count < KEPT_MIN:
+        raise ValueError(f"at least {KEPT_MIN} snapshots are kept, got {kept_count}")
     recovery = recover(log, to_seq=to_seq, files=files)
     past = recovery.past
     if past.header is None:
@@ -88,7 +88,7 @@ def take_snapshot(
     size_bytes = 0
     if recovery.snapshot != here:
         size_bytes = _write(past, here, files, log.url)
-    places = [] if kept is None else _prune(log, files, kept)
+    places = [] if kept_count is None else _prune(log, files, kept_count)
     return WrittenSnapshot(
         records=here.records,
         seq=here.seq,
@@ -146,10 +146,10 @@ def _write(past: Replayer, here: SnapshotPosition, files: SnapshotStore, store: 
     return size_bytes
 
 
-def _prune(log: EventLog, files: SnapshotStore, kept: int) -> list[SnapshotPosition]:
+def _prune(log: EventLog, files: SnapshotStore, kept_count: int) -> list[SnapshotPosition]:
     """Keep the newest trusted snapshots; remove the others."""
     there = listed(log, files)
-    places = trusted_places(log, files, kept)
+    places = trusted_places(log, files, kept_count)
     keep_only(log, files, places, of=there)
     return places
 
@@ -165,17 +165,21 @@ class SnapshotProcess:
 
     Args:
         url: Of the log.
-        kept: How many snapshots to keep.
+        kept_count: Number of snapshots to keep.
         seconds_max: When to give up on the process.
         environment: Variables needed besides the URL, such as secrets that must not be visible.
     """
 
     def __init__(
-        self, url: str, kept: int, seconds_max: float, environment: Mapping[str, str] | None = None
+        self,
+        url: str,
+        kept_count: int,
+        seconds_max: float,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self._url = url
         self._environment = environment or {}
-        self._kept = kept
+        self._kept = kept_count
         self._seconds_max = seconds_max
         self._lock = Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -229,7 +233,7 @@ class SnapshotProcess:
 
 def main() -> int:
     """Take one snapshot: the child's side. Its arguments are URL, snapshots to keep, parent."""
-    url, kept, parent = sys.argv[1:]
+    url, kept_count, parent = sys.argv[1:]
     os.nice(_NICENESS)
     tune_gc()
     log = open_event_log(url)
@@ -241,7 +245,7 @@ def main() -> int:
         # Without its parent, another writer may own the log and prune with a process of its own;
         # two that remove snapshots at once could remove each other's.
         taken = take_snapshot(
-            log, files, kept=int(kept), is_wanted=lambda: os.getppid() == int(parent)
+            log, files, kept_count=int(kept_count), is_wanted=lambda: os.getppid() == int(parent)
         )
     except PlacetError as error:
         sys.stderr.write(f"{error}\n")

@@ -134,7 +134,7 @@ class MemoryEventLog:
         place = max(0, bisect_right(self._firsts, before_record) - 1)
         cut = min(place, groups_max)
         if cut:
-            self._removed_bytes += sum(len(data) for one in self._groups[:cut] for data in one)
+            self._removed_bytes += sum(len(data) for group in self._groups[:cut] for data in group)
             self._start = LogStart(self._firsts[cut], self._seqs[cut - 1])
             del self._groups[:cut], self._firsts[:cut], self._seqs[:cut]
         return cut < place

@@ -42,9 +42,9 @@ class Wording:
     def described(self, items: Sequence[Item]) -> list[Action]:
         """Build SET actions from descriptions such as `beam to 9 m` or `60 m aluminum ferry`."""
         rest, actions = list(items), []
-        for one, other in pairwise(items):
-            if isinstance(one, Measure) and isinstance(other, Measure):
-                raise UnclearError(f"is {one.text} {other.text} one number or two? separate them")
+        for item, other in pairwise(items):
+            if isinstance(item, Measure) and isinstance(other, Measure):
+                raise UnclearError(f"is {item.text} {other.text} one number or two? separate them")
         while rest:
             action, length = self._first(rest)
             if action is not None:
@@ -236,16 +236,16 @@ class Wording:
 
 def contradictions(actions: Sequence[Action]) -> Iterator[str]:
     """Return the paths that are set twice to different values."""
-    said: dict[str | None, tuple[Json, str | None]] = {}
+    values: dict[str | None, tuple[Json, str | None]] = {}
     for action in actions:
         if action.action_type is ActionType.SET:
-            if said.setdefault(action.path, (action.value, action.unit)) != (
+            if values.setdefault(action.path, (action.value, action.unit)) != (
                 action.value,
                 action.unit,
             ):
                 yield str(action.path)
         else:
-            said.pop(action.path, None)
+            values.pop(action.path, None)
 
 
 def _choose(path: str, value: str) -> Action:

@@ -302,8 +302,8 @@ def _run(tokens: Sequence[Token]) -> Action:
         return Action(ActionType.RUN_PHASES)
     strange = [word[:40] for word in words if word not in PHASES]
     if strange or not words:
-        what = f"{strange[0]!r} is no phase" if strange else "which phase?"
-        raise UnclearError(f"{what}; there are {either(list(PHASES))}", list(PHASES))
+        question = f"{strange[0]!r} is no phase" if strange else "which phase?"
+        raise UnclearError(f"{question}; there are {either(list(PHASES))}", list(PHASES))
     return Action(ActionType.RUN_PHASES, phases=words)
 
 

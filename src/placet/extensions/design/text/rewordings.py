@@ -33,13 +33,13 @@ def rewordings(
         fields: The `fields` passed to `parse_text`.
         current: The `current` passed to `parse_text`.
     """
-    found: list[str] = []
+    texts: list[str] = []
     for path in unclear.candidates[:_CANDIDATES_MAX]:
         if path in fields:
             known = _worded(unclear, fields[path])
             is_clear = (text for text in known if _is_said(text, path, unclear, fields, current))
-            found += islice(is_clear, 1)
-    return tuple(found)
+            texts += islice(is_clear, 1)
+    return tuple(texts)
 
 
 def _worded(unclear: Clarification, field: RefinableField) -> Iterator[str]:

@@ -151,12 +151,12 @@ def _has_ports(netloc: str) -> bool:
 
 def _secrets_in(url: str) -> dict[str, str]:
     parts, options = _split(url)
-    found = {name: options[name] for name in _SECRETS if name in options}
+    secrets = {name: options[name] for name in _SECRETS if name in options}
     user_info = parts.netloc.rpartition("@")[0]
     _, colon, password = user_info.partition(":")
     if colon:
-        found["password"] = unquote(password)
-    return found
+        secrets["password"] = unquote(password)
+    return secrets
 
 
 def _joined(parts: SplitResult, options: dict[str, str]) -> str:

@@ -172,11 +172,11 @@ class Layout:
         """
         row = connection.execute(self.start).fetchone()
         assert row is not None, "meta has one row"
-        recorded, found, seq_before = row
-        if (found or 0) != recorded:
+        recorded, oldest, seq_before = row
+        if (oldest or 0) != recorded:
             raise StoreError(
                 f"{self.store} is damaged: it should begin at record {recorded}, and its first "
-                f"group begins at {found}; restore the schema from a copy",
+                f"group begins at {oldest}; restore the schema from a copy",
                 store=self.store,
             )
         return LogStart(recorded, seq_before or 0)

@@ -162,8 +162,8 @@ class PostgresEventLog:
             StoreError: The log cannot be read.
         """
         with self._reading() as connection:
-            found = connection.execute(self._layout.reached_seq, (seq,)).fetchone()
-            return found[0] if found else self._layout.tail_of(connection).record_count
+            row = connection.execute(self._layout.reached_seq, (seq,)).fetchone()
+            return row[0] if row else self._layout.tail_of(connection).record_count
 
     def start(self) -> LogStart:
         """Return where the log begins. O(log n).
@@ -281,8 +281,10 @@ class PostgresEventLog:
 
     def _require_unfenced(self, epoch: int) -> None:
         try:
-            with connect(self.address, "look", connect_timeout=_DIAGNOSIS_SECONDS_MAX) as one:
-                latest = self._layout.epoch_of(one)
+            with connect(
+                self.address, "look", connect_timeout=_DIAGNOSIS_SECONDS_MAX
+            ) as connection:
+                latest = self._layout.epoch_of(connection)
         except (StoreError, psycopg.Error):
             return  # the first error is the one that matters
         require_epoch(epoch, latest=latest, store=self.url)

@@ -178,11 +178,11 @@ def start_of(connection: sqlite3.Connection, store: str) -> LogStart:
     Raises:
         StoreError: The recorded start and the stored rows contradict each other.
     """
-    recorded, found, seq_before = connection.execute(_START).fetchone()
-    if (found or 0) != recorded:
+    recorded, oldest, seq_before = connection.execute(_START).fetchone()
+    if (oldest or 0) != recorded:
         raise StoreError(
             f"{store} is damaged: it should begin at record {recorded}, and its first group begins "
-            f"at {found}; restore the file from a copy",
+            f"at {oldest}; restore the file from a copy",
             store=store,
         )
     return LogStart(recorded, seq_before or 0)
@@ -220,8 +220,8 @@ def holder_of_record(connection: sqlite3.Connection, record: int) -> int:
 
     Of a record that was compacted away, and of an empty log, it is 0.
     """
-    found: int | None = connection.execute(_HOLDS_RECORD, (min(record, INTEGER_MAX),)).fetchone()[0]
-    return found or 0
+    first: int | None = connection.execute(_HOLDS_RECORD, (min(record, INTEGER_MAX),)).fetchone()[0]
+    return first or 0
 
 
 def holder_of_seq(connection: sqlite3.Connection, seq: int, store: str) -> int | None:

@@ -172,8 +172,8 @@ class SqliteEventLog:
             StoreError: The file cannot be read.
         """
         with closing(self._connect_reader()) as connection, sqlite_faults("read", self.url):
-            found = layout.holder_of_seq(connection, seq, self.url)
-            return layout.tail_of(connection).record_count if found is None else found
+            first = layout.holder_of_seq(connection, seq, self.url)
+            return layout.tail_of(connection).record_count if first is None else first
 
     def start(self) -> LogStart:
         """Return where the log begins. O(log n).
@@ -260,15 +260,15 @@ class SqliteEventLog:
 
     def _require_place(self) -> None:
         """Return what SQLite would only call "unable to open database file"."""
-        what = None
+        problem = None
         if self.file.is_dir():
-            what = f"{self.file} is a directory; give the path of a file in it"
+            problem = f"{self.file} is a directory; give the path of a file in it"
         elif not self.file.parent.is_dir():
-            what = f"there is no directory {self.file.parent}; make it first"
+            problem = f"there is no directory {self.file.parent}; make it first"
         elif self.file.exists() and not self.file.is_file():
-            what = self._no_file()
-        if what:
-            raise StoreError(f"cannot open {self.url}: {what}", store=self.url)
+            problem = self._no_file()
+        if problem:
+            raise StoreError(f"cannot open {self.url}: {problem}", store=self.url)
 
     def _no_file(self) -> str:
         if self.file.exists():

@@ -98,14 +98,14 @@ def _frames(
     before = [checksum]
     for offset in range(_HEADER.size, len(data) - size + 1, size):
         _, commit, salt_1, salt_2, *stored = _FRAME.unpack_from(data, offset)
-        said = (stored[0], stored[1])
+        expected = (stored[0], stored[1])
         summed = []
         if (salt_1, salt_2) == salts:  # else it is left from before the file was begun anew
             summed_bytes = data[offset : offset + 8] + data[offset + _FRAME.size : offset + size]
             summed = [_checksum(summed_bytes, start, order) for start in before]
-        is_sound = said in summed
+        is_sound = expected in summed
         yield _Frame(offset, commit != 0, is_sound)
-        before = [said] if is_sound else [said, *summed[:1]]
+        before = [expected] if is_sound else [expected, *summed[:1]]
 
 
 def _checksum(data: bytes, start: Checksum, order: str) -> Checksum:
