@@ -28,9 +28,10 @@ from placet.domains.design.views import read_design, version_of
 from placet.extensions.design.text import Clarification, parse_text, rewordings
 from placet.kernel.kernel import Kernel
 from placet.runtime.orchestrator import Orchestrator
-from placet.schemas.codec import Json, to_json
+from placet.schemas.codec import Json
 from placet.schemas.refusal import RefusalCode, Stage
 from placet.schemas.verdict import Verdict
+from placet.server.http.responses import json_response
 from placet.server.routes.batches import verdict_answer
 
 _SEEDS_OWN = frozenset({Stage.STRUCTURE, Stage.DOMAIN})
@@ -93,7 +94,7 @@ class DesignPlanHandler(NamedTuple):
         body = result.as_dict()
         if dry_run:
             body |= {"dry_run": True, "diff": result.diff()}
-        return Response(to_json(body), media_type="application/json")
+        return json_response(body)
 
     def _look(self, paths: Sequence[str | None]) -> "_Now":
         """Read the state without a cycle of the orchestrator.
@@ -198,7 +199,7 @@ def _of_the_gate(verdict: Verdict) -> Response:
     first = verdict.refusals[0]
     if first.code == RefusalCode.REQ_ID_REUSED:
         body = {"error": "plan_id_reused", "message": first.message}
-        return Response(to_json(body), 409, media_type="application/json")
+        return json_response(body, 409)
     return verdict_answer(verdict)
 
 
@@ -208,7 +209,7 @@ def _stale(plan: ActionPlan, current: int) -> Response:
         "message": stale_message(plan.design_version_before, current),
         "current_design_version": current,
     }
-    return Response(to_json(body), 409, media_type="application/json")
+    return json_response(body, 409)
 
 
 def _now(kernel: Kernel, paths: Sequence[str | None], agent_id: str) -> _Now:

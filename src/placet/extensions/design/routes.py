@@ -33,7 +33,7 @@ from placet.extensions.design.wire_schemas import EXAMPLES, SCHEMAS, plan_answer
 from placet.kernel.domain import Domain
 from placet.kernel.kernel import Kernel
 from placet.runtime.orchestrator import Orchestrator
-from placet.schemas.codec import Json, to_json
+from placet.schemas.codec import Json
 from placet.schemas.event import Event
 from placet.schemas.identity import ID_CHARS_MAX
 from placet.schemas.verdict import Verdict
@@ -48,6 +48,7 @@ from placet.server.http.parameters import (
     SinceSeq,
 )
 from placet.server.http.problems import Problem
+from placet.server.http.responses import json_response
 from placet.server.http.routing import ApiRoute, Body, Routes
 from placet.server.openapi import answers
 from placet.server.routes.batches import verdict_answer
@@ -142,7 +143,7 @@ async def list_designs(request: Request) -> Response:
         {"design_id": name, "design_version": await world.query(_version)}
         for name, world in context.worlds.all()
     ]
-    return _json({"designs": listed})
+    return json_response({"designs": listed})
 
 
 @table.on(
@@ -157,7 +158,7 @@ async def create_design(request: Request) -> Response:
     context = context_of(request)
     context.operator(request)
     name = (await context.read(request, DesignCreation)).design_id
-    return _json(await (await context.worlds.create(name)).query(_shown), 201)
+    return json_response(await (await context.worlds.create(name)).query(_shown), 201)
 
 
 @table.on(
@@ -168,7 +169,9 @@ async def create_design(request: Request) -> Response:
 )
 async def get_design(design_id: str, request: Request) -> Response:
     """Return a design: its version, its parameters in kernel units, its locks and phases."""
-    return _json(await context_of(request).world_for(request, design_id, _WORLD_NOUN).query(_shown))
+    return json_response(
+        await context_of(request).world_for(request, design_id, _WORLD_NOUN).query(_shown)
+    )
 
 
 @table.on(
@@ -207,7 +210,7 @@ async def parse_sentence(design_id: str, request: Request) -> Response:
     world = context.world_for(request, design_id, _WORLD_NOUN)
     said = await context.read(request, Sentence)
     setup = setup_of(world)
-    return _json(
+    return json_response(
         await world.query(
             lambda kernel: preview_of(kernel, setup, design_id, said.text, said.intent_id)
         )
@@ -228,7 +231,7 @@ async def undo_commit(design_id: str, request: Request) -> Response:
     step = await _step(context, request, world, "design.undo", {})
     if step.answer is None:
         return verdict_answer(step.verdict)
-    return _json({**step.answer, "design_version": await world.query(_version)})
+    return json_response({**step.answer, "design_version": await world.query(_version)})
 
 
 @table.on(
@@ -239,7 +242,7 @@ async def undo_commit(design_id: str, request: Request) -> Response:
 )
 async def list_phases(design_id: str, request: Request) -> Response:
     """Return every phase with its state and its results."""
-    return _json(
+    return json_response(
         await context_of(request).world_for(request, design_id, _WORLD_NOUN).query(_phases)
     )
 
@@ -271,7 +274,9 @@ async def run_phase(design_id: str, phase: str, request: Request) -> Response:
             await world.wait_effects(step.verdict)
     except TimeoutError:
         raise Problem("unavailable", "the phase still runs; look at the phases later") from None
-    return _json({**answer, **await world.query(lambda kernel: _ran(kernel, phase, answer))})
+    return json_response(
+        {**answer, **await world.query(lambda kernel: _ran(kernel, phase, answer))}
+    )
 
 
 @table.on(
@@ -287,7 +292,7 @@ async def list_design_events(
     """Return the design's events, from a limited number of records, and the next position."""
     found, page = await _records(design_id, request, query.since, query.from_record, query.limit)
     answer = [one.as_dict() for event in found for one in project(event)]
-    return _json({"events": answer, **page})
+    return json_response({"events": answer, **page})
 
 
 @table.on(
@@ -310,7 +315,7 @@ async def list_design_audit(design_id: str, request: Request, query: AuditQuery)
     found, page = await _records(design_id, request, 0, from_record, query.limit)
     setup = setup_of(context_of(request).worlds.first)
     entries = [entry.as_dict() for entry in audit(found, setup)]
-    return _json({"entries": entries, **page})
+    return json_response({"entries": entries, **page})
 
 
 async def _records(
@@ -390,7 +395,3 @@ def _shown(kernel: Kernel) -> dict[str, Json]:
 
 def _phases(kernel: Kernel) -> dict[str, Json]:
     return {"design_version": version_of(kernel.tree), "phases": shown_phases(kernel.tree)}
-
-
-def _json(value: Json, status: int = 200) -> Response:
-    return Response(to_json(value), status, media_type="application/json")

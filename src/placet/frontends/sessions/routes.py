@@ -31,13 +31,14 @@ from placet.frontends.sessions.bodies import (
 )
 from placet.frontends.sessions.wire_schemas import DECISION, MESSAGE, MODE, OPENING, SCHEMAS
 from placet.runtime.orchestrator import Orchestrator
-from placet.schemas.codec import Json, from_json, to_json
+from placet.schemas.codec import Json, from_json
 from placet.schemas.errors import AgentError, ClosedError
 from placet.schemas.identity import OPERATOR
 from placet.server.auth import speaks_for
 from placet.server.context import RequestContext, context_of
 from placet.server.credentials import Principal
 from placet.server.http.problems import Problem
+from placet.server.http.responses import json_response
 from placet.server.http.routing import Answers, ApiRoute, Routes
 from placet.server.http.verdict_status import retry_after
 from placet.server.openapi import answers
@@ -139,7 +140,7 @@ async def open_session(world: str, request: Request) -> Response:
     if opened.setdefault((world, name), opening) is not opening:  # another was opened meanwhile
         await session.close()
         raise Problem("conflict", f"the session {name!r} is open already")
-    return _json(await _described(opening), 201)
+    return json_response(await _described(opening), 201)
 
 
 @table.on(
@@ -151,7 +152,7 @@ async def open_session(world: str, request: Request) -> Response:
 async def get_session(world: str, session: str, request: Request) -> Response:
     """Return a session: its agent, its mode, and its turns."""
     opened, _ = await _entered(world, session, request)
-    return _json(await _described(opened))
+    return json_response(await _described(opened))
 
 
 @table.on(
@@ -188,7 +189,7 @@ async def set_session_mode(world: str, session: str, request: Request) -> Respon
     context.operator(request)
     opened, _ = await _entered(world, session, request)
     opened.session.mode = (await context.read(request, SessionMode)).mode
-    return _json(await _described(opened))
+    return json_response(await _described(opened))
 
 
 @table.on(
@@ -215,7 +216,7 @@ async def list_approvals(world: str, session: str, request: Request) -> Response
     """List the approval requests of a session, oldest first: decided and open ones."""
     opened, _ = await _entered(world, session, request)
     listed = [one.model_dump(mode="json") for one in await opened.session.approvals()]
-    return _json({"approvals": listed})
+    return json_response({"approvals": listed})
 
 
 @table.on(
@@ -353,8 +354,4 @@ async def _described(opened: _OpenSession) -> dict[str, Json]:
 
 def _answer(turn: Turn, headers: Mapping[str, str] | None = None) -> Response:
     status = facts_of(turn.stop).http
-    return _json(from_json(turn.model_dump_json()), status, headers)
-
-
-def _json(value: Json, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    return Response(to_json(value), status, dict(headers or {}), "application/json")
+    return json_response(from_json(turn.model_dump_json()), status, headers)

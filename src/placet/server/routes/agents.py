@@ -9,11 +9,12 @@ from starlette.responses import Response
 from placet.kernel.kernel import Kernel
 from placet.kernel.ledger.ledger import Agent
 from placet.runtime.orchestrator import Orchestrator
-from placet.schemas.codec import Json, to_json
+from placet.schemas.codec import Json
 from placet.server.auth import speaks_for
 from placet.server.context import RequestContext, context_of
 from placet.server.http.parameters import Fields, Identity, PageLimit
 from placet.server.http.problems import Problem
+from placet.server.http.responses import json_response
 from placet.server.http.routing import Body, Routes
 from placet.server.openapi import answers
 from placet.server.wire_schemas import EXAMPLES
@@ -78,7 +79,7 @@ async def list_agents(world: str, request: Request, query: AgentsQuery) -> Respo
         more = agents[-1]["agent_id"] if len(names) > count_max else None
         return {"seq": kernel.seq, "agents": agents, "next": more}
 
-    return _json(await asked.query(look))
+    return json_response(await asked.query(look))
 
 
 @table.on(
@@ -204,7 +205,7 @@ async def _agent(world: Orchestrator, agent_id: str, status: int = 200) -> Respo
     described = await world.query(look)
     if described is None:
         raise Problem("not_found", f"there is no agent {agent_id!r}; register it first")
-    return _json(described, status)
+    return json_response(described, status)
 
 
 def _described(found: Agent) -> dict[str, Json]:
@@ -220,7 +221,3 @@ def _described(found: Agent) -> dict[str, Json]:
 
 def _kinds(permissions: list[str] | None) -> frozenset[str] | None:
     return None if permissions is None else frozenset(permissions)
-
-
-def _json(value: Json, status: int = 200) -> Response:
-    return Response(to_json(value), status, media_type="application/json")

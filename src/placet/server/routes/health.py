@@ -6,10 +6,10 @@ from msgspec import Meta
 from starlette.requests import Request
 from starlette.responses import Response
 
-from placet.schemas.codec import to_json
 from placet.server.context import context_of
 from placet.server.http.parameters import Fields
 from placet.server.http.problems import Problem
+from placet.server.http.responses import json_response
 from placet.server.http.routing import Routes
 from placet.server.openapi import answers
 
@@ -44,7 +44,7 @@ async def readyz(request: Request) -> Response:
     why = await context.worlds.why_not_ready()
     if why is not None:
         raise Problem("unavailable", why, headers={"retry-after": "1"})
-    return Response(to_json({"status": "ok"}), media_type="application/json")
+    return json_response({"status": "ok"})
 
 
 @table.on(

@@ -8,12 +8,13 @@ from starlette.responses import Response
 
 from placet.kernel.kernel import Kernel
 from placet.runtime.orchestrator import Orchestrator
-from placet.schemas.codec import Json, to_json
+from placet.schemas.codec import Json
 from placet.schemas.event import Event
 from placet.schemas.limits import SECOND_NS
 from placet.server.context import RequestContext, context_of
 from placet.server.http.parameters import Fields, FromRecord, PageLimit, SinceSeq, ViewAgent
 from placet.server.http.problems import Problem
+from placet.server.http.responses import json_response
 from placet.server.http.routing import Body, Routes
 from placet.server.openapi import answers
 from placet.server.viewpoint import Viewpoint
@@ -49,7 +50,7 @@ async def list_kinds(request: Request) -> Response:
     """Return every kind with the JSON Schema of its payload, and the limits."""
     context = context_of(request)
     context.principal(request)
-    return _json(request.app.state.kinds())
+    return json_response(request.app.state.kinds())
 
 
 @table.on("GET", "/worlds", "List worlds", answers(200, "Worlds", 401))
@@ -58,7 +59,7 @@ async def list_worlds(request: Request) -> Response:
     context = context_of(request)
     who = context.principal(request)
     described = [_described(name, world) for name, world in context.worlds.all()]
-    return _json({"worlds": described, "submitter": who.submitter})
+    return json_response({"worlds": described, "submitter": who.submitter})
 
 
 @table.on("GET", "/worlds/{world}", "Get a world", answers(200, "World", 401, 404))
@@ -66,7 +67,7 @@ async def get_world(world: str, request: Request) -> Response:
     """Return a world's seq and time, its domains and how its store keeps it."""
     context = context_of(request)
     context.principal(request)
-    return _json(_described(world, context.world(world)))
+    return json_response(_described(world, context.world(world)))
 
 
 @table.on(
@@ -91,7 +92,7 @@ async def get_state(world: str, request: Request, query: StateQuery) -> Response
         return {"seq": kernel.seq, "sim_time": now, "path": query.path, "value": value}
 
     try:
-        return _json(await asked.query(look))
+        return json_response(await asked.query(look))
     except KeyError:
         raise Problem("not_found", f"there is nothing at {query.path!r} that you may see") from None
 
@@ -119,7 +120,7 @@ async def list_events(world: str, request: Request, query: EventsQuery) -> Respo
         count_max = min(query.limit, context.limits.page_items_max)
         found, place = await durable_events(asked, query.since, query.from_record, end, count_max)
     told = await asked.query(lambda kernel: eyes.events(kernel, found))
-    return _json({"events": told, "next_record": place, "is_end": place >= end})
+    return json_response({"events": told, "next_record": place, "is_end": place >= end})
 
 
 @table.on(
@@ -141,7 +142,7 @@ async def step_world(world: str, request: Request) -> Response:
         await asked.step(dt)
     except ValueError as error:
         raise Problem("request_invalid", str(error)) from error
-    return _json(_described(world, asked))
+    return json_response(_described(world, asked))
 
 
 async def sight_of(
@@ -205,7 +206,3 @@ def _described(name: str, world: Orchestrator) -> dict[str, Json]:
         "store": world.store.scheme,
         "durability": world.store.durability,
     }
-
-
-def _json(value: Json) -> Response:
-    return Response(to_json(value), media_type="application/json")

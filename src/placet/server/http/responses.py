@@ -1,0 +1,14 @@
+"""Responses with a JSON body."""
+
+from collections.abc import Mapping
+
+from starlette.responses import Response
+
+from placet.schemas.codec import Json, to_json
+
+
+def json_response(
+    value: Json, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Return a response whose body is a plain value as JSON."""
+    return Response(to_json(value), status, dict(headers or {}), "application/json")
