@@ -80,6 +80,6 @@ def _lines(store: str, other: str, parting: "FirstDifference") -> list[str]:
     return [
         *besides,
         f"{store} and {other} first differ at record {parting.record}, after seq {parting.seq}",
-        read,
         *table(rows),
+        read,
     ]

@@ -64,7 +64,7 @@ def explain(
 
     For each of the seven stages: the values it compared, and its result.
 
-    Reads only the log, at the state of the decision. Exit code 1 if the log holds no answer.
+    Reads only the log, at the state of the decision. Exit code 1 if the log has no verdict.
     """
     if (agent_id is None or req_id is None) == (seq is None):
         raise typer.BadParameter("give AGENT and REQ_ID, or --seq N")
@@ -130,7 +130,7 @@ def _batch_lines(explained: Explanation) -> Iterator[str]:
     yield (
         f"batch {batch['batch_id']}, submitted by {batch['submitter']}, decided at "
         f"{explained.sim_time:g} s when the world was at seq {explained.seq_before} "
-        f"(record {explained.record}); by {explained.rules}"
+        f"(record {explained.record}); by the rules of {explained.rules}"
     )
     rows = []
     for index, intent in enumerate(batch["intents"]):

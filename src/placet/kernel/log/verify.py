@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 Maker: TypeAlias = Callable[[Rules], Sequence[Domain]]
 """Recreates the domains of recorded rules, or raises a `PlacetError` with the reason."""
 
-_CUT_OFF: Final = "the group that they were decided in began before what is left of the log"
+_CUT_OFF: Final = "their group began before the first record of the log"
 
 
 @dataclass(slots=True)
