@@ -24,6 +24,7 @@ from placet.frontends.mcp import stdin as mcp_stdin
 from placet.frontends.mcp.server import McpServer
 from tests.agents.till import Till
 from tests.cli.command_line import PLACET, Process, run_process
+from tests.server.clients import Client as HttpClient
 
 pytestmark = pytest.mark.anyio
 
@@ -373,6 +374,20 @@ def test_over_http_a_request_head_is_bounded_before_authentication(tmp_path):
         with socket.create_connection((url.host, url.port), timeout=20) as client:
             client.sendall(b"GET / HTTP/1.1\r\nhost: x\r\nx-more: " + b"a" * 70_000)
             assert client.recv(100).startswith(b"HTTP/1.1 431 ")
+
+
+@pytest.mark.slow
+def test_over_http_the_bodies_of_a_caller_are_bounded_together(tmp_path):
+    with Process("mcp", "--domain", "design", "--http", "127.0.0.1:0", folder=tmp_path) as process:
+        url = httpx.URL(process.err.readline().decode().split()[-1])
+        token = process.err.readline().decode().split()[-1]
+        head = f"POST {url.path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n"
+        clients = [HttpClient(f"http://{url.host}:{url.port}") for _ in range(66)]
+        for client in clients:  # the first is admitted, 64 wait
+            client.send(f"{head}content-length: 300000\r\n\r\n".encode())
+        assert clients[-1].answer()[0] == 429
+        for client in clients:
+            client.socket.close()
 
 
 @pytest.mark.parametrize(

@@ -168,6 +168,8 @@ class HttpLimits:
     connections_max: int = 2_000
     connections_per_address_max: int = 1_000
     """0 is no limit: behind a proxy all clients have its address."""
+    caller_bytes_max: int = 256 * 1024
+    caller_waiting_max: int = 64
     metrics_age_ms_max: int = 1_000
     designs_max: int = 1_000
 

@@ -29,6 +29,7 @@ from placet.server.config import ServeConfig
 from placet.server.context import RequestContext
 from placet.server.credentials import Credentials, KnownToken, hash_of, new_token
 from placet.server.http import problems
+from placet.server.http.fair_share import FairShare
 from placet.server.http.request_id import HEADER, RequestId
 from placet.server.openapi import build_document
 from placet.server.routes import agents, batches, health, state, stream
@@ -49,7 +50,7 @@ def build_app(
         operator_token = new_token()
         credentials = Credentials([KnownToken(OPERATOR, hash_of(operator_token))])
     app = Starlette(
-        middleware=list(_middleware(serve)),
+        middleware=list(_middleware(serve, credentials)),
         exception_handlers={
             problems.Problem: problems.on_problem,
             PlacetError: problems.on_placet_error,
@@ -118,7 +119,7 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
         await context.worlds.close()
 
 
-def _middleware(serve: ServeConfig) -> Iterator[Middleware]:
+def _middleware(serve: ServeConfig, credentials: Credentials) -> Iterator[Middleware]:
     """Yield what requests pass, the outermost first."""
     yield Middleware(RequestId)
     if serve.cors_origins:
@@ -129,6 +130,7 @@ def _middleware(serve: ServeConfig) -> Iterator[Middleware]:
             allow_headers=["authorization", "content-type", HEADER],
             expose_headers=["retry-after", HEADER],
         )
+    yield Middleware(FairShare, credentials, serve.limits)
 
 
 def _domains(domain: Domain | Sequence[Domain] | str | None) -> list[Domain]:

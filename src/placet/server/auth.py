@@ -28,10 +28,9 @@ def authenticate(credentials: Credentials, connection: HTTPConnection) -> Princi
     Raises:
         Problem: There is no token, or it is unknown.
     """
-    scheme, _, token = connection.headers.get("authorization", "").partition(" ")
-    if scheme.lower() != "bearer" and connection.scope["type"] == "websocket":
-        scheme, token = "bearer", _offered_token(connection.scope)
-    principal = credentials.who(token.strip()) if scheme.lower() == "bearer" else None
+    principal = credentials.principal(connection.headers.get("authorization", ""))
+    if principal is None and connection.scope["type"] == "websocket":
+        principal = credentials.who(_offered_token(connection.scope))
     if principal is None:
         raise Problem(
             "unauthenticated",

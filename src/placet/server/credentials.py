@@ -98,6 +98,11 @@ class Credentials:
         known = self._known.get(shown[:32], _NOBODY)
         return Principal(known.submitter) if compare_digest(known.sha256, shown) else None
 
+    def principal(self, authorization: str) -> Principal | None:
+        """Return the principal of a request's `Authorization`; None without a known token."""
+        scheme, _, token = authorization.partition(" ")
+        return self.who(token.strip()) if scheme.lower() == "bearer" else None
+
     def __len__(self) -> int:
         return len(self._known)
 

@@ -84,7 +84,8 @@ def build_document(
 
 
 def _operation(route: ApiRoute, operation: Operation) -> dict[str, Json]:
-    responses = {422: _problem(), **operation.answers}
+    busy = {} if operation.body is None else {429: {**_problem(), "headers": _RETRY_AFTER}}
+    responses = {422: _problem(), **busy, **operation.answers}
     described: dict[str, Json] = {
         "tags": [operation.tag],
         "summary": operation.summary,
@@ -181,15 +182,15 @@ def _verdict_answers() -> Answers:
         declared[status] = {"description": ", ".join(told), "content": content}
     for status in _ONLY_PROBLEMS:
         declared[status] = _problem()
-    headers: Mapping[str, Json] = {
-        "Retry-After": {"description": "whole seconds", "schema": {"type": "string"}}
-    }
     for status in (429, 503):
-        declared[status]["headers"] = headers
+        declared[status]["headers"] = _RETRY_AFTER
     return declared
 
 
-_ALSO_PROBLEMS: Final = frozenset({403, 404, 413, 422, 500, 503})
+_RETRY_AFTER: Final[Mapping[str, Json]] = {
+    "Retry-After": {"description": "whole seconds", "schema": {"type": "string"}}
+}
+_ALSO_PROBLEMS: Final = frozenset({403, 404, 413, 422, 429, 500, 503})
 _ONLY_PROBLEMS: Final = (401, 408, 415)
 
 VERDICT_ANSWERS: Final = _verdict_answers()

@@ -1,8 +1,9 @@
 """The configuration of a world and its server: defaults, log, TOML file, environment, arguments.
 
-Each later one wins; the log is that of the store, if there is one, with the settings of its world. Every key has one name: `store`, `limits.batch_intents_max`, `serve.port`; in
-the environment it is `PLACET_` and the key in capitals, with `_` for the dot. Nothing is taken that
-is not known, and every value says where it comes from.
+Each later one wins; the log is that of the store, if there is one, with the settings of its world.
+Every key has one name: `store`, `limits.batch_intents_max`, `serve.port`; in the environment it is
+`PLACET_` and the key in capitals, with `_` for the dot. Unknown keys are refused, and every value
+has the name of its source.
 """
 
 import os

@@ -141,6 +141,7 @@ async def _over_http(options: _Options, serve: ServeConfig) -> int | None:
     """Serve until a signal comes, and give its number."""
     from placet.frontends.mcp.server import McpServer  # noqa: PLC0415  # the extra
     from placet.frontends.mcp.tokens import WithTokens  # noqa: PLC0415  # the extra
+    from placet.server.http.fair_share import FairShare  # noqa: PLC0415  # the extra
     from placet.server.listener import listen, serve_until_signal, url_of  # noqa: PLC0415
 
     known, token = _credentials(serve)
@@ -149,7 +150,7 @@ async def _over_http(options: _Options, serve: ServeConfig) -> int | None:
             app = McpServer(session, options.person).server().streamable_http_app(host=serve.host)
             async with app.router.lifespan_context(app):
                 return await serve_until_signal(
-                    WithTokens(app, known, options.agent),
+                    FairShare(WithTokens(app, known, options.agent), known, serve.limits),
                     serve,
                     listening,
                     shutdown_seconds_max=_SHUTDOWN_SECONDS_MAX,

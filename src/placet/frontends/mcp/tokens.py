@@ -35,8 +35,7 @@ class WithTokens:
 
     def _refusal(self, scope: Scope) -> Response | None:
         headers: dict[bytes, bytes] = dict(scope["headers"])
-        scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
-        who = self._known.who(token.strip()) if scheme.lower() == "bearer" else None
+        who = self._known.principal(headers.get(b"authorization", b"").decode("latin-1"))
         if who is None:
             text = "this needs a token that the server knows: send `Authorization: Bearer <token>`"
             return _answer(401, text, _CHALLENGE)

@@ -38,6 +38,7 @@ STATUS_OF_PROBLEM: Final[Mapping[str, HTTPStatus]] = {
     "media_type_unsupported": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
     "request_invalid": HTTPStatus.UNPROCESSABLE_ENTITY,
     "version_required": HTTPStatus.PRECONDITION_REQUIRED,
+    "busy": HTTPStatus.TOO_MANY_REQUESTS,
     "head_too_large": HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
     "internal": HTTPStatus.INTERNAL_SERVER_ERROR,
     "unavailable": HTTPStatus.SERVICE_UNAVAILABLE,
