@@ -60,7 +60,7 @@ def checked(kernel: Kernel, raw: object) -> CheckedBatch:
     return batch
 
 
-_POOL: dict[str, tuple[Kernel, list[bytes], bytes, list[bytes]]] = {}
+_POOL: dict[tuple[Any, ...], tuple[Kernel, list[bytes], bytes, list[bytes]]] = {}
 
 
 def reused(which: int = 0, /, **settings: Any) -> tuple[Kernel, list[bytes]]:
@@ -68,7 +68,7 @@ def reused(which: int = 0, /, **settings: Any) -> tuple[Kernel, list[bytes]]:
 
     Two kernels of one law differ in `which`.
     """
-    key = f"{which} {settings}"
+    key = (which, *((name, _identity(value)) for name, value in settings.items()))
     if key not in _POOL:
         log: list[bytes] = []
         kernel = kernel_of(sink=log, **settings)
@@ -77,6 +77,16 @@ def reused(which: int = 0, /, **settings: Any) -> tuple[Kernel, list[bytes]]:
     kernel.restore(start)
     log[:] = beginning
     return kernel, log
+
+
+def _identity(value: Any) -> Any:
+    """Return what tells a setting from another; a domain only from itself.
+
+    The kernel that is kept for a domain keeps it alive, so its `id` is not used again.
+    """
+    if isinstance(value, Domain):
+        return id(value)
+    return tuple(map(_identity, value)) if isinstance(value, list | tuple) else repr(value)
 
 
 def trace(kernel: Kernel) -> tuple[str, str, int]:
