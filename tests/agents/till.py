@@ -90,5 +90,5 @@ async def total(session: Session) -> int:
     return found
 
 
-def told(turn: Turn) -> list[tuple[str, Any]]:
+def outcomes_of(turn: Turn) -> list[tuple[str, Any]]:
     return [(one.outcome, one.output) for one in turn.results]

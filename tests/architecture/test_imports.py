@@ -136,7 +136,7 @@ def test_the_first_kind_loads_pydantic_before_there_is_a_loop_to_hold_up():
     assert {"pydantic.type_adapter", "pydantic._internal._generate_schema"} <= loaded
 
 
-def asked(*command_lines: str) -> set[str]:
+def loaded_by_commands(*command_lines: str) -> set[str]:
     """Name what command lines load, one after the other in one process."""
     lines = [line.split() for line in command_lines]
     program = "from placet.cli.app import run_command"
@@ -144,7 +144,7 @@ def asked(*command_lines: str) -> set[str]:
 
 
 def test_the_list_of_commands_loads_none_of_them():
-    loaded = asked("--help")
+    loaded = loaded_by_commands("--help")
     assert {"typer", "placet.cli.command_table"} <= loaded
     assert {f"placet.cli.commands.{name}" for name in COMMANDS} & loaded == set()
     # The guests on the list are found by their entry points.
@@ -152,6 +152,8 @@ def test_the_list_of_commands_loads_none_of_them():
 
 
 def test_help_of_a_command_loads_what_it_says_and_not_what_it_does():
-    loaded = asked(*(f"{name} --help" for name in [*COMMANDS, "token new", "new domain"]))
+    loaded = loaded_by_commands(
+        *(f"{name} --help" for name in [*COMMANDS, "token new", "new domain"])
+    )
     assert {f"placet.cli.commands.{name}" for name in COMMANDS} <= loaded
     assert NOT_WITH_HELP & loaded == set()

@@ -128,7 +128,7 @@ class ScenarioClient:
             if self._world.sim_time < number:
                 await self._play(number, one)
             if self._keeper is not None:
-                self._keeper.keep_house()
+                self._keeper.maintain()
         for one in STORY:
             await self._ask(one)
 
@@ -186,7 +186,7 @@ class Housekeeper:
         assert isinstance(folder, SnapshotFiles), "the log is in a file"
         self._files = SnapshotFiles(folder.folder, Pointed(Disk(), points))
 
-    def keep_house(self) -> None:
+    def maintain(self) -> None:
         self._points.is_counting = True
         taken = take_snapshot(self._log, self._files)
         while self._log.compact(taken.compact_before, self._epoch, groups_max=2):

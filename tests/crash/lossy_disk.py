@@ -16,7 +16,7 @@ Names = dict[str, int | None]
 """What one entry in a folder's journal says: name -> file, or None where the name is gone."""
 
 
-class _Told(NamedTuple):
+class _FolderChange(NamedTuple):
     """One change of a folder, durable from the `synced` of the disk's history on."""
 
     folder: Path
@@ -35,7 +35,7 @@ class LossyDisk:
         self._contents: list[bytes] = []
         self._is_synced: list[bool] = []
         self._durable: dict[Path, Names] = {}
-        self._pending: list[_Told] = []
+        self._pending: list[_FolderChange] = []
 
     # what a program asks
 
@@ -129,7 +129,7 @@ class LossyDisk:
         return len(self._contents) - 1
 
     def _note(self, what: str, folder: Path, names: Names) -> None:
-        self._pending.append(_Told(folder, names))
+        self._pending.append(_FolderChange(folder, names))
         self.history.append(what)
 
 

@@ -14,8 +14,8 @@ class Piped(CommandLine):
         super().__init__(capture, folder)
         self._monkeypatch = monkeypatch
 
-    def told(self, *lines: str, to: tuple[str, ...]):
-        """Call a command and tell it lines."""
+    def with_input(self, *lines: str, to: tuple[str, ...]):
+        """Call a command with lines as its standard input."""
         text = "".join(f"{line}\n" for line in lines)
         self._monkeypatch.setattr("sys.stdin", io.StringIO(text))
         return self(*to)

@@ -20,7 +20,7 @@ def turns(outcome):
 
 
 def test_a_sentence_is_proposed_and_applied(placet):
-    outcome = placet.told("set beam to 9 m, lock hull length", to=DESIGN)
+    outcome = placet.with_input("set beam to 9 m, lock hull length", to=DESIGN)
     (turn,) = turns(outcome)
     assert (turn["outcome"], turn["route"]) == ("applied", "agent")
     assert [one["kind"] for one in turn["results"]] == ["design.set", "design.lock"]
@@ -30,12 +30,12 @@ def test_a_sentence_is_proposed_and_applied(placet):
 
 
 def test_a_command_bypasses_the_agent(placet):
-    (turn,) = turns(placet.told("/design.set path=hull.beam value=9", to=DESIGN))
+    (turn,) = turns(placet.with_input("/design.set path=hull.beam value=9", to=DESIGN))
     assert (turn["outcome"], turn["route"]) == ("applied", "command")
 
 
 def test_an_unclear_message_is_answered_with_suggested_sentences(placet):
-    outcome = placet.told("set the bea to 10 m", to=DESIGN)
+    outcome = placet.with_input("set the bea to 10 m", to=DESIGN)
     (turn,) = turns(outcome)
     assert (turn["outcome"], turn["stop"]) == ("clarify", "clarification_needed")
     assert turn["choices"] == ["set the beam to 10 m"]
@@ -44,7 +44,7 @@ def test_an_unclear_message_is_answered_with_suggested_sentences(placet):
 
 def test_a_partly_understood_sentence_is_not_applied(placet):
     (turn, state) = turns(
-        placet.told(
+        placet.with_input(
             "set beam to 9 m, set the draf to 2 m", "/state design.parameters/hull.beam", to=DESIGN
         )
     )
@@ -52,37 +52,37 @@ def test_a_partly_understood_sentence_is_not_applied(placet):
 
 
 def test_a_percentage_is_relative_to_the_present_value(placet):
-    *_, turn = turns(placet.told("set power to 1000 kW", "increase power by 15 %", to=DESIGN))
+    *_, turn = turns(placet.with_input("set power to 1000 kW", "increase power by 15 %", to=DESIGN))
     assert turn["outcome"] == "applied"
     assert 1150.0 in [one["new"] for one in turn["diff"]]
 
 
 def test_too_many_actions_for_the_mode_are_refused_with_advice(placet):
-    (turn,) = turns(placet.told("set beam to 9 m, lock hull length", to=INTERACTIVE))
+    (turn,) = turns(placet.with_input("set beam to 9 m, lock hull length", to=INTERACTIVE))
     assert (turn["outcome"], turn["stop"]) == ("refused", "unsupported_goal")
     assert turn["message"].endswith("got 2; say less at once")
 
 
 def test_a_sentence_refused_by_the_gate_shows_the_reason(placet):
-    *_, turn = turns(placet.told("set beam to 9 m, lock beam", "set beam to 8 m", to=DESIGN))
+    *_, turn = turns(placet.with_input("set beam to 9 m, lock beam", "set beam to 8 m", to=DESIGN))
     assert turn["results"][0]["issues"][0]["code"] == "design.locked"
 
 
 def test_a_question_is_answered_in_text(placet):
-    outcome = placet.told("what is the beam?", to=DESIGN)
+    outcome = placet.with_input("what is the beam?", to=DESIGN)
     assert turns(outcome)[0]["outcome"] == "said"
     assert outcome.code == 0
 
 
 def test_phases_are_run_by_their_executor(placet):
-    *_, turn = turns(placet.told("60 m ferry, 12 m beam", "run all phases", to=DESIGN))
+    *_, turn = turns(placet.with_input("60 m ferry, 12 m beam", "run all phases", to=DESIGN))
     (result,) = turn["results"]
     assert (result["outcome"], result["is_truncated"]) == ("applied", True)
 
 
 def test_the_phrases_of_the_program_domain_are_commands(placet):
     phrases = ("create hello world program", "compile program", "run program", "run programs")
-    outcome = placet.told(*phrases, to=("chat", "--domain", "program", "--json"))
+    outcome = placet.with_input(*phrases, to=("chat", "--domain", "program", "--json"))
     *done, missed = turns(outcome)
     assert [one["route"] for one in done] == ["command"] * 3
     assert done[2]["results"][0]["output"]["value"] == "Hello, world!"
@@ -90,7 +90,7 @@ def test_the_phrases_of_the_program_domain_are_commands(placet):
 
 
 def test_a_refusal_has_its_code_and_a_suggestion(placet):
-    outcome = placet.told("/design.set path=hull.bea value=9", to=DESIGN)
+    outcome = placet.with_input("/design.set path=hull.bea value=9", to=DESIGN)
     (turn,) = turns(outcome)
     (issue,) = turn["attempts"][0]["issues"]
     assert issue["code"] == "design.not_refinable"
@@ -99,12 +99,12 @@ def test_a_refusal_has_its_code_and_a_suggestion(placet):
 
 
 def test_a_domain_without_sentences_is_reported(placet):
-    (turn,) = turns(placet.told("go north", to=("chat", "--domain", "world", "--json")))
+    (turn,) = turns(placet.with_input("go north", to=("chat", "--domain", "world", "--json")))
     assert (turn["outcome"], turn["stop"]) == ("refused", "unsupported_goal")
 
 
 def test_a_held_plan_is_approved_as_shown(placet):
-    outcome = placet.told("set beam to 9 m", "/approvals", "/approve", to=INTERACTIVE)
+    outcome = placet.with_input("set beam to 9 m", "/approvals", "/approve", to=INTERACTIVE)
     held, approvals, applied = turns(outcome)
     assert held["outcome"] == "held"
     (approval,) = approvals["approvals"]
@@ -115,24 +115,24 @@ def test_a_held_plan_is_approved_as_shown(placet):
 
 
 def test_an_undecided_plan_is_not_applied(placet):
-    assert placet.told("set beam to 9 m", to=INTERACTIVE).code == 1
+    assert placet.with_input("set beam to 9 m", to=INTERACTIVE).code == 1
 
 
 def test_a_denial_exits_successfully(placet):
-    outcome = placet.told("set beam to 9 m", "/deny", to=INTERACTIVE)
+    outcome = placet.with_input("set beam to 9 m", "/deny", to=INTERACTIVE)
     assert turns(outcome)[1]["message"] == "deny by ann"
     assert outcome.code == 0
 
 
 def test_the_proposer_cannot_approve(placet):
     own = (*DESIGN, "--mode", "interactive", "--as", "agent")
-    outcome = placet.told("set beam to 9 m", "/approve", to=own)
+    outcome = placet.with_input("set beam to 9 m", "/approve", to=own)
     assert turns(outcome)[1]["outcome"] == "refused"
     assert outcome.code == 1
 
 
 def test_an_approval_without_a_request_fails(placet):
-    outcome = placet.told("/approve", "/deny nothing", to=INTERACTIVE)
+    outcome = placet.with_input("/approve", "/deny nothing", to=INTERACTIVE)
     none, nothing = turns(outcome)
     assert none == {"error": "no plan waits for a person"}
     assert nothing["message"].startswith("there is no approval request 'nothing'")
@@ -141,8 +141,8 @@ def test_an_approval_without_a_request_fails(placet):
 
 def test_a_conversation_continues_from_its_store(placet):
     kept = ("--store", "ferry.db")
-    placet.told("set beam to 9 m", to=(*INTERACTIVE, *kept))
-    outcome = placet.told(
+    placet.with_input("set beam to 9 m", to=(*INTERACTIVE, *kept))
+    outcome = placet.with_input(
         "/approve",
         "/turns",
         "/state design.parameters/hull.beam",
@@ -157,22 +157,24 @@ def test_a_conversation_continues_from_its_store(placet):
 
 def test_a_conversation_continues_in_the_mode_of_its_latest_turn(placet):
     kept = ("chat", "--domain", "design", "--json", "--as", "ann", "--store", "ferry.db")
-    (first,) = turns(placet.told("set beam to 9 m", to=(*kept, "--mode", "interactive")))
-    (again,) = turns(placet.told("set draft to 2 m", to=kept))
-    (other,) = turns(placet.told("set draft to 2 m", to=(*kept, "--mode", "assisted")))
+    (first,) = turns(placet.with_input("set beam to 9 m", to=(*kept, "--mode", "interactive")))
+    (again,) = turns(placet.with_input("set draft to 2 m", to=kept))
+    (other,) = turns(placet.with_input("set draft to 2 m", to=(*kept, "--mode", "assisted")))
     assert [turn["outcome"] for turn in (first, again, other)] == ["held", "held", "applied"]
 
 
 def test_a_log_is_continued_with_its_own_settings(placet):
     begin("town.db", World(max_step=2.0), Sessions())
-    (turn,) = turns(placet.told("/Move to=[500,500]", to=("chat", "--json", "--store", "town.db")))
+    (turn,) = turns(
+        placet.with_input("/Move to=[500,500]", to=("chat", "--json", "--store", "town.db"))
+    )
     assert turn["stop"] == "world.step_too_long"
     assert placet("verify", "town.db").code == 0
 
 
 def test_a_log_without_the_session_domain_is_refused(placet):
     begin("town.db", World())
-    outcome = placet.told("/Move to=[5,5]", to=("chat", "--store", "town.db"))
+    outcome = placet.with_input("/Move to=[5,5]", to=("chat", "--store", "town.db"))
     assert outcome.code == 1
     assert "was made without the domain 'session'" in outcome.err
 
@@ -195,7 +197,7 @@ def test_slash_commands_print_one_value_per_line(placet):
         "/state nowhere",
         "/quit",
     )
-    outcome = placet.told(*words, "set beam to 9 m", to=DESIGN)
+    outcome = placet.with_input(*words, "set beam to 9 m", to=DESIGN)
     told = turns(outcome)
     assert [next(iter(one)) for one in told] == ["help", "kinds", "mode", "mode", "error", "error"]
     assert told[3] == {"mode": "autonomous"}
@@ -204,9 +206,9 @@ def test_slash_commands_print_one_value_per_line(placet):
 
 def test_a_tab_separates_slash_command_arguments(placet):
     words = ("/mode\tinteractive", "set beam to 9 m", "/deny\t")
-    mode, held, denied = turns(placet.told(*words, to=(*DESIGN, "--as", "ann")))
+    mode, held, denied = turns(placet.with_input(*words, to=(*DESIGN, "--as", "ann")))
     assert mode == {"mode": "interactive"}
-    told = placet.told("/mode", f"/approve\t{held['approval_id']}", to=DESIGN)
+    told = placet.with_input("/mode", f"/approve\t{held['approval_id']}", to=DESIGN)
     assert denied["message"] == "deny by ann"
     assert turns(told)[1]["message"].startswith(
         f"there is no approval request '{held['approval_id']}'"
@@ -214,13 +216,15 @@ def test_a_tab_separates_slash_command_arguments(placet):
 
 
 def test_kinds_of_the_session_are_not_offered(placet):
-    (told,) = turns(placet.told("/kinds", to=DESIGN))
+    (told,) = turns(placet.with_input("/kinds", to=DESIGN))
     assert not [kind for kind in told["kinds"] if kind.startswith("session.")]
 
 
 def test_decided_and_open_approval_requests_are_shown_differently(placet):
     lines = ("set beam to 9 m", "/approve", "set beam to 8 m", "/approvals")
-    shown = placet.told(*lines, to=("chat", "--domain", "design", "--mode", "interactive")).out
+    shown = placet.with_input(
+        *lines, to=("chat", "--domain", "design", "--mode", "interactive")
+    ).out
     was, waits = [
         line for line in shown.partition("> /approvals")[2].splitlines() if "agent" in line
     ]
@@ -237,7 +241,7 @@ def test_text_output_shows_lines_with_their_outcome(placet):
         "/turns",
         "/state",
     )
-    outcome = placet.told(*lines, "set the bea to 1 m", to=("chat", "--domain", "design"))
+    outcome = placet.with_input(*lines, "set the bea to 1 m", to=("chat", "--domain", "design"))
     shown = outcome.out.splitlines()
     assert "> set beam to 9 m" in shown
     assert "    ~ design.parameters/hull.beam/value  null -> 9.0" in shown
@@ -249,7 +253,7 @@ def test_text_output_shows_lines_with_their_outcome(placet):
 
 def test_an_approval_request_is_shown_as_commands(placet):
     words = ("chat", "--domain", "world", "--mode", "interactive")
-    outcome = placet.told('/Speak text="hi all"', "/approvals", to=words)
+    outcome = placet.with_input('/Speak text="hi all"', "/approvals", to=words)
     assert "    /Speak text='hi all' channel=public" in outcome.out or (
         "    /Speak text='hi all'" in outcome.out
     )
@@ -257,7 +261,7 @@ def test_an_approval_request_is_shown_as_commands(placet):
 
 def test_control_characters_in_texts_are_escaped(placet):
     human = ("chat", "--domain", "world", "--agent", "human")
-    outcome = placet.told("hi\x1b[1J", "hello\x1b[2J", to=human)
+    outcome = placet.with_input("hi\x1b[1J", "hello\x1b[2J", to=human)
     assert "\x1b" not in outcome.out
     assert "> hi\\x1b[1J" in outcome.out
     assert "said: hello\\x1b[2J" in outcome.out
@@ -266,7 +270,7 @@ def test_control_characters_in_texts_are_escaped(placet):
 def test_a_person_may_be_the_proposer(placet):
     lines = ("move me", "/Move to=[1,2]", "/Speak text=hi", "", "say something", "hello", "")
     human = ("chat", "--domain", "world", "--agent", "human", "--json")
-    outcome = placet.told(*lines, "and now", "", to=human)
+    outcome = placet.with_input(*lines, "and now", "", to=human)
     asked, applied, _, said, _, nothing = turns(outcome)
     assert asked == {"asked": "move me"}
     assert [one["kind"] for one in applied["results"]] == ["Move", "Speak"]
@@ -277,7 +281,7 @@ def test_a_person_may_be_the_proposer(placet):
 def test_an_invalid_action_line_is_reported_and_skipped(placet):
     lines = ("move me", "/Move to=[1,2]", "Speak text", "")
     human = ("chat", "--domain", "world", "--agent", "human", "--json")
-    told = turns(placet.told(*lines, to=human))
+    told = turns(placet.with_input(*lines, to=human))
     assert [next(iter(one)) for one in told] == ["asked", "error", "id"]
     assert told[1] == {"error": "expected key=value, got 'text'"}
 
@@ -285,7 +289,7 @@ def test_an_invalid_action_line_is_reported_and_skipped(placet):
 def test_a_proposing_person_is_shown_the_issues_and_asked_again(placet):
     lines = ("say something", "/Speak", "", "/Speak text=hi", "")
     human = ("chat", "--domain", "world", "--agent", "human", "--json")
-    _, error, asked, applied = turns(placet.told(*lines, to=human))
+    _, error, asked, applied = turns(placet.with_input(*lines, to=human))
     assert error == {"error": "payload of Speak/text: field required"}
     assert asked == {"asked": "say something"}
     assert [one["status"] for one in applied["attempts"]] == ["invalid", "applied"]
@@ -301,7 +305,7 @@ def test_a_proposing_person_is_shown_the_issues_and_asked_again(placet):
     ],
 )
 def test_an_invalid_option_is_reported_in_one_line(placet, options, code, why):
-    outcome = placet.told("hi", to=("chat", *options))
+    outcome = placet.with_input("hi", to=("chat", *options))
     assert (outcome.code, outcome.out) == (code, "")
     assert why in outcome.err
     assert outcome.err.count("\n") == 1

@@ -44,16 +44,16 @@ def held_by_mcp(store):
 def test_a_plan_held_over_mcp_is_approved_in_a_chat(placet):
     held_by_mcp("town.db")
     chat = ("chat", "--store", "town.db", "--session", "mcp", "--as", "ann", "--json")
-    outcome = placet.told("/approve", "/Speak text=again", to=chat)
+    outcome = placet.with_input("/approve", "/Speak text=again", to=chat)
     what_became = [(one["outcome"], one["agent"]) for one in turns(outcome)]
     assert what_became == [("applied", "mcp"), ("held", "mcp")]  # in the client's mode
-    outcome = placet.told("/approve", "/Speak text=more", to=(*chat, "--mode", "assisted"))
+    outcome = placet.with_input("/approve", "/Speak text=more", to=(*chat, "--mode", "assisted"))
     assert [(one["outcome"], one["agent"]) for one in turns(outcome)] == [("applied", "mcp")] * 2
     assert outcome.code == 0
 
 
 def test_an_mcp_client_does_not_continue_the_session_of_another_agent(placet):
-    placet.told("/Speak text=hi", to=("chat", "--domain", "world", "--store", "town.db"))
+    placet.with_input("/Speak text=hi", to=("chat", "--domain", "world", "--store", "town.db"))
     outcome = placet("mcp", "--store", "town.db", "--session", "main")
     assert outcome.code == 1
     assert "session 'main' belongs to agent 'agent', not to 'mcp'" in outcome.err

@@ -363,22 +363,22 @@ def test_a_validator_gets_the_intent_and_the_state_as_its_rule_does():
 
 
 def test_a_validator_is_notified_of_permissions():
-    class Told(Validator):
+    class NotifiedValidator(Validator):
         def __init__(self):
             super().__init__(True)
-            self.told = []
+            self.notifications = []
 
         def set_agent_permissions(self, agent_id, permissions):
-            self.told.append((agent_id, permissions))
+            self.notifications.append((agent_id, permissions))
 
-    validator = Told()
+    validator = NotifiedValidator()
     kernel = kernel_of(validator=validator, agents=())
     kernel.register_agent("alice", permissions=["Add"])
     kernel.register_agent("alice")
     kernel.register_agent("alice", permissions=["Add"])
     kernel.set_agent_permissions("alice", None)
     everything = set(kernel.registry.kinds)
-    assert validator.told == [("alice", {"Add"}), ("alice", everything)]
+    assert validator.notifications == [("alice", {"Add"}), ("alice", everything)]
 
 
 # What a domain must be

@@ -25,7 +25,7 @@ from placet.agents.proposal.plan_parser import Call
 from placet.domains.session import KINDS, Sessions
 from placet.domains.world import World
 from placet.kernel.domain import Risk
-from tests.agents.till import EMPTY, LOOK, Till, put, talk, told, total
+from tests.agents.till import EMPTY, LOOK, Till, outcomes_of, put, talk, total
 
 pytestmark = pytest.mark.anyio
 
@@ -36,7 +36,7 @@ async def test_a_plan_is_applied_and_its_turn_has_results_and_diff() -> None:
     async with talk([put(5), LOOK]) as session:
         turn = await session.send("put five in")
         assert (turn.outcome, turn.stop, turn.route) == ("applied", "completed", "agent")
-        assert told(turn) == [("applied", None), ("read", 5)]
+        assert outcomes_of(turn) == [("applied", None), ("read", 5)]
         assert [(one.path, one.old, one.new) for one in turn.diff] == [("till.box/box/sum", 0, 5)]
         assert await total(session) == 5
 

@@ -398,7 +398,7 @@ async def test_a_hanging_disk_blocks_no_other_effect_and_is_checked_afterwards(
 
 @pytest.mark.slow
 def test_a_served_world_writes_below_its_configured_root(folders, tmp_path):
-    def asked(req_id: str, kind: str, **payload: str) -> dict[str, object]:
+    def intent_of(req_id: str, kind: str, **payload: str) -> dict[str, object]:
         return {
             "kind": kind,
             "payload": payload,
@@ -413,8 +413,8 @@ def test_a_served_world_writes_below_its_configured_root(folders, tmp_path):
     with running(tmp_path, *options) as server:
         assert server.post("agents", {"agent_id": "ann"}).status_code == 201
         batch = [
-            asked("1", CREATE, filename="a.txt", content="hi there"),
-            asked("2", ANALYZE, path="a.txt"),
+            intent_of("1", CREATE, filename="a.txt", content="hi there"),
+            intent_of("2", ANALYZE, path="a.txt"),
         ]
         assert server.post("batches", batch).json()["admitted"]
         server.process.send_signal(signal.SIGTERM)

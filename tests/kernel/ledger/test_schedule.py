@@ -32,7 +32,7 @@ def scheduled_once() -> Scheduled:
     return record
 
 
-def told(kernel, req_id, agent_id="alice"):
+def remembered(kernel, req_id, agent_id="alice"):
     verdict = kernel.verdict_of(agent_id, req_id)
     assert verdict is not None
     return verdict
@@ -47,11 +47,11 @@ def test_a_scheduled_batch_is_answered_at_once_and_decided_when_due():
     assert verdict.as_dict()["results"][0]["normalized"] == {"amount": 1}
     assert kernel.digest() == before
     assert kernel.ledger.schedule == [(5 * 10**9, 1)]
-    waiting = told(kernel, "a")
+    waiting = remembered(kernel, "a")
     assert (waiting.admitted, waiting.scheduled, waiting.seq) == (True, True, seq + 1)
     assert [result.req_id for result in waiting.results] == ["a"]
     assert kernel.decide([], 4.9).codes == ("batch_empty",)
-    assert told(kernel, "a").scheduled
+    assert remembered(kernel, "a").scheduled
     decision = kernel.decide_checked([], 5 * 10**9)
     ((batch, final),) = decision.answers
     assert (batch.due_of, batch.submitter, final.admitted, final.seq) == (
@@ -60,7 +60,7 @@ def test_a_scheduled_batch_is_answered_at_once_and_decided_when_due():
         True,
         seq + 2,
     )
-    final = told(kernel, "a")
+    final = remembered(kernel, "a")
     assert (final.admitted, final.scheduled, final.seq) == (True, False, seq + 2)
     assert kernel.state[COUNTS]["alice"]["count"] == 1
     assert kernel.ledger.next_due_ns is None
@@ -115,8 +115,8 @@ def test_batches_of_a_removed_agent_never_run_for_its_successor():
     others = later(7, add("later"))
     assert all(verdict.scheduled for verdict in kernel.decide_group([alone, shared, others]))
     kernel.change_agent("bob", "removed")
-    assert told(kernel, "hers").codes == ("agent_unknown",)
-    assert told(kernel, "hers").refusals[0].stage == "agent"
+    assert remembered(kernel, "hers").codes == ("agent_unknown",)
+    assert remembered(kernel, "hers").refusals[0].stage == "agent"
     kernel.register_agent("bob")
     before = kernel.seq
     [(batch, _)] = kernel.decide_checked([], 9 * 10**9).answers
@@ -133,7 +133,7 @@ def test_a_removed_scheduled_batch_is_never_due():
     kernel.decide_group([later(3, add("near")), later(5, add("gone", agent_id="bob"))])
     kernel.decide(later(7, add("far")))
     kernel.change_agent("bob", "removed")
-    assert [told(kernel, name).scheduled for name in ("near", "far")] == [True, True]
+    assert [remembered(kernel, name).scheduled for name in ("near", "far")] == [True, True]
     decided = kernel.decide_checked([], 9 * 10**9).answers
     assert [batch.req_ids for batch, _ in decided] == [["near"], ["far"]]
     assert kernel.ledger.next_due_ns is None
@@ -219,7 +219,7 @@ def test_a_due_batch_is_refused_if_its_reads_changed_while_it_waited():
     }
     assert kernel.digest() == before  # one added what the other took
     for name, expected in codes.items():
-        assert told(kernel, name).codes == expected
+        assert remembered(kernel, name).codes == expected
     replayer = folded(log)
     assert not replayer.ledger.scheduled
     assert replayer.state.digest().hex() == kernel.digest()
@@ -231,7 +231,7 @@ def test_a_due_batch_of_an_agent_without_permission_is_finally_refused():
     kernel.set_agent_permissions("alice", {"Look"})
     kernel.tick(5.0)
     kernel.decide_group([], 5.0)
-    assert told(kernel, "a").codes == ("permission_denied",)
+    assert remembered(kernel, "a").codes == ("permission_denied",)
     kernel.set_agent_permissions("alice", None)
     assert kernel.decide(add("a")).replayed
 
@@ -244,8 +244,8 @@ def test_the_future_context_and_the_threshold_are_judged_on_arrival_only():
     for number in range(5):
         assert kernel.decide(add(f"r{number}", context_seq=kernel.seq)).admitted
     kernel.decide_group([], 5.0)
-    assert told(kernel, "b").admitted
-    assert not told(kernel, "b").scheduled
+    assert remembered(kernel, "b").admitted
+    assert not remembered(kernel, "b").scheduled
 
 
 def test_quota_is_charged_once_on_arrival():
@@ -267,7 +267,7 @@ def test_a_full_executor_refuses_on_arrival_and_not_when_due():
     assert kernel.decide(intent("Mail", {"count": 1}, "b")).admitted
     assert kernel.decide(later(5, intent("Mail", {"count": 1}, "c"))).codes == ("executor_busy",)
     kernel.decide_group([], 5.0)
-    assert told(kernel, "a").admitted
+    assert remembered(kernel, "a").admitted
     assert len(kernel.open_effects()) == 2
 
 
@@ -298,7 +298,7 @@ def test_a_rule_gets_a_due_batch_as_it_would_on_arrival():
     say = intent("Say", {"text": "hi"}, "say")
     assert kernel.decide(later(5, place, say)).scheduled
     kernel.decide_group([], 5.0)
-    assert told(kernel, "place").admitted
+    assert remembered(kernel, "place").admitted
     assert kernel.state[COUNTS]["alice"]["at"] == (1, 2)
     assert kernel.state[COUNTS]["alice"]["said"] == {"text": "hi", "count": 0, "tags": ()}
 
@@ -320,7 +320,7 @@ def test_a_rule_that_changes_its_intent_harms_nothing(monkeypatch, spoiled):
     assert [dict(result.normalized) for result in verdict.results] == [{"how": how}]
     (now,) = kernel.decide(intent("Fail", {"how": how}, "b")).results
     assert now.normalized == {"how": how}
-    assert told(kernel, "a").admitted
+    assert remembered(kernel, "a").admitted
     assert folded(log).state.digest().hex() == kernel.digest()
 
 
@@ -340,12 +340,12 @@ def test_a_due_batch_of_a_removed_kind_is_refused():
 
     again = kernel_of(Exploding(), history=log)
     again.decide_group([], 5.0)
-    assert told(again, "a").codes == ("payload_invalid",)
+    assert remembered(again, "a").codes == ("payload_invalid",)
     again = kernel_of(Smaller(), history=log)
     again.decide_group([], 5.0)
-    assert told(again, "a").codes == ("kind_unknown",)
-    assert told(again, "b").refusals[0].stage == "structure"
-    assert told(again, "c").admitted
+    assert remembered(again, "a").codes == ("kind_unknown",)
+    assert remembered(again, "b").refusals[0].stage == "structure"
+    assert remembered(again, "c").admitted
     assert again.decide(add("d")).admitted
 
 
@@ -354,6 +354,6 @@ def test_a_step_decides_due_and_submitted_batches_as_one_group():
     kernel.decide(later(0.5, add("a")))
     verdicts = kernel.step(1.0, [add("b"), later(9, add("c"))])
     assert [(v.admitted, v.scheduled) for v in verdicts] == [(True, False), (True, True)]
-    assert told(kernel, "a").seq < verdicts[0].seq
+    assert remembered(kernel, "a").seq < verdicts[0].seq
     assert kernel.sim_time == 1.0
     assert kernel.state[COUNTS]["clock"]["time"] == 1.0

@@ -16,7 +16,7 @@ from tests.kernel.builders import add, intent, kernel_of
 from tests.kernel.domains import COUNTS, MAIL, THINGS, Lab
 
 
-def told(
+def explain_record_at(
     log: Sequence[bytes],
     place: int = -1,
     domains: Sequence[Domain] | None = None,
@@ -61,7 +61,7 @@ def kernel(log):
 
 def test_all_seven_stages_are_explained_in_order(kernel, log):
     kernel.decide([add("p", 2)], 1.0)
-    explained = told(log)
+    explained = explain_record_at(log)
     assert [stage.stage for stage in explained.stages] == [
         stage.value for stage in Stage if stage is not Stage.ADMISSION
     ]
@@ -85,7 +85,7 @@ def test_all_seven_stages_are_explained_in_order(kernel, log):
 def test_quota_reports_tokens_before_and_after(kernel, log):
     kernel.decide([add("p")], 1.0)
     kernel.decide([add("q"), add("r")], 1.25)
-    of_kind, of_agent, of_world = stage(told(log), "quota").compared
+    of_kind, of_agent, of_world = stage(explain_record_at(log), "quota").compared
     assert of_kind == {
         "agent_id": "alice", "kind": "Add", "rate": 2.0, "interval_s": 0.5, "burst": 4,
         "before": 3.5, "charged": 2, "after": 1.5,
@@ -98,7 +98,7 @@ def test_stages_after_a_refusal_are_not_asked(kernel, log):
     kernel.decide([intent("Look", {"thing": "cup"}, "p", context_seq=4)])
     kernel.decide([intent("Grab", {"thing": "cup"}, "q", agent_id="bob", context_seq=5)])
     kernel.decide([intent("Look", {"thing": "cup"}, "r", context_seq=5)])
-    explained = told(log)
+    explained = explain_record_at(log)
     assert explained.answer == "refused"
     assert explained.seq is None
     assert results(explained) == ["passed", "passed", "passed", "refused", *["not reached"] * 3]
@@ -119,10 +119,10 @@ def test_a_retry_shows_the_earlier_answer(kernel, log):
     look = intent("Look", {"thing": "cup"}, "r")
     kernel.decide([{**look, "context_seq": 2}])
     kernel.decide([{**look, "context_seq": 5}])
-    (compared,) = stage(told(log), "dedup").compared
+    (compared,) = stage(explain_record_at(log), "dedup").compared
     assert compared["answered_before"] == [{"req_id": "r", "codes": ["stale_context"]}]
     assert compared["remembered"] == 1
-    (first,) = stage(told(log, -2), "dedup").compared
+    (first,) = stage(explain_record_at(log, -2), "dedup").compared
     assert (first["answered_before"], first["remembered"]) == ([], 0)
 
 
@@ -140,7 +140,7 @@ def test_a_repetition_of_an_admitted_request_is_explained(kernel, log):
 def test_the_agent_stage_reports_suspension_and_permissions(kernel, log):
     kernel.set_agent_permissions("bob", {"Add", "Grab"})
     kernel.decide([add("p"), add("q", agent_id="bob")])
-    alice, bob = stage(told(log), "agent").compared
+    alice, bob = stage(explain_record_at(log), "agent").compared
     assert (alice["permissions"], alice["suspended"], alice["may_submit"]) == (None, False, True)
     assert (bob["permissions"], bob["submitter"], bob["owner"]) == (
         ["Add", "Grab"], "operator", "bob",
@@ -150,7 +150,7 @@ def test_the_agent_stage_reports_suspension_and_permissions(kernel, log):
 def test_backpressure_reports_waiting_effects(kernel, log):
     kernel.decide([intent("Mail", {"count": 2}, "p")])
     kernel.decide([intent("Mail", {"count": 1}, "q")])
-    explained = told(log)
+    explained = explain_record_at(log)
     (compared,) = stage(explained, "backpressure").compared
     assert compared == {"executor": MAIL, "waiting": 2, "waiting_max": 1000}
     assert explained.effects == (
@@ -160,14 +160,14 @@ def test_backpressure_reports_waiting_effects(kernel, log):
 
 def test_a_scheduled_batch_is_explained_on_arrival_and_when_due(kernel, log):
     kernel.decide({"intents": [add("p")], "sim_time": 9})
-    explained = told(log)
+    explained = explain_record_at(log)
     assert (explained.answer, explained.seq) == ("scheduled", 5)
     assert results(explained) == ["passed"] * 6 + ["not reached"]
     assert stage(explained, "domain").compared == ({"due": 9.0},)
     assert stage(explained, "backpressure").compared == ({"schedule": 0, "schedule_max": 10_000},)
     kernel.change_agent("alice", "removed")
     kernel.decide([], 10.0)
-    explained = told(log)
+    explained = explain_record_at(log)
     assert results(explained) == ["passed", "refused", *["not reached"] * 5]
     (agent,) = stage(explained, "agent").compared
     assert agent["registered"] is False
@@ -176,7 +176,7 @@ def test_a_scheduled_batch_is_explained_on_arrival_and_when_due(kernel, log):
 def test_stages_of_arrival_are_skipped_when_due(kernel, log):
     kernel.decide({"intents": [add("p")], "sim_time": 9})
     kernel.decide([], 10.0)
-    explained = told(log)
+    explained = explain_record_at(log)
     arrival = "passed on arrival"
     assert results(explained) == [
         "passed", "passed", arrival, "passed", arrival, arrival, "passed",
@@ -190,7 +190,7 @@ def test_a_conflict_names_its_winner(kernel, log):
     first, second = map(decode_record, log[-2:])
     assert isinstance(first, Admitted)
     assert isinstance(second, Refused)
-    explained = told(log)
+    explained = explain_record_at(log)
     (refusal,) = stage(explained, "domain").refusals
     assert refusal["code"] == "conflict"
     assert refusal["details"]["winner"] == {"alice": "bob", "bob": "alice"}[explained.agent_id]
@@ -198,9 +198,9 @@ def test_a_conflict_names_its_winner(kernel, log):
 
 def test_each_intent_of_a_batch_has_its_seq(kernel, log):
     kernel.decide([add("p"), add("q", priority=50), intent("Remake", {"thing": "cup"}, "r")])
-    explained = told(log, position=1)
+    explained = explain_record_at(log, position=1)
     assert (explained.req_id, explained.seq) == ("q", 5)
-    assert told(log, position=0).seq == 6
+    assert explain_record_at(log, position=0).seq == 6
     assert explained.batch is not None
     assert explained.batch["position"] == 1
     assert [compared["index"] for compared in stage(explained, "domain").compared] == [1, 0, 2]
@@ -211,21 +211,21 @@ def test_each_intent_of_a_batch_has_its_seq(kernel, log):
 
 def test_created_and_deleted_entities_are_explained(kernel, log):
     kernel.decide([intent("Drop", {"thing": "cup"}, "p")])
-    assert told(log).changes[0]["what"] == "deleted"
+    assert explain_record_at(log).changes[0]["what"] == "deleted"
     kernel.decide([intent("Put", {"thing": "jug", "field": "x", "value": 1}, "q")])
-    (change,) = told(log).changes
+    (change,) = explain_record_at(log).changes
     assert (change["what"], change["fields"]["x"]) == ("created", {"before": None, "after": 1})
 
 
 def test_warnings_of_the_structure_stage_are_explained(kernel, log):
     kernel.decide([{**add("p"), "schema_version": "1.9.0"}])
-    (compared,) = stage(told(log), "structure").compared
+    (compared,) = stage(explain_record_at(log), "structure").compared
     assert compared["warnings"][0]["code"] == "version_unknown"
 
 
 def test_a_read_set_that_raises_is_reported_as_unknown(kernel, log):
     kernel.decide([intent("Look", {"thing": "raise"}, "p")])
-    explained = told(log)
+    explained = explain_record_at(log)
     (compared,) = stage(explained, "staleness").compared
     assert compared["reads"] is None
 
@@ -233,13 +233,13 @@ def test_a_read_set_that_raises_is_reported_as_unknown(kernel, log):
 def test_a_batch_is_explained_without_its_domain(kernel, log):
     kernel.decide([intent("Grab", {"thing": "cup"}, "q", agent_id="bob")])
     kernel.decide([intent("Look", {"thing": "cup"}, "r", context_seq=2)])
-    explained = told(log, domains=())
+    explained = explain_record_at(log, domains=())
     assert results(explained)[3] == "refused"
     (compared,) = stage(explained, "staleness").compared
     assert compared["reads"] is None
     assert "changed" not in stage(explained, "staleness").refusals[0]
     assert explained.notes == ("not re-executed: no domain is given",)
-    admitted = told(log, -2, domains=())
+    admitted = explain_record_at(log, -2, domains=())
     assert stage(admitted, "domain").compared[0]["domain"] is None
     assert admitted.changes[0]["fields"]["holder"] == {"before": None, "after": "bob"}
 
@@ -250,7 +250,7 @@ def test_an_effect_validator_is_named(log):
             return False
 
     kernel_of(Lab(things=("cup",)), sink=log, validator=Guard()).decide([add("p")])
-    explained = told(log)
+    explained = explain_record_at(log)
     first, second = stage(explained, "domain").compared
     assert first["validator"].endswith("Guard")
     assert second["kind"] == "Add"
@@ -262,14 +262,14 @@ def test_an_effect_validator_is_named(log):
 def test_a_record_without_a_batch_is_explained_by_its_changes(kernel, log):
     kernel.decide([intent("Mail", {"count": 1}, "p")])
     kernel.settle(Settlement(kernel.open_effects()[0].key, succeeded=True, output="ok"))
-    settled = told(log)
+    settled = explain_record_at(log)
     assert (settled.answer, settled.agent_id, settled.seq) == ("settled", "system", 6)
     assert settled.changes[0]["what"] == "created"
     assert settled.batch is not None
     assert settled.batch["output"] == "ok"
-    assert told(log, 3).answer == "registered"
-    assert told(log, 3).agent_id == "alice"
-    header = told(log, 0)
+    assert explain_record_at(log, 3).answer == "registered"
+    assert explain_record_at(log, 3).agent_id == "alice"
+    header = explain_record_at(log, 0)
     assert (header.answer, header.rules) == ("header", "")
     assert header.changes[0]["entity"] == f"{THINGS}/cup"
-    assert told(log, 1).changes == ()
+    assert explain_record_at(log, 1).changes == ()

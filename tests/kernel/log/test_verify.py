@@ -366,7 +366,7 @@ def one_more(record: Any) -> Any:
     )
 
 
-def told_twice(record: Any) -> Any:
+def changed_twice(record: Any) -> Any:
     """Put before a change another one of the same entity, which a fold would make too."""
     (first, *_) = record.changes.entities
     before = msgspec.structs.replace(first, fields={**first.fields, "x": 1})
@@ -391,7 +391,7 @@ FORGERIES: list[tuple[tuple[type, int], Callable[[Any], Any], str, str]] = [
     (A_BATCH, change(fields={"count": 10.0}), f"{COUNTS}/alice count", "Add of lab 1"),
     (A_BATCH, change(fields={"count": 11, "x": 1}), f"{COUNTS}/alice x", "Add of lab 1"),
     (A_BATCH, one_more, f"{THINGS}/new", "Add of lab 1"),
-    (A_BATCH, told_twice, "the order of changes", "Add of lab 1"),
+    (A_BATCH, changed_twice, "the order of changes", "Add of lab 1"),
     (A_BATCH, refused_for_nothing, "the verdict", "Add of lab 1"),
     ((Admitted, 2), replaced(fingerprint=7), "its fingerprint", "the kernel's schedule"),
     (MAILED, effect_of_another_number, "an effect", "Mail of lab 1"),

@@ -282,14 +282,14 @@ def test_a_rule_cannot_change_who_proposed_an_intent(meddle, where, how):
             Kind("Rest", dict[str, int], lambda draft, intent: None),
         )
 
-    class Asked:
+    class MeddlingValidator:
         def validate_intent(self, intent, world_state):
             if where == "validator" and intent["kind"] == "Do":
                 meddle(intent)
             return True
 
     log: list[bytes] = []
-    kernel = kernel_of(Meddling(), sink=log, validator=Asked())
+    kernel = kernel_of(Meddling(), sink=log, validator=MeddlingValidator())
     kernel.change_executor("other", 1)
     batch = [
         intent("Rest", {}, "rest", priority=0),

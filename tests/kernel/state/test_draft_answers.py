@@ -28,7 +28,7 @@ def tell(draft: Draft, _intent: Intent) -> None:
     draft.answer({"count": draft.get(*COUNT), "seen": [1, 2]})
 
 
-class Clerk(Domain):
+class Counters(Domain):
     name = "clerk"
     version = "1"
 
@@ -43,7 +43,7 @@ class Clerk(Domain):
 
 
 def world(records: list[bytes], domain: Domain | None = None) -> Kernel:
-    kernel = Kernel(domain or Clerk(), sink=records.append)
+    kernel = Kernel(domain or Counters(), sink=records.append)
     kernel.register_agent("ann")
     return kernel
 
@@ -102,7 +102,7 @@ def test_verify_names_an_answer_that_differs() -> None:
     def tell_otherwise(draft: Draft, _intent: Intent) -> None:
         draft.answer("nothing")
 
-    same, other = Verifier([Clerk()]), Verifier([Clerk(tell_otherwise)])
+    same, other = Verifier([Counters()]), Verifier([Counters(tell_otherwise)])
     for data in records[:-1]:
         same.apply(data)
         other.apply(data)
@@ -119,7 +119,7 @@ def test_verify_compares_the_answers_of_all_intents() -> None:
     def answer_the_second_differently(draft: Draft, intent: Intent) -> None:
         tell(draft, intent) if draft.get(*COUNT) == 0 else draft.answer("nothing")
 
-    verifier = Verifier([Clerk(answer_the_second_differently)])
+    verifier = Verifier([Counters(answer_the_second_differently)])
     for data in records[:-1]:
         verifier.apply(data)
     with pytest.raises(DecisionMismatch) as raised:
@@ -129,7 +129,7 @@ def test_verify_compares_the_answers_of_all_intents() -> None:
 
 
 def test_a_read_kind_that_changes_state_is_refused() -> None:
-    kernel = world([], Clerk(tell_rule=add))
+    kernel = world([], Counters(tell_rule=add))
     before = kernel.digest()
     verdict = kernel.decide(batch("Tell"))
     assert verdict.codes == ("rule_error",)

@@ -26,7 +26,7 @@ def replayed(log: list[bytes], folder: Path, at: int, **options: Any) -> Counter
     return made.counterfactual
 
 
-def told(report: CounterfactualReport) -> list[tuple[str, str]]:
+def changed_decisions(report: CounterfactualReport) -> list[tuple[str, str]]:
     return [
         (str(one.was), "not proposed" if one.now is None else str(one.now))
         for one in report.changed
@@ -42,13 +42,13 @@ def test_what_if_lists_the_decisions_that_change(tmp_path):
     kernel.decide([intent("Take", {"amount": 30}, "t")])
     kernel.decide([intent("Clamp", {"amount": 5}, "c")])
     poorer = replayed(log, tmp_path, at, put={f"{COUNTS}/alice/count": -20})
-    assert told(poorer) == [
+    assert changed_decisions(poorer) == [
         ("refused: invariant_violated", "admitted"),
     ]
     assert (poorer.admitted_instead, poorer.refused_instead, poorer.same) == (1, 0, 3)
     assert poorer.other_changes == 2  # what alice has after adding and after taking
     richer = replayed(log, tmp_path, at, name="r.db", put={f"{COUNTS}/alice/count": 50})
-    assert told(richer) == [("admitted", "refused: invariant_violated")]
+    assert changed_decisions(richer) == [("admitted", "refused: invariant_violated")]
     one = richer.changed[0]
     assert (one.seq, one.was.req_ids, one.was.agent_ids) == (at, ("a:0",), ("alice",))
     assert "more than 60" in one.why
@@ -76,7 +76,7 @@ def test_context_seqs_are_mapped_to_the_seqs_of_the_fork(tmp_path):
     kernel.decide([add("b:0", 1, agent_id="bob", context_seq=kernel.seq)])
     report = replayed(log, tmp_path, at, put={f"{COUNTS}/alice/count": 59})
     # a:0 is refused, so all later seqs are one less: not from the future, and not stale either.
-    assert told(report) == [("admitted", "refused: invariant_violated")]
+    assert changed_decisions(report) == [("admitted", "refused: invariant_violated")]
 
 
 def test_intents_of_dropped_agents_are_omitted(tmp_path):
@@ -90,7 +90,7 @@ def test_intents_of_dropped_agents_are_omitted(tmp_path):
     kernel.register_agent("bob")
     report = replayed(log, tmp_path, at, dropped=["bob"])
     assert report.not_proposed == 1
-    assert told(report) == [("admitted", "refused: agent_unknown")]
+    assert changed_decisions(report) == [("admitted", "refused: agent_unknown")]
     assert report.notes == []
 
 
@@ -106,7 +106,7 @@ def test_recorded_outcomes_are_applied_to_the_same_effects(tmp_path):
     same = replayed(log, tmp_path, at, put={f"{COUNTS}/alice/count": 59})
     assert (same.refused_instead, same.effects_answered, same.effects_unanswered) == (1, 3, 0)
     refused = replayed(log, tmp_path, at, name="r.db", effects="refuse")
-    assert told(refused) == [("admitted", "refused: tool_unregistered")]
+    assert changed_decisions(refused) == [("admitted", "refused: tool_unregistered")]
     # what was open at the fork has its outcome; what was not asked for has none
     assert (refused.effects_answered, refused.effects_unanswered) == (1, 2)
 
@@ -183,7 +183,7 @@ def test_inputs_impossible_in_the_fork_are_noted_with_their_recorded_decisions(t
     kernel.decide([], 6.0)
     kernel.decide([add("a:2")], 6.0)
     report = replayed(log, tmp_path, at, put={f"{THINGS}/a/value": 5, f"{THINGS}/b": None})
-    assert told(report) == [
+    assert changed_decisions(report) == [
         ("scheduled", "refused: stale_context"),
         ("refused: invariant_violated", "refused: stale_context"),
         ("admitted", "not proposed"),
@@ -241,7 +241,7 @@ def test_a_given_host_validator_is_called(tmp_path):
     without, beside = [made.counterfactual for made in reports]
     assert without is not None
     assert beside is not None
-    assert told(without) == [("refused: post.refused", "admitted")]
+    assert changed_decisions(without) == [("refused: post.refused", "admitted")]
     assert "is not asked here" in without.notes[0]
     assert (beside.same, beside.notes) == (1, [])
 

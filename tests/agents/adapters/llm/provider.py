@@ -17,7 +17,7 @@ Call = tuple[str, Any]
 """Name of a tool, and its arguments: a value, or the text that a model wrote."""
 
 
-class Asked(NamedTuple):
+class ReceivedRequest(NamedTuple):
     """One request that came."""
 
     path: str
@@ -56,7 +56,7 @@ class Provider:
 
     def __init__(self, steps: Iterable[Step]) -> None:
         self._steps: Iterator[Step] = iter(steps)
-        self.asked: list[Asked] = []
+        self.asked: list[ReceivedRequest] = []
         self.came = asyncio.Event()
         self.left = asyncio.Event()
         self.url = ""
@@ -106,12 +106,12 @@ class Provider:
             await writer.wait_closed()
 
 
-async def _read(reader: asyncio.StreamReader) -> Asked | None:
+async def _read(reader: asyncio.StreamReader) -> ReceivedRequest | None:
     head = await reader.readuntil(b"\r\n\r\n")
     first, *lines = head.decode("latin-1").strip().split("\r\n")
     headers = {name.lower(): value.strip() for name, _, value in (x.partition(":") for x in lines)}
     body = await reader.readexactly(int(headers.get("content-length", 0)))
-    return Asked(first.split(" ")[1], headers, json.loads(body))
+    return ReceivedRequest(first.split(" ")[1], headers, json.loads(body))
 
 
 async def _write(writer: asyncio.StreamWriter, step: Step, *, is_stream: bool) -> None:
@@ -135,7 +135,7 @@ async def _write(writer: asyncio.StreamWriter, step: Step, *, is_stream: bool) -
 # the two wire formats
 
 
-class Told(NamedTuple):
+class ParsedRequest(NamedTuple):
     """A request, as parsed from either wire format.
 
     Attributes:
@@ -198,10 +198,10 @@ class OpenAI:
     def fails(self, status: int, message: str, *headers: tuple[str, str]) -> Step:
         return Step({"error": {"message": message, "type": "e"}}, status=status, headers=headers)
 
-    def read(self, asked: Asked) -> Told:
+    def read(self, asked: ReceivedRequest) -> ParsedRequest:
         messages = asked.body["messages"]
         user = next(one["content"] for one in messages if one["role"] == "user")
-        return Told(
+        return ParsedRequest(
             system=next(one["content"] for one in messages if one["role"] == "system"),
             user=[one["text"] for one in _blocks(user)],
             answers=[
@@ -257,10 +257,10 @@ class Anthropic:
         body = {"type": "error", "error": {"type": "e", "message": message}}
         return Step(body, status=status, headers=headers)
 
-    def read(self, asked: Asked) -> Told:
+    def read(self, asked: ReceivedRequest) -> ParsedRequest:
         system = asked.body["system"]
         messages = asked.body["messages"]
-        return Told(
+        return ParsedRequest(
             system="".join(one["text"] for one in _blocks(system)),
             user=[one["text"] for one in _blocks(messages[0]["content"])],
             answers=[
@@ -331,12 +331,12 @@ class Responses(OpenAI):
             }
         )
 
-    def read(self, asked: Asked) -> Told:
+    def read(self, asked: ReceivedRequest) -> ParsedRequest:
         items = asked.body["input"]
         user = next(one["content"] for one in items if one.get("role") == "user")
         system = [one["content"] for one in items if one.get("role") in {"system", "developer"}]
         called = [one["name"] for one in items if one.get("type") == "function_call"]
-        return Told(
+        return ParsedRequest(
             system=asked.body.get("instructions") or system[0],
             user=[one["text"] for one in _blocks(user)],
             answers=[called] if called else [],

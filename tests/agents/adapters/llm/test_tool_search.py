@@ -66,7 +66,7 @@ class Script:
         self.tools.append([tool.name for tool in info.function_tools])
         return ModelResponse(parts=next(self._answers))
 
-    def told(self, request: int) -> dict[str, Any]:
+    def first_result(self, request: int) -> dict[str, Any]:
         """Return the result that the last message of a request has for its first call."""
         last = self.asked[request][-1]
         assert isinstance(last, ModelRequest)
@@ -84,7 +84,7 @@ async def test_a_search_is_one_more_request_within_the_same_answer() -> None:
         assert [len(turn.attempts), turn.usage.requests] == [1, 2]
         assert await session.world.state("shop.bought/buy_apple/amount") == 2
     assert script.tools == [["find_kinds", "propose", "ask_clarification", "stop"]] * 2
-    found = script.told(1)
+    found = script.first_result(1)
     assert [one["kind"] for one in found["kinds"]] == ["shop.buy_apple"]
     assert found["kinds"][0]["payload"]["required"] == ["amount"]
 
