@@ -1,15 +1,15 @@
 """Views: a consistent copy of the state, as one agent may see it.
 
-The state is copied once per seq, by the first request, and the copy is shared and never modified.
-Visibility is judged lazily, on the copy and not on the live state, so a view costs its agent only
-what it reads and stays true at its seq.
+The first request at a seq takes a cut of the state (`State.cut`), which all agents share and nobody
+changes. Visibility is judged lazily, on the cut and not on the live state, so a view costs its
+agent only what it reads and stays true at its seq.
 """
 
 from collections.abc import Iterator, Mapping
 
 from placet.kernel.kernel import Kernel
 from placet.kernel.registry import Registry, without
-from placet.kernel.state.tree import Entity, State, WorldState
+from placet.kernel.state.tree import State, WorldState
 from placet.schemas.codec import Json
 from placet.schemas.identity import Ref
 from placet.schemas.limits import SECOND_NS
@@ -25,10 +25,10 @@ class Viewer:
         self._cut = State()
 
     def view(self, kernel: Kernel, agent_id: str) -> View:
-        """Return the view of an agent. O(state) for the first call at a seq, else O(1)."""
+        """Return the view of an agent; for the first call at a seq `State.cut`, else O(1)."""
         if self._seq != kernel.seq:
             self._seq = kernel.seq
-            self._cut = _copy(kernel.tree)
+            self._cut = kernel.tree.cut()
         state = _SeenState(self._cut, agent_id, self._registry)
         return View(kernel.seq, kernel.ledger.now_ns / SECOND_NS, agent_id, state)
 
@@ -115,13 +115,3 @@ class _SeenEntities(Mapping[str, Mapping[str, Json]]):
     def _may_see(self, entity: str) -> bool:
         ref = Ref(self._collection, entity)
         return self._registry.may_see(self._cut, self._agent_id, ref)
-
-
-def _copy(tree: State) -> State:
-    """Copy the entities and their fields, which are what views show; the values are immutable."""
-    cut = State()
-    for name, rows in tree.collections.items():
-        cut.collection(name).entities = {
-            key: Entity(dict(row.fields)) for key, row in rows.entities.items()
-        }
-    return cut

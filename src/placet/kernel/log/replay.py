@@ -240,6 +240,7 @@ def fold_changes(state: State, changes: Changes) -> None:
 def _fold_entity(state: State, change: EntityChange) -> None:
     rows = state.collection(change.collection)
     row = rows.entities.get(change.entity)
+    rows.cut = None
     stamp = (change.seq, change.by, change.foreign_seq)
     if change.fields is None:
         if row is not None:
@@ -252,9 +253,11 @@ def _fold_entity(state: State, change: EntityChange) -> None:
         if row is not None:
             state.mark_dirty(change.collection, change.entity, row)
         rows.tombstones.pop(change.entity, None)
-        row = rows.entities[change.entity] = Entity(fields, *stamp)
+        row = rows.entities[change.entity] = Entity(fields, *stamp, state.epoch)
     else:
         assert row is not None, f"{change.collection}/{change.entity} is changed but not there"
+        if row.epoch != state.epoch:  # a cut shares it
+            row = state.own(rows, change.entity, row)
         row.fields = joined(row.fields, fields)
         row.seq, row.by, row.foreign_seq = stamp
     state.mark_dirty(change.collection, change.entity, row)

@@ -196,6 +196,9 @@ class Draft:
             is_frozen = type(value) is tuple and is_flat(value)
         if not is_frozen:
             value = freeze(value)
+        state = self.state
+        if row.epoch != state.epoch:  # a cut shares it
+            row = state.own(state.collections[collection], entity, row)
         fields = row.fields
         old = fields.get(field, ABSENT)
         by = row.by
@@ -210,7 +213,7 @@ class Draft:
             row.by = self.agent_id
         row.seq = self.seq
         if row.digest is not None:
-            self.state.mark_dirty(collection, entity, row)
+            state.mark_dirty(collection, entity, row)
 
     def create(
         self, collection: str, entity: str, fields: Mapping[str, Json] | None = None
@@ -231,13 +234,14 @@ class Draft:
             raise ValueError("a field needs a name")
         grave = rows.tombstones.pop(entity, None)
         self._touch(collection, entity, grave)
-        row = Entity(frozen, self.seq, self.agent_id)
+        row = Entity(frozen, self.seq, self.agent_id, 0, self.state.epoch)
         # If tombstones were trimmed, another agent may have deleted it as late as `tracked_from`.
         row.foreign_seq = (
             self.state.tracked_from if grave is None else grave.changed_for(self.agent_id)
         )
         self._undo.append((collection, entity, WHOLE, ABSENT, row, 0, "", 0))
         rows.entities[entity] = row
+        rows.cut = None
         self.state.mark_dirty(collection, entity, row)
 
     def delete(self, collection: str, entity: str) -> None:
@@ -250,6 +254,7 @@ class Draft:
         row = None if rows is None else rows.entities.pop(entity, None)
         if rows is None or row is None:
             raise KeyError(f"no entity {collection}/{entity} to delete")
+        rows.cut = None
         self._touch(collection, entity, None)
         self._undo.append((collection, entity, WHOLE, row, row, 0, "", 0))
         if row.digest is not None:

@@ -216,10 +216,13 @@ class Transaction(Draft):
             else:
                 row.fields[field] = old
             row.seq, row.by, row.foreign_seq = seq, by, foreign_seq
-        elif old is ABSENT:
-            del self.state.collections[collection].entities[entity]
         else:
-            self.state.collections[collection].entities[entity] = row
+            rows = self.state.collections[collection]
+            rows.cut = None
+            if old is ABSENT:
+                del rows.entities[entity]
+            else:
+                rows.entities[entity] = row
         # Even if it was dirty before: a rule may have computed the digest in between.
         self.state.mark_dirty(collection, entity, row)
 

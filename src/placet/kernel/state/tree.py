@@ -49,29 +49,49 @@ class Stamp:
 
 
 class Entity(Stamp):
-    """One entity: its fields, its stamp, and its share of the digest (None while it is dirty)."""
+    """One entity.
 
-    __slots__ = ("digest", "fields")
+    Attributes:
+        fields: Field -> value.
+        digest: Its share of the state digest; None while it is dirty.
+        epoch: The `State.epoch` in which it was made; an entity of an earlier epoch is shared with
+            a cut, and `State.own` replaces it before it is changed.
+    """
+
+    __slots__ = ("digest", "epoch", "fields")
 
     def __init__(
-        self, fields: dict[str, Json], seq: int = 0, by: str = "", foreign_seq: int = 0
+        self,
+        fields: dict[str, Json],
+        seq: int = 0,
+        by: str = "",
+        foreign_seq: int = 0,
+        epoch: int = 0,
     ) -> None:
         self.fields = fields
         self.seq = seq
         self.by = by
         self.foreign_seq = foreign_seq
         self.digest: int | None = None
+        self.epoch = epoch
 
 
 class Collection(Stamp):
-    """The entities of one type; its stamp changes when one is created or deleted (phantoms)."""
+    """The entities of one type; its stamp changes when one is created or deleted (phantoms).
 
-    __slots__ = ("entities", "tombstones")
+    Attributes:
+        entities: Entities by id.
+        tombstones: Stamps of deleted entities by id.
+        cut: A copy of `entities` for cuts; None once anything in the collection has changed.
+    """
+
+    __slots__ = ("cut", "entities", "tombstones")
 
     def __init__(self) -> None:
         super().__init__()
         self.entities: dict[str, Entity] = {}
         self.tombstones: dict[str, Stamp] = {}
+        self.cut: dict[str, Entity] | None = None
 
 
 class State:
@@ -86,15 +106,17 @@ class State:
         tombstones_max: Bound of the tombstones of a collection.
         tracked_from: Below this seq a deletion may have been forgotten: an older context cannot
             be checked.
+        epoch: Number of cuts that were made.
     """
 
-    __slots__ = ("_sum", "collections", "dirty", "tombstones_max", "tracked_from")
+    __slots__ = ("_sum", "collections", "dirty", "epoch", "tombstones_max", "tracked_from")
 
     def __init__(self, tombstones_max: int = 4096) -> None:
         self.collections: dict[str, Collection] = {}
         self.tombstones_max = tombstones_max
         self.tracked_from = 0
         self.dirty: list[tuple[str, str]] = []
+        self.epoch = 0
         self._sum = 0
 
     def __repr__(self) -> str:
@@ -141,7 +163,30 @@ class State:
             return rows
         return rows.entities.get(entity) or rows.tombstones.get(entity)
 
+    def cut(self) -> "State":
+        """Return an immutable copy that holds entities and their fields, and no stamps to rely on.
+
+        It shares the entities with this state, which copies each one before its next change
+        (`own`). So a cut costs a copy of the dicts of the collections that changed since the last
+        cut, about 10 ns an entity.
+        """
+        self.epoch += 1
+        copy = State()
+        for name, rows in self.collections.items():
+            if rows.cut is None:
+                rows.cut = dict(rows.entities)
+            copy.collection(name).entities = rows.cut
+        return copy
+
     # writing, for drafts and replay
+
+    def own(self, rows: Collection, entity: str, row: Entity) -> Entity:
+        """Replace an entity that a cut shares by a copy, which may be changed; return the copy."""
+        copy = Entity(dict(row.fields), row.seq, row.by, row.foreign_seq, self.epoch)
+        copy.digest = row.digest
+        rows.entities[entity] = copy
+        rows.cut = None
+        return copy
 
     def collection(self, name: str) -> Collection:
         """Return a collection, creating it if it does not exist."""
