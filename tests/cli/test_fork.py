@@ -48,7 +48,7 @@ def test_diff_of_a_world_with_itself_is_empty(town):
 def test_diff_at_a_path_in_neither_world_is_reported(town, path):
     failed = town("diff", "town.db", "town.db", "--path", path)
     assert (failed.code, failed.out) == (2, "")
-    assert f"there is nothing at {path}" in failed.err
+    assert f"neither of the two worlds has a value at {path}" in failed.err
 
 
 @pytest.mark.parametrize(

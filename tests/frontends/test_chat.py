@@ -246,7 +246,7 @@ def test_text_output_shows_lines_with_their_outcome(placet):
     assert "> set beam to 9 m" in shown
     assert "    ~ design.parameters/hull.beam/value  null -> 9.0" in shown
     assert "    instead: hull.beam, hull.cb, hull.loa" in shown
-    assert "  nothing waits, and nothing did" in shown
+    assert "  no plan waits, and none was held before" in shown
     assert "  set beam to 9 m  -> applied (completed)" in shown
     assert "  - set the beam to 1 m" in shown
 

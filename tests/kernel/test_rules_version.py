@@ -94,7 +94,7 @@ def test_a_log_of_a_version_without_upcaster_is_not_opened():
     assert str(raised.value) == (
         "the log holds Pour of version 1, the world is opened with version 2, which has no "
         "upcaster from it (it has none); give the kind upcasters={'1': ...}, or open the log with "
-        "the version it is of"
+        "version '1'"
     )
     assert len(log) == len(poured_in_liters())
 
@@ -232,7 +232,7 @@ def test_records_of_missing_rules_are_folded_and_named():
 def test_a_kind_without_upcaster_is_not_verified():
     log = poured_in_liters()
     again = decided(log, tank_2(None))
-    assert again.unverified[0].why == "Pour was of version 1, and is 2 with no upcaster from it"
+    assert again.unverified[0].why == "Pour had version 1, and is 2 with no upcaster from it"
     gone = decided(log, Tank([Kind("Drain", Liters, pour)]))
     assert "is not there with no upcaster" in gone.unverified[0].why
 

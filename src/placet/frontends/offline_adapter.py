@@ -40,7 +40,7 @@ class OfflineAdapter:
                 return _read_of_design(context)
         text = (
             "no domain here reads free sentences, and there is no model; propose a kind with "
-            "`/kind key=value`, or choose a model with --agent"
+            "`/kind key=value`, or let a model propose"
         )
         return _stop(context, Stop(code="unsupported_goal", message=text))
 

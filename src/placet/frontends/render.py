@@ -120,7 +120,7 @@ class TextRenderer:
                 )
                 self._commands(approval)
         if not approvals:
-            self._line("  nothing waits, and nothing did")
+            self._line("  no plan waits, and none was held before")
 
     def turns(self, turns: Sequence[Mapping[str, Json]]) -> None:
         """Show the turns that the state keeps."""

@@ -76,7 +76,7 @@ def require_compatible(then: Rules, scheduled: Iterable[Scheduled], registry: Re
             raise StoreError(
                 f"the log holds {name} of version {version}, the world is opened with version "
                 f"{kind.version}, which has no upcaster from it (it has {known}); give the kind "
-                f"upcasters={{{version!r}: ...}}, or open the log with the version it is of"
+                f"upcasters={{{version!r}: ...}}, or open the log with version {version!r}"
             )
 
 
@@ -98,7 +98,7 @@ def incompatibility(then: Rules, registry: Registry) -> str | None:
     for name in changed:
         if not _is_readable(then.kinds[name], registry, name):
             return (
-                f"{name} was of version {then.kinds[name]}, and is "
+                f"{name} had version {then.kinds[name]}, and is "
                 f"{now.kinds.get(name, 'not there')} with no upcaster from it"
             )
     if changed:

@@ -93,8 +93,8 @@ class ServerSettings:
             return [domain, find_domain(SESSION)()] if sessions else [domain]
         if sessions and SESSION not in recorded.domain_names:
             raise SettingsError(
-                f"{recorded.store} was made without the domain {SESSION!r}, so that no "
-                "conversation can be kept in it; begin another log by `placet chat --store`, or "
+                f"{recorded.store} was made without the domain {SESSION!r}, so it "
+                "cannot keep a conversation; make another log with `placet chat --store` or "
                 "`placet serve --sessions --store`"
             )
         main = recorded.main_domain

@@ -127,7 +127,7 @@ def test_verify_finds_a_forged_patch():
     (change,) = record.changes.entities
     changes = Changes([msgspec.structs.replace(change, fields={"count": 8})])
     log[-1] = encode_record(msgspec.structs.replace(record, changes=changes))
-    with pytest.raises(DecisionMismatch, match="invariants, for an amendment, of lab 1"):
+    with pytest.raises(DecisionMismatch, match="invariants, for a patch, of lab 1"):
         decided(log, lab)
 
 

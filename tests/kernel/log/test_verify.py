@@ -409,7 +409,7 @@ FORGERIES: list[tuple[tuple[type, int], Callable[[Any], Any], str, str]] = [
     ((Settled, 0), replaced(effect_index=7), "the outcome", "on_settle of lab 1"),
     ((Header, 0), replaced(changes=Changes()), f"{THINGS}/a", "on_open of lab 1"),
     (A_BATCH, replaced(encoded=canonical([["alice", i, "Nope", {}, 1] for i in "pq"])),
-     "the verdict", "Nope, which is no kind of these domains"),
+     "the verdict", "Nope, which is not a kind of these domains"),
     ((Scheduled, 0), replaced(number=8), "its entry in the schedule", "the kernel's schedule"),
 ]  # fmt: skip
 
@@ -636,7 +636,7 @@ def test_the_first_difference_of_two_records_is_reported():
     part = difference_of_records(configured, replace(configured, staleness_threshold=1))
     assert part.name == "its staleness_threshold"
     later = replace(configured, now_ns=5)
-    assert difference_of_records(configured, later).name == "when it was decided"
+    assert difference_of_records(configured, later).name == "time of the decision"
 
 
 def test_mail_is_a_kind_with_an_effect():

@@ -189,7 +189,7 @@ def test_inputs_impossible_in_the_fork_are_noted_with_their_recorded_decisions(t
         ("admitted", "not proposed"),
     ]
     assert (report.refused_instead, report.other_differences, report.same) == (2, 1, 1)
-    assert "not done again" in report.notes[0]
+    assert "not re-executed" in report.notes[0]
     assert "no entity lab.things/b" in report.notes[0]
 
 
@@ -222,7 +222,7 @@ def test_recorded_changes_of_rules_and_settings_are_repeated(tmp_path):
 
     made = fork(log_of(log), str(tmp_path / "g.db"), options, at=at, domains=only_once)
     assert made.counterfactual is not None
-    assert "cannot be decided by the domains given" in made.counterfactual.stopped
+    assert "the given domains cannot re-execute the log" in made.counterfactual.stopped
     assert made.counterfactual.batches == 1
 
 
@@ -242,7 +242,7 @@ def test_a_given_host_validator_is_called(tmp_path):
     assert without is not None
     assert beside is not None
     assert changed_decisions(without) == [("refused: post.refused", "admitted")]
-    assert "is not asked here" in without.notes[0]
+    assert "does not run here" in without.notes[0]
     assert (beside.same, beside.notes) == (1, [])
 
 

@@ -96,7 +96,9 @@ def test_worlds_are_compared_at_a_seq_and_at_a_path():
     assert ([d.path for d in only.state], only.ledger, only.decisions) == ([f"{THINGS}/c"], (), ())
     assert [d.path for d in diff(one, other, path=f"{COUNTS}/bob").state] == [f"{COUNTS}/bob/count"]
     for nothing in (f"{COUNTS}/bob/other", f"{COUNTS}/bo", "counts"):
-        with pytest.raises(ValidationError, match=f"there is nothing at {nothing}, in neither"):
+        with pytest.raises(
+            ValidationError, match=f"neither of the two worlds has a value at {nothing}"
+        ):
             diff(one, other, path=nothing)
     # Of an entity that is on one side only, so is the field that is asked for.
     (field,) = diff(one, other, path=f"{THINGS}/c/x").state
@@ -115,7 +117,7 @@ def test_the_path_of_an_entity_id_with_a_slash_finds_it():
     for path in (f"{THINGS}/a", f"{THINGS}/a/b", f"{THINGS}/a/b/x"):
         assert [d.path for d in diff(one, other, path=path).state] == [f"{THINGS}/a/b/x"]
     for nothing in (f"{THINGS}/z", f"{THINGS}/a/c", f"{THINGS}/a/b/y"):
-        with pytest.raises(ValidationError, match="there is nothing at"):
+        with pytest.raises(ValidationError, match="neither of the two worlds has a value at"):
             diff(one, other, path=nothing)
 
 

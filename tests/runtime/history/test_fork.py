@@ -500,7 +500,7 @@ def test_without_its_rules_a_fork_is_folded(tmp_path):
     decided = verify_log(open_event_log(made.store), ())
     assert decided.integrity.is_ok
     assert decided.unverified
-    with pytest.raises(StoreError, match="cannot be decided by the domains given"):
+    with pytest.raises(StoreError, match="the given domains cannot re-execute the log"):
         fork_by_world(a_lab(), tmp_path)
 
 

@@ -128,7 +128,7 @@ def test_a_snapshot_of_another_log_is_skipped(log, tmp_path):
     snapshot_at(log, others, 20)
     recovered = recover(log)
     assert recovered.snapshot is None
-    assert "was taken of another log" in recovered.skipped[0]
+    assert "the snapshot is of another log" in recovered.skipped[0]
 
 
 def test_a_snapshot_beyond_the_end_of_the_log_is_skipped(tmp_path):
@@ -147,7 +147,7 @@ def test_a_log_truncated_to_nothing_is_not_opened_as_new(tmp_path, size):
     os.truncate(path, size)
     cut = open_event_log(f"sqlite:///{path}")
     cut.open()
-    with pytest.raises(StoreError, match=r"is empty, and the snapshots in .*cut\.db\.snapshots"):
+    with pytest.raises(StoreError, match=r"is empty, but the snapshots in .*cut\.db\.snapshots"):
         recover(cut)
     cut.close()
 
@@ -179,7 +179,7 @@ def test_a_snapshot_removed_during_the_read_is_replaced_by_a_newer_one(log):
     folder = files_of(log).folder
     recovered = recover(log, files=Fleeting(folder, 2))
     assert (recovered.snapshot, recovered.skipped) == (place, [])
-    with pytest.raises(StoreError, match="go while they are read"):
+    with pytest.raises(StoreError, match="are removed while they are read"):
         recover(log, files=Fleeting(folder, 99))
 
 
@@ -373,7 +373,7 @@ def test_an_invalid_snapshot_does_not_count_as_kept(log):
 
 def test_a_canceled_snapshot_is_not_written(log):
     files = files_of(log)
-    with pytest.raises(StoreError, match="no longer wanted"):
+    with pytest.raises(StoreError, match="is not needed"):
         take_snapshot(log, files, is_wanted=lambda: False)
     assert files.places() == []
 
@@ -409,7 +409,7 @@ def test_snapshots_are_counted_again_when_one_is_removed_meanwhile(log):
         snapshot_at(log, RECORDS, at)
     assert take_snapshot(log, Fleeting(folder, 3)).compact_before == 6
     assert len(files_of(log).places()) == 2
-    with pytest.raises(StoreError, match="go while they are read; see who removes them"):
+    with pytest.raises(StoreError, match="are removed while they are read; find the process"):
         trusted_places(log, Fleeting(folder, 99))
 
 

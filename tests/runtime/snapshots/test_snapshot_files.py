@@ -99,7 +99,7 @@ def test_a_snapshot_that_contradicts_its_file_name_is_invalid(files):
     files.write(a_snapshot(1, 1))
     there = files.folder / SnapshotPosition(1, 1).name
     there.rename(files.folder / SnapshotPosition(2, 1).name)
-    with pytest.raises(ValueError, match="stands at record 1 and seq 1, not where its name says"):
+    with pytest.raises(ValueError, match="is of record 1 and seq 1, and its name is of"):
         files.read(SnapshotPosition(2, 1))
     with pytest.raises(FileNotFoundError):
         files.read(SnapshotPosition(1, 1))

@@ -86,7 +86,7 @@ def test_an_orphaned_process_takes_no_snapshot(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(snapshot_process, "tune_gc", lambda: None)
     monkeypatch.setattr(os, "getppid", lambda: 2)
     assert snapshot_process.main() == 1
-    assert "no longer wanted" in capsys.readouterr().err
+    assert "is not needed" in capsys.readouterr().err
     monkeypatch.setattr(os, "getppid", lambda: 1)
     assert snapshot_process.main() == 0
     assert capsys.readouterr().out.startswith('{"records":8,"seq":7,')

@@ -51,7 +51,7 @@ def test_an_intact_log_is_copied_whole_and_continues(tmp_path):
 def test_an_existing_file_is_not_overwritten(tmp_path):
     write_log(tmp_path / "a.db", RECORDS)
     write_log(tmp_path / "b.db", RECORDS[:9])
-    with pytest.raises(StoreError, match=r"b\.db: it holds a log already; give a new path"):
+    with pytest.raises(StoreError, match=r"b\.db: it already has a log; give a new path"):
         salvage(log_at(tmp_path / "a.db"), log_at(tmp_path / "b.db"))
     assert log_at(tmp_path / "b.db").count() == 9
 

@@ -50,7 +50,7 @@ _HOOK_OF: Final[Mapping[type[Record], str]] = {
     Tick: "on_tick",
     Settled: "on_settle",
     ForkAdopted: "on_remove, for a fork,",
-    Patched: "invariants, for an amendment,",
+    Patched: "invariants, for a patch,",
 }
 _HOOK_INPUTS: Final = (
     *("agent_id", "what", "owner", "permissions", "priority_max", "quotas", "attributes"),
@@ -213,7 +213,7 @@ def difference_of_records(first: Record, second: Record) -> DivergentField:
         if fields[name] != others.get(name):
             return DivergentField(f"its {name}", fields[name], others.get(name))
     return DivergentField(
-        "when it was decided", (first.seq, first.now_ns), (second.seq, second.now_ns)
+        "time of the decision", (first.seq, first.now_ns), (second.seq, second.now_ns)
     )
 
 
@@ -261,7 +261,7 @@ def name_of_rule(
     name = batch.intents[part.index]["kind"]
     kind = registry.kinds.get(name)
     if kind is None:
-        return f"{name}, which is no kind of these domains"
+        return f"{name}, which is not a kind of these domains"
     domain = registry.domain_of[name]
     of = f"{name} of {domain.name} {domain.version}" + (
         f", kind version {kind.version}" if kind.version != "1" else ""

@@ -146,7 +146,7 @@ class CounterfactualReplay:
                 self._change_rules(record)
             case ForkAdopted():
                 raise StoreError(
-                    "the log is of a fork itself from here on; fork it here or later instead"
+                    "from here on the log is that of a fork; fork it here or later instead"
                 )
             case _:
                 pass  # executors that do not come here
@@ -196,7 +196,7 @@ class CounterfactualReplay:
         if self._group is None and record.group_seq < self._begun_seq:
             self.report.notes.append(
                 f"seq {self._begun_seq} is inside a group of batches that were decided at the same "
-                "moment; what those before it claimed is free in the fork"
+                "moment; the claims of the earlier ones do not hold in the fork"
             )
         self._group = group
         self._sandbox.context.group_seq = self._past.ledger.seq
@@ -283,7 +283,7 @@ class CounterfactualReplay:
         try:
             self._sandbox.execute(record)
         except PlacetError as error:  # such as of an agent that never came
-            self.report.notes.append(f"not done again, at seq {self._past.ledger.seq}: {error}")
+            self.report.notes.append(f"not re-executed, at seq {self._past.ledger.seq}: {error}")
             return
         self._group = None
         self._write(record.now_ns)
@@ -303,7 +303,7 @@ class CounterfactualReplay:
         rules = rules_of(self._sandbox.registry)._replace(validator=record.validator)
         self._sandbox.control.change_rules(rules)
         made = self._write(record.now_ns)
-        assert isinstance(made, RulesChanged), "as it was told"
+        assert isinstance(made, RulesChanged), "changed rules make this record"
         self._past.header = header_after(self._past.header, made)
 
     # making
@@ -317,7 +317,9 @@ class CounterfactualReplay:
         structure = Structure(registry, past.ledger.policy.limits)
         host = self._validator
         if then.validator and (host is None or validator_name(host) != then.validator):
-            self.report.notes.append(f"the host's own rule {then.validator} is not asked here")
+            self.report.notes.append(
+                f"the effect validator {then.validator} of the host does not run here"
+            )
             host = None
         return Sandbox(registry, structure, past.state, past.ledger, header, host)
 
@@ -347,7 +349,7 @@ def registry_of(domains: Sequence[Domain] | Maker, then: Rules) -> Registry:
     registry = Registry(domains(then) if callable(domains) else domains)
     why_not = incompatibility(then, registry)
     if why_not:
-        raise StoreError(f"the log cannot be decided by the domains given: {why_not}")
+        raise StoreError(f"the given domains cannot re-execute the log: {why_not}")
     return registry
 
 

@@ -178,7 +178,7 @@ def diff(first: EventLog, second: EventLog, *, at: int | None = None, path: str 
     trees = _tree(states[0]), _tree(states[1])
     path = path.strip("/")
     if path and not any(_is_there(tree, path) for tree in trees):
-        raise ValidationError(f"there is nothing at {path}, in neither of the two worlds")
+        raise ValidationError(f"neither of the two worlds has a value at {path}")
     shared = shared_records(first, second)
     return WorldDiff(
         seqs=(pasts[0].ledger.seq, pasts[1].ledger.seq),

@@ -59,8 +59,8 @@ def compact(
     log.count()  # what is no log at all is said in a reader's words
     if path is not None and is_in_use(path, log.url):
         raise StoreError(
-            f"cannot compact {log.url}: another process has it open; stop that one, or let it "
-            "compact by itself (compact_log, --compact)",
+            f"cannot compact {log.url}: another process has it open; stop that process, or let it "
+            "compact its own log (compact_log, --compact)",
             store=log.url,
         )
     epoch = log.open()

@@ -98,8 +98,8 @@ class SnapshotFiles:
         snapshot = decode_snapshot(self._disk.read(self.folder / place.name))
         if (snapshot.records, snapshot.seq) != place:
             raise ValueError(
-                f"it stands at record {snapshot.records} and seq {snapshot.seq}, not where its "
-                "name says"
+                f"it is of record {snapshot.records} and seq {snapshot.seq}, and its name is of "
+                f"record {place.records} and seq {place.seq}"
             )
         return snapshot
 

@@ -35,7 +35,7 @@ class PackedSnapshots:
         Raises:
             OSError: Always.
         """
-        raise OSError(f"record {snapshot.records}: nobody writes a pack")
+        raise OSError(f"record {snapshot.records}: a packed log is read-only")
 
     def remove(self, places: Iterable[SnapshotPosition]) -> None:
         """Refuse.
@@ -43,13 +43,13 @@ class PackedSnapshots:
         Raises:
             OSError: Always.
         """
-        raise OSError(f"{len(list(places))} of them: nobody writes a pack")
+        raise OSError(f"{len(list(places))} of them: a packed log is read-only")
 
     def _found(self) -> dict[SnapshotPosition, Snapshot]:
         try:
             snapshots = [decode_snapshot(data) for data in self._log.pack.snapshots]
         except ValueError as error:  # whoever wrote the pack gave it a sound checksum all the same
-            raise OSError(f"a snapshot in the pack is none: {error}") from error
+            raise OSError(f"a snapshot in the pack cannot be read: {error}") from error
         return {
             SnapshotPosition(snapshot.records, snapshot.seq): snapshot for snapshot in snapshots
         }

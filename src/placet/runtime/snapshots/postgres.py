@@ -71,8 +71,8 @@ class SnapshotRows:
         snapshot = decode_snapshot(b"".join(parts))
         if (snapshot.records, snapshot.seq) != place:
             raise ValueError(
-                f"it stands at record {snapshot.records} and seq {snapshot.seq}, not where it is "
-                "kept"
+                f"it is of record {snapshot.records} and seq {snapshot.seq}, and its row is of "
+                f"record {place.records} and seq {place.seq}"
             )
         return snapshot
 

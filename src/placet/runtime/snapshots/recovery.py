@@ -130,7 +130,7 @@ def why_not(log: EventLog, snapshot: Snapshot) -> str | None:
     if ordinal != last:
         return f"the log begins at record {log.start().record}, after it"
     if record_hash(data) != snapshot.chain:
-        return f"record {last} of the log is another one: it was taken of another log"
+        return f"record {last} of the log is another one: the snapshot is of another log"
     return None
 
 
@@ -259,7 +259,8 @@ def _newest(
 def _vanishing(log: EventLog) -> StoreError:
     """Return the error for a folder that another process empties meanwhile."""
     return StoreError(
-        f"the snapshots of {log.url} go while they are read; see who removes them, and try again",
+        f"the snapshots of {log.url} are removed while they are read; find the process that "
+        "removes them, and try again",
         store=log.url,
     )
 
@@ -267,8 +268,8 @@ def _vanishing(log: EventLog) -> StoreError:
 def _emptied(log: EventLog, files: SnapshotStore) -> StoreError:
     """Return the error for a log that was longer once: starting anew would hide the loss."""
     return StoreError(
-        f"{log.url} is empty, and the snapshots in {files.where} are of a log that was not; bring "
-        "the file back from a copy, or remove that folder to begin a new world",
+        f"{log.url} is empty, but the snapshots in {files.where} are of a log with records; "
+        "restore the file from a copy, or remove that folder to start a new world",
         store=log.url,
     )
 

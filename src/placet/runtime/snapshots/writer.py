@@ -81,9 +81,7 @@ def take_snapshot(
     if past.header is None:
         raise StoreError(f"{log.url} is empty: there is no world to take a snapshot of")
     if not is_wanted():
-        raise StoreError(
-            "the snapshot is no longer wanted: its parent process has ended", store=log.url
-        )
+        raise StoreError("the snapshot is not needed: the parent process has ended", store=log.url)
     here = SnapshotPosition(past.journal.count, past.ledger.seq)
     size_bytes = 0
     if recovery.snapshot != here:
@@ -138,11 +136,11 @@ def _write(past: Replayer, here: SnapshotPosition, files: SnapshotStore, store: 
         written = files.read(here)
     except (OSError, ValueError) as error:
         raise StoreError(
-            f"cannot write a snapshot into {files.where}: {error}; see that there is room and "
-            "that the folder is writable, and try again",
+            f"cannot write a snapshot into {files.where}: {error}; check that the disk has room "
+            "and that the folder is writable, and try again",
             store=store,
         ) from error
-    assert written == snapshot, "what was written is read back"
+    assert written == snapshot, "the written snapshot reads back the same"
     return size_bytes
 
 
@@ -239,7 +237,7 @@ def main() -> int:
     log = open_event_log(url)
     files = snapshots_of(log)
     assert files is not None, (
-        "only a log that another process can read has one to take its snapshots"
+        "only a log in a file or on a server has a process that takes snapshots"
     )
     try:
         # Without its parent, another writer may own the log and prune with a process of its own;

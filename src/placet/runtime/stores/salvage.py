@@ -44,14 +44,14 @@ def salvage(log: EventLog, into: EventLog) -> Salvage:
     start = log.start()
     if start.record:
         raise StoreError(
-            f"cannot save {log.url}: it was compacted and begins at record {start.record}; bring "
-            "the file back from a copy",
+            f"cannot save {log.url}: it was compacted and begins at record {start.record}; "
+            "restore the file from a copy",
             store=log.url,
         )
     epoch = into.open()
     try:
         if into.count():
-            message = f"cannot save into {into.url}: it holds a log already; give a new path"
+            message = f"cannot save into {into.url}: it already has a log; give a new path"
             raise StoreError(message, store=into.url)
         saved = Salvage()
         seq = 0
