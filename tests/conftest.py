@@ -52,7 +52,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Take a slow test for one that hangs later: some need a minute, and more on a busy machine."""
+    """Give slow tests a longer timeout: some need a minute, and more on a busy machine."""
     for item in items:
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SLOW_SECONDS_MAX))

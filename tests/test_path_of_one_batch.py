@@ -40,7 +40,7 @@ class Ring(TypedDict):
 
 
 def ring(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Ask for the bell to be rung, and note how often it should have been."""
+    """Declare an effect that rings the bell, and count it in the state."""
     times = intent["payload"]["times"]
     if times > 12:
         return refuse(

@@ -13,7 +13,7 @@ INCREMENTS = 100
 
 
 class Account:
-    """A number that is read, waited over, and written: the classic race."""
+    """A counter that awaits between its read and its write: the classic race."""
 
     def __init__(self) -> None:
         self.value = 0

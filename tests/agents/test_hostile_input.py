@@ -667,7 +667,7 @@ async def test_a_deadline_is_replayed_without_waiting() -> None:
 
 
 async def test_a_replayed_session_with_approvals_differs_only_in_expiry_times() -> None:
-    """A hold ends at a simulated time; all else is the same, bit for bit."""
+    """An approval request expires at a simulated time; everything else is identical."""
 
     async def lived(adapter: Any) -> tuple[Any, ReplayAdapter]:
         async with talk(adapter=adapter) as session:

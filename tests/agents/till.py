@@ -78,7 +78,7 @@ EMPTY: tuple[str, dict[str, int]] = ("till.empty", {})
 
 @asynccontextmanager
 async def talk(*steps: Any, **options: Any) -> AsyncIterator[Session]:
-    """Talk with a script about a till."""
+    """Open a session about a till with a scripted adapter."""
     adapter = options.pop("adapter", ScriptedAdapter(steps))
     domain = options.pop("domain", Till())
     async with Session.open(domain=domain, adapter=adapter, **options) as session:

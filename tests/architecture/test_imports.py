@@ -137,7 +137,7 @@ def test_the_first_kind_loads_pydantic_before_there_is_a_loop_to_hold_up():
 
 
 def loaded_by_commands(*command_lines: str) -> set[str]:
-    """Name what command lines load, one after the other in one process."""
+    """Return the modules loaded by command lines, run in sequence in one process."""
     lines = [line.split() for line in command_lines]
     program = "from placet.cli.app import run_command"
     return loaded_by(f"{program}; assert not any([run_command(line) for line in {lines}])")

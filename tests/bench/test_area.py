@@ -1,4 +1,4 @@
-"""The benchmark of areas runs: it makes its observers itself, and no other test would miss them."""
+"""The area benchmark runs. It creates its own observers, which no other test covers."""
 
 import json
 import subprocess

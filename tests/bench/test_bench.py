@@ -253,7 +253,7 @@ def test_a_fold_of_the_records_gives_the_same_positions():
 
 
 def planted():
-    """Name a fault, and how it is planted into an otherwise sound second batch."""
+    """A fault, and the function that plants it into a valid second batch."""
 
     def edit(name, value):
         def plant(batch):

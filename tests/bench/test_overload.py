@@ -100,7 +100,7 @@ async def test_a_slow_generator_offers_the_same_load_outside_the_measured_time(m
 
 
 class Watched(list[Intent]):
-    """A batch of which is known how many are still there."""
+    """A batch that counts its live instances."""
 
     made = alive = most = 0
 

@@ -1,4 +1,4 @@
-"""`placet effects`: from the log alone, and an operator's word through the gate."""
+"""`placet effects`: lists from the log alone, and settlements by an operator."""
 
 import asyncio
 import shutil

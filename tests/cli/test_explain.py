@@ -1,4 +1,4 @@
-"""`placet explain`, and `Orchestrator.explain`: what people and programs are told."""
+"""`placet explain` and `Orchestrator.explain`: their text and their JSON."""
 
 import pytest
 
@@ -25,7 +25,7 @@ QUOTAS: dict[str, QuotaSpec] = {"Move": {"rate": 1, "burst": 2}}
 
 @pytest.fixture
 def lived(placet):
-    """A log of a step, a step too far, a contest, a batch for later, and what leaves no trace."""
+    """A log of a move, a refused move, a contention, a scheduled batch, and unrecorded refusals."""
     records: list[bytes] = []
     kernel = Kernel(
         World(objects={"cup": {"position": [1, 0]}}, max_step=4),

@@ -258,7 +258,7 @@ class Peer(io.BytesIO):
 
 
 def converse(session, data, peer):
-    """Hold a whole conversation, from a pipe."""
+    """Send data to a gate session through a pipe, until its end."""
     reading, writing = os.pipe()
 
     def write():

@@ -42,7 +42,7 @@ other = World(interactions={"wave": step})
 
 
 def stored(path: Path, records: Sequence[bytes]) -> str:
-    """Keep records in a file, however false they are."""
+    """Store records in a file without checking them."""
     log = open_event_log(f"sqlite:///{path}")
     log.append(LogGroup(0, 0, decode_record(records[-1]).seq, tuple(records)), log.open())
     log.close()
@@ -52,7 +52,7 @@ def stored(path: Path, records: Sequence[bytes]) -> str:
 def a_log(
     domain: Domain | None = None, *, far: float = 2.0, moves: int = 3, **config: Any
 ) -> list[bytes]:
-    """A world of two who walk; the last step of all is `far`."""
+    """A world of two moving agents; the last move goes `far`."""
     records: list[bytes] = []
     kernel = Kernel(domain or World(max_step=4), KernelConfig(**config), sink=records.append)
     for agent_id in ("ann", "bob"):

@@ -59,7 +59,7 @@ class Store:
 
 
 class EventLogContract:
-    """The suite. Subclasses say where a handle comes from."""
+    """The suite. Subclasses implement `handle`."""
 
     durability = ""
 

@@ -48,7 +48,7 @@ class TestSqliteOff(TestSqliteFull):
 
 
 class PostgresStore(Store):
-    """Handles on one world of a server; who dies loses the session that proves him alive."""
+    """Handles on one world of a server; a writer that dies loses its session."""
 
     def __init__(self, server: "Server", **options: str) -> None:
         self._server = server

@@ -78,7 +78,7 @@ def _kernel_of(config: KernelConfig, past: Replayer) -> Kernel:
 
 
 def _fold(kernel: Kernel, encoded: Sequence[bytes]) -> Iterable[str]:
-    """A world that began from a snapshot is the one that its whole log tells of."""
+    """A world opened from a snapshot equals the fold of its whole log."""
     alone = folded(encoded)
     if world_digest(alone.state, alone.ledger).hex() != kernel.world_digest():
         yield f"{BROKEN}: from its snapshot the world is another one"

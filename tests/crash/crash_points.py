@@ -64,7 +64,7 @@ class CrashPoints:
 
 
 class Pointed:
-    """A port with a crash point before and after each thing that is asked of it."""
+    """A port with a crash point before and after each call."""
 
     def __init__(self, port: Any, points: CrashPoints) -> None:
         self._port = port

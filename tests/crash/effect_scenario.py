@@ -89,7 +89,7 @@ def run(
     crash_at: int | None = None,
     plant: str | None = None,
 ) -> None:
-    """Send letters, in a child; die at a point, or end when nothing is left to do."""
+    """Send letters in a child, until a crash point or until no work is left."""
     use_compiled_lab()
     points = CrashPoints(crash_at, report)
     points.watch_sqlite()
@@ -122,7 +122,7 @@ def toil(
     first: int,
     plant: str | None = None,
 ) -> None:
-    """Send letters for ever, in a child, several at a time."""
+    """Send letters forever in a child, several at a time."""
     use_compiled_lab()
     if plant is not None:
         PLANTED_BUGS[plant]()
@@ -158,7 +158,7 @@ def begin_unmarked() -> None:
 
 
 def begin_before_durable() -> None:
-    """The mark is on its way while the handler runs already."""
+    """The handler runs before its mark is durable."""
     marking: set[asyncio.Future[bool]] = set()
     real: Callable[..., Any] = vars(Executors)["_mark"]
 
@@ -197,7 +197,7 @@ def forget_open() -> None:
 
 
 def settle_twice() -> None:
-    """A settlement is taken in though its effect is settled: the outbox forgets nothing."""
+    """A settled effect is settled again, because the outbox keeps it."""
     settle: Callable[[Outbox, Settlement], bool] = vars(Outbox)["settle"]
 
     def again(outbox: Outbox, settlement: Settlement) -> bool:

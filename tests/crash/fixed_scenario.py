@@ -144,7 +144,7 @@ class ScenarioClient:
         await self._world.wait_effects()
 
     async def _ask(self, one: Round) -> None:
-        """Ask for the answers of a round: it may have been played in another child."""
+        """Ask for the answers of a round, which may have been decided in an earlier child."""
         for intents in [*one.batches, *(later for _, later in one.later)]:
             for asked in intents:
                 found = await self._world.verdict_of(asked["agent_id"], asked["req_id"])
@@ -176,7 +176,7 @@ class ScenarioClient:
 
 
 class Housekeeper:
-    """Takes snapshots and compacts the log, as the world's own keeper does, but in step with it."""
+    """Takes snapshots and compacts the log as the world's scheduler does, synchronously."""
 
     def __init__(self, world: Orchestrator, points: CrashPoints) -> None:
         self._log = world._open.log

@@ -97,7 +97,7 @@ class LossyDisk:
             yield Remains(dict(zip(paths, contents, strict=True)))
 
     def _is_there(self, folder: Path, folders: dict[Path, Names]) -> bool:
-        """A folder is there if its name is, or if it is the one that all of it lies in."""
+        """A folder exists if its name does, or if it is the root."""
         above = folders.get(folder.parent)
         known = {entry.folder for entry in self._pending} | self._durable.keys()
         return folder.parent not in known or bool(above and above.get(folder.name) is not None)

@@ -27,7 +27,7 @@ Plant = Callable[[], None]
 
 
 def _replace(owner: object, name: str, make: Callable[[Any], Any]) -> None:
-    """Put what `make` makes of something in its place."""
+    """Replace an attribute by the result of `make` for its old value."""
     setattr(owner, name, make(getattr(owner, name)))
 
 
@@ -91,7 +91,7 @@ def write_behind() -> None:
 
 
 def write_unfenced() -> None:
-    """The store does not ask whether another writer has come."""
+    """The store does not check the epoch of the writer."""
     _replace(event_log_sqlite, "require_epoch", lambda _: lambda epoch, *, latest, store: None)
 
 
@@ -112,7 +112,7 @@ def write_record_by_record() -> None:
 
 
 def damage_a_record() -> None:
-    """The store keeps another byte than it was given."""
+    """The store changes a byte of a record."""
 
     def damaging(append: Any) -> Any:
         def append_damaged(log: SqliteEventLog, group: LogGroup, epoch: int) -> None:
@@ -126,7 +126,7 @@ def damage_a_record() -> None:
 
 
 def remove_snapshots_first() -> None:
-    """The old snapshots go before the new one is there."""
+    """Old snapshots are removed before the new one is durable."""
 
     def early(write: Any) -> Any:
         def remove_and_write(files: SnapshotFiles, snapshot: Snapshot) -> int:
@@ -195,7 +195,7 @@ def settle_unrun() -> None:
 
 
 def answer_otherwise() -> None:
-    """A verdict says another seq than its record."""
+    """A verdict has another seq than its record."""
 
     def otherwise(decide: Any) -> Any:
         def decide_batch(*arguments: Any) -> Any:
@@ -215,7 +215,7 @@ def decide_backwards() -> None:
 
 
 def order_by_hash() -> None:
-    """The order of a group is that of a set."""
+    """A group is ordered by the iteration of a set."""
 
     def by_hash(order: Any) -> Any:
         return lambda *given: sorted(order(*given), key=lambda batch: hash(batch.batch_id))
@@ -224,7 +224,7 @@ def order_by_hash() -> None:
 
 
 def record_half() -> None:
-    """A record does not say all that its batch did."""
+    """A record lacks a part of the changes of its batch."""
 
     def halved(changes: Any) -> Any:
         def half(draft: Transaction) -> Changes:

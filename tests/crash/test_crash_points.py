@@ -60,7 +60,7 @@ class Crashes:
         return audit.audit(self._store, config, self.messages)
 
     def ends_as(self, whole: dict[str, Any]) -> list[str]:
-        """Live on to the end, and complain if it is another one."""
+        """Resume to the end, and complain if the result differs."""
         began = len(self.messages)
         assert self.run()
         end = end_of(self.messages[began:])
@@ -71,7 +71,7 @@ class Crashes:
 def complaints_of_a_crash(
     forker: ProcessForker, store: str, whole: dict[str, Any], crash_at: int, **how: object
 ) -> list[str] | None:
-    """Kill a child at a point, and the next while it recovers; None if there is no such point."""
+    """Kill a child at a point, and the next one during recovery; None if there is no such point."""
     crashes = Crashes(forker, store, **how)
     if crashes.run(crash_at):
         return None
@@ -82,7 +82,7 @@ def complaints_of_a_crash(
 
 
 def exhaust(forker: ProcessForker, folder: Path, whole: dict[str, Any], **how: object) -> int:
-    """Kill at the first point, the second, and so on; give how many there were."""
+    """Kill at the first point, the second, and so on; return the number of points."""
     for crash_at in count(1):
         store = f"sqlite:///{folder}/{crash_at}.db"
         complaints = complaints_of_a_crash(forker, store, whole, crash_at, **how)
@@ -137,7 +137,7 @@ def test_each_planted_bug_has_a_test():
 @pytest.mark.slow
 @pytest.mark.parametrize("plant", EXPECTED)
 def test_a_planted_bug_is_found(forker, folder, whole, plant):
-    """The control: the same crashes, in an order drawn by chance, until one complaint is of it."""
+    """The control: the same crashes in random order, until a complaint names the bug."""
     points = list(range(1, 150))
     Random(plant).shuffle(points)
     for crash_at in points:

@@ -89,7 +89,7 @@ def marked(records: Sequence[Record], what: str) -> set[Place]:
 
 
 class EffectRuns:
-    """Lives of one store, and the world outside it."""
+    """Successive children on one store, and the file that counts executions."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class EffectRuns:
         return bool(child.wait()[-1]["what"] == "ended")
 
     def kill_one(self, rng: Random) -> None:
-        """Live for a while, and be killed in the middle of it."""
+        """Run a child for a while and kill it."""
         child = self._zygote.fork(
             "tests.crash.effect_scenario:toil", first=self._next, plant=self._plant, **self._how
         )
@@ -206,7 +206,7 @@ EXPECTED: Final[dict[str, tuple[Delivery, str]]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("plant", EXPECTED)
 def test_a_planted_bug_is_found(forker, folder, plant):
-    """The control: the same crashes, in an order drawn by chance, until one complaint is of it."""
+    """The control: the same crashes in random order, until a complaint names the bug."""
     delivery, complaint = EXPECTED[plant]
     points = list(range(1, 150))
     Random(plant).shuffle(points)

@@ -49,7 +49,7 @@ class World:
         self._handed_on = (0, 0)
 
     def run(self) -> None:
-        """Decide something, keep it, take a snapshot, compact."""
+        """Decide batches, append them, take a snapshot, compact."""
         self.kernel.decide([add(f"r:{self.kernel.seq}", self.kernel.seq)])
         seq, count = self._handed_on
         group = LogGroup(count, seq, self.kernel.seq, tuple(self._records))
@@ -61,7 +61,7 @@ class World:
             pass
 
     def what_is_wrong(self) -> str:
-        """Take the power away, in every way, and recover."""
+        """Lose power in every possible way, and recover."""
         for remains in self.disk.after_power_loss():
             left = remains.list(FOLDER)
             try:
@@ -74,7 +74,7 @@ class World:
 
 
 class Watched:
-    """A disk that is looked at before each operation: what if this one is never begun?"""
+    """A disk that calls `look` before each operation, as if the operation never started."""
 
     def __init__(self, disk: LossyDisk) -> None:
         self._disk = disk

@@ -56,7 +56,7 @@ class Town:
         return name, disk.read(FOLDER / name)
 
     def recovered(self, newest: bytes) -> tuple[str, bool]:
-        """Recover with other bytes in the newest snapshot; give the world, and if it was used."""
+        """Recover with a changed newest snapshot; return the world and whether it was used."""
         files = {FOLDER / self.older[0]: self.older[1], FOLDER / self.newest[0]: newest}
         recovery = recover(self.log, files=SnapshotFiles(FOLDER, Remains(files)))
         is_used = recovery.snapshot is not None and recovery.snapshot.name == self.newest[0]
@@ -65,7 +65,7 @@ class Town:
         return world_digest(past.state, past.ledger).hex(), is_used
 
     def flipped(self, step: int = 1) -> tuple[list[int], int]:
-        """Flip bytes; give where that made another world, and how many were left aside."""
+        """Flip bytes; return the places that changed the world, and the number of skips."""
         _, sound = self.newest
         silent, aside = [], 0
         for place in range(0, len(sound), step):

@@ -1,4 +1,4 @@
-"""The threat model names tests; they exist, and nothing that is tried is left without one."""
+"""The threat model names tests; they exist, and every attack has one."""
 
 import re
 from pathlib import Path

@@ -26,7 +26,7 @@ def corner_env(**options: Any) -> WorldEnv:
 
 
 def at_origin(env: WorldEnv) -> WorldEnv:
-    """Begin the episode of which ann begins at the origin, wherever bob does."""
+    """Start an episode in which ann starts at the origin."""
     for seed in range(500):
         observations, _ = env.reset(seed)
         if tuple(observations["ann"][1]) == (0, 0) and tuple(observations["bob"][1]) != (3, 3):

@@ -11,7 +11,7 @@ NOTES = "notes.all"
 
 
 class Notes(Domain):
-    """A note is its owner's own, `OWNER/NAME`; that there is an owner, all may know."""
+    """A note `OWNER/NAME` is visible to its owner only; owners are visible to all."""
 
     name, version = "notes", "1"
     kinds = (Kind("notes.Write", dict[str, int], lambda draft, intent: None),)

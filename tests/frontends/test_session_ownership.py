@@ -29,7 +29,7 @@ def anyio_backend():
 
 
 def held_by_mcp(store):
-    """Have something held in the session of an MCP client."""
+    """Create an approval request in the session of an MCP client."""
 
     async def hold():
         async with Orchestrator([World(), Sessions()], OrchestratorConfig(store=store)) as world:

@@ -33,7 +33,7 @@ def anyio_backend():
 
 
 class Talking:
-    """A served world with an open session: ann's word counts in it, alice proposes."""
+    """A served world with an open session: ann decides, alice proposes."""
 
     def __init__(self, served: Served) -> None:
         self.served = served
@@ -42,7 +42,7 @@ class Talking:
         return await self.served.post(f"{MAIN}/messages", {"message": message}, token=token)
 
     async def held(self, token: str = "bob") -> str:
-        """Have something held, and name the hold."""
+        """Create an approval request and return its id."""
         answer = await self.say("/till.put amount=500", token)
         assert answer.status_code == 202, answer.text
         return answer.json()["approval_id"]  # type: ignore[no-any-return]

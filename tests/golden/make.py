@@ -63,7 +63,7 @@ def intent(agent_id: str, number: int, kind: str, payload: Any, **fields: Any) -
 
 
 def town(sink: list[bytes]) -> Kernel:
-    """People who walk, meet and talk: all of the world's kinds, quotas, staleness, conflicts."""
+    """Agents that move, meet and speak: all kinds of the world, quotas, staleness, conflicts."""
     config = KernelConfig(
         world="golden",
         seed=11,
@@ -161,7 +161,7 @@ def post(sink: list[bytes]) -> Kernel:
 
 
 def errands(sink: list[bytes]) -> Kernel:
-    """A post office whose letters are carried at most once: begun, in doubt, settled, open."""
+    """A post office with at-most-once effects: started, in doubt, settled, open."""
     config = KernelConfig(world="golden-errands", seed=6)
     kernel = Kernel(Post(3), config, sink=sink.append)
     kernel.change_executor("mail", 9)

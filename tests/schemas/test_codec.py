@@ -1,4 +1,4 @@
-"""The one way in and the one way out."""
+"""Freezing, thawing and encoding of values."""
 
 import json
 import pickle

@@ -1,4 +1,4 @@
-"""Names: which strings may be one, and what can be told from them."""
+"""Names: valid strings, and the sequence form of req_ids."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The texts by which a person recognizes a view, an observation, a state, a refusal and a batch."""
+"""The reprs of a view, an observation, a state, a refusal and a batch."""
 
 from placet.kernel.state.tree import State, WorldState
 from placet.schemas.batch import CheckedBatch

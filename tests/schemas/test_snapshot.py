@@ -1,4 +1,4 @@
-"""A snapshot proves itself, or is none."""
+"""A snapshot is checked when it is decoded."""
 
 import msgspec
 import pytest

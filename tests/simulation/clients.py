@@ -144,7 +144,7 @@ class Client:
         await self.submit_until_answered(request)
 
     async def _be_doubler(self) -> None:
-        """Send the same twice at once, as a nervous retry does."""
+        """Submit the same batch twice at the same time."""
         request = self.request()
         try:
             served = await self.server.served()
@@ -214,7 +214,7 @@ class Client:
             self.memory.check_asked(request.keys[0], verdict)
 
     async def _repeat(self) -> None:
-        """Send something again that was sent before; or something else under its name."""
+        """Submit an earlier batch again, or other content under its ids."""
         mine = [r for r in self.memory.requests if r.keys[0][0] == self.agent and not r.is_void]
         if not mine:
             return
@@ -235,7 +235,7 @@ class Client:
             self.memory.note_altered(request, verdict)
 
     async def _look(self) -> None:
-        """See an atomic cut: not before it is durable, never older than the last, coins in it."""
+        """Read a view and check it: durable, not older than the last one, with all coins."""
         expect, archive = self.client_pool.findings.expect, self.server.archive
         try:
             served = await self.server.served()
@@ -256,7 +256,7 @@ class Client:
 
 
 def payload_of(rng: Random, kind: str, agents: list[str]) -> dict[str, Any]:
-    """Make up a payload that is sound; whether it passes is another matter."""
+    """Generate a valid payload, which the rules may refuse."""
     match kind:
         case "Earn":
             return {"amount": rng.choice([1, 3, 20])}

@@ -34,7 +34,7 @@ class Stuck(Exception):  # noqa: N818  # what was found, and not how it is handl
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """An event loop with nothing outside: where another would sleep, it jumps."""
+    """An event loop without I/O: it advances its time instead of sleeping."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -124,7 +124,7 @@ class Disk:
         self.on_group: Callable[[LogGroup, int, int], None] = _nothing
 
     def pause(self) -> float:
-        """How long a thread takes to come to the point, or back."""
+        """Return the delay of a thread's start or end."""
         return self.rng.random() * self.seconds_max
 
 
@@ -196,7 +196,7 @@ def _cached_adapter(registry: Registry, limits: Limits) -> Any:
 
 @contextmanager
 def running_on(disk: Disk, next_handle: Callable[[], EventLog]) -> Iterator[None]:
-    """Put the machine beneath placet: its disk, its clocks, its threads.
+    """Replace disk, clocks and threads by the simulated ones.
 
     Validators are compiled once and used by all processes: they are immutable, and slow to make.
     """

@@ -115,7 +115,7 @@ def _quotas(rng: Random) -> dict[str, dict[str, Any]]:
 
 
 def _bounds(rng: Random) -> dict[str, int]:
-    """Draw limits so near that they are passed."""
+    """Draw limits so small that they are reached."""
     bounds = {
         "checkpoint_groups": rng.choice([1, 3, 20]),
         "effect_seconds_max": 2,

@@ -32,7 +32,7 @@ class Named(TypedDict):
 
 
 def put_in(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Put coins into one's purse, which holds few: the lawful rule."""
+    """Put coins into the agent's purse, up to a maximum: the correct rule."""
     agent_id, coins = intent["agent_id"], intent["payload"]["coins"]
     held = draft.get(PURSES, agent_id, "coins", 0)
     if held + coins > FULL:
@@ -42,7 +42,7 @@ def put_in(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 def give(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Put one coin into another's purse."""
+    """Put one coin into another agent's purse."""
     to = intent["payload"]["to"]
     held = draft.get(PURSES, to, "coins")
     if held is None or held == FULL:
@@ -110,7 +110,7 @@ def leaky(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 class Leaky(Purses):
-    """Notes refusals in the state, past the draft."""
+    """Records refusals in the state, bypassing the draft."""
 
     rule = staticmethod(leaky)
 
@@ -123,7 +123,7 @@ def secretive(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 class Secretive(Purses):
-    """Notes what passed in the state, past the draft."""
+    """Records admitted intents in the state, bypassing the draft."""
 
     rule = staticmethod(secretive)
 
@@ -134,7 +134,7 @@ def smuggle(draft: Draft, intent: Intent) -> None:
 
 
 class Smuggler(Purses):
-    """Makes an entity past the draft, and then writes into it."""
+    """Creates an entity bypassing the draft, and then writes to it."""
 
     rule = staticmethod(smuggle)
 
@@ -146,13 +146,13 @@ def backdate(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 class Backdater(Purses):
-    """Changes who changed what when."""
+    """Changes the stamps of an entity."""
 
     rule = staticmethod(backdate)
 
 
 class Mindful(Purses):
-    """Remembers in itself how often it was asked."""
+    """Counts its calls in an attribute of the domain."""
 
     def __init__(self) -> None:
         self.kinds = [Kind("Put", Coins, self.counted)]
@@ -171,13 +171,13 @@ def numbered(draft: Draft, intent: Intent) -> None:
 
 
 class Numbered(Purses):
-    """Takes numbers from a global."""
+    """Draws numbers from a global generator."""
 
     rule = staticmethod(numbered)
 
 
 class Newborn(Purses):
-    """Has another version each time that it is made."""
+    """Has another version at each construction."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -189,7 +189,7 @@ def shuffled(draft: Draft, intent: Intent) -> None:
 
 
 class Shuffled(Purses):
-    """Keeps a set in the order that it happens to have."""
+    """Stores a set in its iteration order."""
 
     def __init__(self) -> None:
         self.kinds = [Kind("Name", Named, shuffled)]
@@ -212,7 +212,7 @@ def hurried(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 class Hurried(Purses):
-    """Rewrites how urgent it was."""
+    """A rule that rewrites the priority of its intent."""
 
     rule = staticmethod(hurried)
 
@@ -243,14 +243,14 @@ class Taxed(Purses):
 
 
 def hoard(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Put coins into one's purse, however many it holds."""
+    """Put coins into the agent's purse, without a maximum."""
     held = draft.get(PURSES, intent["agent_id"], "coins", 0)
     draft.put(PURSES, intent["agent_id"], "coins", held + intent["payload"]["coins"])
     return None
 
 
 class Blind(Purses):
-    """Leaves it to its invariant how much a purse holds, and says that it watches ann's alone."""
+    """Its invariant bounds every purse, but `invariant_reads` names ann's only."""
 
     rule = staticmethod(hoard)
     invariant_reads = (Ref(PURSES, "ann"),)
@@ -269,7 +269,7 @@ def envious(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 class Envious(Purses):
-    """Looks into all purses, and says that it reads one."""
+    """Reads all purses, but declares one as read set."""
 
     rule = staticmethod(envious)
 
@@ -293,7 +293,7 @@ class Sly(Envious):
 
 
 class Moody(Purses):
-    """Shows a purse the first time it is asked, and then no more."""
+    """A visibility policy that shows a purse at its first call only."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -306,7 +306,7 @@ class Moody(Purses):
 
 
 class Forgetful(Purses):
-    """Says of its settings less than they are."""
+    """`settings()` omits a setting."""
 
     def __init__(self, *, size: int = 1, name_of_size: str = "small") -> None:
         self.size = size
@@ -323,14 +323,14 @@ class Forgetful(Purses):
 
 
 class Vain(Forgetful):
-    """Made of its settings, it has others."""
+    """Has other settings when created from its settings."""
 
     def settings(self) -> Mapping[str, Json]:
         return {"size": 1 + self.size}
 
 
 class Branded(Forgetful):
-    """Has a version that its settings do not tell."""
+    """Has a version that does not follow from its settings."""
 
     def __init__(self, *, size: int = 1, name_of_size: str = "small") -> None:
         super().__init__(size=size, name_of_size=name_of_size)
@@ -348,7 +348,7 @@ class Generous(Forgetful):
 
 
 class Renamed(Purses):
-    """Gives settings that its class does not take."""
+    """`settings()` has keys that its class does not accept."""
 
     def settings(self) -> Mapping[str, Json]:
         return {"size": 3}
@@ -367,7 +367,7 @@ def large_generous() -> Domain:
 
 
 class _Careless(SameTeam):
-    """By the number of coins; it forgets that another's may change."""
+    """Visibility by the number of coins; it ignores changes of other agents' coins."""
 
     def __init__(self) -> None:
         super().__init__(PURSES, "coins")

@@ -49,7 +49,7 @@ class Client:
 
 
 class Town:
-    """A random life: agents come, go, walk, talk, take and drop, and some of them watch."""
+    """Random agents: they register, leave, move, speak, take and drop, and some of them observe."""
 
     def __init__(self, world: Orchestrator, seed: int) -> None:
         self.world = world

@@ -83,7 +83,7 @@ def test_clients_converge_where_a_policy_uses_agents_of_another_domain(collectio
 
 
 class _Hail(TypedDict):
-    """Nothing but that it is said."""
+    """A kind without fields, delivered as an event."""
 
 
 class Sea(Domain):
@@ -165,7 +165,7 @@ def test_no_observation_or_refusal_contains_hidden_data(seed):
 
 
 def test_applying_a_removal_leaves_no_empty_collection():
-    """A picture says of a collection that it is there only while something in it is seen."""
+    """A local view contains a collection only while one of its entities is visible."""
     came = Change("a.b/c/d", "added", 3, "ann", {"x": 1})
     gone = Change("a.b/c/d", "removed", 4, "", None)
     picture: LocalView = {}

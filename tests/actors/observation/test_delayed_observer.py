@@ -306,7 +306,7 @@ class _Call(TypedDict):
 
 
 class Hall(Domain):
-    """A place of no places: it has no sight to measure with."""
+    """A domain without a visibility policy, so without distances."""
 
     name, version = "hall", "1"
     kinds = (Kind("Call", _Call, lambda draft, intent: None, broadcast=True),)

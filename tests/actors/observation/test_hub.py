@@ -47,7 +47,7 @@ async def test_applied_deltas_equal_the_view():
 
 
 def test_an_invisible_object_cannot_be_used():
-    """A refusal of the rules would tell that it is there, and who has it."""
+    """A refusal by a rule would disclose the object and its holder."""
     kernel = Kernel(World(objects={"lamp": {"position": [9, 0]}}, observation={"distance": 2}))
     kernel.register_agent("ann", position=[0, 0])
     intent: Any = {"kind": "Interact", "payload": {"target_id": "lamp"}, "agent_id": "ann"}
@@ -321,7 +321,7 @@ async def test_a_host_observer_ends_when_its_agent_is_removed(laps):
 
 
 class RaisingSight(Visibility):
-    """Fails where a group is published."""
+    """Raises when a group is published."""
 
     body = "world.agents"
 
@@ -330,7 +330,7 @@ class RaisingSight(Visibility):
 
 
 class Raising(World):
-    """Its sight fails, and its hearing fails too."""
+    """A domain whose visibility policy and event filter raise."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -44,7 +44,7 @@ class Policy:
 
 
 class Handle:
-    """An agent's way to a world of the test, or to a gate that answers as it is told."""
+    """An agent handle on a test world, or on a gate with scripted answers."""
 
     def __init__(self, world: WorldRuntime | None = None, *answers: Refusal | None) -> None:
         self.agent_id = "alice"
@@ -229,7 +229,7 @@ async def await_what_was_canceled(view: View) -> None:
 
 
 class Odd(BaseException):
-    """Not even an `Exception`."""
+    """An error that is not an `Exception`."""
 
 
 @pytest.mark.parametrize(

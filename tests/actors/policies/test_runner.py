@@ -36,7 +36,7 @@ def run(world: WorldRuntime, agent_id: str, policy: Any, **options: Any) -> Agen
 
 
 class Adder:
-    """Adds one a second, and counts how often it was asked."""
+    """Adds one per second, and counts its calls."""
 
     def __init__(self, agent_id: str = "alice", name: str = "n") -> None:
         self.asked = 0
@@ -355,7 +355,7 @@ async def test_an_exception_that_cannot_be_printed_is_reported_by_its_type():
 
 @in_virtual_time
 async def test_a_policy_resumed_immediately_after_its_suspension_continues(monkeypatch):
-    """The operator is faster than the roster, whose task has not yet heard of the suspension."""
+    """The operator is faster than the supervisor's task, which has not seen the suspension yet."""
     faults = [ZeroDivisionError(), ZeroDivisionError()]
 
     def policy(view: View) -> list[dict[str, Any]]:
@@ -565,7 +565,7 @@ async def test_a_threaded_policy_runs_its_iterators_in_its_thread():
 
 
 class Writer:
-    """Thinks for ten seconds, on the ground of all it sees; notes when it was stopped."""
+    """Thinks for ten seconds with the whole view as read set; records when it was canceled."""
 
     interruptible: bool | StalenessOptions = True
 
@@ -663,7 +663,7 @@ async def test_an_observing_policy_is_called_only_for_new_observations():
 
 @in_virtual_time
 async def test_an_observing_policy_is_called_again_after_a_stale_refusal():
-    """Something hidden moved the world on: no observation comes, and the threshold binds."""
+    """A hidden change advanced the seq: no observation arrives, and the threshold applies."""
     async with open_world(staleness_threshold=0) as world:
         alice = handle_of(world)
         asked = 0

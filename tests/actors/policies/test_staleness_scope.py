@@ -318,7 +318,7 @@ async def test_the_reason_lists_a_bounded_number_of_changes():
 
 @in_virtual_time
 async def test_a_change_between_view_and_block_is_not_missed():
-    """The change is durable before the one who looked has its turn to enter the block."""
+    """The change is durable before the reading task enters the block."""
     async with open_world() as world:
         thought = Thought(handle_of(world))
         thinker = asyncio.ensure_future(thought.think())

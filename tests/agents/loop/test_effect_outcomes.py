@@ -45,7 +45,7 @@ async def never_answers(_effect: Effect) -> None:
 
 
 async def paid(hook: Hook | None, *, times: int = 1) -> Turn:
-    """Pay so many times in one plan, where the line goes dead and a hook finds out."""
+    """Pay several times in one plan, when the outcome is unknown and a hook looks it up."""
     limits = AgentLimits(seconds_max=20.0)
     async with Orchestrator([Till(), Sessions()]) as world:
         await world.register_executor(
@@ -80,7 +80,7 @@ async def test_an_effect_is_pending_while_the_hook_is_asked() -> None:
 
 
 class Asking(Till):
-    """A till that asks outside, which changes nothing, and that pays in two parts."""
+    """A till with a read-only effect, and a payment in two effects."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -40,7 +40,7 @@ SCRAPS = [
 
 
 def broken(chance: Random) -> str:
-    """Take a sound plan, and cut, double, swap and stuff it."""
+    """Mutate a valid plan: truncate, duplicate, swap and insert parts."""
     text = chance.choice(SEEDS)
     for _ in range(chance.randrange(1, 5)):
         start = chance.randrange(len(text) + 1)
@@ -51,7 +51,7 @@ def broken(chance: Random) -> str:
 
 
 def shaken(value: Any, chance: Random) -> Any:
-    """Put a wrong value somewhere into a right one."""
+    """Replace a part of a valid value by an invalid one."""
     if chance.random() < 0.15:
         return chance.choice([None, True, -1, 1e300, "x" * 600, [], {}, [[]], {"a": {}}, 2**70])
     if isinstance(value, dict):

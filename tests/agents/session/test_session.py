@@ -136,7 +136,7 @@ async def test_without_a_planner_messages_are_refused_and_commands_work() -> Non
 
 
 class Priced(ScriptedAdapter):
-    """A script that costs."""
+    """A script whose answers have a cost."""
 
     def __init__(self, steps: Steps, cost: Any, is_priced: bool = True) -> None:
         super().__init__(steps)

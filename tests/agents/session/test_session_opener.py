@@ -219,7 +219,7 @@ async def test_the_proposer_of_a_removed_agent_is_not_called_again(
 
 
 class Usurped(Orchestrator):
-    """A world in which the agent's name becomes another's just as something is handed in."""
+    """A world in which the agent is replaced by another of its name when a plan is submitted."""
 
     at = "nothing"
 

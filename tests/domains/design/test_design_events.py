@@ -1,4 +1,4 @@
-"""Events are projections of the log: their order, their content, and who is told."""
+"""Events are projections of the log: their order, content and subscribers."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ def types(events):
 
 
 def change_the_design(designer):
-    """Bring about every type of event."""
+    """Cause every type of event."""
     manager = designer.manager
     intent = Intent("intent", "design", "60 m", IntentType.REFINE, 0.9, "2026-11-22")
     manager.propose([("design.create", {"design_id": "design"})])

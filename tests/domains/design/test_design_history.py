@@ -1,4 +1,4 @@
-"""Versions, undo and redo, and that they survive: everything is in the log."""
+"""Versions, undo and redo, also after a restart from the log."""
 
 import pytest
 

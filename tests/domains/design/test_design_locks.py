@@ -1,4 +1,4 @@
-"""Locks: who may take one off, how long it holds, and that there is no way round it."""
+"""Locks: removal, expiry, and attempts to bypass them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Laws of the design domain, over arbitrary plans and arbitrary rubbish."""
+"""Laws of the design domain, over arbitrary plans and arbitrary JSON."""
 
 import json
 import random

@@ -14,7 +14,7 @@ from tests.domains.world_driver import WorldDriver
 
 
 class FilesStage(WorldDriver):
-    """A world of files with executors that do nothing: outcomes are told by the test."""
+    """A world of files without real executors: the test settles the effects."""
 
     def __init__(self, **settings):
         super().__init__(Files(**settings))

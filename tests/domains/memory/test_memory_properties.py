@@ -1,4 +1,4 @@
-"""The domain `memory` under the laws."""
+"""The domain `memory` passes the property tests."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Programs as a planner would write them, and a desk to propose them at."""
+"""Programs as a planner would write them, and a driver that proposes them."""
 
 from placet.domains.program import Program
 from placet.kernel import KernelConfig
@@ -104,13 +104,13 @@ class ProgramDriver(WorldDriver):
         super().__init__(program or Program(), **{"config": roomy, **more})
 
     def ask(self, kind, *, by="ann", context_seq=None, **payload):
-        """Propose one intent; give its output."""
+        """Propose one intent and return its output."""
         verdict = self.propose(by, f"program.{kind}", context_seq=context_seq, **payload)
         assert verdict.admitted, verdict.refusals
         return verdict.results[0].output
 
     def refusal(self, kind, *, by="ann", context_seq=None, **payload):
-        """Propose one intent that is refused, changing nothing; give the refusal."""
+        """Propose one intent that is refused without a change, and return the refusal."""
         before = self.kernel.digest()
         verdict = self.propose(by, f"program.{kind}", context_seq=context_seq, **payload)
         assert not verdict.admitted

@@ -1,4 +1,4 @@
-"""The domain `program` under the laws: mutations on three functions, and rubbish."""
+"""The domain `program` passes the property tests, with valid and invalid mutations."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""How a world is set up, and how agents come into it and leave."""
+"""Settings of a world, and registration and removal of agents."""
 
 from typing import Any
 
@@ -197,7 +197,7 @@ def test_a_removed_agent_is_absent_from_the_state():
     ],
 )  # fmt: skip
 def test_settings_recreate_the_world(given):
-    """Through the bytes of a log: nothing of it is lost."""
+    """The settings pass through the bytes of a log without loss."""
     world = World(**given)
     said = world.settings()
     assert said is not None

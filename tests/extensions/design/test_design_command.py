@@ -324,7 +324,7 @@ def test_only_one_option_is_accepted_at_a_time(placet, arguments):
 
 
 class Person:
-    """Somebody at a terminal, who is asked before it is done."""
+    """A person at a terminal who confirms the plan."""
 
     def __init__(self, folder, *arguments):
         self._own, theirs = os.openpty()

@@ -1,4 +1,4 @@
-"""Sentences: each comes to exactly these actions, or is asked back with these candidates."""
+"""Sentences: each is parsed to exactly these actions, or has these candidates."""
 
 import pytest
 from hypothesis import given, settings
@@ -395,7 +395,7 @@ def test_an_ambiguous_number_is_not_read(text, number):
 
 @pytest.fixture(scope="module")
 def manager():
-    """A design in which all is set that a sentence changes."""
+    """A design with a value for every parameter that the sentences change."""
     vessel = {**SHIP, **CURRENT, "propulsion.num_engines": 2, "mission.max_speed_kts": 30}
     manager = StateManager()
     manager.patch({path: vessel[path] for path in REFINABLE_SCHEMA if path in vessel})

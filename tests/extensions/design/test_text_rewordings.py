@@ -1,4 +1,4 @@
-"""Rewordings: the asker's own words with the missing one in them, each of them read before."""
+"""Rewordings: the user's text with the missing word, each of them parsed before it is offered."""
 
 import pytest
 from hypothesis import given

@@ -35,7 +35,7 @@ class Folders:
 
 
 def open_descriptors() -> set[str]:
-    """Name what this process has open."""
+    """Return the files that this process has open."""
     found = set()
     for descriptor in list(Path("/proc/self/fd").iterdir()):
         with suppress(FileNotFoundError):  # the one by which we look is gone

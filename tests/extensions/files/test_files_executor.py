@@ -54,7 +54,7 @@ def store(tmp_path):
 
 
 async def done(world, handle, kind, **payload):
-    """Propose one intent, which passes, and give the one outcome of its effect."""
+    """Propose one intent, which is admitted, and return the outcome of its effect."""
     await handle.refresh_view()
     verdict = await handle.submit([handle.intent(kind, **payload)])
     assert verdict.codes == ()
@@ -325,7 +325,7 @@ async def test_a_link_at_the_path_stays_in_doubt(folders, store):
 
 
 async def test_a_write_of_unknown_durability_is_synced_again(folders, monkeypatch):
-    """The folder cannot be synced at first: the file is there, and perhaps not tomorrow."""
+    """The folder cannot be synced at first: the file exists, but perhaps not durably."""
     failures = [OSError(5, "Input/output error")]
     reached = file_root.FileRoot._require_reached
 

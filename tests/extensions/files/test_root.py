@@ -1,4 +1,4 @@
-"""Nothing outside the root is read or written, whatever stands in it; nothing is left lying."""
+"""No file outside the root is read or written, for any content of it; no file is left over."""
 
 import errno
 import os

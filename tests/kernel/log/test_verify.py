@@ -54,7 +54,7 @@ def decided(log: Sequence[bytes], domains: Any = None, **options: Any) -> Verifi
 
 
 def difference(log: Sequence[bytes], domains: Any = None, **options: Any) -> Difference:
-    """Decide a log again that must come out otherwise."""
+    """Verify a log that must have a divergence, and return it."""
     with pytest.raises(DecisionMismatch) as raised:
         decided(log, domains, **options)
     return raised.value.difference
@@ -156,7 +156,7 @@ def test_an_agent_id_is_read_back_unchanged():
 
 
 class Taker(Domain):
-    """Takes apart what its hooks are given, as a careless author does."""
+    """A domain that modifies the arguments of its hooks."""
 
     version = "1"
 
@@ -551,7 +551,7 @@ def test_domains_that_cannot_be_recreated_verify_nothing():
 
 
 class Guard:
-    """Refuses more than it was told to let pass."""
+    """A host validator that checks permissions and bounds amounts."""
 
     def __init__(self, most: int = 5) -> None:
         self.most = most

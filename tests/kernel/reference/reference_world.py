@@ -107,7 +107,7 @@ class World:
     # batches
 
     def apply(self, intents: Sequence[Mapping[str, Any]]) -> Answer:
-        """Stage 7: the rules in order, each undone where it says no; then what must hold of all."""
+        """Stage 7: the rules in order, each undone if it refuses; then the invariants."""
         order = sorted(range(len(intents)), key=lambda i: (-intents[i]["priority"], i))
         seqs: dict[int, int] = {}
         refusals: list[tuple[int | None, str, str]] = []

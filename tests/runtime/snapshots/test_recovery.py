@@ -1,4 +1,4 @@
-"""A world is brought back from the newest snapshot that can be trusted, and the log after it."""
+"""A world is recovered from the newest valid snapshot and the log after it."""
 
 import os
 from collections.abc import Iterator
@@ -162,7 +162,7 @@ def test_an_unreadable_folder_is_a_store_error(log, monkeypatch):
 
 
 class Fleeting(SnapshotFiles):
-    """Lists a snapshot that goes before it is read, so many times."""
+    """Lists a snapshot that is removed before it is read, a number of times."""
 
     def __init__(self, folder: Path, times: int) -> None:
         super().__init__(folder)

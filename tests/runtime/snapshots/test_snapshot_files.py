@@ -1,4 +1,4 @@
-"""Snapshots as files: there whole or not at all."""
+"""Snapshots as files: written whole or not at all."""
 
 from pathlib import Path
 

@@ -94,7 +94,7 @@ def test_an_orphaned_process_takes_no_snapshot(tmp_path, monkeypatch, capsys):
 
 
 def test_a_delayed_process_keeps_the_snapshots_of_its_successor(tmp_path, monkeypatch):
-    """It belongs to a writer that was stopped and overtaken, and the log is cut behind the heir."""
+    """The process belongs to a paused writer whose successor has compacted the log."""
     records = records_of_adds(40)
     log = write_log(tmp_path / "a.db", records, to=10)
     files = files_of(log)
@@ -321,7 +321,7 @@ def leads_elsewhere(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 async def test_a_log_of_the_same_name_elsewhere_is_not_mistaken_for_the_worlds(
     tmp_path, monkeypatch, named
 ):
-    """Else its snapshots say how much may be removed from a log that they are not of."""
+    """Otherwise snapshots of another log would determine how much is compacted."""
     here, other = tmp_path / "here", tmp_path / "other"
     for folder in (here, other):
         folder.mkdir()

@@ -211,7 +211,7 @@ def test_the_files_of_a_killed_writer_are_readable_in_a_read_only_folder(
 def test_an_unfinished_transaction_of_a_killed_process_is_rolled_back_by_a_reader(
     log, path, tmp_path
 ):
-    """It had the file out of WAL: as the log is opened, closed or shrunk."""
+    """The process had left WAL mode, as when the log is opened, closed or shrunk."""
     log.close()
     left = tmp_path / "left.db"
     with closing(sqlite3.connect(path, isolation_level=None)) as killed:
@@ -499,7 +499,7 @@ def test_records_before_the_damage_are_readable(log, path):
 
 
 def corrupt_index(path: Path, statement: str) -> None:
-    """Change the table behind the back of its index."""
+    """Change the table without updating its index."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA writable_schema = ON")
         index = "SELECT rootpage FROM sqlite_master WHERE name = 'groups_by_seq'"

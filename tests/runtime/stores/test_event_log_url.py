@@ -1,4 +1,4 @@
-"""A name leads to the store that it says, or to a message that says which names there are."""
+"""A store name opens its store, or is refused with the valid forms."""
 
 import os
 from urllib.parse import quote

@@ -1,4 +1,4 @@
-"""A damaged `-wal` is told from a torn one; tests/crash flips and cuts every part of it."""
+"""A damaged `-wal` is distinguished from a torn one; tests/crash flips every part of it."""
 
 from pathlib import Path
 

@@ -167,7 +167,7 @@ class OpenAI:
     def says(
         self, *calls: Call, text: str = "", is_refused: bool = False, usage: int = 100
     ) -> Step:
-        """Answer with words and calls, or refuse to; of `usage` 0 nothing is told."""
+        """Answer with text and calls, or refuse; usage 0 is not reported."""
         finish = "content_filter" if is_refused else "tool_calls" if calls else "stop"
         wanted = [
             {
@@ -230,7 +230,7 @@ class Anthropic:
     def says(
         self, *calls: Call, text: str = "", is_refused: bool = False, usage: int = 100
     ) -> Step:
-        """Answer with words and calls, or refuse to."""
+        """Answer with text and calls, or refuse."""
         used = {"input_tokens": usage, "output_tokens": 10}
         stop = "refusal" if is_refused else "tool_use" if calls else "end_turn"
         blocks: list[dict[str, Any]] = [{"type": "text", "text": text}] if text else []
@@ -292,7 +292,7 @@ class Responses(OpenAI):
     def says(
         self, *calls: Call, text: str = "", is_refused: bool = False, usage: int = 100
     ) -> Step:
-        """Answer with words and calls, or refuse to."""
+        """Answer with text and calls, or refuse."""
         said = {"type": "output_text", "text": text, "annotations": []}
         if is_refused:
             said = {"type": "refusal", "refusal": text}

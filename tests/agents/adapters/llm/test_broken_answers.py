@@ -23,7 +23,7 @@ MOVE = ToolCallPart("Move", {"to": [1, 2]})
 
 
 def model(*answers: ModelResponse) -> FunctionModel:
-    """A model that gives these answers, the last of them again and again."""
+    """A model with these answers; the last one is repeated."""
     left = list(answers)
     return FunctionModel(lambda _messages, _info: left.pop(0) if len(left) > 1 else left[0])
 

@@ -1,4 +1,4 @@
-"""More kinds than tools: the model searches, and the one parser reads its proposals."""
+"""More kinds than tools: the model searches, and the same parser reads its proposals."""
 
 import json
 from typing import Any

@@ -45,7 +45,7 @@ def context(message: str = "say hi", **fields: Any) -> PlannerInput:
 async def ask(
     wire: Wire, steps: Iterable[Step], told: PlannerInput | None = None, **options: Any
 ) -> tuple[PlannerOutput | str, Provider]:
-    """Ask once; give the answer, or the text of its failure."""
+    """Call the model once; return the answer or the text of its failure."""
     async with Provider(steps) as provider:
         llm = Llm(wire.model(provider.url, KEY), **options)
         try:

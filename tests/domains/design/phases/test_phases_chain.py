@@ -1,4 +1,4 @@
-"""All phases over the example ship, what each reads, and how each says that it cannot."""
+"""All phases over the example ship: results, read sets and failures."""
 
 import math
 
@@ -181,7 +181,7 @@ EVERYTHING = {
     ],
 )
 def test_every_declared_input_is_used(phase, path):
-    """Else a change would make a result stale that it cannot have changed."""
+    """An unused input would make results stale without a reason."""
     changed = []
     for screws in (1, 2):
         values = {**EVERYTHING, "propulsion.num_propellers": screws}

@@ -1,4 +1,4 @@
-"""Laws of the phases: no value makes one raise, and physics runs the way it does."""
+"""Laws of the phases: no value makes one raise, and results follow physical laws."""
 
 import math
 from dataclasses import replace
