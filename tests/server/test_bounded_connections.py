@@ -172,11 +172,38 @@ def test_chunks_of_one_byte_without_a_token_delay_others_little(url):
         assert health_seconds(url, 40) <= 10 * idle
 
 
+@pytest.mark.slow
+def test_empty_lines_delay_others_little(url):
+    idle = health_seconds(url, 100)
+    with flooding(url, b"\r\n" * 8_000, connections=50):
+        time.sleep(0.3)
+        assert health_seconds(url, 40) <= 20 * idle
+
+
+def test_a_client_cannot_fill_the_log(tmp_path):
+    with running(tmp_path) as server:
+        for request in (b"\0", b"GET / HTTP/1.1\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n"):
+            with Client(server.told["url"]) as client:
+                client.status(request)
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.end().err == ""
+
+
 def test_of_an_answered_body_little_is_read(url):
     with Client(url) as client:
         client.send(BATCHES + b"content-length: 100000000\r\n\r\n")
         assert client.answer()[0] == 401
         assert not client.send(b"x" * 100_000_000)
+
+
+@pytest.mark.parametrize(
+    "more", ["content-length: 5\r\n", "a: b\r\n" * 200, "a: " + "b" * 9_000 + "\r\n"]
+)
+def test_a_handshake_that_the_websocket_parser_refuses_is_answered(url, more):
+    head = "GET / HTTP/1.1\r\nhost: x\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
+    with Client(url) as client:
+        assert client.status(f"{head}{more}\r\nabcde".encode()) == 422
+        assert client.is_closed()
 
 
 def test_a_websocket_client_that_sends_is_disconnected(server, url):

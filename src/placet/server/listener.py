@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import uvicorn
 from starlette.applications import Starlette
@@ -35,14 +35,23 @@ _MESSAGE_BYTES_MAX = 64 * 1024
 """Of what a stream's client may say: it has nothing to say."""
 
 
-class _DeniedHandshakes(logging.Filter):
-    """Leaves out an error that the server logs of every handshake that is refused by a response.
+class _ClientFaults(logging.Filter):
+    """Leaves out lines that a client could have the server log without end.
 
-    It takes such an answer for none (uvicorn 0.54), though the client has it.
+    Each is about a request that is refused by a response. The server logs a denied handshake as an
+    error of the application (uvicorn 0.54), though the client has its answer.
     """
 
+    _MESSAGES: Final = frozenset(
+        {
+            "ASGI callable returned without completing handshake.",
+            "Invalid HTTP request received.",
+            "Unsupported upgrade request.",
+        }
+    )
+
     def filter(self, record: logging.LogRecord) -> bool:
-        return record.msg != "ASGI callable returned without completing handshake."
+        return record.msg not in self._MESSAGES
 
 
 class _GivenUp:
@@ -241,7 +250,7 @@ async def serve_until_signal(
         # Called in the server's first pass after it began to listen, and then once in a while.
         callback_notify=note_start,
     )
-    logging.getLogger("uvicorn.error").addFilter(_DeniedHandshakes())
+    logging.getLogger("uvicorn.error").addFilter(_ClientFaults())
     server = uvicorn.Server(config)
     await server.serve(sockets=[listening])
     return shutdown.signal_number

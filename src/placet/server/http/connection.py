@@ -24,6 +24,7 @@ from typing import Any, Final
 
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from placet.schemas.limits import HttpLimits
 from placet.server.http.problems import Problem
@@ -35,6 +36,9 @@ _OVERLAP_BYTES: Final = len(_HEAD_END) - 1
 """Parsed bytes that are kept: an end may begin in them."""
 
 _PART_BYTES: Final = 8 * 1024
+_PARTS_MAX: Final = 8
+"""In one turn: an end of a head after each few bytes makes small parts."""
+
 _IGNORED_BYTES_MAX: Final = 256 * 1024
 _WEBSOCKET_READ_BYTES_MAX: Final = 4 * 1024
 _WEBSOCKET_BYTES_MAX: Final = 64 * 1024
@@ -99,7 +103,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._ignored_bytes = 0
         self._request_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
-        self._websocket: asyncio.Protocol | None = None
+        self._websocket: WebSocketsSansIOProtocol | None = None
         self._websocket_bytes = 0
 
     # What the transport calls.
@@ -228,9 +232,12 @@ class BoundedConnection(HttpToolsProtocol):
         # The server leaves the connection to another protocol. Ours stays in front of it, for the
         # bounds and the count of connections.
         websocket = self.transport.get_protocol()
-        assert isinstance(websocket, asyncio.Protocol), "uvicorn sets the WebSocket's protocol"
+        assert isinstance(websocket, WebSocketsSansIOProtocol), "the listener configures it"
         self._websocket = websocket
         self.transport.set_protocol(self)
+        if not websocket.handshake_initiated and not self.transport.is_closing():
+            # Its parser failed (a body, too many headers), and it would wait without an answer.
+            self._refuse(Problem("request_invalid", "this is no handshake of a WebSocket"))
 
     def parse(self) -> None:
         """Parse a part of the buffered bytes, in this connection's turn."""
@@ -239,9 +246,10 @@ class BoundedConnection(HttpToolsProtocol):
             self._parse()
 
     def _parse(self) -> None:
-        budget = _PART_BYTES
-        while budget > 0 and self._has_unparsed() and self._may_parse():
-            budget -= self._parse_part(budget)
+        parts_left, bytes_left = _PARTS_MAX, _PART_BYTES
+        while parts_left and bytes_left and self._has_unparsed() and self._may_parse():
+            parts_left -= 1
+            bytes_left -= self._parse_part(bytes_left)
         if not self._is_open():
             self._drop()
         elif self._has_unparsed():
