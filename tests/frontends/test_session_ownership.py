@@ -122,7 +122,7 @@ async def test_over_http_names_are_bounded_on_input(body, why):
 
 @pytest.mark.anyio
 async def test_the_gate_decides_between_two_openers_of_a_session():
-    async with serving([Till(), Sessions()]) as served:  # type: ignore[arg-type]
+    async with serving([Till(), Sessions()]) as served:
         world = served.world
         mine = await Session.open(world=world, session="main", agent="alice")
         assert (await served.post("sessions", {"agent": "mallory"})).status_code == 201
@@ -149,7 +149,7 @@ async def test_a_turn_beyond_the_quota_has_retry_after():
 @pytest.mark.anyio
 async def test_an_unrecorded_end_is_not_reported_as_nothing_applied():
     quotas = {"session.end": {"rate": 0.001, "burst": 1}}
-    async with serving([Till(), Sessions()], quotas=quotas) as served:  # type: ignore[arg-type]
+    async with serving([Till(), Sessions()], quotas=quotas) as served:
         await served.post("sessions", {"people": {"bob": ""}})
         talk = Talking(served)
         assert (await talk.say("/till.put amount=1")).json()["outcome"] == "applied"
@@ -162,7 +162,7 @@ async def test_an_unrecorded_end_is_not_reported_as_nothing_applied():
 
 @pytest.mark.anyio
 async def test_only_one_of_two_concurrent_requests_opens_a_session():
-    async with serving([Till(), Sessions()]) as served:  # type: ignore[arg-type]
+    async with serving([Till(), Sessions()]) as served:
         answers = []
 
         async def post():

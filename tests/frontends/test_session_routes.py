@@ -56,7 +56,7 @@ class Talking:
 
 @asynccontextmanager
 async def talking(**opening):
-    async with serving([Till(), Sessions()]) as served:  # type: ignore[arg-type]
+    async with serving([Till(), Sessions()]) as served:
         body = {"agent": "alice", "people": {"bob": ""}, **opening}
         answer = await served.post("sessions", body)
         assert answer.status_code == 201, answer.text
@@ -145,7 +145,7 @@ async def test_neither_the_proposer_nor_a_foreign_agent_decides(token):
 
 
 async def test_the_owner_of_the_proposer_does_not_decide():
-    async with serving([Till(), Sessions()]) as served:  # type: ignore[arg-type]
+    async with serving([Till(), Sessions()]) as served:
         await served.register("dave", owner="carol")
         await served.post("sessions", {"agent": "dave", "people": {"carol": ""}})
         talk = Talking(served)
@@ -164,7 +164,7 @@ async def test_an_owner_whose_agent_is_removed_meanwhile_may_not_decide(monkeypa
             await world.remove_agent(agent_id)
         return await speaks_for(world, who, agent_id)
 
-    async with serving([Till(), Sessions()]) as served:  # type: ignore[arg-type]
+    async with serving([Till(), Sessions()]) as served:
         await served.register("dave", owner="carol")
         await served.post("sessions", {"agent": "dave"})
         hold = await Talking(served).held("operator")
@@ -340,7 +340,7 @@ async def test_a_world_without_the_session_domain_has_no_session_routes():
 
 
 async def test_designs_are_served_beside_their_sessions():
-    async with serving([Design(), Sessions()]) as served:  # type: ignore[arg-type]
+    async with serving([Design(), Sessions()]) as served:
         await served.post("/api/v1/designs", {"design_id": "ferry"})
         path = "/api/v1/worlds/ferry/sessions"
         assert (await served.post(path, {})).status_code == 201
@@ -427,7 +427,7 @@ async def test_a_waiting_model_does_not_delay_a_phase():
         await is_over.wait()
         return PlannerOutput(text="hm")
 
-    async with serving([Design(), Sessions()], agents=()) as served:  # type: ignore[arg-type]
+    async with serving([Design(), Sessions()], agents=()) as served:
         session = await Session.open(world=served.world, adapter=thinks)
         turn = asyncio.create_task(session.send("think"))
         await is_asked.wait()

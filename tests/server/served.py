@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -78,7 +78,7 @@ class Served:
 
 @asynccontextmanager
 async def serving(
-    domain: Domain | None = None,
+    domain: Domain | Sequence[Domain] | None = None,
     *,
     serve: ServeConfig | None = None,
     limits: Mapping[str, Any] | None = None,

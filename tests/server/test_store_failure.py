@@ -1,12 +1,14 @@
 """A store that fails under a server: clients are told, and served again without an operator."""
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from placet import Orchestrator, OrchestratorConfig
+from placet.domains.session import Sessions
 from placet.runtime.stores.sqlite.log import SqliteEventLog
 from placet.schemas.errors import StoreError
 from placet.server import store_watch
@@ -120,6 +122,41 @@ async def test_readiness_writes_once_however_many_ask(disk, store):
         answers = await asyncio.gather(*(served.get("/readyz", token=None) for _ in range(50)))
         assert {answer.status_code for answer in answers} == {200}
         assert disk.checks == 1
+
+
+async def test_readiness_does_not_wait_for_a_store_that_does_not_answer(store, monkeypatch):
+    answer, waiting = threading.Event(), []
+
+    def stand(log: SqliteEventLog, epoch: int) -> None:
+        waiting.append(epoch)
+        answer.wait(LATEST_SECONDS)
+
+    monkeypatch.setattr(store_watch, "CHECK_SECONDS_MAX", 0.02)
+    monkeypatch.setattr(SqliteEventLog, "check_writable", stand)
+    async with serving(store=store) as served:
+        for _ in range(5):
+            found = await served.get("/readyz", token=None)
+            assert (found.status_code, found.json()["detail"]) == (
+                503,
+                "a world does not answer in time",
+            )
+        assert len(waiting) == 1, "each probe took a thread"
+        assert (await served.get("/healthz", token=None)).status_code == 200
+        answer.set()
+        await until_status(served, "/readyz", 200)
+
+
+async def test_a_session_is_opened_again_after_its_world_was(disk, store):
+    async with serving([Lab(), Sessions()], store=store) as served:
+        opening = {"session": "main", "agent": "alice"}
+        assert (await served.post("sessions", opening)).status_code == 201
+        disk.is_full = True
+        assert (await served.submit(add("r", 1))).status_code == 503
+        disk.is_full = False
+        await until_status(served, "/readyz", 200)
+        assert (await served.get("sessions/main")).status_code == 404
+        assert (await served.post("sessions", opening)).status_code == 201
+        assert (await served.get("sessions/main")).json()["agent"] == "alice"
 
 
 async def test_a_world_that_another_process_took_over_is_left_to_it(disk, store):

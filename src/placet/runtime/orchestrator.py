@@ -354,7 +354,7 @@ class Orchestrator:
     @property
     def is_paused(self) -> bool:
         """Whether batches are queued and not decided, until `resume`."""
-        return self._open.actor.is_paused
+        return self._open.actor.is_paused and not self._open.is_read_only
 
     async def state(self, path: str = "") -> Json:
         """Copy the state, or a part: `collection`, `collection/entity`, `collection/entity/field`.

@@ -96,7 +96,7 @@ async def test_unauthenticated_and_foreign_requests_are_refused():
 async def test_routes_exist_only_with_the_program_domain():
     async with serving() as served:
         assert (await served.post(f"{PROGRAM}/verify", {})).status_code == 404
-    async with serving([Program(), Sessions()]) as served:  # type: ignore[arg-type]
+    async with serving([Program(), Sessions()]) as served:
         assert (await served.post(f"{PROGRAM}/verify", {})).status_code == 200
         await served.post("sessions", {})
         answer = await served.get("sessions/main")

@@ -173,8 +173,9 @@ def _tell(settings: ServerSettings, url: str, token: str | None, *, as_json: boo
         say_json({**document, "dashboard": page})
         sys.stdout.flush()
         return
+    mode = ", read-only" if settings.world.read_only else ""
     sys.stderr.write(
-        f"placet serve: world {world!r} of domain {settings.domain} at {url}, log {store}\n"
+        f"placet serve: world {world!r} of domain {settings.domain} at {url}, log {store}{mode}\n"
     )
     if token is not None:
         sys.stderr.write(f"placet serve: the operator's token, until this process ends: {token}\n")
