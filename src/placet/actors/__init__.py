@@ -2,6 +2,6 @@
 
     orchestrator > committer > publisher > executor > agent
 
-Rules of the room: an actor is spoken to through its client methods; its messages are declared in
-its file; no await stands between reading and writing state; no task is detached.
+Rules: other code calls an actor only through its client methods; its messages are declared in its
+file; no await stands between reading and writing state; every task has an owner.
 """

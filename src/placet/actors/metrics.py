@@ -250,7 +250,7 @@ class Counters:
         self._intents[outcome][str(kind) if is_known else UNKNOWN_KIND] += count
 
     def count_refusal(self, stage: Stage, code: str, count: int = 1) -> None:
-        """Count refusals; the first `DOMAIN_CODES_MAX` codes of domains each by themselves."""
+        """Count refusals by code; all codes of domains beyond `DOMAIN_CODES_MAX` count as one."""
         key = (stage.value, code)
         if key not in self._refusals:
             if self._domain_codes < DOMAIN_CODES_MAX:

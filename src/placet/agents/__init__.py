@@ -1,4 +1,4 @@
-"""The agent layer: anything that proposes - model, script, policy, person, recording - and no more.
+"""The agent layer: models, scripts, policies, people and recordings propose; the gate decides.
 
 A proposal is parsed strictly, passed through the one gate, and answered with what happened. No
 field of it grants anything. See `docs/concepts/agents.md`.

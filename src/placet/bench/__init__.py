@@ -1,7 +1,7 @@
-"""How fast it is, measured: the workloads, the loop they are compared with, and the report.
+"""Benchmarks: the workloads, the reference loop that they are compared with, and the report.
 
 `placet bench` and the scripts in `benchmarks/` call `run`; tests run the same code with tiny sizes.
-Nothing of the library imports this package but the command line, when it is asked to.
+Only the command `placet bench` imports this package.
 """
 
 from placet.bench.report import WORKLOADS, as_markdown, as_table, run

@@ -43,7 +43,7 @@ from placet.schemas.codec import Json
 from placet.schemas.intent import Intent
 
 LOADS: Final = (0.5, 1.0, 2.0, 5.0)
-"""What is offered, in multiples of the measured capacity."""
+"""Offered load, in multiples of the measured capacity."""
 
 OUTSTANDING: Final = 64
 """Of the closed loop, always."""

@@ -10,7 +10,7 @@ import sys
 
 
 def main() -> int:
-    """Run the command that the process was started with, and give its exit code."""
+    """Run the command that the process was started with, and return its exit code."""
     # Here, because the terminal libraries are a tenth of a second that nobody else should pay.
     from placet.cli.app import run_command  # noqa: PLC0415  # see above
 

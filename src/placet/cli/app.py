@@ -51,7 +51,7 @@ def placet(
 
 
 def run_command(arguments: Sequence[str]) -> int:
-    """Run one command line and give its exit code; no error leaves as a traceback."""
+    """Run one command line and return its exit code; an error is printed without a traceback."""
     if sys.stdout is None:  # it was closed before we began: `>&-`
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # to the end
     if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":

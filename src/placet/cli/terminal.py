@@ -23,7 +23,7 @@ USAGE_EXIT: Final = 2
 _SECRET: Final = pattern(
     r"(?<=://)(?P<user>[^\s:/@?'\"]*):[^\s@'\"]*(?=@)|(?:(?<=[?&])(?:ssl)?password=[^&\s'\"]*&?)"
 )
-"""What comes between the user's name and the @, and what is called a password among the options."""
+"""The passwords in a URL: between the user's name and the @, and in the option `password`."""
 
 _GAP: Final = "  "
 _JSON_CHARACTERS_MAX: Final = 160

@@ -1,1 +1,1 @@
-"""Doors and technologies: the only impure hall. Files are called role_technology."""
+"""The embedding API: worlds, handles, stores, snapshots, clocks and executors around the actors."""

@@ -107,7 +107,7 @@ class SteppedClock:
         self._now_ns = start_ns
 
     def advance(self, dt_ns: int) -> int:
-        """Move simulated time forward and give the new one.
+        """Advance simulated time and return the new time.
 
         Raises:
             ValueError: The step is negative.

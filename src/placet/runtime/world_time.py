@@ -34,7 +34,7 @@ class WorldTime:
         on_stall: Called when time cannot advance.
 
     Attributes:
-        clock: Says when it is.
+        clock: The world's simulated clock.
         sleepers: Those who wait for a moment.
         participants: The participants, if the clock is `next_event`; else None.
     """

@@ -1,4 +1,5 @@
-"""Frozen nouns: what travels between the rooms. Everyone reads them; they read no one.
+"""Immutable values that cross layers: batches, verdicts, records, views. Every package imports them,
+and they import no other package.
 
-Rules of the room: values only. No clock, no I/O, no async, no randomness, no logging.
+Rules: values only. No clock, no I/O, no async, no randomness, no logging.
 """

@@ -28,7 +28,7 @@ from placet.schemas.view import Change, DeliveredEvent, Observation
 
 
 class Part(NamedTuple):
-    """Changes and events of one sample that are delivered together.
+    """A part of the state sampled at one commit: changes and events with the same delay.
 
     Attributes:
         due_ns: When to deliver them, in simulated nanoseconds.

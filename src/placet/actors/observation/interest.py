@@ -124,7 +124,10 @@ class InterestManager:
         return None if collection is None else Ref(collection, agent_id)
 
     def listeners(self, agent_id: str) -> AgentIds | None:
-        """Return the agents that may see an agent's entity and so hear its events; None is all."""
+        """Return the agents that may get an agent's events: those that may see its entity.
+
+        It may hold others too; None is every agent.
+        """
         entity = None if self._is_unindexed else self.own_entity(agent_id)
         if entity is None:
             return None

@@ -37,7 +37,7 @@ class HumanAdapter:
         return [Question(number, context) for number, (context, _) in self._open.items()]
 
     async def wait_question(self) -> Question:
-        """Wait until something is wait_question, and give the oldest question."""
+        """Wait until a question is open, and return the oldest open question."""
         while not self._open:
             await self._news.wait()
         return self.questions[0]

@@ -1,4 +1,4 @@
-"""The faces of older contracts over the one that there is.
+"""Older contracts of planners and tools, translated to the present one.
 
 A compatibility layer translates and decides nothing: its output is read by
 `placet.agents.proposal.plan_parser` and decided by the gate like any other plan. It never guesses.

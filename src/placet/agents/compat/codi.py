@@ -146,7 +146,7 @@ class Executor:
         self._tools = tool_manager
 
     def run(self, actions: Sequence[Action]) -> list[Json]:
-        """Execute actions in their order, and give their results.
+        """Execute actions in their order, and return their results.
 
         Raises:
             Exception: The first that fails; those after it are not begun.

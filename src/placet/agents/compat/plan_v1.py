@@ -21,7 +21,7 @@ from placet.agents.proposal.turn_result import Turn
 from placet.schemas.codec import Json, from_json
 
 VERSIONS: Final = ("1", "1.0", "v1")
-"""What an envelope may call its version."""
+"""Names of the version that an envelope may have."""
 
 _LIMITS: Final = AgentLimits()
 _STOPS: Final = frozenset({"clarification_needed", "unsupported_goal", "unsafe_goal"})

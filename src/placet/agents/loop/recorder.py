@@ -54,7 +54,7 @@ class SystemIntentFactory:
 
 
 class SessionRecorder:
-    """Records one session.
+    """Writes the records of one session to the world's log: turns, model calls, approvals.
 
     Args:
         world: The world in whose log it records.

@@ -61,13 +61,13 @@ class ContextText(str):
 
 
 class Section(NamedTuple):
-    """One part of a context.
+    """One part of the context text of a planner, such as the state or the latest turns.
 
     Attributes:
-        name: Its tag.
-        lines: Oldest first.
-        keep: `all` must be told; of `newest` the oldest lines may go.
-        weight: Of the sections that may be cut, the lightest is cut first.
+        name: Its tag in the text.
+        lines: Lines, oldest first.
+        keep: `all` lines are needed, or the `newest` that fit.
+        weight: If the text is too long, the section with the least weight is cut first.
     """
 
     name: str

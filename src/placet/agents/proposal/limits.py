@@ -6,7 +6,7 @@ from typing import Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 MESSAGE_BYTES_MAX: Final = 32_000
-"""What may be said in one turn; the log keeps it."""
+"""Maximum bytes of the message of one turn; the log keeps it."""
 
 
 class AgentLimits(BaseModel):

@@ -8,19 +8,19 @@ from placet.agents.proposal.turn_result import Attempt, PlanResult, Route, Spent
 
 
 class TurnRequest(Protocol):
-    """The parameters of a turn."""
+    """The part of a session that its running turn needs."""
 
     @property
     def name(self) -> str:
-        """Of the session."""
+        """Name of the session."""
 
     @property
     def agent_id(self) -> str:
-        """Whose proposals it is about."""
+        """Id of the agent in whose name the session proposes."""
 
 
 class ActiveTurn:
-    """A turn that is begun."""
+    """A turn that has begun and is not recorded as ended."""
 
     __slots__ = ("_mode", "_recorder", "_route", "_session", "message", "number")
 

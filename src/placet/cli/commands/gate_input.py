@@ -32,7 +32,7 @@ class LineSplitter:
         self._is_first = True
 
     def feed(self, data: bytes) -> list[bytes | None]:
-        """Take in more of the stream and give the lines that are complete."""
+        """Add more bytes of the stream, and return the lines that are complete."""
         pieces = data.split(b"\n")
         last = pieces.pop()
         lines: list[bytes | None] = []

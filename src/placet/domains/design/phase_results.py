@@ -35,7 +35,7 @@ PENDING: Final[Mapping[str, Json]] = {
     "reads": None,
     "run": 0,
 }
-"""What is kept of a phase that has not run. `run` is the seq at which its outputs were put."""
+"""The stored result of a phase that has not run. `run` is the seq at which outputs were stored."""
 
 
 def states_of(tree: State) -> dict[str, PhaseState]:

@@ -20,7 +20,7 @@ RATIO_FREE_BYTES: Final = 1024 * 1024
 
 ROWS_MAX: Final = 200
 ROWS_BYTES_MAX: Final = 48 * 1024
-"""What is kept of the listing in the log; an outcome may have 64 KiB in all."""
+"""Maximum bytes of the listing in the log; an effect's outcome may have 64 KiB in all."""
 NAME_CHARS_MAX: Final = 255
 
 _ARCHIVES: Final = (".zip", ".jar", ".7z", ".gz", ".tar", ".tgz", ".bz2", ".xz", ".zst", ".rar")

@@ -30,7 +30,7 @@ CALLS: Final = "program.calls"
 """`caller>callee`, empty: created and deleted, so that it is known whether callers have changed."""
 
 COMMITS: Final = "program.commits"
-"""What changed the program, by seq: `seq` `by` `op` `functions` `bytes`."""
+"""The commits of the program, by seq: `seq` `by` `op` `functions` `bytes`."""
 
 VERSIONS: Final = "program.versions"
 """What a commit replaced, by seq and function: `function` `was`, which is None if it was new."""

@@ -87,10 +87,7 @@ def plan_report(result: ExecutionResult, manager: StateManager) -> Report:
 def clarification_report(
     clarification: Clarification, texts: Sequence[str], version: int
 ) -> Report:
-    """Return the report of an unclear text.
-
-    The unclear part, the understood part, and rewordings.
-    """
+    """Return the report of an unclear text: its unclear part, the rest, and rewordings."""
     document: dict[str, Json] = {
         "answer": "clarification",
         "question": clarification.question,

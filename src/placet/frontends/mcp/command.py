@@ -138,7 +138,7 @@ async def _over_stdio(options: _Options) -> int:
 
 
 async def _over_http(options: _Options, serve: ServeConfig) -> int | None:
-    """Serve until a signal comes, and give its number."""
+    """Serve until a signal comes, and return its number."""
     from placet.frontends.mcp.server import McpServer  # noqa: PLC0415  # the extra
     from placet.frontends.mcp.tokens import WithTokens  # noqa: PLC0415  # the extra
     from placet.server.http.fair_share import FairShare  # noqa: PLC0415  # the extra

@@ -39,7 +39,7 @@ class OperatorPatch:
         self._control = control
 
     def patch(self, given: Given, cause: str) -> None:
-        """Overwrite values; takes one seq.
+        """Overwrite state values for the operator, as one change with one seq.
 
         Raises:
             ValidationError: An entity does not exist, a value is not plain JSON, or a domain

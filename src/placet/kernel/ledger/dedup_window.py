@@ -359,7 +359,7 @@ class Window:
 
 
 class WindowOwner(Protocol):
-    """An agent, as far as dedup is concerned.
+    """The part of an agent that the dedup stage reads and writes.
 
     Attributes:
         agent_id: Its name.

@@ -191,7 +191,7 @@ class Transaction(Draft):
         return tuple(changes)
 
     def trim(self, changes: Changes) -> None:
-        """Bound the tombstones in the collections of a final batch; no undo afterwards."""
+        """Drop the oldest tombstones of the changed collections; the batch cannot be undone then."""
         for collection in changes.collections:
             self.state.trim(collection.collection)
 

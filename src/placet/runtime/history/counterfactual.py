@@ -328,7 +328,7 @@ class CounterfactualReplay:
         self._sandbox.start(past.journal.prev, max(now_ns, past.ledger.now_ns))
 
     def _write(self, now_ns: int) -> Record | None:
-        """Go on after the record that was made, and give it; None if none was."""
+        """Append the record that the sandbox made, and return it; None if it made none."""
         data = self._sandbox.produced_record()
         if data is None:
             return None

@@ -249,7 +249,10 @@ def _oldest(
 
 
 def _follow(ordinal: int, data: bytes, prev: bytes | None) -> bytes:
-    """Check that a record follows another, and give its hash; None is one that is gone."""
+    """Check that a record names `prev` as the hash before it, and return its own hash.
+
+    None as `prev` checks nothing: the record before was compacted away.
+    """
     record = decode(data, ordinal)
     if prev is not None and record.prev != prev:
         raise Divergence(ordinal, record.seq, "the chain is broken: it names another record")

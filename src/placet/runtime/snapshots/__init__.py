@@ -1,1 +1,1 @@
-"""Snapshots beside a log, the recovery and the compaction that stand on them."""
+"""Snapshots beside a log; recovery and compaction, which use them."""

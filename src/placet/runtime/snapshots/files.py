@@ -48,7 +48,7 @@ class SnapshotStore(Protocol):
         """
 
     def write(self, snapshot: Snapshot) -> int:
-        """Write a snapshot, durable when this returns, and give its size in bytes.
+        """Write a snapshot, durable when this returns; return its size in bytes.
 
         Raises:
             OSError: The write failed; no readable snapshot is left.
@@ -104,7 +104,7 @@ class SnapshotFiles:
         return snapshot
 
     def write(self, snapshot: Snapshot) -> int:
-        """Write a snapshot, durable when this returns, and give its size in bytes.
+        """Write a snapshot, durable when this returns; return its size in bytes.
 
         Raises:
             OSError: The disk refused; no file is left, or one that no reader opens.

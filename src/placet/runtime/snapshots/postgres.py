@@ -77,7 +77,7 @@ class SnapshotRows:
         return snapshot
 
     def write(self, snapshot: Snapshot) -> int:
-        """Write a snapshot, durable when this returns, and give its size in bytes.
+        """Write a snapshot, durable when this returns; return its size in bytes.
 
         Raises:
             OSError: The server refused; nothing is there.

@@ -164,7 +164,7 @@ class SnapshotProcess:
     Args:
         url: Of the log.
         kept_count: Number of snapshots to keep.
-        seconds_max: When to give up on the process.
+        seconds_max: Time limit of the process, seconds.
         environment: Variables needed besides the URL, such as secrets that must not be visible.
     """
 

@@ -1,1 +1,1 @@
-"""The technologies a log lies in: one port, one contract, a store per URL."""
+"""The stores of logs, one for each kind of URL: memory, SQLite, PostgreSQL, packs."""

@@ -70,10 +70,10 @@ def read_rows(
     """Return `(ordinal, record)` pairs page by page, including records appended meanwhile.
 
     Args:
-        page: Gives the rows from a record on, as many as are held at once.
+        page: Returns some rows from a record on, at most as many as fit in memory.
         place: First record of the row that holds `from_record`.
-        start: Says where the log begins by now: another may compact it while it is read.
-        from_record: The first to give.
+        start: Returns where the log begins now: another process may compact it meanwhile.
+        from_record: The first record to return.
         store: For messages.
 
     Raises:

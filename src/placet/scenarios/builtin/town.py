@@ -193,7 +193,7 @@ class Merchant(_Resident):
 
 
 class Child(_Resident):
-    """Runs about without looking, and pokes at things."""
+    """Moves at random without reading the view, and interacts with objects that may be out of reach."""
 
     def propose(self, view: View) -> Iterable[Intent]:
         """Return an intent to run somewhere, or to use an object nearby."""

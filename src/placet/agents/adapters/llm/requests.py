@@ -44,7 +44,7 @@ _PASSING: Final = (
     ModelServerError,
     ModelUnavailableError,
 )
-"""What may be over in a moment."""
+"""Errors that may pass, so that the request is repeated."""
 _WAIT_SECONDS: Final = 0.5
 """Before the second try, where the provider names no time; half as much to half as much again."""
 _OVER_SECONDS: Final = 0.01

@@ -51,10 +51,10 @@ def account_of(messages: Sequence[ModelMessage]) -> Json:
 
 
 def messages_of(account: Json) -> list[ModelMessage]:
-    """Read what `account_of` wrote.
+    """Decode the messages of a model from the JSON that `account_of` made of them.
 
     Raises:
-        pydantic.ValidationError: It did not.
+        pydantic.ValidationError: The value is not such JSON.
     """
     return ModelMessagesTypeAdapter.validate_json(to_json(account))
 

@@ -146,7 +146,7 @@ def require_layout(connection: sqlite3.Connection, store: str) -> None:
 
 
 def take_epoch(connection: sqlite3.Connection) -> int:
-    """Raise the epoch by one and give it; call it inside a transaction."""
+    """Increment the epoch and return it; call it inside a transaction."""
     connection.execute("UPDATE meta SET epoch = epoch + 1")
     return epoch_of(connection)
 
@@ -204,7 +204,7 @@ def remove_groups(connection: sqlite3.Connection, before_record: int, groups_max
 
 
 def insert_group(connection: sqlite3.Connection, group: LogGroup, tail: Tail) -> Tail:
-    """Put a group after the tail and give the new tail; call it inside a transaction."""
+    """Insert a group after the tail and return the new tail; call it inside a transaction."""
     row, tail = row_of(group, tail)
     connection.execute(_INSERT, row)
     return tail
