@@ -5,7 +5,7 @@ event loop stays short. It never awaits between reading and writing state. Its m
 `QueuedBatch`, and the control messages `ControlMessage` and `StepMessage`, which are never shed.
 
 Between two cycles no work is half done, so the first operator command that arrives then is executed
-at once, in a cycle of its own: it does not wait for a loaded event loop (decision 0024).
+at once, in a separate cycle: it does not wait for a loaded event loop (decision 0024).
 """
 
 import asyncio

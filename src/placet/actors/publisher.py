@@ -104,7 +104,7 @@ class Publisher:
         Args:
             since: Sequence number; events with a greater one are returned.
             from_record: Ordinal of the first record to return, instead of `since`. Refusals have
-                no seq of their own, so only an ordinal separates read ones from unread ones.
+                no seq, so only an ordinal separates read ones from unread ones.
         """
         with self._subscribed(since) as me:
             async with aclosing(self._follow(since, from_record)) as pages:

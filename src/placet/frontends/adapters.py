@@ -57,4 +57,4 @@ def proposer(name: str) -> Adapter:
 
 
 def _nobody(_context: PlannerInput) -> None:
-    """Notify nobody: open questions are found in the list."""
+    """Do nothing: open questions are found in the list."""

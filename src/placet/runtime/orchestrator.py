@@ -482,7 +482,7 @@ class Orchestrator:
         outbox_max: int | None = None,
         on_in_doubt: AnyInDoubt | None = None,
     ) -> None:
-        """Run effects of a kind, including those that are open now.
+        """Run effects of a kind, including the open ones.
 
         An effect runs at least once, with one key on all attempts, and is settled exactly once.
         `at_most_once` is the reverse: one attempt, whose start is in the log before it begins; if
@@ -547,7 +547,7 @@ class Orchestrator:
     async def effects(
         self, state: EffectState | None = None, *, kind: str | None = None
     ) -> list[EffectStatus]:
-        """List the effects that are not settled, oldest first; or those that were given up.
+        """List the effects that are not settled, oldest first; or the effects that were given up.
 
         Args:
             state: `open`, `started`, `in_doubt`, or `dead`, which is read from the log: O(log).

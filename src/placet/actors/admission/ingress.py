@@ -321,7 +321,7 @@ class Ingress:
     ) -> "asyncio.Future[Verdict]":
         """Refuse a batch for a load. Consecutive refusals share one verdict: it names no batch.
 
-        A dry run is not counted, so it gets an answer of its own.
+        A dry run is not counted, so it gets a separate answer.
         """
         if is_dry_run:
             reply: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()

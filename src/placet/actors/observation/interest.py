@@ -124,7 +124,7 @@ class InterestManager:
         return None if collection is None else Ref(collection, agent_id)
 
     def listeners(self, agent_id: str) -> AgentIds | None:
-        """Return the agents that may get an agent's events: those that may see its entity.
+        """Return the agents that may get an agent's events: all agents that may see its entity.
 
         It may hold others too; None is every agent.
         """

@@ -47,7 +47,7 @@ class PolicyCall(Generic[S]):
 
     An awaitable is canceled at the deadline. A plain function cannot be canceled: it blocks the
     event loop while it runs and is reported as too slow afterwards. With `threaded` it runs in a
-    thread of its own and blocks only itself.
+    separate thread and blocks only itself.
 
     Args:
         think: The policy, as a function of a view or an observation.
@@ -195,7 +195,7 @@ class AgentActor:
         tries_max: Maximum calls of the policy in one turn, where a refusal or an interruption
             says that a retry may succeed. The last call is not interrupted, so it completes.
         intents_max: Maximum intents taken from a policy's iterator.
-        threaded: Call the policy, a plain function, in a thread of its own.
+        threaded: Call the policy, a plain function, in a separate thread.
         interruptible: Cancel and repeat the policy's call when its view is no longer true; None
             uses the policy's own attribute.
 

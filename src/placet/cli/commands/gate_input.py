@@ -91,7 +91,7 @@ class InputStream:
         return self._stop.is_set()
 
     def read(self, seconds_max: float | None) -> bytes | None:
-        """Wait for input and return what is available, a megabyte at most.
+        """Wait for input and return the available bytes, a megabyte at most.
 
         Returns:
             The bytes, empty at the end of the stream; None where there are none yet, because

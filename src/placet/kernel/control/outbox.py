@@ -1,6 +1,6 @@
 """Executors and effects: registered, started, in doubt, settled. Each change is a record.
 
-A settlement is an intent of `system`, and passes stages of its own here: its output must be
+A settlement is an intent of `system`, and passes separate stages here: its output must be
 plain JSON (structure), its effect open (dedup), and the domains update the state from it
 (domain).
 """

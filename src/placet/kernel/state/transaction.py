@@ -191,7 +191,7 @@ class Transaction(Draft):
         return tuple(changes)
 
     def trim(self, changes: Changes) -> None:
-        """Drop the oldest tombstones of the changed collections; the batch cannot be undone then."""
+        """Drop the oldest tombstones of the changed collections, after which undo is impossible."""
         for collection in changes.collections:
             self.state.trim(collection.collection)
 

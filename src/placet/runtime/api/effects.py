@@ -47,7 +47,7 @@ async def register_executor(
     handler: AnyHandler | SimulatedHandler | LiveHandler,
     options: ExecutorOptions,
 ) -> None:
-    """Start an executor of effects of a kind, which also takes those that are open now.
+    """Start an executor of effects of a kind, which also takes the open effects.
 
     Raises:
         ValueError: The kind has an executor already, an option is invalid, or the world is a fork
@@ -123,7 +123,7 @@ async def wait_effects(world: WorldRuntime, verdict: Verdict | None) -> None:
 async def list_effects(
     world: WorldRuntime, state: EffectState | None, kind: str | None
 ) -> list[EffectStatus]:
-    """List unsettled effects, oldest first, or those that were given up (`dead`, O(log)).
+    """List unsettled effects, oldest first, or the effects that were given up (`dead`, O(log)).
 
     Raises:
         ValueError: There is no such state.

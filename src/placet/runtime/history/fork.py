@@ -1,4 +1,4 @@
-"""Forks a world at a position of its log: a log of its own, which shares no byte that can change.
+"""Forks a world at a position of its log: a new log, which shares no byte that can change.
 
 The fork's log is the parent's up to there, record by record, so that it can be verified, replayed
 and explained from the beginning; then comes the record of the fork with its initial changes. The

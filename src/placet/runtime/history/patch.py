@@ -39,7 +39,7 @@ def parse_patch(
 
 
 def inverse_patch(then: State, now: State, path: str) -> Given:
-    """List the values to put so that a part of the state becomes what it was. O(that part).
+    """List the values to put so that a part of the state gets its earlier values. O(that part).
 
     Args:
         then: As it was.

@@ -167,7 +167,7 @@ def records_between(
 ) -> Iterator[tuple[int, Record]]:
     """Return `(ordinal, record)` of what happened from a seq to a seq, both included.
 
-    A record without a seq of its own, such as a refusal, belongs to the seq at which it was made.
+    A record that takes no seq, such as a refusal, belongs to the seq at which it was made.
 
     Raises:
         StoreError: The log cannot be read.

@@ -14,7 +14,7 @@ from placet.schemas.view import View
 
 
 class Grabber:
-    """Picks up a free object, drawn at random; puts back what it holds."""
+    """Picks up a free object, drawn at random; puts back the object that it holds."""
 
     def __init__(self, member: Member, scenario: Scenario, intent: IntentFactory) -> None:
         self._agent_id = member.agent_id
@@ -28,7 +28,7 @@ class Grabber:
         ]
 
     def propose(self, view: View) -> Iterable[Intent]:
-        """Return an intent to put back what is held, or to pick up a free object."""
+        """Return an intent to put back the held object, or to pick up a free object."""
         objects, agents = view.state.get("world.objects"), view.state.get("world.agents")
         me = None if agents is None else agents.get(self._agent_id)
         if me is None or objects is None:

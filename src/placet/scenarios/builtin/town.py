@@ -92,7 +92,7 @@ class Townsfolk(_Resident):
     """Fetches wanted objects, sells them to a merchant or takes them home, and talks on the way.
 
     Options: `merchants` is the name of the cohort that buys, `popular` the number of wanted objects
-    per day, `talkative` the share of ticks in which the agent looks for somebody to talk to.
+    per day, `talkative` the share of ticks in which the agent looks for another agent to talk to.
     """
 
     OPTIONS: ClassVar[Mapping[str, Json]] = {"merchants": "", "popular": 24, "talkative": 0.25}
@@ -193,7 +193,7 @@ class Merchant(_Resident):
 
 
 class Child(_Resident):
-    """Moves at random without reading the view, and interacts with objects that may be out of reach."""
+    """Moves at random without reading the view, and interacts with objects out of its reach."""
 
     def propose(self, view: View) -> Iterable[Intent]:
         """Return an intent to run somewhere, or to use an object nearby."""
