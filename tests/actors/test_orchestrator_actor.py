@@ -404,7 +404,7 @@ async def test_submit_in_a_stepped_world_waits_for_the_step():
 
 
 @in_virtual_time
-async def test_a_step_decides_one_group_whatever_its_size_and_then_ticks():
+async def test_a_step_decides_one_group_of_any_size_and_then_ticks():
     limits = {"group_batches_max": 2}
     async with open_world(agents=AGENTS, clock="stepped", limits=limits) as world:
         with groups_of(world) as groups:

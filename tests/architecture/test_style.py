@@ -290,6 +290,24 @@ def test_the_limits_themselves_are_allowed():
     assert list(pure_package_iterates_no_set(outside)) == []
 
 
+# A test that opens with one of these words, or contains one of the others, hides its subject.
+VAGUE_TEST_NAMES = re.compile(
+    r"test_(?!what_if_)(?:it|so|what|where|who|whoever)_"
+    r"|_(?:anybody|everybody|nobody|otherwise|somebody|told|whatever|whoever)(?:_|$)"
+)
+
+
+def vague_test_names(text: str) -> list[str]:
+    return [name for name in re.findall(r"def (test_\w+)", text) if VAGUE_TEST_NAMES.search(name)]
+
+
+def test_tests_are_named_plainly():
+    files = sorted((ROOT / "tests").rglob("test_*.py"))
+    texts = [(path, path.read_text(encoding="utf-8")) for path in files]
+    assert {str(path): names for path, text in texts if (names := vague_test_names(text))} == {}
+    assert vague_test_names("def " + "test_it_is_told(): ...") == ["test_it_is_told"]
+
+
 def test_no_file_names_the_host_of_a_package_registry():
     names = ("py" + "pi", "pythonhosted", "npm" + "js", "crates")
     pattern = re.compile(rf"\b(?:{'|'.join(names)})\.(?:org|com|io)\b")

@@ -87,7 +87,7 @@ def test_a_durable_figure_comes_with_its_commit_latency(results):
     assert results["w3"]["ratio_to_memory"] > 0
 
 
-def test_scaling_reports_what_was_compared(results):
+def test_scaling_reports_the_compared_sizes(results):
     sizes = results["w5"]["sizes"]
     assert [size["agents"] for size in sizes] == [3, 6, 3]
     assert sizes[-1]["log_records"] >= TINY.log_records > 0
@@ -131,7 +131,7 @@ def test_invalid_arguments_are_reported(workloads, seconds, message):
         run(workloads, seconds)
 
 
-def test_every_workload_describes_what_it_measures():
+def test_every_workload_describes_its_measurement():
     assert all(workload.__doc__ for workload in SUITE.values())
 
 
@@ -235,7 +235,7 @@ def positions_of(kernel):
     return {name: row["position"] for name, row in kernel.state["world.agents"].items()}
 
 
-async def test_all_contenders_reach_the_same_positions():
+async def test_all_implementations_reach_the_same_positions():
     reference, alone = pair()
     async with reference, alone, WholeWorld(Load(SHAPE)) as world:
         state = await world.orchestrator.state("world.agents")
@@ -282,7 +282,7 @@ def planted():
 
 
 @pytest.mark.parametrize(("code", "plant"), planted(), ids=lambda v: v if type(v) is str else "")
-def test_the_reference_refuses_what_placet_refuses(code, plant):
+def test_the_reference_refuses_the_same_batches_as_placet(code, plant):
     reference, alone = pair()
     lane = Load(SHAPE).chunk(4, 3).lanes[0]
     first, second, third = lane.batches

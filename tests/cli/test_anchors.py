@@ -65,7 +65,7 @@ def test_a_log_cut_off_at_its_end_is_valid_but_does_not_contain_the_head(
     assert (told.code, told.json()["ok"]) == (1, False)
 
 
-def test_what_is_no_head_is_a_usage_error(run_head, placet):
+def test_an_invalid_head_is_a_usage_error(run_head, placet):
     failed = placet("verify", "town.db", "--expect", "ff")
     assert (failed.code, "32 hexadecimal digits" in failed.err) == (2, True)
 

@@ -110,7 +110,7 @@ def test_gate_and_run_continue_a_log_without_a_record_of_other_settings(killed, 
     assert len(settings_records(killed)) == 2
 
 
-def test_what_is_overridden_is_listed_and_the_rest_stays(killed):
+def test_overrides_are_listed_and_other_settings_stay(killed):
     before = recorded_world(str(killed))
     assert before is not None
     lines = b'{"register": "edge", "position": [119.5, 60.0]}\n'
@@ -148,7 +148,7 @@ def test_what_is_overridden_is_listed_and_the_rest_stays(killed):
     ],
 )
 @pytest.mark.parametrize("command", ["gate", "serve"])
-def test_what_contradicts_a_log_is_refused_and_says_how_to_continue(
+def test_options_that_contradict_a_log_are_refused_with_the_command_to_continue(
     killed, placet, monkeypatch, command, arguments, said
 ):
     monkeypatch.chdir(killed.parent)

@@ -146,7 +146,7 @@ def test_line_that_is_not_a_batch_is_refused_by_structure(session, line):
     assert verdict.keys() == Kernel(World()).decide([]).as_dict().keys()
 
 
-def test_line_that_is_not_json_is_reported_with_its_number_and_what_is_expected(session):
+def test_line_that_is_not_json_is_reported_with_its_number_and_the_expected_form(session):
     session.answer(b"1")
     message = json.loads(session.answer(b"junk"))["refusals"][0]["message"]
     assert message.startswith("line 2 must be an intent, an array of intents")

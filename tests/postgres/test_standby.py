@@ -164,7 +164,7 @@ def test_a_standby_has_the_world_before_it_has_the_fence(postgres):
     standby.log.close()
 
 
-async def test_a_standby_folds_what_its_primary_writes(postgres):
+async def test_a_standby_folds_the_records_of_its_primary(postgres):
     url = postgres.url()
     config = OrchestratorConfig(store=url, snapshot_every_seqs=None)
     standby = Standby(open_event_log(url))

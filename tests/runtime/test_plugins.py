@@ -81,7 +81,7 @@ def test_failing_module_is_reported_with_its_exception(tmp_path, monkeypatch):
         ("a b:Own", "names no class"),
     ],
 )
-def test_unknown_domain_is_reported_with_what_was_expected(spec, message):
+def test_unknown_domain_is_reported_with_the_expected_forms(spec, message):
     with pytest.raises(DomainNotFound, match=message):
         find_domain(spec)
 

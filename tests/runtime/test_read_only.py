@@ -39,7 +39,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-async def test_it_shows_the_state_of_the_log_and_follows_its_writer(folder):
+async def test_a_read_only_world_shows_the_log_and_follows_its_writer(folder):
     async with Orchestrator(Lab(), config_of(folder)) as writer:
         await writer.register_agent("alice")
         await writer.submit([add("r1", 5)])
@@ -59,7 +59,7 @@ async def test_it_shows_the_state_of_the_log_and_follows_its_writer(folder):
             await observations.aclose()
 
 
-async def test_its_events_are_those_of_the_log_present_and_future(folder):
+async def test_events_of_a_read_only_world_are_past_and_future_records(folder):
     async with Orchestrator(Lab(), config_of(folder)) as writer:
         await writer.register_agent("alice")
         async with read_only(folder) as reader:
@@ -74,7 +74,7 @@ async def test_its_events_are_those_of_the_log_present_and_future(folder):
     assert len(set(seen)) == len(seen)
 
 
-async def test_it_follows_a_log_that_grew_by_more_than_one_read(folder):
+async def test_a_read_only_world_follows_a_log_that_grew_by_several_reads(folder):
     async with Orchestrator(Lab(), config_of(folder)) as writer:
         await writer.register_agent("alice")
         async with read_only(folder) as reader:
@@ -147,7 +147,7 @@ async def test_a_folder_that_may_not_be_written_is_read(folder):
     assert [path.name for path in folder.iterdir()] == ["w.db"]
 
 
-async def test_it_is_read_by_a_link_while_it_is_written(folder):
+async def test_a_read_only_world_opens_a_log_by_a_link_while_it_is_written(folder):
     (folder / "links").mkdir()
     (folder / "links" / "w.db").symlink_to(folder / "w.db")
     async with Orchestrator(Lab(), config_of(folder)) as writer:

@@ -67,7 +67,7 @@ def _unreachable(self, *, take_over: bool = False) -> int:
     raise StoreError("the server is away", store=self.url)
 
 
-async def test_a_fenced_world_is_not_opened_again_while_the_other_lives(tmp_path):
+async def test_a_fenced_world_is_not_reopened_while_the_other_writes(tmp_path):
     async with world_in(tmp_path, take_over=True) as world:
         await world.register_agent("alice")
         async with world_in(tmp_path, take_over=True) as other:
@@ -86,7 +86,7 @@ async def test_a_world_in_memory_is_not_replaced_by_an_empty_one():
         assert (await world.submit([add("r", 1)])).admitted
 
 
-async def test_a_check_finds_a_store_that_cannot_be_written_while_nobody_writes(tmp_path):
+async def test_a_check_finds_an_unwritable_store_without_an_append(tmp_path):
     async with world_in(tmp_path, take_over=True) as world:
         await world.store.check_writable()
         before = world.records

@@ -77,7 +77,7 @@ def test_an_invalid_token_is_refused(submitter, digest):
         Credentials([KnownToken(submitter, digest)])
 
 
-def test_a_token_has_one_holder_who_may_have_several():
+def test_a_token_has_one_holder_and_a_holder_several_tokens():
     first, second = hash_of("a"), hash_of("b")
     Credentials([KnownToken("alice", first), KnownToken("alice", second)])
     Credentials([KnownToken("alice", first), KnownToken("alice", first)])

@@ -105,7 +105,7 @@ async def test_a_slash_too_many_is_a_redirect():
     )
 
 
-def test_routes_that_are_asked_often_are_tried_first():
+def test_frequent_routes_are_matched_first():
     paths = [route.path for route in create_app(Design()).routes if isinstance(route, Route)]
     hot = {"/api/v1/worlds/{world}/batches", "/api/v1/designs/{design_id}/actions", "/healthz"}
     assert hot <= set(paths[:7])

@@ -106,7 +106,7 @@ async def test_a_world_is_served_again_once_its_store_works(disk, store):
         assert (await served.submit(add("lost", 2))).json()["admitted"] is True
 
 
-async def test_readiness_finds_a_full_disk_that_nobody_has_written_to(disk, store):
+async def test_readiness_finds_a_full_disk_before_a_write(disk, store):
     async with serving(store=store) as served:
         await until_status(served, "/readyz", 200)
         disk.is_full = True

@@ -51,7 +51,7 @@ def test_no_window_exceeds_burst_and_rate_by_more_than_its_last_amount(
         used.append((now, amount))
 
 
-def test_the_rate_of_all_refuses_those_who_owe_and_no_others():
+def test_the_total_rate_refuses_agents_in_debt_only():
     meter = DebtMeter(100, 100, 100, 100, 10)
     for name in ("alice", "bob", "carol"):
         meter.charge(name, 90, SECOND_NS)
@@ -106,7 +106,7 @@ async def test_an_agent_that_loops_on_final_refusals_adds_bytes_to_the_log_at_a_
 
 
 @in_virtual_time
-async def test_what_an_agent_has_queued_at_once_is_the_most_that_it_overshoots():
+async def test_an_agent_exceeds_its_rate_by_its_queued_batches_at_most():
     clock, log = HandClock(SECOND_NS), MemoryEventLog()
     async with open_world(time=clock, log=log, limits=limits()) as world:
         await world.actor.pause()

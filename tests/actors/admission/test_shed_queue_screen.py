@@ -136,7 +136,7 @@ def test_after_several_were_shed_for_one_batch_there_is_room_for_their_priority(
     assert not is_outranked([{"priority": 50}], "late")
 
 
-def test_a_batch_is_screened_by_what_it_claims_now():
+def test_a_batch_is_screened_by_its_claimed_priority():
     queue = full_queue(50).queue
     load = Overload(RefusalCode.QUEUE_FULL, "mailbox_batches", PLACES, PLACES)
     high, low = [{"priority": 100}], [{"priority": 0}]

@@ -42,7 +42,7 @@ async def act_and_agree(people: Town, acts: int) -> None:
 
 @pytest.mark.parametrize("sight", SIGHTS, ids=str)
 @pytest.mark.parametrize("seed", range(3))
-def test_clients_converge_whatever_the_policy(sight, seed):
+def test_clients_converge_under_every_policy(sight, seed):
     @in_virtual_time
     async def scenario():
         async with Orchestrator(town(sight), OrchestratorConfig(log_level="critical")) as world:

@@ -153,7 +153,7 @@ def test_changes_between_two_states_are_listed_by_field() -> None:
     assert changes_between(None, new) == [], "there is no earlier view to compare with"
 
 
-def test_facts_are_what_the_domain_memory_remembers_oldest_first() -> None:
+def test_facts_of_the_memory_domain_are_listed_oldest_first() -> None:
     view = {
         "memory.facts": {
             "b": {"key": "b", "value": 2, "seq": 9},

@@ -126,7 +126,7 @@ def grab(stage, agent_id, object_id="lamp", **options):
     ]
 
 
-def test_one_of_many_contenders_wins_and_the_others_learn_its_name():
+def test_one_of_many_competing_agents_wins_and_the_others_learn_its_name():
     agents = [f"a{number}" for number in range(20)]
     stage = WorldDriver(World(objects=OBJECTS), agents=agents)
     verdicts = stage.kernel.decide_group([grab(stage, agent) for agent in agents])

@@ -118,7 +118,7 @@ async def test_the_same_plan_has_the_same_answer_and_another_body_is_refused():
         assert (other.status_code, other.json()["error"]) == (409, "plan_id_reused")
 
 
-async def test_a_dry_run_shows_what_would_change_and_changes_nothing():
+async def test_a_dry_run_shows_its_changes_and_changes_nothing():
     async with designing() as served:
         url = await make(served)
         answer = (await served.post(f"{url}/actions?dry_run=true", plan(POWER))).json()

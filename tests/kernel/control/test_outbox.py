@@ -67,7 +67,7 @@ def test_a_settlement_removes_the_mark():
 
 
 @pytest.mark.parametrize("why", ["x" * 5_000, "a lone \ud800 surrogate"])
-def test_a_reason_is_cut_to_what_a_record_can_hold(why):
+def test_a_reason_is_truncated_to_the_limit_of_a_record(why):
     kernel, log, (first, _) = with_letters()
     kernel.mark_effect(first.key, "started")
     assert kernel.mark_effect(first.key, "in_doubt", why)

@@ -433,7 +433,7 @@ def test_an_admitted_verdict_has_the_keys_of_the_specification():
     }
 
 
-def test_a_stale_refusal_names_what_changed_when_by_whom_and_to_what():
+def test_a_stale_refusal_lists_changes_with_seq_author_and_values():
     changed = changed_by_bob().refusals[0].changed
     now = {"made_by": "bob", "lit": True}
     assert changed == ({"entity": "lab.things/lamp", "seq": 5, "by": "bob", "now": now},)

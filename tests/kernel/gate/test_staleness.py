@@ -46,7 +46,7 @@ STORIES = st.lists(
 
 
 @given(STORIES)
-def test_an_intent_is_stale_if_another_changed_what_it_reads_since_it_looked(story):
+def test_an_intent_is_stale_if_another_agent_changed_its_read_set(story):
     """Law: stale <=> some change of a read entity, by another, has a seq above context_seq."""
     kernel, _ = reused(agents=("alice", "bob", "carol"))
     start = kernel.seq

@@ -94,7 +94,7 @@ def test_quota_reports_tokens_before_and_after(kernel, log):
     assert (of_world["agent_id"], of_world["before"], of_world["after"]) == (None, 5.0, 3.0)
 
 
-def test_stages_after_a_refusal_are_not_asked(kernel, log):
+def test_stages_after_a_refusal_are_not_run(kernel, log):
     kernel.decide([intent("Look", {"thing": "cup"}, "p", context_seq=4)])
     kernel.decide([intent("Grab", {"thing": "cup"}, "q", agent_id="bob", context_seq=5)])
     kernel.decide([intent("Look", {"thing": "cup"}, "r", context_seq=5)])

@@ -257,7 +257,7 @@ MEDDLING = {
 @pytest.mark.parametrize("meddle", MEDDLING.values(), ids=list(MEDDLING))
 @pytest.mark.parametrize("where", ["rule", "reads", "validator"])
 @pytest.mark.parametrize("how", ["passes", "raises", "refuses", "emits", "emits undeclared"])
-def test_a_rule_cannot_change_who_proposed_an_intent(meddle, where, how):
+def test_a_rule_cannot_change_the_agent_of_an_intent(meddle, where, how):
     def end(draft):
         if how == "raises":
             raise ValueError

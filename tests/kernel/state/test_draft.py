@@ -21,7 +21,7 @@ def draft():
     return made
 
 
-def test_a_draft_reads_what_it_wrote(draft):
+def test_a_draft_reads_its_own_writes(draft):
     assert draft.sim_time == 1.5
     assert draft.get("c", "e", "f") == (1,)
     assert draft.get("c", "e", "g", 7) == 7

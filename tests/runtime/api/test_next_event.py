@@ -365,7 +365,7 @@ async def test_pause_stops_time_at_any_iteration_of_the_event_loop():
 
 
 @in_virtual_time
-async def test_closing_raises_closed_error_in_sleepers():
+async def test_closing_raises_closed_error_in_sleeping_tasks():
     async with world_of() as world:
         await world.pause()
         sleeping = asyncio.create_task(world.wait_until(1e6))

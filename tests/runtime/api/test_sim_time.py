@@ -15,7 +15,7 @@ def quiet(**options: object) -> OrchestratorConfig:
     return OrchestratorConfig(log_level="critical", **options)  # type: ignore[arg-type]  # any of its own
 
 
-async def test_sleepers_wake_when_a_stepped_world_reaches_their_time():
+async def test_sleeping_tasks_wake_when_a_stepped_world_reaches_their_time():
     async with Orchestrator(config=quiet(clock="stepped")) as world:
         ann = await world.register_agent("ann", position=[0, 0])
         woken: list[tuple[str, float]] = []
@@ -38,7 +38,7 @@ async def test_sleepers_wake_when_a_stepped_world_reaches_their_time():
 
 
 @pytest.mark.parametrize("laps", range(5))
-async def test_canceled_step_wakes_sleepers_if_it_moved_time(laps):
+async def test_canceled_step_wakes_sleeping_tasks_if_it_moved_time(laps):
     async with Orchestrator(config=quiet(clock="stepped")) as world:
         sleeping = asyncio.create_task(world.wait_until(1.0))
         await asyncio.sleep(0)

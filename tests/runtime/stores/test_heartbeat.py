@@ -85,7 +85,7 @@ def names(folder: Path) -> set[str]:
     return {file.name for file in folder.iterdir()}
 
 
-def test_a_log_that_another_process_writes_is_refused_with_who_and_since_when(path, other):
+def test_a_log_of_a_live_writer_is_refused_with_the_writer_and_its_start(path, other):
     with pytest.raises(InUseError, match=rf"process {other.pid} at .* since 20\d\d-") as refused:
         SqliteEventLog(path).open()
     assert "--take-over" in str(refused.value)
@@ -93,7 +93,7 @@ def test_a_log_that_another_process_writes_is_refused_with_who_and_since_when(pa
     assert other.append() == "0\n", "the writer was not disturbed"
 
 
-def test_a_writer_that_was_killed_delays_nobody(path, other, monkeypatch):
+def test_a_killed_writer_delays_no_other_process(path, other, monkeypatch):
     monkeypatch.setattr(Heartbeat, "_is_beating", lambda _: pytest.fail("it waited"))
     other.append()
     other.kill()
@@ -103,7 +103,7 @@ def test_a_writer_that_was_killed_delays_nobody(path, other, monkeypatch):
     log.close()
 
 
-def test_a_killed_writer_that_its_parent_has_not_waited_for_delays_nobody(path, other):
+def test_a_zombie_process_delays_no_other_writer(path, other):
     other.kill(is_reaped=False)
     log = SqliteEventLog(path)
     assert log.open() == 2
@@ -116,7 +116,7 @@ def test_a_stopped_writer_is_alive(path, other):
         SqliteEventLog(path).open()
 
 
-def test_a_writer_that_is_taken_over_is_fenced_and_told_so(path, other):
+def test_a_writer_that_is_taken_over_is_fenced_with_a_reason(path, other):
     other.append()
     log = SqliteEventLog(path)
     log.append(LogGroup(1, 1, 2, [b"mine"]), log.open(take_over=True))
@@ -164,7 +164,7 @@ def test_a_copy_of_a_log_that_is_written_is_opened(path, tmp_path):
     log.close()
 
 
-def test_a_writer_whose_append_failed_writes_no_more_and_holds_up_nobody(path):
+def test_a_writer_whose_append_failed_blocks_no_other_writer(path):
     first, second = SqliteEventLog(path), SqliteEventLog(path)
     epoch = first.open()
     with pytest.raises(StoreError):
@@ -174,7 +174,7 @@ def test_a_writer_whose_append_failed_writes_no_more_and_holds_up_nobody(path):
     first.close()
 
 
-def test_a_handle_that_was_dropped_holds_up_nobody(path):
+def test_a_dropped_handle_blocks_no_other_writer(path):
     log = SqliteEventLog(path)
     log.open()
     del log
@@ -240,7 +240,7 @@ def test_a_writer_on_another_machine_that_is_silent_is_dead(path, elsewhere, mon
     log.close()
 
 
-def test_a_writer_on_another_machine_that_was_silent_for_long_delays_nobody(
+def test_a_writer_on_another_machine_with_an_old_heartbeat_delays_no_other(
     path, elsewhere, monkeypatch
 ):
     monkeypatch.setattr(heartbeat, "Event", lambda: pytest.fail("it waited"))
@@ -263,7 +263,7 @@ def test_a_writer_on_another_machine_that_was_silent_for_long_delays_nobody(
     ],
     ids=str,
 )
-def test_a_process_is_asked_for_where_this_machine_knows_it(path, change, is_alive):
+def test_a_process_on_this_boot_is_looked_up(path, change, is_alive):
     log = SqliteEventLog(path)
     log.open()
     writer = Heartbeat(path).read()
@@ -282,7 +282,7 @@ def test_a_heartbeat_that_cannot_be_read_is_judged_by_its_age(path):
     log.close()
 
 
-def test_it_is_renewed_while_the_log_is_open_by_one_thread_for_all(tmp_path, monkeypatch):
+def test_one_thread_renews_the_heartbeats_of_all_open_logs(tmp_path, monkeypatch):
     monkeypatch.setattr(heartbeat, "BEAT_SECONDS", 0.01)
     logs = [SqliteEventLog(tmp_path / f"{n}.db") for n in range(3)]
     for log in logs:

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.anyio
 ROOT = Path(__file__).parents[4]
 
 
-async def test_the_page_shows_what_the_example_prints(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_page_has_the_output_of_the_example(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LLM_MODEL", raising=False)
     lines: list[str] = []
     await runpy.run_path(str(ROOT / "examples" / "llm_session.py"))["converse"](lines.append)

@@ -58,7 +58,7 @@ def answering(*parts: Any, **fields: Any) -> FunctionModel:
 
 
 @pytest.mark.parametrize("domain", DOMAINS, ids=lambda one: one.name)
-async def test_the_parser_accepts_what_the_schema_of_a_kind_allows(domain: type[Domain]) -> None:
+async def test_the_parser_accepts_payloads_valid_by_the_schema(domain: type[Domain]) -> None:
     """A model that fills in every tool by its JSON Schema alone is understood, kind by kind."""
     catalogue = Catalogue(domain())
     for kind in catalogue.kinds.keys() - BEYOND_SCHEMA:

@@ -139,7 +139,7 @@ def test_a_change_makes_exactly_the_phases_that_read_it_stale(path, stale):
     assert list(stale_by([path])) == stale
 
 
-def test_a_phase_reads_only_what_is_refinable_assumed_or_the_result_of_another(ship):
+def test_a_phase_reads_only_parameters_assumptions_and_results(ship):
     for phase in PHASES.values():
         for path in phase.inputs:
             source, _, output = path.partition(":")
