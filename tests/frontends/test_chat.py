@@ -230,7 +230,7 @@ def test_decided_and_open_approval_requests_are_shown_differently(placet):
     ]
     assert "(approved by " in was
     assert was.endswith("; agent proposed:")
-    assert waits.endswith("(open) needs a person's word; agent proposes:")
+    assert waits.endswith("(open) needs the approval of a person; agent proposes:")
 
 
 def test_text_output_shows_lines_with_their_outcome(placet):
@@ -245,7 +245,7 @@ def test_text_output_shows_lines_with_their_outcome(placet):
     shown = outcome.out.splitlines()
     assert "> set beam to 9 m" in shown
     assert "    ~ design.parameters/hull.beam/value  null -> 9.0" in shown
-    assert "    instead: hull.beam, hull.cb, hull.loa" in shown
+    assert "    instead: hull.beam, hull.loa, hull.cb" in shown
     assert "  no plan waits, and none was held before" in shown
     assert "  set beam to 9 m  -> applied (completed)" in shown
     assert "  - set the beam to 1 m" in shown

@@ -63,11 +63,11 @@ class Scale:
         agents: Agents of W1.
         window_ids: Size of the dedup windows.
         crowds: Factors by which W5 multiplies the agents.
-        crowd_window_ids: Size of W5's windows: small, so that the largest crowd's can be filled.
-        log_records: Records in the log of W5's long-lived world.
+        crowd_window_ids: Size of W5's windows: small, so that those of all agents can be filled.
+        log_records: Records in the log of the world of W5 with the longest log.
         replay_intents: Intents in the log that is folded.
         recovery_intents: Lengths of the logs that are opened, shortest first.
-        recovery_tail_intents: How many of them came after the snapshot.
+        recovery_tail_intents: Number of intents after the snapshot.
         overload_places: Batches that may wait in an overloaded world, in all.
         idle_agents: Agents registered for the memory figure.
         chunk_intents: Intents made ahead of one stretch of timed work.

@@ -57,4 +57,4 @@ def proposer(name: str) -> Adapter:
 
 
 def _nobody(_context: PlannerInput) -> None:
-    """Do nothing: open questions are found in the list."""
+    """Send no notification: open questions are in the list."""

@@ -101,7 +101,7 @@ class TextRenderer:
 
     def approval(self, approval: ApprovalRequest) -> None:
         """Show an approval request."""
-        who = f"the approval of {approval.role!r}" if approval.role else "a person's word"
+        who = f"the approval of {approval.role!r}" if approval.role else "the approval of a person"
         self._line(
             f"  {approval.id} ({approval.state}) needs {who}; {approval.proposer} proposes:",
             "yellow",

@@ -1,4 +1,4 @@
-"""The domain port: what a plug-in declares, and the values that its rules return.
+"""The domain port: the declarations of a plug-in, and the values that its rules return.
 
 A domain is a plug-in in one file. It declares intent kinds, each with a pydantic payload model
 and a rule; the rule reads and writes the state through a draft, and returns None or a refusal.
@@ -327,8 +327,8 @@ class Domain(Protocol):
     def on_batch(self, draft: "Draft") -> None:
         """Write values of a batch as a whole, once all of its rules have passed.
 
-        Such as a version number or an undo list; `draft.previous_values()` lists what the batch
-        changed. Called once per batch, as its last intent, before the invariants.
+        For example a version number or an undo list; `draft.previous_values()` lists the values
+        that the batch changed. Called once per batch, as its last intent, before the invariants.
         """
         return None  # noqa: RET501  # likewise
 

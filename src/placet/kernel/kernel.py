@@ -55,7 +55,7 @@ class Kernel:
         history: Encoded records of an earlier run, in order, or a `Replayer` that has folded them.
             The kernel takes ownership of a `Replayer`. The world continues where they end.
         durability: How the sink keeps a record; copied into verdicts.
-        origin: What is needed to open the same world again; written to the header of a new log.
+        origin: The settings to open the same world again; written to the header of a new log.
         read_only: Show the world of `history`, which has a header, and write no record, not even
             of other rules or settings. The owner of the `Replayer` may fold more records into it,
             and calls `note_followed` then.
@@ -229,7 +229,7 @@ class Kernel:
         Args:
             batches: Batches as submitted, or checked ones.
             now: Simulated seconds; time never goes back. None is the latest time seen.
-            submitter: Submitter of those that are not checked yet.
+            submitter: Submitter of the batches that are not checked yet.
 
         Returns:
             One verdict per batch, in the order of `batches`.

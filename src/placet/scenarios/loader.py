@@ -1,6 +1,6 @@
 """Load a scenario from a TOML file and command-line overrides, and validate it.
 
-Every error names the file, the key, what was expected, what came, and what to do.
+Every error names the file, the key, the expected and the given value, and the remedy.
 """
 
 import tomllib

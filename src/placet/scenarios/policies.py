@@ -27,7 +27,10 @@ class ScriptedPolicy(Protocol):
     """Decides for one agent; an `AgentActor` accepts it as a policy too."""
 
     def propose(self, view: View) -> Iterable[Intent]:
-        """Return the agent's next batch, which may be empty. Costs what it reads of the view."""
+        """Return the agent's next batch, which may be empty.
+
+        The cost depends on the parts of the view that it reads.
+        """
 
 
 PolicyFactory: TypeAlias = Callable[[Member, Scenario, IntentFactory], ScriptedPolicy]

@@ -1,10 +1,10 @@
 """Runs a scenario: once per tick every agent reads its view and submits; then time takes one step.
 
 With `clock = "stepped"`, all agents of a tick read the same state, and all batches are submitted
-before the step. So the order of calls gives no advantage, and a tick costs what its agents read. A
-run is a function of the scenario alone: the same seed gives the same digest in every store. A tick
-is one group of the log, so a killed run resumes at the first tick missing from the log
-and ends as it would have: intents and req_ids are functions of the tick.
+before the step. So the order of calls gives no advantage, and a tick costs as much as the reads of
+its agents. A run is a function of the scenario alone: the same seed gives the same digest in every
+store. A tick is one group of the log, so a killed run resumes at the first tick missing from the
+log and ends as it would have: intents and req_ids are functions of the tick.
 
 With other clocks time does not wait: each agent acts once per tick in a separate task, and the
 outcome depends on timing.
@@ -301,7 +301,7 @@ class ScenarioRunner:
             self._report.count(batch, await verdict)
 
     async def _run_unstepped(self, world: Orchestrator) -> None:
-        """Run every agent in a separate task, once per tick of a time that runs by itself."""
+        """Run every agent in a separate task, once per tick of a clock that does not wait."""
         began, agents = world.sim_time, self._agents
         if self._is_resumed and self._report.ticks > ticks_at(self._scenario, began):
             began += self._scenario.tick_s  # every agent acted in the last tick of the log

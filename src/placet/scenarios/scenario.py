@@ -1,6 +1,6 @@
 """Scenario values: which agents take part, with which attributes and settings, for how long.
 
-A scenario is an immutable value. What it leaves to chance, such as the agents' first positions, is
+A scenario is an immutable value. Random values, such as the agents' first positions, are
 drawn from its seed by name, so adding an agent does not move the others.
 """
 

@@ -94,7 +94,7 @@ class InputStream:
         """Wait for input and return the available bytes, a megabyte at most.
 
         Returns:
-            The bytes, empty at the end of the stream; None where there are none yet, because
+            The bytes, empty at the end of the stream; None if none have arrived, because
             the time is over or a signal came.
         """
         with _woken_by_signals() as woken:

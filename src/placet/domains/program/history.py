@@ -34,7 +34,7 @@ _CONTENT: Final = ("params", "returns", "exported", "nodes", "result")
 def commit(
     draft: Draft, op: Literal["mutate", "restore"], edited: Mapping[str, Function | None]
 ) -> RuleRefusal | dict[str, str | None]:
-    """Write functions, and store the functions that they replace.
+    """Write functions, and store the replaced versions.
 
     Returns:
         The changed functions with their hashes; None where removed.

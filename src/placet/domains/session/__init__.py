@@ -1,7 +1,7 @@
 """The session domain: turns, model calls, approval requests and grants as records of the log.
 
 Agents are never permitted these kinds; their session submits them. So an approval is used once, the
-log names who gave it, and it covers exactly what was shown.
+log names the person who gave it, and it covers exactly the shown plan.
 """
 
 from placet.domains.session.domain import Sessions, other_agent, turn_id

@@ -2,9 +2,8 @@
 
 Served with the domain `session`.
 
-The operator opens a session and names its people. The person who decides about an approval is the
-owner of the token, never a field of a body; the proposer's submitter decides about none of its own
-proposals.
+The operator opens a session and names its people. An approval is decided by the owner of the
+token, never by a name in a body; the submitter of a proposal cannot decide about it.
 """
 
 from collections.abc import Awaitable, Mapping

@@ -25,7 +25,7 @@ def refuse_intent(
         batch: The batch.
         index: Position of the intent.
         code: Code, which also decides the stage.
-        message: What failed, what was expected, what came, what to do.
+        message: The failure, the expected value, the given value, and the remedy.
         at: JSON pointer inside the intent, such as `/payload/to`.
         retry_after: Simulated seconds after which it may pass; None if waiting does not help.
         suggestions: Nearest valid values, best first.

@@ -1,8 +1,8 @@
 """A draft: the only way in which rules read and change the state.
 
-It writes straight into the tree and keeps an undo list, so a batch costs what it touches. A read
-in a draft therefore sees the changes of earlier intents of the batch. Operations of the kernel
-alone (begin, undo, sum up) are in `kernel/state/transaction.py`.
+It writes straight into the tree and keeps an undo list, so the cost of a batch depends on the
+values that it touches. A read in a draft therefore sees the changes of earlier intents of the
+batch. Operations for the kernel only (begin, undo, sum up) are in `kernel/state/transaction.py`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -317,7 +317,7 @@ class Draft:
 
         Args:
             code: Code of the notice.
-            message: What was changed in the intent.
+            message: The change that was made to the intent.
             at: JSON pointer inside the payload.
 
         Raises:

@@ -14,7 +14,7 @@ from placet.schemas.view import View
 
 
 class Grabber:
-    """Picks up a free object, drawn at random; puts back the object that it holds."""
+    """Picks up a free object, drawn at random; puts back an object that it holds."""
 
     def __init__(self, member: Member, scenario: Scenario, intent: IntentFactory) -> None:
         self._agent_id = member.agent_id

@@ -76,7 +76,7 @@ class DesignState:
         locked_parameters: Locked paths.
         design_id: Id of the design, or None.
         parameters: Path -> value in the kernel's unit, for the parameters that are set.
-        assumptions: Path -> value, for those that differ from their defaults.
+        assumptions: Path -> value, for assumptions that differ from their defaults.
         phases: Phase -> its stored result; output only, ignored on input.
     """
 

@@ -2,7 +2,7 @@
 
 A rewording is a whole text that names the missing field.
 
-It consists of the user's own words with the missing one inserted. It is returned only if the parser
+It is the user's text with the missing field inserted. It is returned only if the parser
 reads it as exactly that field, so there is no second grammar here.
 """
 
