@@ -63,7 +63,7 @@ def plans() -> Iterator[ActionPlan]:
 
 
 def kernel_turn() -> Callable[[], tuple[int, float]]:
-    """Give what times one chunk of batches."""
+    """Return the function that times one chunk of batches."""
     kernel = Kernel(Design())
     kernel.register_agent("planner")
     source = plans()
@@ -82,7 +82,7 @@ def kernel_turn() -> Callable[[], tuple[int, float]]:
 
 
 def executor_turn() -> Callable[[], tuple[int, float]]:
-    """Give what times one chunk of plans."""
+    """Return the function that times one chunk of plans."""
     executor = ActionExecutor(StateManager())
     source = plans()
     for plan in islice(source, WARM_PLANS):
@@ -100,7 +100,7 @@ def executor_turn() -> Callable[[], tuple[int, float]]:
 
 
 def reference_turn() -> Callable[[], tuple[int, float]]:
-    """Give what times one chunk of the hand-written loop."""
+    """Return the function that times one chunk of the hand-written loop."""
     shape = Shape(agents=10, batch_intents=len(PARAMETERS), lanes=1, window_ids=1_024)
     reference = Reference(Load(shape, chunk_intents=CHUNK_PLANS * len(PARAMETERS)))
 
@@ -132,14 +132,14 @@ def convert_all_turn() -> tuple[int, float]:
 
 
 def history() -> dict[str, float]:
-    """Measure what a long history costs: an old design and a young one take turns at commits."""
+    """Measure the cost of a long history: an old design and a young one take turns at commits."""
     old, young = StateManager(), StateManager()
     for version in range(HISTORY_COMMITS - HISTORY_WINDOW):
         commit(old, version)
     costs: dict[StateManager, list[float]] = {old: [], young: []}
     for _ in range(HISTORY_WINDOW):
-        for manager, found in costs.items():
-            found.append(commit(manager, manager.design_version))
+        for manager, times in costs.items():
+            times.append(commit(manager, manager.design_version))
     first, last = median(costs[young]), median(costs[old])
     return {
         "first_us": first * 1e6,
@@ -160,7 +160,7 @@ def commit(manager: StateManager, version: int) -> float:
 
 
 def require(condition: bool) -> None:
-    """Stop where what was timed is not what is said."""
+    """Raise an error if the timed work is not the work that the report names."""
     if not condition:
         raise AssertionError("a plan of the workload was refused")
 
@@ -191,7 +191,7 @@ def main() -> None:
 
 
 def report(rates: dict[str, list[float]], long: dict[str, float], *, is_json: bool) -> None:
-    """Print what came of it."""
+    """Print the report."""
     reference = rates["reference loop (W1 moves)"]
     results: dict[str, dict[str, Any]] = {
         name: {

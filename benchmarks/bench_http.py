@@ -65,8 +65,8 @@ def serving(domain: str) -> Iterator[Server]:
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None
-            told = json.loads(process.stdout.readline())
-            yield Server(told["url"], told["operator_token"], process.pid)
+            document = json.loads(process.stdout.readline())
+            yield Server(document["url"], document["operator_token"], process.pid)
         finally:
             process.terminate()
 

@@ -97,7 +97,7 @@ async def throughput(world: WholeWorld, thinker: AgentHandle, blocks: int) -> fl
 
 
 async def measured(seconds: float) -> dict[str, Any]:
-    """Measure latencies, then what open blocks cost."""
+    """Measure latencies, then the cost of open blocks."""
     async with WholeWorld(Load(Shape())) as world:
         names = ("thinker", "other")
         thinker, other = [
@@ -139,9 +139,9 @@ if __name__ == "__main__":
     if options.json:
         print(json.dumps(result, indent=2))
     else:
-        for what in ("commit", "submit"):
-            took = result[f"{what}_ms"]
-            print(f"{what} to stop: p50 {took['p50']:.2f} ms, p99 {took['p99']:.2f} ms")
+        for start in ("commit", "submit"):
+            took = result[f"{start}_ms"]
+            print(f"{start} to stop: p50 {took['p50']:.2f} ms, p99 {took['p99']:.2f} ms")
         print(f"{result['interruptions']} beside {result['intents_per_second']:,.0f} intents/s")
         for blocks, ratio in result["throughput_with_blocks_open"].items():
             print(f"throughput with {blocks} blocks open: {ratio:.3f} of that with none")

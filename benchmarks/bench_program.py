@@ -108,7 +108,7 @@ def measured(slices: int) -> dict[str, float]:
             "mutate_batch", mutations=[node(function, "extra", "const", value=next(numbers))]
         )
 
-    found = {
+    figures = {
         "calculator, 42 mutations, µs": whole,
         "mutations/s": len(made) / whole * 1e6,
         "change one node of calc, µs": least_us(change("calc"), slices),
@@ -122,25 +122,27 @@ def measured(slices: int) -> dict[str, float]:
     long = list(chain(1000))
     for first in range(0, len(long), 128):
         desk.ask("mutate_batch", mutations=long[first : first + 128])
-    found["change one node of 1 000, µs"] = least_us(change("chain"), slices)
-    found["verify 1 000 nodes, µs"] = least_us(lambda: desk.ask("verify", function="chain"), slices)
-    found["simulate 1 000 nodes, with verify, µs"] = least_us(
+    figures["change one node of 1 000, µs"] = least_us(change("chain"), slices)
+    figures["verify 1 000 nodes, µs"] = least_us(
+        lambda: desk.ask("verify", function="chain"), slices
+    )
+    figures["simulate 1 000 nodes, with verify, µs"] = least_us(
         lambda: desk.ask("simulate", function="chain", inputs={"x0": 1}), slices
     )
-    return found
+    return figures
 
 
 def main() -> None:
-    """Print what was measured."""
+    """Print the measured figures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--slices", type=int, default=30, help="of ten pieces of work each")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     options = parser.parse_args()
-    found = measured(options.slices)
+    figures = measured(options.slices)
     if options.json:
-        print(json.dumps({"machine": machine(), **found}, indent=2, ensure_ascii=False))
+        print(json.dumps({"machine": machine(), **figures}, indent=2, ensure_ascii=False))
         return
-    for name, value in found.items():
+    for name, value in figures.items():
         print(f"{name:40} {value:12,.0f}")
     print(machine())
 

@@ -80,9 +80,9 @@ def run(frames: int, players_count: int) -> None:
 
 if __name__ == "__main__":
     try:
-        asked = [int(argument) for argument in sys.argv[1:]] or [120, 100]
+        arguments = [int(argument) for argument in sys.argv[1:]] or [120, 100]
     except ValueError:
-        asked = []
-    if len(asked) != 2 or min(asked) < 1:
+        arguments = []
+    if len(arguments) != 2 or min(arguments) < 1:
         sys.exit("usage: python embedded_loop.py FRAMES PLAYERS, each at least 1")
-    run(*asked)
+    run(*arguments)

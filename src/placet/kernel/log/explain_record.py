@@ -43,7 +43,7 @@ def explain_batch(past: Verifier, record: BatchRecord, position: int) -> Explana
         record: The next record of the log.
         position: Position of the requested intent in its batch.
     """
-    again = past.reverify(record)
+    again = past.dry_run(record)
     batch = past.batch_of(record) if again is None else again[1]
     refusals = _refusals(record, () if again is None else again[0].refusals)
     assert past.header is not None, "a log begins with its header"

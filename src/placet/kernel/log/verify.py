@@ -145,7 +145,7 @@ class Verifier(Replayer):
         self.refused_by_host = 0
         self.unverified: list[Unverified] = []
 
-    def reverify(self, record: BatchRecord) -> tuple[Verdict, CheckedBatch] | None:
+    def dry_run(self, record: BatchRecord) -> tuple[Verdict, CheckedBatch] | None:
         """Decide the batch of the next record as a dry run; None if its rules are not available.
 
         The refusals of the verdict have the details that a record omits.
