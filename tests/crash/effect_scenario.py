@@ -6,7 +6,7 @@ the process. A child resumes where an earlier one was killed, finishes open effe
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -15,10 +15,12 @@ from placet.actors.committer import Committer, CycleOutput
 from placet.actors.effects import dispatcher as executors
 from placet.actors.effects.dispatcher import Executors
 from placet.errors import OutcomeUnknown
+from placet.kernel.control import outbox as outbox_module
 from placet.kernel.control.outbox import Outbox
 from placet.runtime.executors import Backoff, Delivery, Effect, EffectKey
 from placet.schemas.effect import EffectMark, Settlement
 from placet.schemas.limits import Limits
+from placet.schemas.log.record import Settled
 from tests.crash.compiled import use_compiled_lab
 from tests.crash.crash_points import CrashPoints
 from tests.crash.fixed_scenario import watch_log
@@ -86,11 +88,12 @@ def run(
     store: str,
     outside: str,
     delivery: Delivery,
+    faults: Sequence[str] = (),
     crash_at: int | None = None,
     plant: str | None = None,
 ) -> None:
     """Send letters in a child, until a crash point or until no work is left."""
-    use_compiled_lab()
+    use_compiled_lab(faults)
     points = CrashPoints(crash_at, report)
     points.watch_sqlite()
     watch_log(points)
@@ -100,7 +103,11 @@ def run(
 
 
 async def _live(
-    report: Report, points: CrashPoints, store: str, delivery: Delivery, outside: Outside
+    report: Report,
+    points: CrashPoints,
+    store: str,
+    delivery: Delivery,
+    outside: Outside,
 ) -> None:
     async with Orchestrator(Lab(), config_of(store)) as world:
         await world.register_agent("alice")
@@ -120,6 +127,7 @@ def toil(
     outside: str,
     delivery: Delivery,
     first: int,
+    faults: Sequence[str] = (),
     plant: str | None = None,
 ) -> None:
     """Send letters forever in a child, several at a time."""
@@ -198,9 +206,9 @@ def forget_open() -> None:
 
 def settle_twice() -> None:
     """A settled effect is settled again, because the outbox keeps it."""
-    settle: Callable[[Outbox, Settlement], bool] = vars(Outbox)["settle"]
+    settle: Callable[..., bool] = vars(Outbox)["settle"]
 
-    def again(outbox: Outbox, settlement: Settlement) -> bool:
+    def again(outbox: Outbox, settlement: Settlement, **_: bool) -> bool:
         place = (settlement.key.seq, settlement.key.effect_index)
         pending = outbox._ledger.outbox.get(place)
         done = settle(outbox, settlement)
@@ -212,6 +220,15 @@ def settle_twice() -> None:
     setattr(Outbox, "settle", again)  # noqa: B010  # likewise
 
 
+def drop_refused_outcome() -> None:
+    """An effect whose on_settle raised is settled all the same, and its outcome goes nowhere."""
+
+    def settled(*, error: str, **fields: Any) -> Settled:
+        return Settled(**fields)
+
+    vars(outbox_module)["SettlementFailed"] = settled
+
+
 PLANTED_BUGS: Final[dict[str, Callable[[], None]]] = {
     plant.__name__: plant
     for plant in (
@@ -221,5 +238,6 @@ PLANTED_BUGS: Final[dict[str, Callable[[], None]]] = {
         dispatch_early,
         forget_open,
         settle_twice,
+        drop_refused_outcome,
     )
 }

@@ -11,17 +11,23 @@ from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
-from placet.runtime.stores.url import open_event_log
+from placet.kernel.ledger.ledger import Ledger
+from placet.runtime.executors.offline_settlement import settle_again
+from placet.runtime.history.reader import fold
+from placet.runtime.history.verify_log import verify_log
+from placet.runtime.stores.url import file_of, open_event_log
 from placet.schemas.effect import Delivery
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import Admitted, EffectChanged, Record, Settled, decode_record
 from tests.crash.effect_scenario import LETTERS, executions
 from tests.crash.process_forker import ProcessForker
+from tests.kernel.domains import Lab
 
+LETTERS_OF: Final = "lab.letters"
 KILLS: Final = int(os.environ.get("PLACET_KILLS", "200"))
 KILLS_PER_STORE: Final = 20
 LIFE_SECONDS_MAX: Final = 0.12
@@ -34,6 +40,8 @@ RESETTLED: Final = "an effect was settled twice"
 UNSETTLED: Final = "an effect was executed and is not settled"
 LOST: Final = "an effect is settled as done that nobody executed"
 TWICE: Final = "an effect that is done at most once was executed twice"
+OUTCOME_LOST: Final = "an effect succeeded and the state does not have its outcome"
+STILL_OPEN: Final = "a dead letter was not settled again"
 UNMARKED: Final = "an effect that is done at most once was executed without a mark"
 
 
@@ -52,7 +60,8 @@ def audit(store: str, outside: str, delivery: Delivery, *, is_over: bool) -> lis
         records = []
     run = Counter(executions(outside))
     complaints = [f"{EARLY}: {place}" for place in run.keys() - declared(records)]
-    settled = Counter((r.effect_seq, r.effect_index) for r in records if isinstance(r, Settled))
+    outcomes = [record for record in records if isinstance(record, Settled)]
+    settled = Counter((r.effect_seq, r.effect_index) for r in outcomes)
     complaints += [f"{RESETTLED}: {place}" for place, times in settled.items() if times > 1]
     complaints += [f"{LOST}: {place}" for place in done(records) - run.keys()]
     doubted = marked(records, "in_doubt") - settled.keys()
@@ -80,6 +89,10 @@ def done(records: Sequence[Record]) -> set[Place]:
     }
 
 
+def dead(ledger: Ledger) -> set[Place]:
+    return {place for place, mark in ledger.marks.items() if mark.what == "dead"}
+
+
 def marked(records: Sequence[Record], what: str) -> set[Place]:
     return {
         (r.effect_seq, r.effect_index)
@@ -98,12 +111,14 @@ class EffectRuns:
         name: object,
         delivery: Delivery,
         plant: str | None,
+        faults: Sequence[str] = (),
     ) -> None:
         self._zygote = forker
-        self._how = {
+        self._how: dict[str, Any] = {
             "store": f"sqlite:///{folder}/{name}.db",
             "outside": f"{folder}/{name}.outside",
             "delivery": delivery,
+            "faults": list(faults),
         }
         self._plant = plant
         self._delivery: Delivery = delivery
@@ -142,6 +157,23 @@ class EffectRuns:
         complaints = self.complaints()
         assert self.run()
         return complaints + self.complaints(is_over=True)
+
+    def after_a_mend(self, crash_at: int) -> list[str] | None:
+        """Crash at a point, resume to the end, and settle the dead letters with mended rules."""
+        complaints = self.after_a_crash(crash_at)
+        return None if complaints is None else complaints + self.lost_outcomes()
+
+    def lost_outcomes(self) -> list[str]:
+        """Settle the dead letters again; list the effects whose outcome the state does not have."""
+        log = open_event_log(self._how["store"])
+        first = verify_log(log, [Lab("on_settle")]).integrity.first_divergence
+        complaints = [] if first is None else [f"the log does not verify: {first}"]
+        outcomes = settle_again(log, file_of(log), None, ("tests.kernel.domains:Lab",))
+        complaints += [f"{key} is not settled: {why}" for key, why in outcomes.items() if why]
+        state, decided = fold(log), [decode_record(data) for _, data in log.read()]
+        complaints += [f"{STILL_OPEN}: {place}" for place in dead(state.ledger)]
+        letters = {tuple(map(int, name.split("/")[1:])) for name in state.state.ids(LETTERS_OF)}
+        return complaints + [f"{OUTCOME_LOST}: {place}" for place in done(decided) - letters]
 
     def after_kills(self, rng: Random, kills: int) -> list[str]:
         complaints = []
@@ -191,6 +223,36 @@ def test_no_kill_repeats_an_at_most_once_effect_or_loses_an_effect(forker, tmp_p
         executed += runs.executed()
     sys.stdout.write(f"{delivery}: {KILLS // 2} kills, {executed} executions\n")
     assert executed > KILLS
+
+
+@pytest.mark.parametrize("delivery", CLASSES)
+def test_an_outcome_that_on_settle_refused_is_kept_and_settled_again(forker, folder, delivery):
+    runs = EffectRuns(forker, folder, "refused", delivery, None, ["on_settle"])
+    assert runs.run()
+    before = runs.executed()
+    assert runs.run()  # a dead letter is not run again
+    assert (runs.executed(), runs.complaints(is_over=True)) == (before, [])
+    assert runs.lost_outcomes() == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("delivery", CLASSES)
+def test_a_crash_at_any_point_keeps_the_outcomes_that_on_settle_refused(forker, folder, delivery):
+    for crash_at in count(1):
+        runs = EffectRuns(forker, folder, crash_at, delivery, None, ["on_settle"])
+        complaints = runs.after_a_mend(crash_at)
+        if complaints is None:
+            break
+        assert complaints == [], f"after a crash at point {crash_at}"
+    assert crash_at > 60, "the scenario has become short"
+
+
+def test_a_planted_loss_of_refused_outcomes_is_found(forker, folder):
+    runs = EffectRuns(forker, folder, "lost", "keyed", "drop_refused_outcome", ["on_settle"])
+    assert runs.run()
+    complaints = runs.lost_outcomes()
+    assert any(one.startswith(OUTCOME_LOST) for one in complaints), complaints
 
 
 EXPECTED: Final[dict[str, tuple[Delivery, str]]] = {

@@ -1,5 +1,6 @@
 """Faults of domains and validators are contained (G23): refused, reported, nothing is changed."""
 
+from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,8 +9,13 @@ from pydantic import BaseModel, field_validator
 
 from placet.kernel import Domain, Draft, Kernel, KernelConfig, Kind, refuse
 from placet.kernel.gate.domain_rules import RefusalRaised
+from placet.kernel.ledger.ledger import Mark
+from placet.kernel.log import snapshot as snapshots
+from placet.kernel.log.divergence import DecisionMismatch
 from placet.kernel.log.replay import folded
+from placet.kernel.log.verify import Verifier
 from placet.kernel.registry import Registry
+from placet.schemas.codec import FrozenDict
 from placet.schemas.effect import EffectKey, Settlement
 from placet.schemas.errors import ValidationError
 from placet.schemas.identity import Ref
@@ -220,16 +226,65 @@ def test_a_raising_tick_advances_time_and_nothing_else(fault):
     assert folded(log).ledger.now_ns == 3 * 10**9
 
 
-def test_a_raising_on_settle_still_settles_the_effect():
-    kernel, log = reused(domain=Lab("on_settle"))
+def test_a_raising_on_settle_makes_the_effect_a_dead_letter_that_keeps_its_outcome():
+    lab = Lab("on_settle")
+    kernel, log = reused(domain=lab)
     faults = listened_to(kernel)
     kernel.decide(intent("Mail", {"count": 1}))
     digest = kernel.digest()
     (effect,) = kernel.open_effects()
-    assert kernel.settle(Settlement(effect.key, succeeded=True))
-    assert (kernel.digest(), kernel.open_effects()) == (digest, [])
+    paid = Settlement(effect.key, succeeded=True, output={"paid": [7]})
+    assert kernel.settle(paid)
+    assert (kernel.digest(), kernel.open_effects()) == (digest, [effect])
     assert [where for where, _ in faults] == ["on_settle"]
-    assert not folded(log).ledger.outbox
+    before = trace(kernel)
+    assert not kernel.settle(paid)  # the outcome is recorded once
+    with pytest.raises(ValidationError, match="on_settle raised RuntimeError: on_settle raises"):
+        kernel.settle(paid, again=True)
+    assert trace(kernel) == before
+    place, output = (effect.key.seq, effect.key.effect_index), FrozenDict({"paid": (7,)})
+    for ledger in (kernel.ledger, folded(log).ledger):
+        assert ledger.marks == {place: Mark("dead", "RuntimeError: on_settle raises", True, output)}
+        assert ledger.outbox_depth["mail"] == 1
+    lab.faults.clear()
+    assert kernel.settle(paid, again=True)
+    assert kernel.state["lab.letters"][str(effect.key)]["output"] == {"paid": (7,)}
+    assert kernel.open_effects() == []
+    assert not kernel.settle(paid, again=True)
+    again = folded(log)
+    assert (again.ledger.marks, again.state.digest().hex()) == ({}, kernel.digest())
+
+
+def test_a_dead_letter_is_in_snapshots_and_digests_and_is_verified():
+    class Fragile(Lab):
+        """Its on_settle raises until an operator has put a number right."""
+
+        def on_settle(self, draft, effect, settlement):
+            draft.create("lab.letters", str(effect.key), {"output": settlement.output})
+            if draft.get(COUNTS, "alice", "count", 0) != 7:
+                raise LookupError("no such count")
+
+    kernel, log = reused(domain=Fragile())
+    kernel.decide(intent("Mail", {"count": 1}))
+    (effect,) = kernel.open_effects()
+    paid = Settlement(effect.key, succeeded=True, output="paid")
+    assert kernel.settle(paid)
+    past = folded(log)
+    resumed = snapshots.resume(snapshots.take(past))
+    assert resumed.ledger.marks == past.ledger.marks != {}
+    assert snapshots.world_digest(resumed.state, resumed.ledger).hex() == kernel.world_digest()
+    restored, _ = reused(domain=Fragile())
+    restored.restore(kernel.snapshot())
+    assert restored.world_digest() == kernel.world_digest()
+    kernel.patch([(COUNTS, "alice", {"count": 7}, False)], "set right")
+    assert kernel.settle(paid, again=True)
+    verifier = Verifier([Fragile()])
+    for data in log:
+        verifier.apply(data)
+    assert verifier.state.digest().hex() == kernel.digest()
+    calm = Verifier([Lab()])  # where the exception is gone, the log is decided otherwise
+    with pytest.raises(DecisionMismatch, match=r"exception of on_settle.*LookupError"):
+        deque(map(calm.apply, log), 0)
 
 
 def test_a_raising_on_remove_still_removes_the_agent():

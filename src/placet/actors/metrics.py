@@ -158,7 +158,7 @@ class Counters:
         verdict_seconds: Time from submit to verdict.
         effect_seconds: Duration of attempts at effects, for each `(executor, outcome)`.
         effect_counts: For each `(executor, event)`: `attempts`, `retries`, `dead_letters` (given
-            up) and `in_doubt`.
+            up, or their `on_settle` raised) and `in_doubt`.
         snapshots: Number of snapshots by outcome, `written` or `failed`.
         snapshot_seconds: Duration of a snapshot, written in its separate process.
         gauges: Values read on request: gauge -> label -> reading.

@@ -377,10 +377,25 @@ class Kernel:
         self._context.now_ns = self._ns(now)
         return key.world == self.config.world and self._outbox.mark(key, mark, why)
 
-    def settle(self, settlement: Settlement, now: float | None = None) -> bool:
-        """Record the outcome of an effect, once; return False if it is settled or unknown."""
+    def settle(
+        self, settlement: Settlement, now: float | None = None, *, again: bool = False
+    ) -> bool:
+        """Record the outcome of an effect, once; return False if it is settled or unknown.
+
+        If a domain's `on_settle` raises, the effect is a dead letter: it keeps its outcome and its
+        place in the outbox, and is settled by `again`.
+
+        Args:
+            settlement: The outcome.
+            now: Simulated seconds; None is the latest time seen.
+            again: Settle a dead letter too.
+
+        Raises:
+            ValidationError: `on_settle` raised again for a dead letter; nothing was changed.
+        """
         self._context.now_ns = self._ns(now)
-        return settlement.key.world == self.config.world and self._outbox.settle(settlement)
+        is_own = settlement.key.world == self.config.world
+        return is_own and self._outbox.settle(settlement, again=again)
 
     # operator
 

@@ -25,7 +25,7 @@ second attempt.
 """
 DELIVERIES: Final[tuple[Delivery, ...]] = get_args(Delivery)
 
-EffectMark: TypeAlias = Literal["started", "in_doubt"]
+EffectMark: TypeAlias = Literal["started", "in_doubt", "dead"]
 EffectState: TypeAlias = Literal["open", "started", "in_doubt", "dead"]
 EFFECT_STATES: Final[tuple[EffectState, ...]] = get_args(EffectState)
 
@@ -100,10 +100,14 @@ class EffectStatus(msgspec.Struct, frozen=True):
     Attributes:
         key: Key of the effect.
         kind: Kind of effect; empty if its record was compacted away.
-        state: `open`, `started` and `in_doubt` are not settled; `dead` was given up.
+        state: `open`, `started` and `in_doubt` are not settled; `dead` was given up, or its outcome
+            was refused by a domain's `on_settle`.
         agent_id: Agent of the intent that emitted it.
         payload: Data for the executor.
-        why: Failure of the last attempt, or the reason of the doubt; empty before that.
+        why: Failure of the last attempt, the reason of the doubt, or what `on_settle` raised;
+            empty before that.
+        outcome: `{succeeded, output}` of an effect whose `on_settle` raised; it can be settled
+            again. Else None.
     """
 
     key: EffectKey
@@ -112,6 +116,7 @@ class EffectStatus(msgspec.Struct, frozen=True):
     agent_id: str
     payload: dict[str, Json]
     why: Json = ""
+    outcome: Json = None
 
     def as_dict(self) -> dict[str, Json]:
         """Return plain JSON, with the key as text."""
@@ -122,6 +127,7 @@ class EffectStatus(msgspec.Struct, frozen=True):
             "agent_id": self.agent_id,
             "payload": msgspec.to_builtins(self.payload),
             "why": msgspec.to_builtins(self.why),
+            "outcome": msgspec.to_builtins(self.outcome),
         }
 
 

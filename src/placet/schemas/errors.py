@@ -165,3 +165,19 @@ def error_of(verdict: Verdict) -> PlacetError:
     more = len(verdict.refusals) - 1
     message = first.message + (f" (and {more} more)" if more else "")
     return error_type(first)(message, verdict=verdict)
+
+
+_TEXT_CHARS_MAX: Final = 1_000
+
+
+def describe_error(error: BaseException) -> str:
+    """Return the text of an error as a log takes it: bounded in length and valid Unicode.
+
+    If its own `str` raises, the name of its type.
+    """
+    name = type(error).__name__
+    try:
+        words = f"{name}: {error}"
+    except Exception:  # noqa: BLE001  # the boundary of plug-in code: a hostile object
+        return name
+    return words[:_TEXT_CHARS_MAX].encode("utf-8", "replace").decode()

@@ -3,7 +3,7 @@
 import pytest
 
 from placet.kernel import Kernel
-from placet.kernel.ledger.ledger import Ledger
+from placet.kernel.ledger.ledger import Ledger, Mark
 from placet.kernel.log.replay import Divergence, folded
 from placet.kernel.log.snapshot import dump, load, world_digest
 from placet.schemas.effect import Effect, EffectKey, Settlement
@@ -36,7 +36,7 @@ def test_a_mark_is_a_record_with_a_seq_and_is_in_the_ledger():
         "what": "in_doubt",
         "why": "the line went dead",
     }
-    assert kernel.ledger.marks == {(first.key.seq, 0): ("in_doubt", "the line went dead")}
+    assert kernel.ledger.marks == {(first.key.seq, 0): Mark("in_doubt", "the line went dead")}
     assert len(kernel.open_effects()) == 2  # it still counts against the bound of the outbox
 
 

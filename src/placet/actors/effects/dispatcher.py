@@ -1,7 +1,7 @@
 """The executors of a world, one for each kind of effect, between the commits and the gate."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
@@ -11,6 +11,7 @@ from placet.actors.orchestrator_actor import OrchestratorActor
 from placet.actors.ports import AsyncEffectHandler, Clock
 from placet.actors.supervisor import Supervisor
 from placet.kernel.kernel import Kernel
+from placet.kernel.ledger.ledger import Mark
 from placet.schemas.codec import Json
 from placet.schemas.effect import Effect, EffectKey, EffectMark, EffectStatus, Settlement
 from placet.schemas.errors import ClosedError
@@ -18,6 +19,10 @@ from placet.schemas.limits import SECOND_NS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+_LEFT: Final = frozenset({"in_doubt", "dead"})
+"""Marks of effects that may wait for an operator."""
 
 
 class Executors:
@@ -141,6 +146,7 @@ class Executors:
                     effect.agent_id,
                     effect.payload,
                     self._why(effect),
+                    outcome_of(kernel.ledger.marks.get((effect.key.seq, effect.key.effect_index))),
                 )
                 for effect in kernel.open_effects()
             ]
@@ -189,7 +195,7 @@ class Executors:
 
     def _moves(self, place: tuple[int, int]) -> bool:
         """Return whether an open effect may settle without an operator."""
-        return self._kernel.ledger.mark_of(*place) != "in_doubt" or self._is_run(place)
+        return self._kernel.ledger.mark_of(*place) not in _LEFT or self._is_run(place)
 
     def _is_run(self, place: tuple[int, int]) -> bool:
         executor = self.by_kind.get(self._kernel.ledger.outbox[place].kind)
@@ -203,20 +209,28 @@ class Executors:
         return "" if executor is None else executor.why(effect.key)
 
     def statistics(self) -> dict[str, Json]:
-        """Return counts of attempts and outcomes by kind, and the number of effects in doubt."""
+        """Return counts by kind, and the number of effects that only an operator can settle."""
         marks = self._kernel.ledger.marks.values()
         counted: dict[str, Json] = {}
         for (kind, outcome), count in sorted(self._counters.effect_counts.items()):
             counted.setdefault(kind, dict.fromkeys(EFFECT_COUNTS, 0))[outcome] = count
-        return {"unresolved": sum(mark.what == "in_doubt" for mark in marks), "by_kind": counted}
+        return {"unresolved": sum(mark.what in _LEFT for mark in marks), "by_kind": counted}
 
     # commands
 
     async def _settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         now = self._clock.now_ns() / SECOND_NS
         return await self._actor.command(
-            lambda kernel: [kernel.settle(settlement, now) for settlement in settlements]
+            lambda kernel: [self._settle_one(kernel, one, now) for one in settlements]
         )
+
+    def _settle_one(self, kernel: Kernel, settlement: Settlement, now: float) -> bool:
+        key = settlement.key
+        is_recorded = kernel.settle(settlement, now)
+        if is_recorded and kernel.ledger.mark_of(key.seq, key.effect_index) == "dead":
+            kind = kernel.ledger.outbox[key.seq, key.effect_index].kind
+            self._counters.count_effect(kind, "dead_letters")
+        return is_recorded
 
     async def _mark(self, key: EffectKey, mark: EffectMark, why: str) -> bool:
         now = self._clock.now_ns() / SECOND_NS
@@ -236,6 +250,13 @@ def _registered(
         for effect in kernel.open_effects()
         if effect.kind == kind
     ]
+
+
+def outcome_of(mark: Mark | None) -> Json:
+    """Return the outcome that a dead letter keeps; None of another effect."""
+    if mark is None or mark.what != "dead":
+        return None
+    return {"succeeded": mark.succeeded, "output": mark.output}
 
 
 def _ignore(name: str, error: BaseException) -> None:

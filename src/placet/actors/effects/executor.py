@@ -37,7 +37,7 @@ from placet.schemas.effect import (
     RetryAfter,
     Settlement,
 )
-from placet.schemas.errors import ClosedError, StoreError
+from placet.schemas.errors import ClosedError, StoreError, describe_error
 from placet.schemas.limits import SECOND_NS
 
 Settle: TypeAlias = Callable[[Sequence[Settlement]], Awaitable[object]]
@@ -49,8 +49,6 @@ _SETTLED_TOGETHER_MAX: Final = 32
 
 CUT_OFF: Final = "the world ended while it ran"
 
-
-_ERROR_CHARS_MAX: Final = 1_000
 
 InDoubtHook: TypeAlias = Callable[[Effect], Awaitable[Settlement | None]]
 """Finds out the outcome of an effect: returns its settlement, or None if it stays unknown."""
@@ -259,6 +257,8 @@ class Executor:
                         await self._mark_in_doubt(effect, CUT_OFF)
                     case "in_doubt":
                         await self._resolve_doubt(effect)
+                    case "dead":
+                        self._release(effect)
                 await asyncio.sleep(0)  # a handler that never awaits must not block the event loop
         except (ClosedError, StoreError):
             pass  # the world has stopped; the effect stays open in the log
@@ -370,6 +370,7 @@ class Executor:
             for settlement in together:
                 self._taken.pop(settlement.key, None)
             self._ended.set()
+            self._on_left()  # a dead letter waits for an operator
 
 
 async def attempt(
@@ -402,19 +403,6 @@ async def attempt(
         on_error(error)
         return AttemptResult(False, describe_error(error), is_unknown=True)
     return AttemptResult(False, f"the handler took longer than {seconds_max:g} s", is_unknown=True)
-
-
-def describe_error(error: BaseException) -> str:
-    """Return the text of an error as a log takes it: bounded in length and valid Unicode.
-
-    If its own `str` raises, the name of its type.
-    """
-    name = type(error).__name__
-    try:
-        words = f"{name}: {error}"
-    except Exception:  # noqa: BLE001  # the executor boundary: a hostile object
-        return name
-    return words[:_ERROR_CHARS_MAX].encode("utf-8", "replace").decode()
 
 
 def is_canceled() -> bool:

@@ -27,6 +27,7 @@ from placet.runtime.history.reader import config_of
 from placet.runtime.stores.url import file_of
 from placet.schemas.codec import Json, from_json, to_json
 from placet.schemas.effect import EFFECT_STATES, EffectKey, EffectStatus, Settlement
+from placet.schemas.errors import ValidationError
 from placet.schemas.json_value import InvalidJsonValue
 
 _OUTCOMES: Final = ("succeeded", "failed")
@@ -35,6 +36,7 @@ _TEXT_CHARACTERS_MAX: Final = 60
 
 def effects(
     store: StoreArgument,
+    *,
     kind: Annotated[str | None, typer.Option(help="Only effects of this kind.")] = None,
     state: Annotated[
         str | None,
@@ -50,6 +52,13 @@ def effects(
             help="Settle an effect by hand, with the outcome that you found.",
         ),
     ] = ("", ""),
+    settle_again: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WORLD/SEQ/INDEX|all",
+            help="Call on_settle again for a dead letter whose outcome is recorded, or for all.",
+        ),
+    ] = None,
     output: Annotated[
         str | None,
         typer.Option(
@@ -61,19 +70,19 @@ def effects(
         typer.Option(
             "--domain",
             metavar="D",
-            help="With --resolve, if the log does not have the settings of its domain: an "
+            help="With --resolve or --settle-again, if the log does not have the settings of its domain: an "
             "installed "
             "name, module:Class or module:attribute.",
         ),
     ] = None,
-    *,
     as_json: AsJson = False,
-) -> None:
+) -> int:
     """List open, doubtful and failed effects.
 
     An effect is open until it is settled. An effect that runs at most once is `started` while a
     served world runs it, and `in_doubt` if its outcome is unknown: find the outcome, and record it
-    with --resolve while the store is not in use.
+    with --resolve while the store is not in use. A dead letter was given up, or the domain's
+    on_settle raised: then its outcome is recorded, and --settle-again applies it with mended rules.
     """
     if state is not None and state not in EFFECT_STATES:
         raise typer.BadParameter(f"--state must be one of {', '.join(EFFECT_STATES)}")
@@ -81,7 +90,9 @@ def effects(
     path = file_of(log)
     if any(resolve):
         _resolve(log, path, resolve, output, domain or (), as_json=as_json)
-        return
+        return 0
+    if settle_again is not None:
+        return _settle_again(log, path, settle_again, domain or (), as_json=as_json)
     if output is not None or domain:
         raise typer.BadParameter("--output and --domain go with --resolve")
     unsettled = _unsettled(log, path, state)
@@ -94,6 +105,7 @@ def effects(
         say_json([effect.as_dict() for effect in listed])
     else:
         _print(listed)
+    return 0
 
 
 def _unsettled(log: EventLog, path: Path | None, state: str | None) -> list[EffectStatus]:
@@ -142,7 +154,7 @@ def _resolve(
     settlement = _settlement(*resolve, output)
     try:
         is_written = resolve_effect(log, path, settlement, domain)
-    except InvalidJsonValue as error:
+    except (InvalidJsonValue, ValidationError) as error:
         raise CommandError(f"nothing was written: {error}") from None
     if not is_written:
         raise CommandError(
@@ -155,6 +167,36 @@ def _resolve(
         say(f"effect {settlement.key} is settled: {resolve[1]}")
 
 
+def _settle_again(
+    log: EventLog, path: Path | None, text: str, domain: Sequence[str], *, as_json: bool
+) -> int:
+    from placet.runtime.executors.offline_settlement import settle_again  # noqa: PLC0415  # and SQLite
+
+    keys = None if text == "all" else {_key(text)}
+    outcomes = settle_again(log, path, keys, domain)
+    if keys is not None and not outcomes:
+        raise CommandError(
+            f"nothing was written: effect {text} has no outcome that can be settled again; "
+            "`placet effects --state dead` lists the dead letters"
+        )
+    if as_json:
+        say_json([{"key": str(key), "error": error or None} for key, error in outcomes.items()])
+    else:
+        for key, error in outcomes.items():
+            result = f"is still a dead letter: {error}" if error else "is settled"
+            say(printable(f"effect {key} {result}"))
+        if not outcomes:
+            say("no dead letters")
+    return int(any(outcomes.values()))
+
+
+def _key(text: str) -> EffectKey:
+    try:
+        return EffectKey.parse(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
 def _settlement(key: str, outcome: str, output: str | None) -> Settlement:
     if outcome not in _OUTCOMES:
         raise typer.BadParameter(f"an effect has succeeded or failed, got {outcome!r}")
@@ -162,7 +204,4 @@ def _settlement(key: str, outcome: str, output: str | None) -> Settlement:
         value: Json = None if output is None else from_json(output)
     except ValueError as error:
         raise typer.BadParameter(f"--output is not JSON: {error}") from None
-    try:
-        return Settlement(EffectKey.parse(key), outcome == "succeeded", value)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
+    return Settlement(_key(key), outcome == "succeeded", value)

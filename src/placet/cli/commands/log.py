@@ -37,6 +37,7 @@ from placet.schemas.log.record import (
     RulesChanged,
     Scheduled,
     Settled,
+    SettlementFailed,
     Tick,
     intents_of,
     record_as_dict,
@@ -194,7 +195,10 @@ def _summary(record: Record) -> str:
         case Settled():
             outcome = "succeeded" if record.succeeded else "failed"
             output = to_json(record.output).decode()
-            return f"effect {record.effect_seq}.{record.effect_index} {outcome}: {output}"
+            failed = (
+                f"; on_settle raised {record.error}" if isinstance(record, SettlementFailed) else ""
+            )
+            return f"effect {record.effect_seq}.{record.effect_index} {outcome}: {output}{failed}"
         case ForkAdopted() | Patched():
             return _by_operator(record)
         case EffectChanged():

@@ -28,6 +28,7 @@ from placet.schemas.log.record import (
     Registered,
     Scheduled,
     Settled,
+    SettlementFailed,
 )
 
 
@@ -197,8 +198,13 @@ def apply_scheduled(
 
 
 def apply_settled(ledger: Ledger, record: Settled) -> None:
-    """Remove a settled effect from the outbox."""
-    ledger.settle_effect(record.effect_seq, record.effect_index)
+    """Remove a settled effect from the outbox; a dead letter stays there with its outcome."""
+    place = (record.effect_seq, record.effect_index)
+    if isinstance(record, SettlementFailed):
+        output = freeze(record.output)
+        ledger.mark_effect(*place, Mark("dead", record.error, record.succeeded, output))
+    else:
+        ledger.settle_effect(*place)
 
 
 def apply_effect_changed(ledger: Ledger, record: EffectChanged) -> None:

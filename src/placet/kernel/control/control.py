@@ -247,6 +247,10 @@ class Control:
             )
         return str.__str__(agent_id)
 
+    def report_fault(self, where: str, error: BaseException) -> None:
+        """Report an exception of plug-in code that changes nothing else."""
+        self._rules.on_fault(where, error)
+
     def act(
         self,
         action: str,

@@ -13,8 +13,10 @@ from placet.kernel.commit.commit import Journal
 from placet.kernel.context import GateContext
 from placet.kernel.control.control import Control
 from placet.kernel.ledger.ledger import Ledger
+from placet.kernel.state.transaction import NO_CHANGES
 from placet.schemas.codec import Json, freeze, thaw
 from placet.schemas.effect import Effect, EffectKey, EffectMark, Settlement
+from placet.schemas.errors import INTERRUPTS, ValidationError, describe_error
 from placet.schemas.identity import is_identity
 from placet.schemas.json_value import InvalidJsonValue, TooLarge, to_json_value
 from placet.schemas.limits import Limits
@@ -23,6 +25,7 @@ from placet.schemas.log.record import (
     EffectChanged,
     ExecutorChanged,
     Settled,
+    SettlementFailed,
     encode_record,
 )
 
@@ -94,34 +97,57 @@ class Outbox:
         self._control.write(record, data)
         return True
 
-    def settle(self, settlement: Settlement) -> bool:
-        """Record the outcome of an effect, once; return False if it is settled or unknown."""
+    def settle(self, settlement: Settlement, *, again: bool = False) -> bool:
+        """Record the outcome of an effect, once; return False if it is settled or unknown.
+
+        If a domain's `on_settle` raises, the outcome is recorded without a change of the state, and
+        the effect is a dead letter: it keeps its place in the outbox, and is not run again.
+
+        Args:
+            settlement: The outcome.
+            again: Settle a dead letter too.
+
+        Raises:
+            ValidationError: `on_settle` raised again for a dead letter; nothing was changed.
+        """
         ledger, key = self._ledger, settlement.key
-        draft = self._context.draft
-        pending = ledger.outbox.get((key.seq, key.effect_index))
-        if pending is None:
+        place = (key.seq, key.effect_index)
+        pending = ledger.outbox.get(place)
+        is_dead = ledger.mark_of(*place) == "dead"
+        if pending is None or (is_dead and not again):
             return False
+        draft = self._context.draft
         sound = _sound(settlement, ledger.policy.limits)
         output = freeze(sound.output)
         effect = Effect(key, pending.kind, pending.payload, pending.agent_id)
 
-        def settled(changes: Changes) -> Settled:
-            return Settled(
-                prev=self._journal.prev,
-                seq=ledger.seq + 1,
-                now_ns=self._context.now_ns,
-                effect_seq=key.seq,
-                effect_index=key.effect_index,
-                succeeded=sound.succeeded,
-                output=output,
-                changes=changes,
-            )
+        def settled(changes: Changes, error: str | None = None) -> Settled:
+            fields = {
+                "prev": self._journal.prev,
+                "seq": ledger.seq + 1,
+                "now_ns": self._context.now_ns,
+                "effect_seq": key.seq,
+                "effect_index": key.effect_index,
+                "succeeded": sound.succeeded,
+                "output": output,
+                "changes": changes,
+            }
+            return Settled(**fields) if error is None else SettlementFailed(**fields, error=error)
 
         hooks = [  # each with a copy of its own: the record tells what came back
             partial(domain.on_settle, draft, effect, Settlement(key, sound.succeeded, thaw(output)))
             for domain in self._context.registry.domains
         ]
-        record, data = self._control.act("on_settle", hooks, settled, is_contained=True)
+        try:
+            record, data = self._control.act("on_settle", hooks, settled)
+        except INTERRUPTS:
+            raise
+        except BaseException as error:
+            if is_dead:
+                raise ValidationError(f"on_settle raised {describe_error(error)}") from error
+            self._control.report_fault("on_settle", error)
+            record = settled(NO_CHANGES, describe_error(error))
+            data = encode_record(record)
         apply_settled(ledger, record)
         self._control.write(record, data)
         return True

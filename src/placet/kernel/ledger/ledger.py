@@ -78,10 +78,19 @@ class Pending(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """The mark of an at-most-once effect, and its reason; empty for a start."""
+    """The mark of an effect in the outbox: it was started, is in doubt, or is a dead letter.
+
+    Attributes:
+        what: The mark.
+        why: Reason of the doubt, or what `on_settle` raised; empty for a start.
+        succeeded: Outcome of a dead letter; None of other effects.
+        output: Its output.
+    """
 
     what: EffectMark
     why: str
+    succeeded: bool | None = None
+    output: Json = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +144,7 @@ class Ledger:
         executors: Effect kind -> bound of its outbox.
         outbox: Effects that are not settled, by (seq, effect_index), oldest first.
         outbox_depth: Number of effects in the outbox, by kind.
-        marks: Marks of at-most-once effects that were started.
+        marks: Marks of at-most-once effects that were started, and of dead letters.
         schedule: Heap of `(due_ns, number)`; below its top may be entries of removed batches.
         scheduled: Scheduled batches by number.
         scheduled_seen: Number of the latest scheduled batch.
@@ -231,7 +240,7 @@ class Ledger:
         return None if mark is None else mark.what
 
     def mark_effect(self, seq: int, effect_index: int, mark: Mark) -> None:
-        """Mark an effect as started or in doubt.
+        """Mark an effect as started, in doubt or dead.
 
         Raises:
             KeyError: The effect is not in the outbox.

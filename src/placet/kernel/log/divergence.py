@@ -29,6 +29,7 @@ from placet.schemas.log.record import (
     Registered,
     Scheduled,
     Settled,
+    SettlementFailed,
     Tick,
     intents_of,
     record_as_dict,
@@ -49,6 +50,7 @@ _HOOK_OF: Final[Mapping[type[Record], str]] = {
     AgentChanged: "on_remove",
     Tick: "on_tick",
     Settled: "on_settle",
+    SettlementFailed: "on_settle",
     ForkAdopted: "on_remove, for a fork,",
     Patched: "invariants, for a patch,",
 }
@@ -241,6 +243,9 @@ def _proposed(record: BatchRecord) -> Json:
 
 def difference_of_hook(record: HookRecord, again: HookRecord) -> DivergentField | None:
     """Compare the inputs and the changes of the hooks of domains."""
+    if type(record) is not type(again):  # the text of an exception may differ, its presence not
+        then, now = (getattr(r, "error", None) or "no exception" for r in (record, again))
+        return DivergentField("the exception of on_settle", then, now)
     for name in _HOOK_INPUTS:
         then, now = getattr(record, name, None), getattr(again, name, None)
         if canonical(then) != canonical(now):

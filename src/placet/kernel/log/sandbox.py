@@ -123,7 +123,7 @@ class Sandbox:
                 control.change_agent(record.agent_id, record.what, record.permissions)
             case Settled():
                 key = EffectKey(self.world, record.effect_seq, record.effect_index)
-                self.outbox.settle(Settlement(key, record.succeeded, record.output))
+                self.outbox.settle(Settlement(key, record.succeeded, record.output), again=True)
             case ForkAdopted():
                 self._operator_patch.fork(
                     record.world,

@@ -95,7 +95,9 @@ def world_digest(state: State, ledger: Ledger) -> bytes:
 
 def _dump_ledger(ledger: Ledger) -> dict[str, Json]:
     # Omitted if empty, so that a world without them keeps the digest of earlier releases.
-    marks = [[*key, *mark] for key, mark in ledger.marks.items()]
+    marks = [
+        [*key, *(mark if mark.what == "dead" else mark[:2])] for key, mark in ledger.marks.items()
+    ]
     floor = {"generation_floor": ledger.generation_floor} if ledger.generation_floor else {}
     work = {"world_work_tat": ledger.world_work_tat} if ledger.world_work_tat else {}
     return {
@@ -152,8 +154,8 @@ def _load_ledger(ledger: Ledger, dumped: dict[str, Json]) -> None:
     ledger.executors = dict(dumped["executors"])
     for seq, effect_index, kind, payload, agent_id in dumped["outbox"]:
         ledger.add_effect(seq, effect_index, Pending(kind, freeze(payload), agent_id))
-    for seq, effect_index, mark, why in dumped.get("marks", ()):
-        ledger.mark_effect(seq, effect_index, Mark(mark, why))
+    for seq, effect_index, mark, why, *outcome in dumped.get("marks", ()):
+        ledger.mark_effect(seq, effect_index, Mark(mark, why, *map(freeze, outcome)))
     for data in dumped["scheduled"]:
         record = decode_record(data)
         assert isinstance(record, Scheduled), "only scheduled batches stand in the schedule"

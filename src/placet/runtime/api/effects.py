@@ -131,14 +131,13 @@ async def list_effects(
     """
     if state is not None and state not in EFFECT_STATES:
         raise ValueError(f"state must be one of {EFFECT_STATES}, got {state!r}")
+    statuses = await world.executors.statuses()
     if state == "dead":
         # Few programs ask, and each would pay for the import before its first batch.
         from placet.runtime.history.effects import dead_letters  # noqa: PLC0415
 
         read = partial(dead_letters, world.log, world.config.world)
-        statuses = await in_thread_if(world.log.is_blocking, read)
-    else:
-        statuses = await world.executors.statuses()
+        statuses += await in_thread_if(world.log.is_blocking, read)
     return [
         status
         for status in statuses
@@ -153,8 +152,9 @@ async def resolve_effect(
 
     Raises:
         ValueError: The output is not plain JSON, or too large; the effect is unchanged.
+        ValidationError: The effect is a dead letter, and `on_settle` raised again.
         ClosedError, StoreError: The world is closed, or has failed.
     """
     settlement = Settlement(key, succeeded, plain_output(output, world.limits))
     now = world.clock.now_ns() / SECOND_NS
-    return await world.actor.command(lambda kernel: kernel.settle(settlement, now))
+    return await world.actor.command(lambda kernel: kernel.settle(settlement, now, again=True))

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import anyio
 import msgspec
 
-from placet.actors.effects.executor import describe_error
 from placet.actors.ports import AsyncEffectHandler
 from placet.runtime.executors.thread import ThreadHandler
 from placet.schemas.codec import Json, to_json
 from placet.schemas.effect import DoNotRetry, Effect
+from placet.schemas.errors import describe_error
 
 if TYPE_CHECKING:
     from dbos import WorkflowStatus

@@ -1,11 +1,12 @@
-"""Settle an effect from the command line while no process has the world open.
+"""Settle effects from the command line while no process has the world open.
 
-The command becomes the log's writer for one record: it rebuilds the world from the log, settles the
-effect by the world's own rules, and appends the settlement.
+The command becomes the log's writer for one group: it rebuilds the world from the log, settles the
+effects by the world's own rules, and appends the settlements.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Self
 
 from placet.actors.ports import EventLog
 from placet.kernel.control.outbox import plain_output
@@ -15,8 +16,9 @@ from placet.runtime.history.reader import config_from
 from placet.runtime.plugins import remake
 from placet.runtime.snapshots.recovery import recover
 from placet.runtime.stores.sqlite.file import is_in_use
-from placet.schemas.effect import Settlement
-from placet.schemas.errors import StoreError
+from placet.schemas.codec import thaw
+from placet.schemas.effect import EffectKey, Settlement
+from placet.schemas.errors import StoreError, ValidationError
 from placet.schemas.log.record import LogGroup
 
 
@@ -37,33 +39,121 @@ def resolve(
     Raises:
         DomainNotFound, DomainNotRemade: The log does not hold what is needed to make its domains.
         InvalidJsonValue: The output is not plain JSON, or too large; nothing is written.
+        ValidationError: The domain's `on_settle` raised; nothing is written.
         StoreError: The log is in use, cannot be written, or is damaged.
     """
-    log.count()  # raises a reader's error if this is not a log, before anything is locked
-    if path is not None and is_in_use(path, log.url):
-        raise StoreError(
-            f"cannot settle an effect of {log.url}: another process has it open; stop that one, or "
-            "let its program call resolve_effect",
-            store=log.url,
-        )
-    epoch = log.open()  # before reading, so that no other writer appends behind the records read
-    try:
-        return _settle(log, epoch, settlement, domains)
-    finally:
-        log.close()
+    with _Writer(log, path, domains) as writer:
+        if writer.kernel is None:
+            return False
+        plain_output(settlement.output, writer.kernel.config.limits)
+        return writer.settle(settlement)
 
 
-def _settle(log: EventLog, epoch: int, settlement: Settlement, overrides: Sequence[str]) -> bool:
-    past = recover(log).past
-    config = config_from(past)
-    if past.header is None or config is None:
-        return False
-    plain_output(settlement.output, config.limits)
-    records: list[bytes] = []
-    domains = remake(rules_in(past.header), overrides)
-    kernel = Kernel(domains, config, sink=records.append, history=past)
-    if not kernel.settle(settlement):
-        return False
-    seq_before, first_record = kernel.history_end
-    log.append(LogGroup(first_record, seq_before, kernel.seq, tuple(records)), epoch)
-    return True
+def settle_again(
+    log: EventLog,
+    path: Path | None,
+    keys: Collection[EffectKey] | None = None,
+    domains: Sequence[str] = (),
+) -> dict[EffectKey, str]:
+    """Settle dead letters of a log again, with their recorded outcomes. One durable write.
+
+    Args:
+        log: As for `resolve`.
+        path: As for `resolve`.
+        keys: Which; None is all of them.
+        domains: As for `resolve`.
+
+    Returns:
+        Key of each dead letter, oldest first -> what `on_settle` raised; empty if it is settled.
+
+    Raises:
+        DomainNotFound, DomainNotRemade, StoreError: As for `resolve`.
+    """
+    outcomes: dict[EffectKey, str] = {}
+    with _Writer(log, path, domains) as writer:
+        for settlement in writer.dead_letters():
+            if keys is not None and settlement.key not in keys:
+                continue
+            try:
+                writer.settle(settlement)
+            except ValidationError as error:
+                outcomes[settlement.key] = str(error)
+            else:
+                outcomes[settlement.key] = ""
+    return outcomes
+
+
+class _Writer:
+    """The only writer of a log for some settlements; they are one group, written at the end.
+
+    Attributes:
+        kernel: The world; None if the log is empty.
+    """
+
+    def __init__(self, log: EventLog, path: Path | None, domains: Sequence[str]) -> None:
+        self._log = log
+        self._path = path
+        self._domains = domains
+        self._records: list[bytes] = []
+        self._is_settled = False
+        self._epoch = 0
+        self.kernel: Kernel | None = None
+
+    def __enter__(self) -> Self:
+        log = self._log
+        log.count()  # raises a reader's error if this is not a log, before anything is locked
+        if self._path is not None and is_in_use(self._path, log.url):
+            raise StoreError(
+                f"cannot settle an effect of {log.url}: another process has it open; stop that "
+                "one, or let its program call resolve_effect",
+                store=log.url,
+            )
+        self._epoch = log.open()  # before reading, so that nobody appends behind the records read
+        try:
+            past = recover(log).past
+            config = config_from(past)
+            if past.header is not None and config is not None:
+                domains = remake(rules_in(past.header), self._domains)
+                sink = self._records.append
+                self.kernel = Kernel(domains, config, sink=sink, history=past)
+        except BaseException:
+            log.close()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None and self._is_settled:
+                assert self.kernel is not None, "a world settled them"
+                seq, record = self.kernel.history_end
+                group = LogGroup(record, seq, self.kernel.seq, tuple(self._records))
+                self._log.append(group, self._epoch)
+        finally:
+            self._log.close()
+
+    def settle(self, settlement: Settlement) -> bool:
+        """Settle an effect, a dead letter too.
+
+        Raises:
+            ValidationError: `on_settle` raised; nothing was changed.
+        """
+        kernel = self.kernel
+        assert kernel is not None, "an empty log has no effects"
+        key = settlement.key
+        is_settled = kernel.settle(settlement, again=True)
+        mark = kernel.ledger.marks.get((key.seq, key.effect_index))
+        if is_settled and mark is not None:  # an operator knows the outcome: keep the effect open
+            raise ValidationError(f"on_settle raised {mark.why}")
+        self._is_settled = self._is_settled or is_settled
+        return is_settled
+
+    def dead_letters(self) -> list[Settlement]:
+        """Return the recorded outcomes of the dead letters that can be settled again."""
+        kernel = self.kernel
+        if kernel is None:
+            return []
+        return [
+            Settlement(EffectKey(kernel.config.world, *place), mark.succeeded, thaw(mark.output))
+            for place, mark in kernel.ledger.marks.items()
+            if mark.what == "dead" and mark.succeeded is not None
+        ]

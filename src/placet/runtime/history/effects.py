@@ -1,10 +1,11 @@
 """Lists open and dead effects from a log, without opening the world."""
 
+from placet.actors.effects.dispatcher import outcome_of
 from placet.actors.effects.executor import CUT_OFF
 from placet.actors.ports import EventLog
 from placet.runtime.snapshots.recovery import decode, recover
 from placet.schemas.effect import EffectKey, EffectState, EffectStatus
-from placet.schemas.log.record import Admitted, Settled
+from placet.schemas.log.record import Admitted, Settled, SettlementFailed
 
 _Place = tuple[int, int]
 
@@ -33,13 +34,17 @@ def open_effects(log: EventLog, *, is_running: bool) -> list[EffectStatus]:
             state, why = "in_doubt", CUT_OFF
         key = EffectKey(world, *place)
         statuses.append(
-            EffectStatus(key, pending.kind, state, pending.agent_id, pending.payload, why)
+            EffectStatus(
+                key, pending.kind, state, pending.agent_id, pending.payload, why, outcome_of(mark)
+            )
         )
     return statuses
 
 
 def dead_letters(log: EventLog, world: str) -> list[EffectStatus]:
-    """List the effects that were given up, in the order in which they were. O(log).
+    """List the effects that were settled as failed, in the order in which they were. O(log).
+
+    Dead letters whose outcome can be settled again are in `open_effects`.
 
     Of a compacted log, those whose settlement is left; what declared them may be gone.
 
@@ -57,7 +62,7 @@ def dead_letters(log: EventLog, world: str) -> list[EffectStatus]:
         if isinstance(record, Admitted):
             for k, (seq, kind, payload, agent_id) in enumerate(record.effects):
                 declared[seq, k] = (kind, payload, agent_id)
-        elif isinstance(record, Settled):
+        elif isinstance(record, Settled) and not isinstance(record, SettlementFailed):
             place = (record.effect_seq, record.effect_index)
             kind, payload, agent_id = declared.pop(place, ("", {}, ""))
             if not record.succeeded:

@@ -57,7 +57,7 @@ _GAUGES: Final[dict[Gauge, _GaugeText]] = {
 _EFFECT_COUNTS: Final[dict[EffectCount, str]] = {
     "attempts": "Attempts at effects.",
     "retries": "Failed attempts that are followed by another.",
-    "dead_letters": "Effects given up after their last attempt.",
+    "dead_letters": "Effects given up after their last attempt, or whose on_settle raised.",
     "in_doubt": "Effects for which it is unknown whether they were done.",
 }
 

@@ -206,6 +206,19 @@ class Settled(_Record, array_like=True, frozen=True, tag=9):
     changes: Changes
 
 
+class SettlementFailed(Settled, array_like=True, frozen=True, tag=26):
+    """The outcome of an effect is known, and a domain's `on_settle` raised: a dead letter.
+
+    The effect stays in the outbox with its outcome until `on_settle` accepts it. It has a separate
+    tag, so that other settlements keep their bytes.
+
+    Attributes:
+        error: The exception, as text.
+    """
+
+    error: str = ""
+
+
 class Checkpoint(_Record, array_like=True, frozen=True, tag=10):
     """The state digest, which a replay compares with its own."""
 
@@ -251,6 +264,7 @@ Record = (
     | Scheduled
     | Tick
     | Settled
+    | SettlementFailed
     | Checkpoint
     | EffectChanged
     | RulesChanged
@@ -314,6 +328,7 @@ _TYPES: Final[dict[type, str]] = {
     Scheduled: "scheduled",
     Tick: "tick",
     Settled: "settled",
+    SettlementFailed: "settled",
     Checkpoint: "checkpoint",
     EffectChanged: "effect_changed",
     RulesChanged: "rules_changed",
