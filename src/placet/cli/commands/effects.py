@@ -5,7 +5,7 @@ Effects that are open, in doubt or given up, and their settlement by an operator
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeAlias
 
 import typer
 
@@ -33,48 +33,49 @@ from placet.schemas.json_value import InvalidJsonValue
 _OUTCOMES: Final = ("succeeded", "failed")
 _TEXT_CHARACTERS_MAX: Final = 60
 
+_State: TypeAlias = Annotated[
+    str | None,
+    typer.Option(metavar="STATE", help=f"Only effects in this state: {', '.join(EFFECT_STATES)}."),
+]
+_Resolve: TypeAlias = Annotated[
+    tuple[str, str],
+    typer.Option(
+        metavar="WORLD/SEQ/INDEX succeeded|failed",
+        show_default=False,
+        help="Settle an effect by hand, with the outcome that you found.",
+    ),
+]
+_SettleAgain: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="WORLD/SEQ/INDEX|all",
+        help="Call on_settle again for a dead letter whose outcome is recorded, or for all.",
+    ),
+]
+_Output: TypeAlias = Annotated[
+    str | None,
+    typer.Option(metavar="JSON", help="With --resolve: the output, or the reason of the failure."),
+]
+_Domain: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--domain",
+        metavar="D",
+        help="With --resolve or --settle-again, if the log does not have the settings of its "
+        "domain: an installed name, module:Class or module:attribute.",
+    ),
+]
+
 
 def effects(
     store: StoreArgument,
     *,
     kind: Annotated[str | None, typer.Option(help="Only effects of this kind.")] = None,
-    state: Annotated[
-        str | None,
-        typer.Option(
-            metavar="STATE", help=f"Only effects in this state: {', '.join(EFFECT_STATES)}."
-        ),
-    ] = None,
-    resolve: Annotated[
-        tuple[str, str],
-        typer.Option(
-            metavar="WORLD/SEQ/INDEX succeeded|failed",
-            show_default=False,
-            help="Settle an effect by hand, with the outcome that you found.",
-        ),
-    ] = ("", ""),
-    settle_again: Annotated[
-        str | None,
-        typer.Option(
-            metavar="WORLD/SEQ/INDEX|all",
-            help="Call on_settle again for a dead letter whose outcome is recorded, or for all.",
-        ),
-    ] = None,
-    output: Annotated[
-        str | None,
-        typer.Option(
-            metavar="JSON", help="With --resolve: the output, or the reason of the failure."
-        ),
-    ] = None,
-    domain: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--domain",
-            metavar="D",
-            help="With --resolve or --settle-again, if the log does not have the settings of its domain: an "
-            "installed "
-            "name, module:Class or module:attribute.",
-        ),
-    ] = None,
+    state: _State = None,
+    resolve: _Resolve = ("", ""),
+    settle_again: _SettleAgain = None,
+    output: _Output = None,
+    domain: _Domain = None,
     as_json: AsJson = False,
 ) -> int:
     """List open, doubtful and failed effects.
@@ -94,7 +95,9 @@ def effects(
     if settle_again is not None:
         return _settle_again(log, path, settle_again, domain or (), as_json=as_json)
     if output is not None or domain:
-        raise typer.BadParameter("--output and --domain go with --resolve")
+        raise typer.BadParameter(
+            "--output goes with --resolve, and --domain with it or --settle-again"
+        )
     unsettled = _unsettled(log, path, state)
     listed = [
         effect
