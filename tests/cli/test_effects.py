@@ -152,7 +152,7 @@ def test_effects_running_at_a_crash_are_in_doubt(placet):
         (("--resolve", "world/x/0", "failed"), "an effect's key is WORLD/SEQ/INDEX"),
         (("--resolve", "world/1/0", "done"), "has succeeded or failed"),
         (("--resolve", "world/1/0", "failed", "--output", "{"), "JSON"),
-        (("--output", "1"), "go with --resolve"),
+        (("--output", "1"), "--output goes with --resolve"),
     ],
 )
 def test_invalid_arguments_are_usage_errors(placet, store, arguments, says):
