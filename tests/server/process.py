@@ -1,4 +1,4 @@
-"""A server as a process of its own, and a client with the operator's token."""
+"""A server in a separate process, and a client with the operator's token."""
 
 import contextlib
 import json

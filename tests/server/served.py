@@ -50,7 +50,7 @@ class Served:
         headers: Mapping[str, str] | None = None,
         content: Any = None,
     ) -> httpx.Response:
-        """Ask as somebody; a path that begins with no slash is the world's."""
+        """Send a request with a token; a path without a leading slash is relative to the world."""
         sent = dict(headers or {})
         if token is not None:
             sent["authorization"] = f"Bearer {TOKENS.get(token, token)}"
@@ -143,14 +143,14 @@ class Socket:
             await self.task
 
     def leave(self) -> None:
-        """Go, without a word."""
+        """Disconnect without a close message."""
         self._to_app.put_nowait({"type": "websocket.disconnect", "code": 1001})
 
     def say(self, text: str) -> None:
         self._to_app.put_nowait({"type": "websocket.receive", "text": text})
 
     async def answer(self) -> dict[str, Any]:
-        """Wait for what the application does next."""
+        """Wait for the next message of the application."""
         async with asyncio.timeout(LATEST_SECONDS):
             return await self._from_app.get()
 
@@ -174,5 +174,5 @@ class Socket:
 
 
 def codes(answer: httpx.Response) -> list[str]:
-    """Name the codes of a verdict's refusals."""
+    """Return the codes of a verdict's refusals."""
     return [refusal["code"] for refusal in answer.json()["refusals"]]

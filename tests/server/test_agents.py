@@ -1,4 +1,4 @@
-"""Agents come, are looked at, suspended, permitted and removed: by the operator."""
+"""The operator registers, reads, suspends, permits and removes agents."""
 
 import pytest
 

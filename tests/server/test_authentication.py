@@ -1,4 +1,4 @@
-"""Who may do what: a table of routes and tokens, and what a token is worth."""
+"""Authorization: a table of routes and tokens, and the rights of a token."""
 
 from typing import Any
 

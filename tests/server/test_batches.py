@@ -1,4 +1,4 @@
-"""A batch over HTTP: the verdict of the gate, its status, and an answer that is not lost."""
+"""A batch over HTTP: its verdict and status, and reading the answer again."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What a request may carry, how every answer is labelled, and that no bytes do harm."""
+"""Request bodies, response headers, and invalid bytes."""
 
 import asyncio
 import json

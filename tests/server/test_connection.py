@@ -1,4 +1,4 @@
-"""A connection is bounded before anybody has shown a token: in bytes, and in time."""
+"""A connection is bounded in bytes and in time before authentication."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ CHUNKED = b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
 
 
 class Wire(asyncio.Transport):
-    """Keeps what a client is sent."""
+    """Keeps the bytes sent to a client."""
 
     def __init__(self):
         super().__init__()
@@ -66,7 +66,7 @@ class Application:
 
 
 def connected(application=None):
-    """Give a connection and its wire."""
+    """Return a connection and its transport."""
     config = uvicorn.Config(application or Application(), lifespan="off", timeout_keep_alive=5)
     config.load()
     limits = HttpLimits(head_bytes_max=BYTES_MAX, head_seconds_max=4, body_seconds_max=6)

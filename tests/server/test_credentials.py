@@ -1,4 +1,4 @@
-"""Tokens: drawn once, kept as hashes, read from a file that says exactly what they may do."""
+"""Tokens: random, stored as hashes, read from a file with their rights."""
 
 import hmac
 

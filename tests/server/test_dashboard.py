@@ -1,4 +1,4 @@
-"""The dashboard: a page that holds nothing, and shows what its reader's token may see."""
+"""The dashboard: a page without data that shows what its reader's token may read."""
 
 import re
 from html.parser import HTMLParser
@@ -156,7 +156,7 @@ def test_every_element_and_module_a_script_names_exists(name):
 
 
 def asked_paths():
-    """Give each path that a script asks for, as the application's routes name it."""
+    """Return each path that a script requests, as the application's routes name it."""
     for name in SCRIPTS:
         script = text_of(name)
         for _, path in re.findall(r"\b(ask|askText)\(\s*[\"`]([^\"`?]+)", script):

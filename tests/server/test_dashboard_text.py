@@ -1,4 +1,4 @@
-"""Numbers in the dashboard's words, by its own script, where there is a Node to run it."""
+"""Number formats of the dashboard's script, run by Node if it is installed."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""The OpenAPI document: true to its own schema, to the domain, and to every answer.
+"""The OpenAPI document: it matches its schema, the domain, and every response.
 
 schemathesis makes requests out of the document, sound and unsound, and checks each answer against
 it. It is in the development group, not in a suite of its own: it is the one test that reads the

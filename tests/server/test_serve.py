@@ -1,4 +1,4 @@
-"""`placet serve` and `placet token` as commands: a real process, a real socket, a real end."""
+"""`placet serve` and `placet token` as commands, in real processes with real sockets."""
 
 import asyncio
 import json

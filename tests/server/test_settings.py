@@ -1,4 +1,4 @@
-"""Configuration: each later source wins, nothing unknown is taken, and all of it can be printed."""
+"""Configuration: later sources win, unknown keys are refused, and all of it can be printed."""
 
 import json
 import tomllib

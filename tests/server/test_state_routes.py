@@ -1,4 +1,4 @@
-"""State, events and kinds: what may be seen, at which seq, and where to go on."""
+"""State, events and kinds: visibility, seqs and paging."""
 
 import asyncio
 

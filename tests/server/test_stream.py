@@ -1,4 +1,4 @@
-"""The stream: events as they happen, at the client's pace, and nothing held for it here."""
+"""The stream: events as they happen, at the client's pace, without buffering per client."""
 
 import asyncio
 import json

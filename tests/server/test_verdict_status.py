@@ -1,4 +1,4 @@
-"""One table says which status a verdict has; code, documents and tests read it."""
+"""One table defines the HTTP status of a verdict; code, docs and tests read it."""
 
 import math
 from pathlib import Path
