@@ -8,16 +8,22 @@ ringing is an effect, because the bell is outside.
 """
 
 import asyncio
+import sys
 from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from typing_extensions import TypedDict
 
+import placet
 from placet import Domain, Kind, Orchestrator, OrchestratorConfig
 from placet.actors.committer import Committer, CycleOutput
 from placet.actors.effects.executor import Executor, RetryPolicy
 from placet.actors.metrics import Counters
 from placet.actors.publisher import Publisher, event_of
+from placet.domains.world import World
 from placet.kernel import Draft, Kernel, KernelConfig, RuleRefusal, refuse
 from placet.kernel.gate import ON_ARRIVAL
 from placet.kernel.log.replay import Replayer
@@ -32,6 +38,7 @@ from placet.schemas.log.record import Admitted, LogGroup, Settled, decode_record
 from placet.schemas.verdict import Verdict
 
 BELL = "tower.bell"
+FILES_MAX, CHANGES_MAX = 30, 60
 RING = "ring"
 
 
@@ -295,3 +302,28 @@ async def test_the_whole_path_through_an_orchestrator():
         assert (view.view_seq, view.state[BELL]["great"]) == (7, {"asked": 4, "rung": 4})
         again = await quasimodo.submit(BATCH)
         assert (again.replayed, again.seq, world.seq) == (True, 5, 7)
+
+
+async def test_10_the_way_of_a_batch_is_short():
+    """A reader follows one batch through few files, and seldom goes from one to another."""
+    root = f"{Path(placet.__file__).parent}/"
+    files: list[str] = []
+
+    def note_call(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(root):
+            files.append(frame.f_code.co_filename.removeprefix(root))
+
+    async with Orchestrator(World()) as orchestrator:
+        alice = await orchestrator.register_agent("alice", position=[0, 0, 0])
+        for number in range(3):
+            batch = [alice.intent("Move", to=[number, 1, 0]), alice.intent("Speak", text="hi")]
+            sim_time = orchestrator.sim_time
+            sys.setprofile(note_call if number == 2 else None)
+            try:
+                await orchestrator.submit_intents(batch, sim_time)
+            finally:
+                sys.setprofile(None)
+    changes = sum(file != after for file, after in pairwise(files))
+    assert files, "no call was seen"
+    assert len(set(files)) <= FILES_MAX, sorted(set(files))
+    assert changes <= CHANGES_MAX

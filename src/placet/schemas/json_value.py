@@ -11,6 +11,8 @@ from math import isfinite
 from reprlib import Repr
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from placet.schemas.codec import Json
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ class TooManyValues(InvalidJsonValue):
     """The values of a batch hold more parts than a batch may."""
 
 
-class ValueBudget:
+class ValueBudget(msgspec.Struct):
     """The number of JSON values that the payloads of one batch may still hold.
 
     A value takes some 0.3 us to copy and validate, so its bytes alone are a bad bound. An item of
@@ -50,11 +52,9 @@ class ValueBudget:
         is_failed: A payload is refused already, so that the batch is; the others need no copy.
     """
 
-    __slots__ = ("is_exceeded", "is_failed", "left")
-
-    def __init__(self, left: int) -> None:
-        self.left = left
-        self.is_exceeded = self.is_failed = False
+    left: int
+    is_exceeded: bool = False
+    is_failed: bool = False
 
     def take(self, count: int) -> None:
         """Count values.

@@ -189,6 +189,7 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | StepMessage]):
             return []
         if self._undecided:
             first, self._undecided = self._undecided, []
+            self._aside -= len(first)
             return first
         if not self._aside and (
             len(self._lane) <= self._fair_from or self._one_each.are_all(self._lane)
@@ -211,19 +212,13 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | StepMessage]):
     def put_back(self, undecided: list[QueuedBatch]) -> None:
         """Put batches that were taken and not decided before all others, as the next that leave."""
         self._undecided = undecided
+        self._aside += len(undecided)
 
     def take_all(self) -> list[QueuedBatch]:
         """Take every message, paused or not."""
         first, self._undecided = self._undecided, []
+        self._aside -= len(first)
         return [*first, *super().take_all()]
-
-    @property
-    def is_idle(self) -> bool:
-        """There is nothing to take: no control message, and no batch or a pause."""
-        return super().is_idle and (not self._undecided or self.is_paused)
-
-    def __len__(self) -> int:
-        return super().__len__() + len(self._undecided)
 
     def _take_in_order(self, count_max: int, intents_max: int | None) -> list[QueuedBatch]:
         lane, sizes, taken, intents = self._lane, self._sizes, list[QueuedBatch](), 0
@@ -249,7 +244,7 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | StepMessage]):
 
         While batches are served fairly that is its own oldest: others do not delay it.
         """
-        if not self._aside:
+        if not self._fair:
             if self._one_each and submitter != OPERATOR:
                 return self._one_each.get(submitter)
             return self._lane[0] if self._lane else None

@@ -73,13 +73,14 @@ def _given(batch: CheckedBatch | None) -> CheckedBatch:
 def apply_configured(ledger: Ledger, record: Configured) -> None:
     """Set the gate settings; limits that this release does not know are dropped."""
     permissions = record.default_permissions
-    ledger.policy = GateSettings(
+    settings = GateSettings(
         record.staleness_threshold,
         {kind: Quota(*quota) for kind, quota in record.quotas.items()},
         None if record.world_quota is None else Quota(*record.world_quota),
         None if permissions is None else frozenset(permissions),
         Limits.of_record(record.limits),
     )
+    ledger.set_policy(settings)
 
 
 def apply_registered(ledger: Ledger, record: Registered) -> None:
@@ -89,7 +90,7 @@ def apply_registered(ledger: Ledger, record: Registered) -> None:
     agent.permissions = None if record.permissions is None else frozenset(record.permissions)
     agent.priority_max = record.priority_max
     if record.quotas:
-        agent.quotas = {kind: Quota(*quota) for kind, quota in record.quotas.items()}
+        ledger.set_quotas(agent, {kind: Quota(*quota) for kind, quota in record.quotas.items()})
 
 
 def apply_agent_changed(ledger: Ledger, record: AgentChanged) -> None:

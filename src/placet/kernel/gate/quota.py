@@ -20,13 +20,15 @@ from placet.schemas.refusal import STAGE_OF, Refusal, RefusalCode, seconds_until
 
 def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | Charges:
     """Refuse a batch that exceeds a quota, or return its charges, which are not applied yet."""
-    now_ns = context.now_ns
-    # All buckets must pass before any is charged: a refused batch would else pay for its try.
-    charges = charges_on(batch, context.ledger, now_ns)
-    for _, _, _, (interval_ns, burst), _, tat_ns in charges:
-        if tat_ns - burst * interval_ns > now_ns:
-            return _refusals(batch, charges, now_ns)
-    if context.ledger.policy.checks_work:
+    ledger, now_ns = context.ledger, context.now_ns
+    charges: Charges = ()
+    if ledger.has_quotas:
+        # All buckets must pass before any is charged: a refused batch would else pay for its try.
+        charges = charges_on(batch, ledger, now_ns)
+        for _, _, _, (interval_ns, burst), _, tat_ns in charges:
+            if tat_ns - burst * interval_ns > now_ns:
+                return _refusals(batch, charges, now_ns)
+    if ledger.policy.checks_work:
         work = check_work(batch, context, batch.base_work)
         if isinstance(work, list):
             return work

@@ -205,14 +205,12 @@ class Structure:
         if fields != count * REQUIRED_FIELDS:  # an intent has the optional field
             batch.valid_until_ns = [_until_ns(intent) for intent in intents]
             set_valid_until(intents, batch.valid_until_ns)
-        if not batch.index(items):
-            return self._diagnosis.duplicates(intents)
         if options:
             _read_options(batch, options)
         else:
             batch.sim_time_ns = batch.valid_for_ns = None
             batch.dry_run = False
-        return batch
+        return batch if batch.index(items) else self._diagnosis.duplicates(intents)
 
 
 def upcast(batch: CheckedBatch, versions: Mapping[str, str], registry: Registry) -> None:

@@ -141,6 +141,7 @@ class Ledger:
         gone: Generation of each removed name, as long as it is remembered.
         generation_floor: No forgotten name had a higher generation.
         dedup: The dedup windows of all agents, bounded together.
+        has_quotas: The world has a quota, or an agent has had one of its own.
         executors: Effect kind -> bound of its outbox.
         outbox: Effects that are not settled, by (seq, effect_index), oldest first.
         outbox_depth: Number of effects in the outbox, by kind.
@@ -159,6 +160,7 @@ class Ledger:
         "executors",
         "generation_floor",
         "gone",
+        "has_quotas",
         "marks",
         "now_ns",
         "outbox",
@@ -173,10 +175,10 @@ class Ledger:
     )
 
     def __init__(self, policy: GateSettings) -> None:
-        self.policy = policy
+        self.agents: dict[str, Agent] = {}
+        self.set_policy(policy)
         self.seq = 0
         self.now_ns = 0
-        self.agents: dict[str, Agent] = {}
         self.agents_seen = 0
         self.gone: dict[str, int] = {}
         self.generation_floor = 0
@@ -191,7 +193,18 @@ class Ledger:
         self.world_tat = 0
         self.world_work_tat = 0
 
+    def set_policy(self, policy: GateSettings) -> None:
+        """Put other gate settings in force."""
+        self.policy = policy
+        own = any(agent.quotas for agent in self.agents.values())
+        self.has_quotas = own or bool(policy.quotas) or policy.world_quota is not None
+
     # agents
+
+    def set_quotas(self, agent: Agent, quotas: dict[str, Quota]) -> None:
+        """Give an agent quotas of its own."""
+        agent.quotas = quotas
+        self.has_quotas = True
 
     def add_agent(self, agent_id: str) -> Agent:
         """Add a new agent."""

@@ -140,7 +140,7 @@ def _load_ledger(ledger: Ledger, dumped: dict[str, Json]) -> None:
         agent.permissions = None if permissions is None else frozenset(permissions)
         agent.priority_max, agent.is_suspended, quotas, agent.tats, window = rest
         if quotas is not None:
-            agent.quotas = {kind: Quota(*quota) for kind, quota in quotas.items()}
+            ledger.set_quotas(agent, {kind: Quota(*quota) for kind, quota in quotas.items()})
         if window is not None:
             agent.window = Window.load(window)
             ledger.dedup.count += agent.window.count
