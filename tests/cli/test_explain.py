@@ -119,7 +119,10 @@ def test_a_request_without_a_record_is_unknown_with_hints(lived):
     ("seq", "begins"),
     [
         (0, "header at seq 0, 0 s (record 0)"),
-        (1, "configured at seq 1"),
+        (
+            1,
+            "configured at seq 1, 0 s (record 1) staleness_threshold null quotas Move 1/s (burst 2)",
+        ),
         (2, "registered at seq 2, 0 s (record 2) agent_id"),
         (4, "ann ann:0: admitted at seq 4"),
         (9, "tick at seq 9, 10 s"),

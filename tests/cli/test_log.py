@@ -202,6 +202,7 @@ def test_verify_reports_the_end_of_the_log(town):
         "records": len(town("log", "town.db", "--json").json()),
         "seq": town.report["seq"],
         "digest": town.report["digest"],
+        "head": town.report["head"],
     }
     assert town.report["digest"] in town("verify", "town.db").out
 
@@ -264,6 +265,7 @@ def test_empty_log_is_valid():
         "records": 0,
         "seq": 0,
         "digest": "0" * 32,
+        "head": "0" * 32,
     }
     assert config_of(log) is None
 

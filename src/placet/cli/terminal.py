@@ -1,7 +1,7 @@
 """Output for a person or a program: results on stdout, errors as one line on stderr."""
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from re import compile as pattern
 from typing import Annotated, Final, TypeAlias
 
@@ -9,6 +9,7 @@ import typer
 
 from placet.schemas.codec import Json, to_json
 from placet.schemas.errors import PlacetError
+from placet.schemas.limits import SECOND_NS
 
 AsJson: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Print one JSON document and nothing else.")
@@ -103,6 +104,15 @@ def text_or_json(value: Json) -> str:
     """Write a string as it is and any other value as JSON, cut to 400 characters."""
     text = value if isinstance(value, str) else to_json(value).decode()
     return shorten(text, _TEXT_CHARACTERS_MAX)
+
+
+def quotas_text(quotas: Mapping[str, Sequence[int]], world_quota: Sequence[int] | None) -> str:
+    """Write quotas, which a record keeps as `[interval_ns, burst]`, as rates per second."""
+    named = {"all kinds" if kind == "*" else kind: quota for kind, quota in sorted(quotas.items())}
+    if world_quota is not None:
+        named["all agents together"] = world_quota
+    rates = (f"{name} {SECOND_NS / ns:g}/s (burst {burst})" for name, (ns, burst) in named.items())
+    return ", ".join(rates) or "none"
 
 
 def is_text(argument: str) -> bool:

@@ -13,6 +13,7 @@ from placet.cli.terminal import (
     StoreArgument,
     is_text,
     json_line,
+    quotas_text,
     say_json,
     say_lines,
     table,
@@ -125,7 +126,7 @@ def _headline(explained: Explanation) -> str:
 def _batch_lines(explained: Explanation) -> Iterator[str]:
     batch = explained.batch or {}
     if not explained.stages:
-        yield from table([(name, json_line(value)) for name, value in batch.items()])
+        yield from table([(name, _field_text(name, value)) for name, value in batch.items()])
         return
     yield (
         f"batch {batch['batch_id']}, submitted by {batch['submitter']}, decided at "
@@ -148,6 +149,14 @@ def _batch_lines(explained: Explanation) -> Iterator[str]:
         rows = [*rows[:_LISTED_MAX], ("  …", "", "", f"and {len(rows) - _LISTED_MAX} more")]
         rows += [] if own_row in rows else [own_row]
     yield from table(rows)
+
+
+def _field_text(name: str, value: Json) -> str:
+    if name == "quotas":
+        return quotas_text(value, None)
+    if name == "world_quota" and value is not None:
+        return quotas_text({}, value)
+    return json_line(value)
 
 
 def _stage_lines(stages: Sequence[StageReport]) -> list[str]:

@@ -13,7 +13,7 @@ import typer
 from placet.actors.ports import EventLog
 from placet.cli.signals import StopSignals
 from placet.cli.stores import log_to_read
-from placet.cli.terminal import AsJson, StoreArgument, pluralize, printable, say
+from placet.cli.terminal import AsJson, StoreArgument, pluralize, printable, quotas_text, say
 from placet.runtime.history.reader import records_between
 from placet.runtime.snapshots.recovery import decode
 from placet.runtime.stores.url import ChangeFeed, change_feed_of
@@ -181,7 +181,7 @@ def _summary(record: Record) -> str:
             domains = ", ".join(f"{name} {version}" for name, version in record.domains)
             return f"from here on by domains {domains} ({record.fingerprint[:8]})"
         case Configured():
-            return _settings_summary(record)
+            return f"quotas {quotas_text(record.quotas, record.world_quota)}"
         case Registered():
             return f"{record.agent_id} {to_json(record.attributes).decode()}"
         case AgentChanged():
@@ -212,19 +212,6 @@ def _summary(record: Record) -> str:
 
 def _entities(changes: Changes) -> str:
     return f"{pluralize(len(changes.entities), 'entity', 'entities')} changed"
-
-
-def _settings_summary(record: Configured) -> str:
-    quotas = dict(sorted(record.quotas.items()))
-    if record.world_quota is not None:
-        quotas["all agents together"] = record.world_quota
-    if not quotas:
-        return "no quotas"
-    per_kind = (
-        f"{'all kinds' if kind == '*' else kind} {SECOND_NS / interval_ns:g}/s (burst {burst})"
-        for kind, (interval_ns, burst) in quotas.items()
-    )
-    return f"quotas {', '.join(per_kind)}"
 
 
 def _agent_change(record: AgentChanged) -> str:
