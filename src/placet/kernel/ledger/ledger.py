@@ -130,7 +130,7 @@ class GateSettings:
 
 
 class Ledger:
-    """The ledger of one world; `kernel/commit/apply_record.py` writes it.
+    """The ledger of one world. Only `kernel/commit/apply_record.py` changes it.
 
     Attributes:
         policy: The gate settings in force.
@@ -202,7 +202,7 @@ class Ledger:
     # agents
 
     def set_quotas(self, agent: Agent, quotas: dict[str, Quota]) -> None:
-        """Give an agent quotas of its own."""
+        """Set the quotas of an agent, besides those of the world."""
         agent.quotas = quotas
         self.has_quotas = True
 
