@@ -37,6 +37,7 @@ class Outcome(NamedTuple):
         findings: What is wrong; empty is well.
         trace: Hash of all answers, records, effects and processes, in order.
         outcomes: How often each code was answered.
+        reopened: How often a process reopened its world after a failure of the store.
     """
 
     seed: int
@@ -45,6 +46,7 @@ class Outcome(NamedTuple):
     outcomes: dict[str, int]
     processes: int
     records: int
+    reopened: int
 
     def report(self) -> str:
         command = f"./dev python -m tests.simulation.run {self.seed}"
@@ -75,8 +77,9 @@ def simulate(seed: int) -> Outcome:
     memory.check_all()
     trace = [*memory.trace, *server.trace, *archive.trace]
     hashed = blake2b("\n".join(trace).encode(), digest_size=8).hexdigest()
+    outcomes, records = memory.outcomes, archive.count
     return Outcome(
-        seed, findings.violations, hashed, memory.outcomes, server.processes, archive.count
+        seed, findings.violations, hashed, outcomes, server.processes, records, server.reopened
     )
 
 

@@ -51,6 +51,8 @@ class Server:
         current: The process that serves now; None between two of them.
         attempts: How often each effect was begun, by any process.
         registered_agents: Agents that are registered, or will be by the next process.
+        is_reopening: A process whose store has failed reopens its world; else another one follows.
+        reopened: How often that was done.
     """
 
     def __init__(
@@ -67,7 +69,10 @@ class Server:
         self.processes = 0
         self.executor = swarm.executor
         self.delivery: Delivery = Random(f"delivery {seed}").choice(["keyed", "at_most_once"])
+        self.is_reopening = Random(f"reopening {seed}").random() < 0.5
+        self.reopened = 0
         self.trace: list[str] = []
+        self._failed: Orchestrator | None = None
         self._opening: Handle | None = None
         self._up = asyncio.Event()
         self._down = asyncio.Event()
@@ -155,12 +160,13 @@ class Server:
                 raise Stuck("the world cannot be opened any more")
             process = ServerProcess(self.processes)
             self._opening = Handle(self.disk, process)
-            orchestrator = Orchestrator(Fairground(), self.swarm.config)
+            failed, self._failed = self._failed, None
+            orchestrator = failed or Orchestrator(Fairground(), self.swarm.config)
             served = ServedWorld(process, orchestrator)
             self._all.append(served)
             process.on_kill = partial(self._cancel_tasks, served)
             try:
-                await self.ask(served, partial(self._open, served))
+                await self.ask(served, partial(self._open, served, is_again=failed is not None))
             except ProcessGone:
                 self.abandon(served)
                 await asyncio.sleep(0.05)
@@ -174,9 +180,13 @@ class Server:
             self._tasks.create_task(self._listen(served))
             return
 
-    async def _open(self, served: ServedWorld) -> None:
+    async def _open(self, served: ServedWorld, *, is_again: bool) -> None:
         orchestrator = served.orchestrator
-        await orchestrator.__aenter__()
+        if is_again:
+            await orchestrator.store.reopen()
+            self.reopened += 1
+        else:
+            await orchestrator.__aenter__()
         if self.executor != "none":
             await orchestrator.register_executor(
                 POST, self._handler(served), delivery=self.delivery, concurrency=2
@@ -186,8 +196,12 @@ class Server:
 
     def close(self) -> None:
         """Close every process that is left; none follows."""
+        self.is_reopening = False
         for served in self._all:
             self.abandon(served)
+        if self._failed is not None:
+            assert self._tasks is not None
+            self._tasks.create_task(self._failed.close())
 
     def abandon(self, served: ServedWorld) -> None:
         """Close a process or its remaining tasks."""
@@ -195,6 +209,11 @@ class Server:
             return
         served.is_over = True
         self._withdraw(served)
+        world = served.orchestrator._world
+        has_failed = world is not None and world.committer.failure is not None
+        if self.is_reopening and has_failed and not served.process.is_dead and not self._failed:
+            self._failed = served.orchestrator
+            return
         assert self._tasks is not None
         self._tasks.create_task(served.orchestrator.close())
 

@@ -44,6 +44,7 @@ def test_the_simulated_worlds_cover_enough(quick):
     assert usual <= outcomes.keys()
     assert outcomes["admitted"] > sum(outcomes.values()) / 5
     assert sum(outcome.processes for outcome in quick) > 1.5 * len(quick)
+    assert sum(outcome.reopened for outcome in quick) > len(quick) / 10
     assert sum(outcome.records for outcome in quick) > 50 * len(quick)
 
 
