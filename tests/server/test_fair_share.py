@@ -84,7 +84,7 @@ class Requests:
 @in_virtual_time
 async def test_bodies_of_a_caller_are_bounded_together_and_read_in_order():
     requests = Requests()
-    for size in (200 * KIB, 56 * KIB, 2 * KIB, 100 * KIB):
+    for size in (200 * KIB, 56 * KIB, 5 * KIB, 100 * KIB):
         requests.send(size)
     assert await requests.in_hand() == 2
     requests.application.answer()
@@ -97,7 +97,7 @@ async def test_bodies_of_a_caller_are_bounded_together_and_read_in_order():
 @in_virtual_time
 async def test_a_body_larger_than_the_bound_or_of_no_length_goes_alone(size):
     requests = Requests()
-    for one in (2 * KIB, size, 2 * KIB):
+    for one in (5 * KIB, size, 5 * KIB):
         requests.send(one)
     for _ in range(3):
         assert await requests.in_hand() == 1
@@ -110,7 +110,7 @@ async def test_a_small_body_never_waits():
     requests = Requests()
     requests.send(1_000 * KIB)
     for _ in range(100):
-        requests.send(KIB)
+        requests.send(4 * KIB)
     assert await requests.in_hand() == 101
     await requests.end()
 

@@ -12,7 +12,7 @@ from starlette.requests import HTTPConnection
 from placet.kernel.kernel import Kernel
 from placet.schemas.codec import Json
 from placet.schemas.identity import OPERATOR
-from placet.server.credentials import Credentials, Principal
+from placet.server.credentials import PRINCIPAL_KEY, Credentials, Principal
 from placet.server.http.problems import Problem
 
 SUBPROTOCOL: Final = "placet"
@@ -28,7 +28,9 @@ def authenticate(credentials: Credentials, connection: HTTPConnection) -> Princi
     Raises:
         Problem: There is no token, or it is unknown.
     """
-    principal = credentials.principal(connection.headers.get("authorization", ""))
+    principal: Principal | None = connection.scope.get(PRINCIPAL_KEY)
+    if principal is None:
+        principal = credentials.principal(connection.headers.get("authorization", ""))
     if principal is None and connection.scope["type"] == "websocket":
         principal = credentials.who(_offered_token(connection.scope))
     if principal is None:

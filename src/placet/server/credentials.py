@@ -20,6 +20,9 @@ from placet.schemas.identity import OPERATOR, RESERVED_IDS, is_identity
 PREFIX: Final = "placet_"
 """Begins every token, so that scanners for leaked secrets know one."""
 
+PRINCIPAL_KEY: Final = "placet.principal"
+"""In a request's scope: its principal, where a middleware has looked it up."""
+
 _RANDOM_BYTES: Final = 32
 _HASH_CHARS: Final = 64
 _TOKEN_CHARS_MAX: Final = 256

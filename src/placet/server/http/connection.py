@@ -140,9 +140,7 @@ class BoundedConnection(HttpToolsProtocol):
         if self._websocket is not None:
             self._pass_to_websocket(data)
             return
-        kept_from = max(self._at - _OVERLAP_BYTES, 0)
-        self._unparsed = self._unparsed[kept_from:] + data
-        self._at -= kept_from
+        self._unparsed = self._unparsed + data if self._unparsed else data
         if not self._is_waiting_for_turn:
             self._parse()
 
@@ -196,8 +194,10 @@ class BoundedConnection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """End a head, and note how long the body is."""
         self._head_bytes, self._is_in_head, self._ignored_bytes = 0, False, 0
-        lengths = (value for name, value in self.headers if name == b"content-length")
-        self._body_bytes_left = int(next(lengths, b"0"))  # the parser has checked it
+        self._body_bytes_left = 0
+        for name, value in self.headers:
+            if name == b"content-length":
+                self._body_bytes_left = int(value)  # the parser has checked it
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -256,8 +256,11 @@ class BoundedConnection(HttpToolsProtocol):
             self.pause_reading()
             if self._may_parse():
                 self._schedule_parse()
-        elif not self.flow.read_paused:
-            self.resume_reading()
+        else:
+            self._unparsed = b"" if self._is_whole else self._unparsed[-_OVERLAP_BYTES:]
+            self._at = len(self._unparsed)
+            if self._is_reading_paused and not self.flow.read_paused:
+                self.resume_reading()
         if not self._is_whole and self._request_timer is None and self._is_open():
             self._wait_for_request()
 

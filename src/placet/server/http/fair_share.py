@@ -6,8 +6,9 @@ principal of a known token, else a network address. The length is the declared o
 counts as `body_bytes_max`. Others wait in order, unread: at most `caller_waiting_max`, each at most
 `body_seconds_max`; beyond it the answer is 429 `busy`.
 
-A body of at most `_SMALL_BYTES` never waits: other requests may wait for it, as batches in a world
-of stepped time wait for `POST step`.
+A body of at most `_SMALL_BYTES` is not counted and never waits: other requests may wait for it, as
+batches in a world of stepped time wait for `POST step`; and the many agents of one token each have
+a small batch in flight.
 """
 
 import asyncio
@@ -17,15 +18,17 @@ from typing import Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from placet.schemas.limits import HttpLimits
-from placet.server.credentials import Credentials
+from placet.server.credentials import PRINCIPAL_KEY, Credentials, Principal
 from placet.server.http.problems import Problem
 
-_SMALL_BYTES: Final = 1024
+_SMALL_BYTES: Final = 4 * 1024
 _RETRY_SECONDS: Final = 1
 
 
 class _Caller:
     """The requests of one caller: how many bytes are admitted, and which requests wait."""
+
+    __slots__ = ("_admitted", "_bytes", "_bytes_max", "waiting")
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
@@ -41,12 +44,13 @@ class _Caller:
         self._bytes += size
         return True
 
-    def release(self, size: int) -> None:
-        """Remove a body, and admit waiting ones in order."""
+    def release(self, size: int) -> bool:
+        """Remove a body, and admit waiting ones in order; False where none is left."""
         self._admitted -= 1
         self._bytes -= size
         while self.waiting and self.admit(self.waiting[0][1]):
             self.waiting.popleft()[0].set_result(None)
+        return self._admitted > 0
 
     async def wait(self, size: int, seconds_max: int) -> bool:
         """Wait until a body is admitted; False where that takes too long."""
@@ -56,18 +60,15 @@ class _Caller:
             async with asyncio.timeout(seconds_max):
                 await asyncio.shield(turn)
         except BaseException as error:
-            if turn.done():
-                self.release(size)
-            else:
+            is_late = isinstance(error, TimeoutError)
+            if not turn.done():
                 self.waiting.remove((turn, size))
-            if isinstance(error, TimeoutError):
-                return False
-            raise
+            elif not is_late:
+                self.release(size)
+            if not is_late:
+                raise
+            return turn.done()
         return True
-
-    def is_idle(self) -> bool:
-        """Return whether nothing is admitted; then nothing waits."""
-        return not self._admitted
 
 
 class FairShare:
@@ -83,37 +84,37 @@ class FairShare:
         self._app = app
         self._credentials = credentials
         self._limits = limits
-        self._callers: dict[tuple[str, str], _Caller] = {}
+        self._callers: dict[str | Principal, _Caller] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        size = self._size(scope) if scope["type"] == "http" else 0
+        size, authorization = self._read_head(scope)
         if size <= _SMALL_BYTES:
             await self._app(scope, receive, send)
             return
-        key = self._key(scope)
-        caller = self._callers.setdefault(key, _Caller(self._limits.caller_bytes_max))
+        # Kept for the routes: to look up a token costs a hash.
+        principal = scope[PRINCIPAL_KEY] = self._credentials.principal(authorization)
+        key = principal or (scope["client"][0] if scope["client"] else "")
+        caller = self._callers.get(key)
+        if caller is None:
+            caller = self._callers[key] = _Caller(self._limits.caller_bytes_max)
         if not await self._admit(caller, size):
             await self._busy().response()(scope, receive, send)
             return
         is_admitted = True
 
-        def release() -> None:
+        async def send_released(message: Message) -> None:
             nonlocal is_admitted
             if is_admitted:
                 is_admitted = False
-                caller.release(size)
-                if caller.is_idle():
-                    self._callers.pop(key, None)
-
-        async def send_released(message: Message) -> None:
-            release()
+                self._release(key, caller, size)
             await send(message)
 
         try:
             await self._app(scope, receive, send_released)
         finally:
-            release()
+            if is_admitted:
+                self._release(key, caller, size)
 
     async def _admit(self, caller: _Caller, size: int) -> bool:
         """Return whether a body may be read; it waits where it has to."""
@@ -122,6 +123,10 @@ class FairShare:
         if len(caller.waiting) >= self._limits.caller_waiting_max:
             return False
         return await caller.wait(size, self._limits.body_seconds_max)
+
+    def _release(self, key: str | Principal, caller: _Caller, size: int) -> None:
+        if not caller.release(size):
+            del self._callers[key]
 
     def _busy(self) -> Problem:
         return Problem(
@@ -132,19 +137,15 @@ class FairShare:
             retry_after=_RETRY_SECONDS,
         )
 
-    def _size(self, scope: Scope) -> int:
-        """Return how many bytes a body may have; 0 for none."""
-        for name, value in scope["headers"]:
-            if name == b"content-length":
-                return int(value) if value.isdigit() else self._limits.body_bytes_max
-            if name == b"transfer-encoding":
-                return self._limits.body_bytes_max
-        return 0
-
-    def _key(self, scope: Scope) -> tuple[str, str]:
-        headers: dict[bytes, bytes] = dict(scope["headers"])
-        shown = headers.get(b"authorization", b"").decode("latin-1")
-        principal = self._credentials.principal(shown)
-        if principal is not None:
-            return "principal", principal.submitter
-        return "address", scope["client"][0] if scope.get("client") else ""
+    def _read_head(self, scope: Scope) -> tuple[int, str]:
+        """Return how many bytes a body may have, 0 for none, and the `Authorization`."""
+        size, authorization = 0, b""
+        if scope["type"] == "http":
+            for name, value in scope["headers"]:
+                if name == b"content-length":
+                    size = int(value) if value.isdigit() else self._limits.body_bytes_max
+                elif name == b"transfer-encoding":
+                    size = self._limits.body_bytes_max
+                elif name == b"authorization":
+                    authorization = value
+        return size, authorization.decode("latin-1")
