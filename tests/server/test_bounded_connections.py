@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+from collections import Counter
 from contextlib import asynccontextmanager
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from placet.schemas.limits import HttpLimits
 from placet.server.config import ServeConfig
 from placet.server.listener import listen, serve_until_signal, url_of
+from tests.cli import command_line
 from tests.server.clients import (
     HEALTH,
     LATEST_SECONDS,
@@ -311,6 +313,21 @@ async def test_connections_are_bounded_and_closed_ones_make_room(limit):
                         return
 
         await asyncio.to_thread(scenario)
+
+
+@linux
+@pytest.mark.parametrize(("hard", "accepted"), [(1_000, 199), (160, 31)])
+def test_connections_leave_files_to_the_process(tmp_path, monkeypatch, hard, accepted):
+    limited = f'ulimit -Sn 160; ulimit -Hn {hard}; exec "$0" "$@"'
+    monkeypatch.setattr(command_line, "PLACET", ["sh", "-c", limited, *command_line.PLACET])
+    with running(tmp_path, "--set", "serve.limits.connections_max=200") as server:
+        assert server.client.get("/healthz").status_code == 200  # this connection stays open
+        url = server.told["url"]
+        clients = [Client(url) for _ in range(210)]
+        statuses = Counter(client.status(HEALTH) for client in clients)
+        for client in clients:
+            client.socket.close()
+    assert statuses == {200: accepted, 503: 210 - accepted}
 
 
 async def test_an_address_has_no_limit_of_its_own_where_it_is_zero():

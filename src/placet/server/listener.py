@@ -11,6 +11,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Final
@@ -21,6 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.server import HANDLED_SIGNALS
 
 from placet.schemas.errors import PlacetError
+from placet.schemas.limits import HttpLimits
 from placet.server.config import ServeConfig
 from placet.server.http.connection import BoundedConnection, Connections
 from placet.server.http.problems import Problem
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
 
 _KEEP_ALIVE_SECONDS = 75
 _BACKLOG = 2_048
+_OTHER_FILES = 128
+"""Files of the process besides connections: stores, logs, pipes to processes."""
+
 _MESSAGE_BYTES_MAX = 64 * 1024
 """Of what a stream's client may say: it has nothing to say."""
 
@@ -157,6 +162,25 @@ def listen(serve: ServeConfig, *, at_once: bool = True) -> socket.socket:
         ) from error
 
 
+def _with_files_for(limits: HttpLimits) -> HttpLimits:
+    """Allow the process as many files as the connections need, or lower their limit.
+
+    Without a free file descriptor the server could not accept, and the store not open its files.
+    """
+    try:
+        import resource  # noqa: PLC0415  # there is none for Windows
+    except ModuleNotFoundError:
+        return limits
+    wanted = limits.connections_max + _OTHER_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        possible = max(soft - _OTHER_FILES, 1)
+        limits = replace(limits, connections_max=min(limits.connections_max, possible))
+    return limits
+
+
 def url_of(listening: socket.socket) -> str:
     """Return where a socket is reached."""
     host, port = listening.getsockname()[:2]
@@ -236,7 +260,7 @@ async def serve_until_signal(
     config = uvicorn.Config(
         _GivenUp(app),
         lifespan="off",
-        http=partial(BoundedConnection, limits=serve.limits, shared=Connections()),  # type: ignore[arg-type]  # is called
+        http=partial(BoundedConnection, limits=_with_files_for(serve.limits), shared=Connections()),  # type: ignore[arg-type]  # is called
         ws="websockets-sansio",
         ws_max_size=_MESSAGE_BYTES_MAX,
         ws_per_message_deflate=False,
