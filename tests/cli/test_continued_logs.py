@@ -12,7 +12,7 @@ from placet.kernel.ledger.ledger import GateSettings
 from placet.runtime.recorded_world import recorded_world
 from placet.runtime.stores.url import open_event_log
 from placet.schemas.errors import StoreError
-from placet.schemas.log.record import Configured, Header, RulesChanged, decode_record
+from placet.schemas.log.record import Configured, Header, RulesChanged, Tick, decode_record
 from tests.cli.command_line import Process, move, run_process
 from tests.server.process import LATEST_SECONDS, running
 
@@ -178,3 +178,30 @@ def test_conversations_continue_a_log_with_its_settings(tmp_path):
     after = recorded_world(f"sqlite:///{tmp_path / 'tales.db'}")
     assert after is not None
     assert after.rules == before.rules
+
+
+def test_a_run_is_resumed_after_it_was_served_and_forked_where_it_was_served(killed):
+    """Time that passed while it was served is no tick of the run."""
+    ticks = len([r for r in records_of(killed) if isinstance(r, Tick)])
+    with running(killed.parent, "--store", "town.db") as server:
+        attributes = {"agent_id": "edge", "attributes": {"position": [60.0, 60.0]}}
+        assert server.client.post("/api/v1/worlds/town/agents", json=attributes).status_code == 201
+        moved = server.client.post(
+            "/api/v1/worlds/town/batches", json=[move("edge", 1, (61.0, 60.0, 0.0))]
+        ).json()
+        assert moved["admitted"], moved
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait() == 143
+    seq = str(moved["seq"])
+    forked = run_process(
+        "fork", "town.db", "f.db", "--at", seq, "--json", folder=killed.parent
+    ).json()
+    assert forked["seq"] == moved["seq"]  # not cut back: it is in no tick
+    for store in ("town.db", "f.db"):
+        resumed = run_process("run", "--resume", store, "--json", folder=killed.parent)
+        report = resumed.json()
+        assert report["verified"]
+        assert report["resumed_at"] == ticks
+        assert len([r for r in records_of(killed.parent / store) if isinstance(r, Tick)]) == 120
+    again = run_process("run", "--resume", "town.db", "--json", folder=killed.parent)
+    assert again.json()["resumed_at"] == 120

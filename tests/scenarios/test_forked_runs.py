@@ -12,11 +12,12 @@ from placet.runtime.history.fork import Fork, ForkOptions, fork
 from placet.runtime.history.position import Position
 from placet.runtime.history.verify_log import verify_log
 from placet.runtime.stores.url import open_event_log
-from placet.scenarios import load, runner
+from placet.scenarios import load, runner, ticks
 from placet.scenarios.resume import find_run
 from placet.scenarios.runner import ScenarioRunner
 from placet.scenarios.scenario import Scenario, ScenarioError
 from placet.schemas.errors import StoreError
+from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.record import Refused, Tick, decode_record
 
 TICKS = 5
@@ -42,7 +43,7 @@ async def parent(tmp_path) -> tuple[EventLog, str]:
 
 
 def cut(log: EventLog, folder: Path, name: str, seed: int | None = None, **at: int) -> Fork:
-    at_tick_end = Position(**at, whole_ticks=True)
+    at_tick_end = Position(**at, whole_ticks_ns=SECOND_NS)
     to = f"sqlite:///{folder}/{name}.db?synchronous=off"
     return fork(log, to, ForkOptions(world=name, seed=seed), at=at_tick_end)
 
@@ -79,8 +80,8 @@ async def test_fork_of_any_seq_tick_and_record_resumes_to_the_digest_of_the_run(
 
 async def test_planted_bug_is_found_where_forks_divide_ticks(parent, tmp_path, monkeypatch):
     log, digest = parent
-    for module in (position, runner):
-        monkeypatch.setattr(module, "divided_tick", lambda log, count: None)
+    for module in (position, runner, ticks):
+        monkeypatch.setattr(module, "divided_tick", lambda *_: None)
     seqs = [at for at in positions_of(log) if "seq" in at]
     resumed = await resume_from(log, tmp_path, seqs[-20:])
     assert set(resumed.values()) != {digest}

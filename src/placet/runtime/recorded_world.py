@@ -63,11 +63,13 @@ class RecordedWorld:
         store: The store of the log.
         rules: The domains that decided last, and their settings.
         config: Name, seed, quotas, limits and the other gate settings.
+        now_ns: Simulated time of its latest record, nanoseconds.
     """
 
     store: str
     rules: Rules
     config: KernelConfig
+    now_ns: int
 
     @property
     def domain_names(self) -> list[str]:
@@ -175,4 +177,4 @@ def recorded_world(store: str) -> RecordedWorld | None:
     config = config_from(past)
     if past.header is None or config is None:
         return None
-    return RecordedWorld(store, rules_in(past.header), config)
+    return RecordedWorld(store, rules_in(past.header), config, past.ledger.now_ns)

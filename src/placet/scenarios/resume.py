@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from placet.actors.ports import EventLog
 from placet.runtime.snapshots.recovery import decode, recover
 from placet.scenarios.loader import from_text
-from placet.scenarios.runner import ORIGIN, ticks_completed
+from placet.scenarios.runner import ORIGIN
 from placet.scenarios.scenario import Scenario
+from placet.scenarios.ticks import stepped_ticks, tick_ns_of, unstepped_ticks
 from placet.schemas.log.record import Header, Record
 
 
@@ -47,11 +48,17 @@ def find_run(log: EventLog) -> RecordedRun | None:
     scenario = from_text(log.url, text)
     if scenario.seed != header.seed:  # a fork with another seed
         scenario = replace(scenario, seed=header.seed)
-    return RecordedRun(scenario, ticks_completed(scenario, past.ledger), header.world)
+    if scenario.clock == "stepped":
+        ticks = stepped_ticks(scenario, log, past.ledger.now_ns)
+    else:
+        ticks = unstepped_ticks(scenario, past.ledger)
+    return RecordedRun(scenario, ticks, header.world)
 
 
-def is_stepped_run(log: EventLog) -> bool:
-    """Return whether a log is of a run whose ticks are indivisible. O(1) unless it was compacted.
+def indivisible_ns(log: EventLog) -> int | None:
+    """Return the length of a tick, nanoseconds, if a log is of a stepped run; else None.
+
+    O(1) unless it was compacted.
 
     Raises:
         StoreError: The log cannot be read.
@@ -62,4 +69,5 @@ def is_stepped_run(log: EventLog) -> bool:
     else:
         header = next((decode(data, ordinal) for ordinal, data in log.read()), None)
     text = header.origin.get(ORIGIN) if isinstance(header, Header) else None
-    return isinstance(text, str) and from_text(log.url, text).clock == "stepped"
+    scenario = from_text(log.url, text) if isinstance(text, str) else None
+    return tick_ns_of(scenario) if scenario is not None and scenario.clock == "stepped" else None

@@ -19,24 +19,30 @@ from time import perf_counter
 from typing import Final
 
 from placet.kernel.domain import Domain
-from placet.kernel.ledger.ledger import Ledger
 from placet.runtime.agent_handle import AgentHandle
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.history.position import divided_tick
 from placet.runtime.orchestrator import Orchestrator
 from placet.runtime.plugins import DomainNotFound, find_domain
 from placet.runtime.recorded_world import RECORDED, recorded_world
-from placet.runtime.snapshots.recovery import decode
 from placet.runtime.snapshots.writer import EVERY_SEQS
 from placet.runtime.stores.url import open_event_log
 from placet.scenarios.fairness import FairnessStats
 from placet.scenarios.loader import as_text, open_domain
 from placet.scenarios.policies import ScriptedPolicy, make_policy
 from placet.scenarios.scenario import Member, Scenario, ScenarioError
+from placet.scenarios.ticks import (
+    REQ_IDS,
+    req_id_of,
+    stepped_ticks,
+    tick_ns_of,
+    ticks_at,
+    unstepped_ticks,
+)
 from placet.schemas.codec import Json
 from placet.schemas.errors import PlacetError
 from placet.schemas.intent import Intent
-from placet.schemas.limits import SECOND_NS, Limits
+from placet.schemas.limits import Limits
 from placet.schemas.verdict import Verdict
 from placet.schemas.view import View
 
@@ -44,9 +50,6 @@ ORIGIN: Final = "scenario"
 """The key of the scenario in the header of a run's log."""
 
 _REGISTERED_TOGETHER: Final = 512
-_TICK_REQ_IDS: Final = 4_096
-"""Room for the req_ids of one agent in one tick; a batch has 512 intents at most."""
-
 _BATCH_BYTES: Final = 4_096
 """Room in the queue for each agent's batch of a tick, on average."""
 
@@ -194,12 +197,12 @@ class ScenarioRunner:
         """
         report, scenario = self._report, self._scenario
         started = perf_counter()
-        if self._is_resumed:
+        if self._is_resumed or scenario.clock == "stepped":
             self._continue_recorded()
         async with Orchestrator(self._domain, self._config) as world:
             self._on_open(world)
-            if self._is_resumed or scenario.clock == "stepped":
-                ticks = await world.query(lambda kernel: ticks_completed(scenario, kernel.ledger))
+            if self._is_resumed and scenario.clock != "stepped":
+                ticks = await world.query(lambda kernel: unstepped_ticks(scenario, kernel.ledger))
                 report.ticks = min(ticks, scenario.ticks)
             report.resumed_at = report.ticks if self._is_resumed else None
             await self._register(world)
@@ -220,18 +223,31 @@ class ScenarioRunner:
         return report
 
     def _continue_recorded(self) -> None:
-        """Take the domain and the gate settings of the log, which may have changed since.
+        """Take ticks, domain and gate settings from the log, if there is one.
+
+        The settings may have changed since the run began.
 
         Raises:
             ScenarioError: The log ends inside a tick.
             StoreError: It cannot be read.
         """
-        if self._scenario.clock == "stepped":
-            self._require_whole_tick()
+        scenario = self._scenario
         recorded = recorded_world(self._config.store)
         if recorded is None:
             return
-        domains = (self._scenario.domain,) if ":" in self._scenario.domain else ()
+        log = open_event_log(self._config.store)
+        if scenario.clock == "stepped":
+            ticks = stepped_ticks(scenario, log, recorded.now_ns)
+            if divided_tick(log, log.count(), tick_ns_of(scenario)) is not None:
+                raise ScenarioError(
+                    scenario.name,
+                    "",
+                    f"{log.url} ends inside tick {ticks + 1}, some of whose agents have acted: it "
+                    "cannot be resumed. Fork its parent between two ticks: placet fork PARENT NEW "
+                    f"--at-tick {ticks}",
+                )
+            self._report.ticks = min(ticks, scenario.ticks)
+        domains = (scenario.domain,) if ":" in scenario.domain else ()
         (self._domain,) = recorded.domains(domains)
         recorded_settings = {name: getattr(recorded.config, name) for name in RECORDED}
         self._config = replace(
@@ -240,26 +256,6 @@ class ScenarioRunner:
             limits=recorded.config.limits,
             mailbox_batches_max=None,
             mailbox_bytes_max=None,
-        )
-
-    def _require_whole_tick(self) -> None:
-        """Check that the log does not end inside a tick, whose agents would lose their turn.
-
-        Raises:
-            ScenarioError: It does; only a fork can.
-        """
-        log = open_event_log(self._config.store)
-        count = log.count()
-        if divided_tick(log, count) is None:
-            return
-        last_ns = decode(next(log.read(count - 1))[1], count - 1).now_ns
-        tick = ticks_at(self._scenario, last_ns / SECOND_NS)
-        raise ScenarioError(
-            self._scenario.name,
-            "",
-            f"{log.url} ends inside tick {tick}, some of whose agents have acted: it cannot be "
-            f"resumed. Fork its parent between two ticks: placet fork PARENT NEW --at-tick "
-            f"{tick - 1}",
         )
 
     async def _register(self, world: Orchestrator) -> None:
@@ -359,14 +355,14 @@ class _ScenarioAgent:
     def _intent(self, kind: str, /, **payload: Json) -> Intent:
         """Create an intent; its req_id depends on the tick, not on the process."""
         intent = self.handle.intent(kind, **payload)
-        intent["req_id"] = _req_id(self._next)
+        intent["req_id"] = req_id_of(self._next)
         self._next += 1
         return intent
 
     def propose(self, view: View, tick: int) -> list[Intent]:
         """Return the policy's batch for a view."""
         self.handle.view_seq = view.view_seq
-        self._next = tick * _TICK_REQ_IDS
+        self._next = tick * REQ_IDS
         try:
             return list(self._policy.propose(view))
         except Exception as error:
@@ -385,27 +381,6 @@ def _domain_of(scenario: Scenario) -> Domain:
         raise ScenarioError(scenario.name, "domain", str(error)) from None
     except TypeError as error:
         raise ScenarioError(scenario.name, "settings", str(error)) from error
-
-
-def ticks_at(scenario: Scenario, sim_time: float) -> int:
-    """Return how many ticks of a scenario have passed at a simulated time."""
-    return round(sim_time * SECOND_NS / round(scenario.tick_s * SECOND_NS))
-
-
-def ticks_completed(scenario: Scenario, ledger: Ledger) -> int:
-    """Return how many ticks of a scenario a log contains. O(agents).
-
-    A step ends a tick. On other clocks the log ends at the start of the last tick: it counts
-    as completed if an agent has a verdict in it.
-    """
-    passed = ticks_at(scenario, ledger.now_ns / SECOND_NS)
-    req_id = _req_id(passed * _TICK_REQ_IDS)
-    windows = (agent.window for agent in ledger.agents.values())
-    return passed + any(window is not None and window.find(req_id) for window in windows)
-
-
-def _req_id(number: int) -> str:
-    return f"run:{number}"
 
 
 def _config_of(scenario: Scenario, store: str, world: str) -> OrchestratorConfig:

@@ -106,7 +106,7 @@ def fork(
     # Here, because pydantic and scenarios come with them.
     from placet.runtime.history import fork as forking  # noqa: PLC0415  # see above
     from placet.runtime.history.position import Position  # noqa: PLC0415  # see above
-    from placet.scenarios.resume import is_stepped_run  # noqa: PLC0415  # see above
+    from placet.scenarios.resume import indivisible_ns  # noqa: PLC0415  # see above
 
     options = forking.ForkOptions(
         world=world,
@@ -118,7 +118,8 @@ def fork(
     )
     again_by = partial(remake, given=domain or ())
     log = log_to_read(store)
-    position = Position(seq=at, tick=at_tick, record=at_record, whole_ticks=is_stepped_run(log))
+    tick_ns = indivisible_ns(log)
+    position = Position(seq=at, tick=at_tick, record=at_record, whole_ticks_ns=tick_ns)
     try:
         made = forking.fork(log, new, options, at=position, domains=again_by)
     except ValueError as error:  # a name that is none

@@ -27,15 +27,16 @@ class Position:
         tick: After this many ticks of simulated time, counted from the beginning of the log; 0 is
             before the first batch.
         record: After the record of this ordinal number.
-        whole_ticks: Not inside a tick: where the position lies between the first batch of a tick
-            and its end, go back to before that batch. The batches of a stepped world's tick are
-            decided together, so its agents cannot continue from a part of them.
+        whole_ticks_ns: Length of a tick of a stepped run, nanoseconds: where the position lies
+            between the first batch of a tick and its end, go back to before that batch. The batches
+            of a tick are decided together, so its agents cannot continue from a part of them. None
+            divides ticks.
     """
 
     seq: int | None = None
     tick: int | None = None
     record: int | None = None
-    whole_ticks: bool = False
+    whole_ticks_ns: int | None = None
 
     def __post_init__(self) -> None:
         stated = [n for n in (self.seq, self.tick, self.record) if n is not None]
@@ -60,31 +61,37 @@ def records_to(log: EventLog, at: Position) -> int:
                 f"{log.url} has no record {at.record}: its last is {count - 1}", store=log.url
             )
         count = at.record + 1
-    if at.whole_ticks:
-        divided = divided_tick(log, count)
+    if at.whole_ticks_ns is not None:
+        divided = divided_tick(log, count, at.whole_ticks_ns)
         return count if divided is None else divided
     return count
 
 
-def divided_tick(log: EventLog, count: int) -> int | None:
-    """Return the record at which a tick begins that the first `count` records hold a part of.
+def divided_tick(log: EventLog, count: int, tick_ns: int) -> int | None:
+    """Return the record at which a tick begins of which the first `count` records hold a part.
 
-    None if they end between two ticks. O(records since the last tick).
+    The batches of a tick are one tick later than the record before them, and its end is the record
+    of a tick at their time. Batches at another time were decided while the log was served, and are
+    in no tick. None if they end between two ticks. O(records of the last tick).
 
     Raises:
         StoreError: The log cannot be read.
     """
     end, begin, page = count, log.start().record, 64
     first: int | None = None
+    now_ns: int | None = None
     while end > begin:
         start = max(begin, end - page)
         for ordinal, record in reversed(_page(log, start, end)):
+            now_ns = record.now_ns if now_ns is None else now_ns
+            if record.now_ns != now_ns:
+                return first if record.now_ns + tick_ns == now_ns else None
             if isinstance(record, Tick):
-                return first
+                return None
             if isinstance(record, _BATCHES):
                 first = ordinal
         end, page = start, page * 2
-    return first
+    return None
 
 
 def _page(log: EventLog, start: int, end: int) -> list[tuple[int, Record]]:
