@@ -121,7 +121,7 @@ def test_a_request_without_a_record_is_unknown_with_hints(lived):
         (0, "header at seq 0, 0 s (record 0)"),
         (
             1,
-            "configured at seq 1, 0 s (record 1) staleness_threshold null quotas Move 1/s (burst 2)",
+            "configured at seq 1, 0 s (record 1) staleness_threshold null quotas Move 1/s",
         ),
         (2, "registered at seq 2, 0 s (record 2) agent_id"),
         (4, "ann ann:0: admitted at seq 4"),
