@@ -76,6 +76,8 @@ def test_anchors_of_a_server_find_a_log_that_was_cut_off(tmp_path, placet, monke
         with running(tmp_path, "--store", "w.db", "--anchors", "anchors.jsonl") as server:
             server.post("agents", {"agent_id": "ann"})
             assert server.post("batches", [move("ann", number)]).json()["admitted"]
+            ready = server.client.get("/readyz", headers={"authorization": ""}).json()
+            assert ready["head"] in heads_of(tmp_path / "w.db")
             server.process.send_signal(signal.SIGTERM)
             assert server.process.wait() == 143
     anchors = read_anchors(tmp_path / "anchors.jsonl", "world")

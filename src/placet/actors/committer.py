@@ -120,7 +120,9 @@ class Committer:
     @property
     def head(self) -> bytes:
         """The hash of the last durable record, to which the chain of the log leads."""
-        return self._head if self._tail is None else record_hash(self._tail)
+        if self._tail is not None:  # hashed when asked for, once: a record may have megabytes
+            self._head, self._tail = record_hash(self._tail), None
+        return self._head
 
     def position(self) -> tuple[int, int]:
         """Return the durable seq and the number of durable records."""

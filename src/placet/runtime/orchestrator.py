@@ -330,6 +330,11 @@ class Orchestrator:
         """The durable sequence number of the world."""
         return self._open.committer.durable_seq
 
+    @property
+    def head(self) -> str:
+        """The hash of the last durable record, to which the log's chain leads, hexadecimal."""
+        return self._open.committer.head.hex()
+
     async def log_start(self) -> LogStart:
         """Return where the log begins: after its first record once it was compacted."""
         log = self._open.log

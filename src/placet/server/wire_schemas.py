@@ -150,6 +150,7 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
     ),
     "Kinds": object_schema({"domains": array_schema(_OPEN), "limits": _OPEN}),
     "Health": object_schema({"status": {"const": "ok"}}),
+    "Readiness": object_schema({"status": {"const": "ok"}, "head": {"type": "string"}}),
 }
 
 

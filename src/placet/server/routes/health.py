@@ -33,9 +33,12 @@ async def healthz(request: Request) -> Response:
     return Response(b'{"status":"ok"}', media_type="application/json")
 
 
-@table.on("GET", "/readyz", "Readiness", answers(200, "Health", 503), is_hot=True)
+@table.on("GET", "/readyz", "Readiness", answers(200, "Readiness", 503), is_hot=True)
 async def readyz(request: Request) -> Response:
-    """Return whether each world could decide and write a batch now; at most a second old."""
+    """Return whether each world could decide and write a batch now; at most a second old.
+
+    `head` is that of the log of the configured world: a log that does not contain it was cut off.
+    """
     context = context_of(request)
     if context.is_draining:
         raise Problem("unavailable", "the server is shutting down", headers={"retry-after": "1"})
@@ -44,7 +47,7 @@ async def readyz(request: Request) -> Response:
     why = await context.worlds.why_not_ready()
     if why is not None:
         raise Problem("unavailable", why, headers={"retry-after": "1"})
-    return json_response({"status": "ok"})
+    return json_response({"status": "ok", "head": context.worlds.first.head})
 
 
 @table.on(
