@@ -28,6 +28,7 @@ Gauge: TypeAlias = Literal[
     "barrier_late",
     "mailbox_depth",
     "mailbox_oldest_seconds",
+    "rule_running_seconds",
     "outbox_depth",
     "observers",
     "observation_lag_seqs",

@@ -9,6 +9,7 @@ at once, in a separate cycle: it does not wait for a loaded event loop (decision
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
@@ -56,6 +57,7 @@ class OrchestratorActor:
         stall: Fails the batches held for a step that will not come (`Ingress.stall`).
         barrier: The barrier at which the host of a stepped world waits for its agents.
         ended: Set when `run` has returned or failed.
+        busy_since_ns: Real monotonic time at which the present cycle began; 0 between cycles.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class OrchestratorActor:
         self.barrier = Barrier(ingress)
         self._alarm = OneShotTimer(clock, self._mailbox.wake)
         self.ended = asyncio.Event()
+        self.busy_since_ns = 0
         self._is_free = True  # no operator command and no step since the last cycle
         counters.watch("mailbox_depth", self.__len__, "orchestrator")
         counters.watch("mailbox_oldest_seconds", self._oldest_seconds)
@@ -243,12 +246,15 @@ class OrchestratorActor:
     def _cycle(self) -> Iterator[CycleOutput]:
         """Offer together the work done inside the block; if it fails half way, stop the world."""
         output = CycleOutput()
+        self.busy_since_ns = time.monotonic_ns()
         try:
             yield output
             self._offer(output)
         except BaseException as error:
             self._fail_cycle(output, error)
             raise
+        finally:
+            self.busy_since_ns = 0
 
     def _run_cycle(self, output: CycleOutput) -> None:
         """Execute the control messages, then decide a chunk of the queued batches."""

@@ -39,6 +39,7 @@ from placet.runtime.snapshots.recovery import Recovery
 from placet.runtime.snapshots.scheduler import SnapshotScheduler
 from placet.runtime.snapshots.writer import SnapshotProcess
 from placet.runtime.stores.url import environment_of, lasting_url_of
+from placet.runtime.telemetry.watchdog import RuleWatchdog, RunningRule
 from placet.runtime.world_time import WorldTime
 from placet.schemas.codec import Json
 from placet.schemas.errors import PlacetError, StoreError, error_of
@@ -143,6 +144,7 @@ class WorldRuntime:
         for sentence in self._recovery.skipped:
             self._reports.warning(sentence)
         self._root = asyncio.create_task(self.supervisor.run(started), name="placet")
+        self._watchdog.start()
         await started.wait()
         for name, run in (("committer", self.committer.run), ("orchestrator", self.actor.run)):
             self.supervisor.start(name, run, self._on_escalation, restarts=False)
@@ -184,6 +186,7 @@ class WorldRuntime:
         self.supervisor.stop()
         await root
         self.committer.close()
+        await to_thread.run_sync(self._watchdog.stop)
         if self._anchors is not None:
             await self._anchors.try_append()
         self._end()
@@ -375,6 +378,14 @@ class WorldRuntime:
         from placet.runtime.telemetry.world_logger import WorldLogger  # noqa: PLC0415  # 209 ms
 
         return WorldLogger(self.config.log_format, self.config.log_level, self.config.world)
+
+    @cached_property
+    def _watchdog(self) -> RuleWatchdog:
+        busy, limit_ms = self.actor, self.limits.loop_lag_ms_max
+        return RuleWatchdog(lambda: busy.busy_since_ns, limit_ms, self.counters, self._on_runaway)
+
+    def _on_runaway(self, rule: RunningRule, seconds: float) -> None:
+        self._reports.runaway(rule.name, rule.place, seconds)
 
     def _on_group(self, verdicts: Sequence[Verdict]) -> None:
         self._reports.group(verdicts)

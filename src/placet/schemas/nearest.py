@@ -1,8 +1,8 @@
 """Suggest known names for a misspelled name, at a bounded cost.
 
-Refusals suggest names for an agent's misspelled one, in the single writer. `difflib` takes up to 10 ms
-for 64 names of 48 characters, because its worst case is cubic in their length; here a comparison
-is one operation on sets of bounded size.
+Refusals suggest names for an agent's misspelled one, in the single writer. `difflib` takes up to
+10 ms for 64 names of 48 characters, because its worst case is cubic in their length; here a
+comparison is one operation on sets of bounded size.
 """
 
 from bisect import bisect_left

@@ -29,6 +29,7 @@ SPECIFIED: dict[str, set[str]] = {
     "placet_barrier_late_total": set(),
     "placet_mailbox_depth": {"actor"},
     "placet_mailbox_oldest_seconds": set(),
+    "placet_rule_running_seconds": {"rule"},
     "placet_outbox_depth": {"executor"},
     "placet_effect_seconds": {"executor", "outcome"},
     "placet_effect_attempts_total": {"executor"},
@@ -61,6 +62,7 @@ def busy_counters() -> Counters:
         counters.count_effect("llm", what)
     counters.watch("mailbox_depth", lambda: 4, "orchestrator")
     counters.watch("mailbox_oldest_seconds", lambda: 0.25)
+    counters.watch("rule_running_seconds", lambda: 1.5, "rule of Move")
     counters.watch("outbox_depth", lambda: 2, "llm")
     counters.watch("observers", lambda: 5)
     counters.watch("observation_lag_seqs", lambda: 6)

@@ -3,9 +3,9 @@
 A quota of the log cannot count them, because a refused batch leaves the ledger unchanged.
 
 Such a batch is charged when it is decided, and the next batches of its agent are refused until the
-debt is within the burst again. So an agent may exceed its burst by the batches that it has queued at
-that time, which the queue bounds; over any longer time it keeps its rate. Only a world in real time has these
-rates: simulated time may run arbitrarily faster than the disk and the processor.
+debt is within the burst again. So an agent may exceed its burst by the batches that it has queued
+at that time, which the queue bounds; over any longer time it keeps its rate. Only a world in real
+time has these rates: simulated time may run arbitrarily faster than the disk and the processor.
 
 Source: ITU-T I.371 (Generic Cell Rate Algorithm, virtual scheduling), with the test after the fact.
 """

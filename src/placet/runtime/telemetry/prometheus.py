@@ -45,6 +45,7 @@ _GAUGES: Final[dict[Gauge, _GaugeText]] = {
     "mailbox_depth": _GaugeText("actor", "Messages waiting in an actor's mailbox."),
     "mailbox_oldest_seconds": _GaugeText("", "Age of the oldest waiting batch."),
     "outbox_depth": _GaugeText("executor", "Unsettled effects."),
+    "rule_running_seconds": _GaugeText("rule", "Seconds that a rule holds the world by now."),
     "observers": _GaugeText("", "Subscribers, observing agents included."),
     "observation_lag_seqs": _GaugeText("", "Seqs by which the slowest subscriber is behind."),
     "seq": _GaugeText("", "Sequence number of the world."),

@@ -37,6 +37,12 @@ class WorldLogger:
         log = self._logger.info if factor == 1.0 else self._logger.warning
         log("time dilation", factor=round(factor, 3), wait_s=round(wait_s, 3))
 
+    def runaway(self, rule: str, place: str, seconds: float) -> None:
+        """Log a rule that still holds the world, with the place in its code."""
+        self._logger.warning(
+            "rule still running", rule=rule, place=place, seconds=round(seconds, 3)
+        )
+
     def warning(self, message: str) -> None:
         """Log a condition that needs attention but has done no damage yet."""
         self._logger.warning(message)

@@ -1,0 +1,112 @@
+"""A rule that runs away is named in a log line and a metric while it still runs."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from prometheus_client import generate_latest
+from typing_extensions import TypedDict
+
+from placet import Domain, Kind, Limits, Orchestrator, OrchestratorConfig
+from placet.kernel.state.draft import Draft
+from placet.runtime.telemetry.watchdog import RunningRule
+from placet.schemas.intent import Intent
+from tests.kernel.builders import intent
+
+DEADLINE_S = 60.0
+"""Until then a rule waits to be reported, so that a failing test ends."""
+
+
+class Nothing(TypedDict):
+    pass
+
+
+class Endless(Domain):
+    """A rule, and a hook, that run until the test has seen them."""
+
+    name = "endless"
+    version = "1"
+
+    def __init__(self, seen: threading.Event) -> None:
+        self.seen = seen
+        self.holds_tick = False
+        self.kinds = (Kind("Spin", Nothing, self.spin), Kind("Rest", Nothing, lambda *_: None))
+
+    def spin(self, _draft: Draft, _intent: Intent | None = None) -> None:
+        end = time.monotonic() + DEADLINE_S
+        while not self.seen.is_set() and time.monotonic() < end:
+            pass
+
+    def on_tick(self, draft: Draft, sim_time: float) -> None:
+        if self.holds_tick:
+            self.spin(draft)
+
+
+class Watched:
+    """The reports of a world's watchdog, and its metrics at the time of the first."""
+
+    def __init__(self) -> None:
+        self.seen = threading.Event()
+        self.rules: list[RunningRule] = []
+        self.metrics = ""
+
+
+@contextmanager
+def watching(world: Orchestrator, watched: Watched) -> Iterator[None]:
+    runtime = world._world
+    assert runtime is not None
+    report = runtime._watchdog._on_runaway
+
+    def on_runaway(rule: RunningRule, seconds: float) -> None:
+        report(rule, seconds)  # the log line
+        watched.rules.append(rule)
+        watched.metrics = generate_latest(world.metrics_registry).decode()
+        watched.seen.set()
+
+    runtime._watchdog._on_runaway = on_runaway
+    yield
+
+
+def config(**more: object) -> OrchestratorConfig:
+    limits = Limits(loop_lag_ms_max=20)
+    return OrchestratorConfig(limits=limits, log_format="json", log_level="warning", **more)  # type: ignore[arg-type]
+
+
+async def test_a_rule_that_runs_away_is_named_while_it_runs(capsys: pytest.CaptureFixture[str]):
+    watched = Watched()
+    domain = Endless(watched.seen)
+    async with Orchestrator(domain, config()) as world:
+        await world.register_agent("alice")
+        with watching(world, watched):
+            assert (await world.submit([intent("Spin", {})])).admitted
+        assert watched.seen.is_set()
+        (rule, *_) = watched.rules
+        assert rule.name == "rule of Spin"
+        assert "test_watchdog.py" in rule.place
+        assert 'placet_rule_running_seconds{rule="rule of Spin"}' in watched.metrics
+        line = capsys.readouterr().err
+        assert '"rule": "rule of Spin"' in line or '"rule":"rule of Spin"' in line
+        assert (await world.submit([intent("Rest", {}, "s")])).admitted
+
+
+async def test_a_hook_that_runs_away_is_named_too():
+    watched = Watched()
+    domain = Endless(watched.seen)
+    async with Orchestrator(domain, config(clock="stepped")) as world:
+        with watching(world, watched):
+            domain.holds_tick = True
+            await world.step(1)
+        domain.holds_tick = False
+        assert watched.rules[0].name == "Endless.on_tick"
+
+
+async def test_an_idle_world_reports_nothing():
+    watched = Watched()
+    async with Orchestrator(Endless(watched.seen)) as world:
+        await world.register_agent("alice")
+        with watching(world, watched):
+            for number in range(20):
+                await world.submit([intent("Rest", {}, f"r:{number}")])
+        assert watched.rules == []
