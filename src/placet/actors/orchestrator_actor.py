@@ -311,8 +311,9 @@ class OrchestratorActor:
 
     def _step(self, step: StepMessage, output: CycleOutput) -> list[Verdict]:
         assert self._advance is not None, "only a stepped world is stepped"
-        while len(self._mailbox):  # submitted before the step, so decided before it
-            self._decide(self._mailbox.take(len(self._mailbox)), self._clock.now_ns(), output)
+        mailbox = self._mailbox
+        while len(mailbox) or mailbox.undecided_count:  # submitted before the step: decided before
+            self._decide(mailbox.take(len(mailbox)), self._clock.now_ns(), output)
         now_ns = self._advance(step.dt_ns)
         self.barrier.note_step()
         verdicts = self._decide(self._held.take(len(self._held)), now_ns, output)

@@ -65,7 +65,7 @@ def decide_batch(
         sim_time_ns = batch.sim_time_ns
         if sim_time_ns is not None and sim_time_ns > context.now_ns and batch.due_of is None:
             return recorder.schedule(batch, charges)
-        context.draft.open_batch(batch, context.ledger.policy.limits.batch_work_max)
+        context.draft.open_batch(batch)
         try:
             refusals = rules.check(batch, context)
         except BaseException:  # an interrupt or a PluginError: the state must be as before
@@ -87,11 +87,12 @@ def _admit_within_work(
 ) -> Verdict:
     """Admit a batch whose rules have run, unless all of its work exceeds a limit or a quota."""
     draft = context.draft
-    work = check_work(batch, context, batch.base_work + draft.work)
+    units = batch.base_work + draft.work
+    work = check_work(batch, context, units)
     if isinstance(work, list):
         draft.undo()
         return recorder.refuse(batch, work)
-    return recorder.admit(batch, charges + work)
+    return recorder.admit(batch, charges + work, units if work else 0)
 
 
 def _when_due(batch: CheckedBatch, context: GateContext) -> list[Refusal] | Verdict | None:

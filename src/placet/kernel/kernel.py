@@ -481,12 +481,13 @@ class Kernel:
     ) -> Decision:
         ledger, context, recorder = self.ledger, self._context, self._recorder
         context.group_seq = ledger.seq
-        self._draft.open_group(context.now_ns)
+        self._draft.open_group(context.now_ns, ledger.policy.limits.batch_work_max)
         recorder.effects, recorder.unpaid = [], []
         draft = self._draft
         count_before = self._journal.count
         rules = self._rules
         answers: list[Answer] = []
+        undecided: Sequence[CheckedBatch] = ()
         if len(batches) > 1:
             batches = execution_order(batches, ledger, self.config.seed, context.now_ns)
         try:
@@ -500,6 +501,7 @@ class Kernel:
                     work_max -= draft.work
                     draft.work = 0
                     if work_max < 0:
+                        undecided = batches[len(answers) :]
                         break
         finally:  # an interrupt ends the group; the batches before it are in the log and stay
             is_written = self._journal.count != count_before
@@ -512,7 +514,6 @@ class Kernel:
         if is_written and self._groups >= self.config.limits.checkpoint_groups:
             self._groups = 0
             self._control.checkpoint()
-        undecided = batches[len(answers) :]
         return Decision(answers, recorder.effects, recorder.unpaid, undecided)
 
     def _ns(self, now: float | None) -> int:

@@ -33,6 +33,7 @@ class Registry:
         watched: Domain name -> the `invariant_reads` of these as entity -> collections; None if
             the invariants depend on any entity.
         finishing: The domains that have `on_batch`.
+        checks_whole: A domain has invariants or `on_batch`.
         ticking: The domains that have `on_tick`.
         reading: Names of the kinds of risk `read`.
         rules: The rule of each kind, with the charge of its declared work.
@@ -47,6 +48,7 @@ class Registry:
         "_hides_fields",
         "_hiding",
         "_payloads",
+        "checks_whole",
         "domain_of",
         "domains",
         "fingerprint",
@@ -75,6 +77,7 @@ class Registry:
         self.judging = tuple(d for d in self.domains if _overrides(d, "invariants"))
         self.watched = {domain.name: _watched(domain) for domain in self.judging}
         self.finishing = tuple(d for d in self.domains if _overrides(d, "on_batch"))
+        self.checks_whole = bool(self.judging or self.finishing)
         self.ticking = tuple(d for d in self.domains if _overrides(d, "on_tick"))
         self.reading = frozenset(kind.name for kind in self if kind.risk == "read")
         self.rules = {kind.name: _rule_of(kind) for kind in self}

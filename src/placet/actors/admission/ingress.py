@@ -49,7 +49,15 @@ class SubmissionRates:
     submitter that it forgets has its whole burst again.
     """
 
-    __slots__ = ("_burst_ns", "_interval_ns", "_limits", "_submitters_max", "debts", "tats")
+    __slots__ = (
+        "_burst_ns",
+        "_interval_ns",
+        "_limits",
+        "_owing",
+        "_submitters_max",
+        "debts",
+        "tats",
+    )
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -57,6 +65,7 @@ class SubmissionRates:
         self._burst_ns = limits.ingress_burst_max * self._interval_ns
         self._submitters_max = limits.ingress_submitters_max
         self.debts = Debts(limits)
+        self._owing = self.debts.owing
         self.tats: OrderedDict[str, int] = OrderedDict()
         """Theoretical arrival time by submitter, monotonic nanoseconds; the latest comes last."""
 
@@ -66,7 +75,7 @@ class SubmissionRates:
         A submission that a later stage refuses stays charged, so that an agent that loops on
         refusals is slowed down.
         """
-        if self.debts.owing:
+        if self._owing:
             refusal = self.debts.refusal(submitter, now_ns)
             if refusal is not None:
                 return refusal
@@ -124,6 +133,7 @@ class Ingress:
         self._control = AdmissionControl(self._limits)
         self._rates = SubmissionRates(self._limits)
         self._debts = self._rates.debts
+        self._owing = self._debts.owing
         self._lag_ns_max = self._limits.loop_lag_ms_max * 1_000_000
         self._mailbox, self._held = mailbox, held
         mailbox.admission = held.admission = self
@@ -365,7 +375,7 @@ class Ingress:
 
     def _put(self, queue: BatchQueue, waiting: QueuedBatch, load: Overload | None) -> None:
         now_ns = waiting.since_ns
-        if self._debts.owing and waiting.batch.submitter == OPERATOR:
+        if self._owing and waiting.batch.submitter == OPERATOR:
             owed = self._debts.refusal(waiting.batch.agents[0], now_ns)
             if owed is not None:
                 waiting.reply.set_result(self.refuse(owed, waiting.batch.dry_run))

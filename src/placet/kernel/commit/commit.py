@@ -93,13 +93,14 @@ class DecisionRecorder:
         self.effects: list[Effect] = []
         self.unpaid: list[Unpaid] = []
 
-    def admit(self, batch: CheckedBatch, charges: Charges) -> Verdict:
+    def admit(self, batch: CheckedBatch, charges: Charges, work: int = 0) -> Verdict:
         """Make an admitted batch final; its changes are in the draft.
 
         Args:
             batch: The batch.
             charges: As the quota stage returned them; of a batch of the schedule those of its work
                 alone.
+            work: Units charged to quotas of work; 0 if there are none.
 
         Raises:
             PluginError: A rule made a value that no record can hold; the draft was undone.
@@ -130,8 +131,8 @@ class DecisionRecorder:
         )
         if draft.answers is not None:
             record = AdmittedWithOutput(**asdict(record), answers=[*draft.answers.items()])
-        if ledger.policy.meters_work:
-            record = AdmittedWithWork(**asdict(record), work=batch.base_work + draft.work)
+        if work:
+            record = AdmittedWithWork(**asdict(record), work=work)
         # Encoded before the ledger changes: a value that no record can hold must leave no trace.
         try:
             data = encode_record(record)

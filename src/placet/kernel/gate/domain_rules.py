@@ -84,7 +84,9 @@ class DomainRules:
             refusals.append(refusal)
             if len(refusals) >= context.ledger.policy.limits.refusals_listed_max:
                 return refusals  # the others would not be listed
-        return refusals or self._check_whole(batch, context)
+        if refusals is None and (registry.checks_whole or draft.work or draft.effects):
+            return self._check_whole(batch, context)
+        return refusals
 
     def _contain(self, batch: CheckedBatch, position: int, error: BaseException) -> Refusal:
         """Return the refusal for an exception that ended a rule."""

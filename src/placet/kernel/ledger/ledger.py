@@ -105,8 +105,6 @@ class GateSettings:
     world_quota: Quota | None
     default_permissions: frozenset[str] | None
     limits: Limits
-    meters_work: bool = field(init=False, compare=False)
-    """Work has a quota, so every batch is charged for it."""
     checks_work: bool = field(init=False, compare=False)
     """Every batch is checked for work: it has a quota, or intents and bytes alone may exceed it."""
 
@@ -114,7 +112,6 @@ class GateSettings:
         limits = self.limits
         ordinary_max = base_work(limits.batch_intents_max, limits.batch_bytes_max)
         has_quota = AGENT_WORK in self.quotas or WORLD_WORK in self.quotas
-        object.__setattr__(self, "meters_work", has_quota)
         object.__setattr__(self, "checks_work", has_quota or ordinary_max > limits.batch_work_max)
 
     @classmethod

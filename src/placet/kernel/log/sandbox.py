@@ -19,7 +19,6 @@ from placet.kernel.state.tree import State
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.config import Quota
 from placet.schemas.effect import EffectKey, Settlement
-from placet.schemas.limits import UNLIMITED
 from placet.schemas.log.record import (
     AgentChanged,
     ForkAdopted,
@@ -39,10 +38,10 @@ class RecordingDraft(Transaction):
         super().__init__(state, seed, ledger.executors)
         self.drawn: list[Draw] = []
 
-    def open_batch(self, batch: CheckedBatch | None = None, work_max: int = UNLIMITED) -> None:
+    def open_batch(self, batch: CheckedBatch | None = None) -> None:
         """Start a batch and clear the recorded draws."""
         self.drawn.clear()
-        super().open_batch(batch, work_max)
+        super().open_batch(batch)
 
     def draw(self, purpose: str) -> float:
         """Return a random number and record the draw."""

@@ -391,7 +391,8 @@ class Verifier(Replayer):
         if group != self._group:
             self._group = group
             context.group_seq = record.group_seq
-            sandbox.draft.open_group(record.now_ns)
+            work_max = context.ledger.policy.limits.batch_work_max
+            sandbox.draft.open_group(record.now_ns, work_max)
         assert self.header is not None, "a log begins with its header"
         if record.due_of is None:  # the gate checks the structure of a due batch
             try:

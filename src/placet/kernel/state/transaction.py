@@ -40,21 +40,27 @@ class Transaction(Draft):
         super().__init__(state, seed, executors)
         self._summed: tuple[int, Changes] | None = None
 
-    def open_group(self, now_ns: int) -> None:
-        """Begin a group of batches: claims hold until the next group."""
+    def open_group(self, now_ns: int, work_max: int = UNLIMITED) -> None:
+        """Begin a group of batches: claims hold until the next group.
+
+        Args:
+            now_ns: Simulated nanoseconds.
+            work_max: Units of work that each of its batches may use.
+        """
         self.now_ns = now_ns
+        self._work_max = work_max
         self._claims.clear()
         if len(self.state.dirty) > DIRTY_MAX:
             self.state.digest()  # bounds the list of entities that wait for it
 
-    def open_batch(self, batch: CheckedBatch | None = None, work_max: int = UNLIMITED) -> None:
+    def open_batch(self, batch: CheckedBatch | None = None) -> None:
         """Begin a batch: earlier changes can no longer be undone.
 
         Args:
             batch: The batch; None for a hook, whose work has no limit.
-            work_max: Units of work that it may use, its intents and bytes included.
         """
-        self._batch, self._work_max, self.work = batch, work_max, 0
+        self._batch = batch
+        self.work = 0
         self._undo.clear()
         if self._summed is not None:
             self._summed = None
