@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from placet.actors.orchestrator_actor import OrchestratorActor
-from placet.kernel import Kernel
+from placet.kernel import Kernel, Kind
 from placet.kernel.decide import Decision
+from placet.kernel.state.draft import Draft
 from placet.runtime.agent_handle import AgentHandle
 from placet.runtime.world import WorldRuntime
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.effect import EffectKey, Settlement
 from placet.schemas.errors import AgentError, ClosedError, StoreError
 from placet.schemas.identity import OPERATOR
+from placet.schemas.intent import Intent
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.record import Admitted, Refused, Scheduled, Tick, decode_record
 from tests.actors.fake_logs import SlowLog
@@ -631,3 +633,68 @@ async def test_gauges_show_queue_length_and_age():
         clock.forward(SECOND_NS // 2)
         assert (depth(), oldest()) == (2, 0.5)
         assert isinstance(world.actor, OrchestratorActor)
+
+
+class Toil(Lab):
+    """The lab, with a kind whose work is in its payload."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+        def toil(draft: Draft, intent: Intent) -> None:
+            draft.charge(intent["payload"]["amount"])
+
+        self.kinds = (*self.kinds, Kind("Toil", self.kinds[0].payload, toil))
+
+
+@pytest.mark.parametrize("backpressure", ["reject", "wait", "shed_lowest", "dilate"])
+@pytest.mark.parametrize("queued", [3, 200])
+@in_virtual_time
+async def test_a_group_ends_when_its_work_is_used_up_and_the_rest_is_decided_in_the_next_cycles(
+    backpressure, queued
+):
+    """Between two cycles the loop runs; no batch is lost, and each agent's order is kept."""
+    limits = {"batch_work_max": 2_000, "group_work_max": 1_000, "mailbox_batches_max": 1_000}
+    async with open_world(domain=Toil(), backpressure=backpressure, limits=limits) as world:
+        await world.actor.pause()
+        replies: dict[str, list[asyncio.Future[Verdict]]] = {"alice": [], "bob": []}
+        for number in range(queued // 2):
+            for name in ("alice", "bob"):
+                batch = [intent("Toil", {"amount": 600}, f"t:{number}", agent_id=name)]
+                replies[name].append(world.actor.post_batch(batch, name))
+        spent: list[int] = []
+        decide = world.kernel.decide_checked
+
+        def counted(batches, now_ns, **options):
+            decision = decide(batches, now_ns, **options)
+            spent.append(len(decision.answers))
+            return decision
+
+        world.kernel.decide_checked = counted  # type: ignore[method-assign]
+        await world.actor.resume()
+        for name, own in replies.items():
+            verdicts = [await reply for reply in own]
+            assert all(verdict.admitted for verdict in verdicts), name
+            seqs = [verdict.seq for verdict in verdicts]
+            assert seqs == sorted(seqs)
+        assert max(spent) == 2  # 600 and 600 are more than 1 000
+        assert len(world.actor) == 0
+
+
+@in_virtual_time
+async def test_batches_put_back_are_answered_by_a_close_and_counted_by_a_pause():
+    limits = {"batch_work_max": 2_000, "group_work_max": 100, "mailbox_batches_max": 1_000}
+    async with open_world(domain=Toil(), limits=limits) as world:
+        await world.actor.pause()
+        late = [
+            world.actor.post_batch([intent("Toil", {"amount": 600}, f"t:{n}")], "alice")
+            for n in range(200)
+        ]
+        await world.actor.resume()
+        await turns()
+        await world.actor.pause()
+        assert 0 < len(world.actor) < 200
+        operator = world.actor.post_batch([intent("Toil", {"amount": 1}, "o")], "operator")
+        await world.actor.resume()
+        verdicts = [await reply for reply in (*late, operator)]
+        assert all(verdict.admitted for verdict in verdicts)

@@ -312,7 +312,7 @@ class OrchestratorActor:
     def _step(self, step: StepMessage, output: CycleOutput) -> list[Verdict]:
         assert self._advance is not None, "only a stepped world is stepped"
         mailbox = self._mailbox
-        while len(mailbox) or mailbox.undecided_count:  # submitted before the step: decided before
+        while len(mailbox):  # submitted before the step, so decided before it
             self._decide(mailbox.take(len(mailbox)), self._clock.now_ns(), output)
         now_ns = self._advance(step.dt_ns)
         self.barrier.note_step()
