@@ -675,7 +675,7 @@ async def test_a_group_ends_when_its_work_is_used_up_and_the_rest_is_decided_in_
         for name, own in replies.items():
             verdicts = [await reply for reply in own]
             assert all(verdict.admitted for verdict in verdicts), name
-            seqs = [verdict.seq for verdict in verdicts]
+            seqs = [verdict.seq or 0 for verdict in verdicts]
             assert seqs == sorted(seqs)
         assert max(spent) == 2  # 600 and 600 are more than 1 000
         assert len(world.actor) == 0
