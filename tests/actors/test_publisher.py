@@ -5,12 +5,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from placet.actors import publisher
 from placet.actors.publisher import Publisher, event_of
 from placet.runtime.stores.memory import MemoryEventLog
 from placet.runtime.stores.sqlite.log import SqliteEventLog
 from placet.runtime.world import WorldRuntime
 from placet.schemas.event import Event
 from placet.schemas.identity import OPERATOR
+from placet.schemas.log.record import Record
 from placet.schemas.verdict import Verdict
 from tests.actors.fake_logs import SlowLog
 from tests.actors.parts import add, intent, open_world
@@ -229,3 +231,53 @@ def test_a_slow_subscriber_reads_on_from_a_closed_world_on_disk(tmp_path):
 async def test_an_empty_publisher_has_no_lag():
     publisher = Publisher(MemoryEventLog(), 5, lambda: (0, 0))
     assert (publisher.observers, publisher.lag_seqs) == (0, 0)
+
+
+@in_virtual_time
+async def test_a_page_decodes_the_records_that_it_returns(monkeypatch):
+    decoded: list[bytes] = []
+    decode = publisher.decode_record
+
+    def counted(data: bytes) -> Record:
+        decoded.append(data)
+        return decode(data)
+
+    monkeypatch.setattr(publisher, "decode_record", counted)
+    async with open_world() as world:
+        for number in range(600):
+            await submit(world, add(f"r{number}"))
+        for since in (0, 1, 250, 599):
+            decoded.clear()
+            pages = world.publisher.pages(since, page_records_max=1)
+            page = await anext(pages)
+            await pages.aclose()
+            assert [event.seq for event in page] == [since + 1]
+            assert len(decoded) <= 1 + 10  # the search in a group of 1 000 decodes 10
+
+
+@in_virtual_time
+async def test_subscribers_share_the_decoded_events_of_recent_records(monkeypatch):
+    decoded: list[bytes] = []
+    decode = publisher.decode_record
+    monkeypatch.setattr(
+        publisher, "decode_record", lambda data: decoded.append(data) or decode(data)
+    )
+    async with open_world() as world:
+        subscribers = [Subscriber(world, world.committer.durable_seq) for _ in range(5)]
+        await turns()
+        await submit(world, add("a"))
+        await turns()
+        assert [subscriber.events[-1].type for subscriber in subscribers] == ["batch"] * 5
+        assert len(decoded) == 1
+
+
+def test_the_decoded_events_that_are_kept_are_bounded(monkeypatch):
+    monkeypatch.setattr(publisher, "_DECODED_BYTES_MAX", 1_000)
+    monkeypatch.setattr(publisher, "event_of", lambda ordinal, _data: ordinal)
+    recent = publisher._RecentEvents()
+    for ordinal in range(100):
+        recent.event_of(ordinal, b"x" * 400)
+    recent.event_of(100, b"x" * 4_000)
+    recent.event_of(101, b"x" * 400)
+    assert list(recent._events) == [101]
+    assert recent._bytes == 400

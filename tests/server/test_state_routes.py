@@ -4,7 +4,9 @@ import asyncio
 
 import pytest
 
+from placet.actors import publisher
 from placet.domains.world import World
+from placet.schemas.event import Event
 from placet.schemas.log.record import LogStart
 from tests.kernel.builders import add, intent
 from tests.kernel.domains import Lab
@@ -259,3 +261,22 @@ async def test_a_draining_server_is_not_ready():
         await served.context.worlds.close()
         served.context.is_draining = False
         assert (await served.get("/readyz")).status_code == 503
+
+
+async def test_a_page_of_events_costs_the_records_that_it_returns(monkeypatch):
+    decoded: list[int] = []
+    event_of = publisher.event_of
+
+    def counted(ordinal: int, data: bytes) -> Event:
+        decoded.append(ordinal)
+        return event_of(ordinal, data)
+
+    monkeypatch.setattr(publisher, "event_of", counted)
+    async with serving() as served:
+        for number in range(300):
+            await served.submit(add(f"r{number}"))
+        for query, first in (("limit=2", 1), ("from_record=200&limit=2", 200)):
+            decoded.clear()
+            answer = await served.get(f"events?{query}")
+            assert [event["record"] for event in answer.json()["events"]] == [first, first + 1]
+            assert decoded == [first, first + 1]

@@ -5,8 +5,9 @@ a subscriber that falls behind the ring reads the log. So a slow subscriber miss
 not delay the others.
 """
 
+from bisect import bisect_right
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing, contextmanager
 from functools import partial
 from itertools import islice
@@ -22,7 +23,9 @@ from placet.schemas.log.record import LogGroup, decode_record, record_as_dict, r
 
 T = TypeVar("T")
 
-_CHUNK_RECORDS = 256
+PAGE_RECORDS_MAX = 256
+_DECODED_BYTES_MAX = 4 * 1024 * 1024
+"""Of the records whose events are kept, as they are encoded."""
 
 
 def event_of(ordinal: int, data: bytes) -> Event:
@@ -30,6 +33,30 @@ def event_of(ordinal: int, data: bytes) -> Event:
     record = decode_record(data)
     sim_time = record.now_ns / SECOND_NS
     return Event(record.seq, ordinal, record_type(record), sim_time, record_as_dict(record))
+
+
+class _RecentEvents:
+    """Decodes recent records, each once for all subscribers that read it.
+
+    The newest events are kept, within `_DECODED_BYTES_MAX` of encoded records.
+    """
+
+    def __init__(self) -> None:
+        self._events: dict[int, tuple[Event, int]] = {}
+        self._bytes = 0
+
+    def event_of(self, ordinal: int, data: bytes) -> Event:
+        """Return the event of one record."""
+        kept = self._events.get(ordinal)
+        if kept is not None:
+            return kept[0]
+        event = event_of(ordinal, data)
+        self._events[ordinal] = event, len(data)
+        self._bytes += len(data)
+        while self._bytes > _DECODED_BYTES_MAX:
+            oldest = next(iter(self._events))
+            self._bytes -= self._events.pop(oldest)[1]
+        return event
 
 
 class Publisher:
@@ -51,6 +78,7 @@ class Publisher:
         self._position = position
         self.is_observed = False
         self._recent: deque[tuple[int, bytes]] = deque(maxlen=recent_max)
+        self._recent_events = _RecentEvents()
         self._places: dict[int, int] = {}
         self._subscribers = 0
         self._durable_seq, self._durable = 0, 0
@@ -97,7 +125,11 @@ class Publisher:
                         yield event
 
     async def pages(
-        self, since: int = 0, from_record: int | None = None
+        self,
+        since: int = 0,
+        from_record: int | None = None,
+        *,
+        page_records_max: int = PAGE_RECORDS_MAX,
     ) -> AsyncGenerator[list[Event]]:
         """Return the events after `since` in pages, each at most one read of the log.
 
@@ -105,9 +137,11 @@ class Publisher:
             since: Sequence number; events with a greater one are returned.
             from_record: Ordinal of the first record to return, instead of `since`. Refusals have
                 no seq, so only an ordinal separates read ones from unread ones.
+            page_records_max: Largest number of records that are read and decoded for a page.
         """
+        count_max = min(page_records_max, PAGE_RECORDS_MAX)
         with self._subscribed(since) as me:
-            async with aclosing(self._follow(since, from_record)) as pages:
+            async with aclosing(self._follow(since, from_record, count_max)) as pages:
                 async for page in pages:
                     self._places[me] = page[-1].seq
                     yield page
@@ -127,15 +161,17 @@ class Publisher:
             self.is_observed = bool(self._places)
             if not self.is_observed:
                 self._recent.clear()
+                self._recent_events = _RecentEvents()
 
-    async def _follow(self, since: int, from_record: int | None) -> AsyncGenerator[list[Event]]:
-        is_all = from_record is not None or since == self._durable_seq
+    async def _follow(
+        self, since: int, from_record: int | None, count_max: int = PAGE_RECORDS_MAX
+    ) -> AsyncGenerator[list[Event]]:
+        is_all = from_record is not None or since <= self._durable_seq
         place = self._durable if from_record is None else from_record
         if from_record is None and since < self._durable_seq:
-            place = await self._in_thread_if(partial(self._log.find_seq, since + 1))
+            place = await self._in_thread_if(partial(self._find_record_after, since))
         while True:
-            read = await self._read(place)
-            events = [event_of(ordinal, data) for ordinal, data in read]
+            events = await self._read(place, count_max)
             if events:
                 place = events[-1].record + 1
             page = events if is_all else [event for event in events if event.seq > since]
@@ -147,23 +183,39 @@ class Publisher:
                 return
             await self._news.wait()
 
-    async def _read(self, place: int) -> Sequence[tuple[int, bytes]]:
-        """Read some records from a position, none beyond the durable one."""
+    def _find_record_after(self, since: int) -> int:
+        """Return the ordinal of the first record with a greater seq; O(log n) records are decoded.
+
+        The log finds the group that has it; within a group, seqs do not fall.
+        """
+        place = self._log.find_seq(since + 1)
+        while place < self._durable:
+            chunk = self._chunk(place, PAGE_RECORDS_MAX)
+            index = bisect_right(chunk, since, key=lambda record: decode_record(record[1]).seq)
+            if index < len(chunk):
+                return chunk[index][0]
+            place = chunk[-1][0] + 1
+        return place
+
+    async def _read(self, place: int, count_max: int) -> list[Event]:
+        """Read the events of some records from a position, none beyond the durable one."""
         if place >= self._durable:
-            return ()
+            return []
         if self._recent and self._recent[0][0] <= place:
             skip = place - self._recent[0][0]
-            return list(islice(self._recent, skip, skip + _CHUNK_RECORDS))
-        return await self._in_thread_if(partial(self._chunk, place))
+            decode = self._recent_events.event_of
+            return [decode(*record) for record in islice(self._recent, skip, skip + count_max)]
+        chunk = await self._in_thread_if(partial(self._chunk, place, count_max))
+        return [event_of(ordinal, data) for ordinal, data in chunk]
 
     async def _in_thread_if(self, read: Callable[[], T]) -> T:
         return await to_thread.run_sync(read) if self._log.is_blocking else read()
 
-    def _chunk(self, place: int) -> list[tuple[int, bytes]]:
-        chunk = []
+    def _chunk(self, place: int, count_max: int) -> list[tuple[int, bytes]]:
+        chunk: list[tuple[int, bytes]] = []
         for ordinal, data in self._log.read(place):
             chunk.append((ordinal, data))
-            if len(chunk) == _CHUNK_RECORDS or ordinal + 1 >= self._durable:
+            if len(chunk) == count_max or ordinal + 1 >= self._durable:
                 break
         return chunk
 

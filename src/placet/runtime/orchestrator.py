@@ -26,6 +26,7 @@ from placet.actors.barrier import Arrivals
 from placet.actors.policies.agent import AgentActor
 from placet.actors.policies.runner import AgentStatus
 from placet.actors.ports import AgentIdentity
+from placet.actors.publisher import PAGE_RECORDS_MAX
 from placet.kernel.domain import Domain
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.kernel import Kernel
@@ -413,13 +414,21 @@ class Orchestrator:
         return self._open.publisher.events(since)
 
     def event_pages(
-        self, since: int = 0, *, from_record: int | None = None
+        self,
+        since: int = 0,
+        *,
+        from_record: int | None = None,
+        page_records_max: int = PAGE_RECORDS_MAX,
     ) -> AsyncGenerator[list[Event]]:
         """Return the events in pages of those available.
 
-        `from_record` starts at a record's ordinal.
+        Args:
+            since: Sequence number; events with a greater one are returned.
+            from_record: Ordinal of the first record, instead of `since`.
+            page_records_max: Largest number of records that are decoded for a page; at most 256.
         """
-        return self._open.publisher.pages(since, from_record)
+        pages = self._open.publisher.pages
+        return pages(since, from_record, page_records_max=page_records_max)
 
     @property
     def metrics_registry(self) -> "CollectorRegistry":

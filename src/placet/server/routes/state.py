@@ -182,7 +182,7 @@ async def durable_events(
         )
     if from_record is not None and from_record >= end:
         return found, from_record
-    pages = world.event_pages(since, from_record=from_record)
+    pages = world.event_pages(since, from_record=from_record, page_records_max=limit)
     try:
         async for page in pages:
             found += [event for event in page if event.record < end]
