@@ -2,12 +2,16 @@
 
 import asyncio
 import json
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
 
+from placet.schemas import codec
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import LogStart
+from placet.server import streams
+from placet.server.streams import PageTexts, SendTurns
 from tests.actors.virtual_time import in_virtual_time, turns, until
 from tests.kernel.builders import add, intent
 from tests.kernel.domains import Lab
@@ -296,7 +300,7 @@ async def test_a_client_that_reads_nothing_is_disconnected():
             assert socket.task is not None
             await asyncio.sleep(10)
             assert socket.task.done()
-            assert served.context.streams == 0
+            assert served.context.streams.count == 0
         assert served.world.statistics()["observers"] == 0
 
 
@@ -306,10 +310,8 @@ async def test_a_disconnected_client_leaves_no_subscription():
         for _ in range(5):
             async with Socket(served.app, STREAM, "operator") as socket:
                 await socket.message()
-                socket.say("this means nothing")
-                await turns()
-                assert served.context.streams == 1
-        assert served.context.streams == 0
+                assert served.context.streams.count == 1
+        assert served.context.streams.count == 0
         assert served.world.statistics()["observers"] == 0
         assert asyncio.all_tasks() == before
 
@@ -331,6 +333,94 @@ async def test_a_closing_world_closes_its_streams_with_a_code():
             await served.world.close()
             closed = await socket.answer()
         assert (closed["type"], closed["code"]) == ("websocket.close", 1001)
+
+
+async def test_a_client_that_sends_a_message_is_disconnected():
+    async with serving() as served:
+        async with Socket(served.app, STREAM, "operator") as socket:
+            await socket.message()
+            socket.say("hello")
+            closed = await socket.answer()
+        assert (closed["code"], closed["reason"]) == (1008, "a stream takes no messages")
+        assert served.context.streams.count == 0
+
+
+async def test_a_token_has_a_limited_number_of_streams():
+    extensions: dict[str, Any] = {"websocket.http.response": {}}
+    async with serving(limits={"streams_per_token_max": 2}) as served:
+        async with (
+            Socket(served.app, STREAM, "alice") as first,
+            Socket(served.app, STREAM, "alice") as second,
+            Socket(served.app, STREAM, "bob") as other,
+        ):
+            for socket in (first, second, other):
+                await socket.message()
+            async with Socket(served.app, STREAM, "alice", extensions=extensions) as third:
+                assert (await third.answer())["status"] == 429
+                problem = json.loads((await third.answer())["body"])
+            assert problem["code"] == "busy"
+            assert "2 streams are open with the tokens of 'alice'" in problem["detail"]
+            async with Socket(served.app, STREAM, "alice") as third:
+                assert (await third.answer())["reason"] == "busy"
+        async with Socket(served.app, STREAM, "alice") as again:
+            assert (await again.message())["type"] == "snapshot"
+
+
+async def test_handshakes_at_the_same_time_are_all_counted():
+    async with serving(limits={"streams_per_token_max": 2}) as served, AsyncExitStack() as stack:
+        sockets = [Socket(served.app, STREAM, "alice") for _ in range(4)]
+        for socket in sockets:
+            await stack.enter_async_context(socket)
+        answers = sorted([(await socket.answer())["type"] for socket in sockets])
+        assert answers == ["websocket.accept"] * 2 + ["websocket.close"] * 2
+
+
+@pytest.mark.parametrize("query", ["", "?agent=alice"])
+async def test_streams_of_one_viewer_share_the_text_of_a_message(query, monkeypatch):
+    encoded: list[str] = []
+    to_json = codec.to_json
+
+    def counted(message: Any) -> bytes:
+        encoded.append(message["type"])
+        return to_json(message)
+
+    async with serving() as served, AsyncExitStack() as stack:
+        sockets = [Socket(served.app, STREAM + query, "operator") for _ in range(16)]
+        for socket in sockets:
+            await stack.enter_async_context(socket)
+            assert (await socket.message())["type"] == "snapshot"
+        monkeypatch.setattr("placet.server.routes.stream.to_json", counted)
+        await served.submit(add("r"))
+        messages = [await socket.message() for socket in sockets]
+        assert messages == [messages[0]] * 16
+        assert encoded == ["batch"]
+
+
+async def test_streams_begin_to_send_in_turns():
+    send_turns, taken = SendTurns(), list[int]()
+    current = 0
+
+    async def send() -> None:
+        await send_turns.take()
+        taken.append(current)
+
+    tasks = [asyncio.create_task(send()) for _ in range(20)]
+    await asyncio.sleep(0)
+    tasks[9].cancel()
+    while len(taken) < 19:
+        current += 1
+        await asyncio.sleep(0)
+    assert max(taken.count(number) for number in taken) <= 8
+
+
+def test_the_texts_that_are_kept_are_bounded(monkeypatch):
+    monkeypatch.setattr(streams, "_TEXT_CHARS_MAX", 100)
+    texts = PageTexts()
+    for page in range(10):
+        texts.put(page, ["x" * 39])
+    assert [page for page in range(10) if texts.get(page)] == [8, 9]
+    texts.put(10, ["x" * 101])
+    assert texts.get(10) is None
 
 
 @pytest.mark.parametrize("query", ["", "?agent=alice&observe=true"])

@@ -163,6 +163,7 @@ class HttpLimits:
     body_seconds_max: int = 30
     page_items_max: int = 1_000
     streams_max: int = 1_000
+    streams_per_token_max: int = 16
     stream_lag_seqs_max: int = 10_000
     stream_send_seconds_max: int = 30
     connections_max: int = 2_000

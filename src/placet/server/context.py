@@ -18,6 +18,7 @@ from placet.server.http.bodies import read_body, read_document
 from placet.server.http.metrics_text import MetricsText
 from placet.server.http.parameters import Fields, read_fields
 from placet.server.http.problems import Problem
+from placet.server.streams import Streams
 from placet.server.worlds import Worlds
 
 T = TypeVar("T", bound=Fields)
@@ -31,7 +32,7 @@ class RequestContext:
         config: Configuration of the server.
         limits: Bounds of the server.
         is_draining: The server is shutting down: `/readyz` answers 503, streams are refused.
-        streams: Number of open WebSockets.
+        streams: The open WebSockets.
         metrics: Text of the Prometheus metrics, cached.
     """
 
@@ -40,7 +41,7 @@ class RequestContext:
         self.config = config
         self.limits = config.limits
         self.is_draining = False
-        self.streams = 0
+        self.streams = Streams(config.limits)
         self.metrics = MetricsText(config.limits.metrics_age_ms_max)
         self._credentials = credentials
 

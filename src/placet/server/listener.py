@@ -27,6 +27,7 @@ from placet.server.config import ServeConfig
 from placet.server.http.connection import BoundedConnection, Connections
 from placet.server.http.problems import Problem
 from placet.server.http.request_id import HEADER, KEY
+from placet.server.http.stream_connection import StreamConnection
 
 if TYPE_CHECKING:
     from placet.server.context import RequestContext
@@ -35,9 +36,6 @@ _KEEP_ALIVE_SECONDS = 75
 _BACKLOG = 2_048
 _OTHER_FILES = 128
 """Files of the process besides connections: stores, logs, pipes to processes."""
-
-_MESSAGE_BYTES_MAX = 64 * 1024
-"""Of what a stream's client may say: it has nothing to say."""
 
 
 class _ClientFaults(logging.Filter):
@@ -261,8 +259,7 @@ async def serve_until_signal(
         _GivenUp(app),
         lifespan="off",
         http=partial(BoundedConnection, limits=_with_files_for(serve.limits), shared=Connections()),  # type: ignore[arg-type]  # is called
-        ws="websockets-sansio",
-        ws_max_size=_MESSAGE_BYTES_MAX,
+        ws=StreamConnection,
         ws_per_message_deflate=False,
         log_config=None,
         log_level="warning",

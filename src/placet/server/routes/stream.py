@@ -7,7 +7,7 @@ disconnected.
 """
 
 import asyncio
-from collections.abc import Awaitable, Coroutine, Sequence
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from typing import Annotated, Final
 
@@ -31,8 +31,9 @@ from placet.server.http.routing import API_PREFIX
 from placet.server.viewpoint import Viewpoint
 
 GOING_AWAY: Final = 1001
-TOO_SLOW: Final = 1008
-"""Policy violation."""
+POLICY_VIOLATION: Final = 1008
+_PAGE_RECORDS_MAX: Final = 64
+"""Of a stream, so that other streams get their turn."""
 
 _Seconds = Annotated[float, Meta(ge=0)]
 
@@ -91,20 +92,20 @@ async def stream(socket: WebSocket) -> None:
         query = read_query(socket.scope["query_string"], StreamQuery)
         who, asked = context.principal(socket), context.world(socket.path_params["world"])
         sight, latency = await _admit(context, who, asked, query)
+        context.streams.enter(who.submitter)
     except Problem as problem:
         await deny(socket, problem)
         return
-    offered = socket.scope.get("subprotocols", [])
-    await socket.accept(subprotocol=SUBPROTOCOL if SUBPROTOCOL in offered else None)
-    context.streams += 1
     try:
+        offered = socket.scope.get("subprotocols", [])
+        await socket.accept(subprotocol=SUBPROTOCOL if SUBPROTOCOL in offered else None)
         one = _Stream(context, asked, socket, sight)
         is_observing = query.observe
         await one.run(
             one.observe(latency) if is_observing else one.follow(query.since, query.from_record)
         )
     finally:
-        context.streams -= 1
+        context.streams.leave(who.submitter)
 
 
 route = WebSocketRoute(f"{API_PREFIX}/worlds/{{world}}/stream", stream)
@@ -116,7 +117,7 @@ async def _admit(
     """Return the viewpoint and the latency of a client that is admitted.
 
     Raises:
-        Problem: It may not see this, the query is unsound, or there are too many streams.
+        Problem: It may not see this, the query is unsound, or the server shuts down.
     """
     if query.agent is not None:
         await context.check_speaks_for(world, who, query.agent)
@@ -128,13 +129,17 @@ async def _admit(
         raise Problem("request_invalid", "observations are an agent's; name it with `agent`")
     if query.observe and sight.agent_id is not None:
         await context.check_speaks_for(world, who, sight.agent_id)
-    if context.is_draining or context.streams >= context.limits.streams_max:
+    if context.is_draining:
         raise Problem("unavailable", "the server takes no more streams; come back later")
     return sight, latency
 
 
 def _sight(who: Principal, agent: str | None) -> Viewpoint:
     return Viewpoint(who.submitter, agent or (None if who.is_operator else who.submitter))
+
+
+class _ClientSpoke(Exception):  # noqa: N818  # it is no error of ours
+    """A client sent a message."""
 
 
 class _Stream:
@@ -144,6 +149,7 @@ class _Stream:
         self, context: RequestContext, world: Orchestrator, socket: WebSocket, sight: Viewpoint
     ) -> None:
         self._limits = context.limits
+        self._streams = context.streams
         self._world = world
         self._socket = socket
         self._sight = sight
@@ -158,19 +164,21 @@ class _Stream:
         except* (ClosedError, StoreError):
             await self._close(GOING_AWAY, "the world is closed")
         except* TimeoutError:
-            await self._close(TOO_SLOW, "the client takes nothing")
+            await self._close(POLICY_VIOLATION, "the client takes nothing")
         except* (AgentError, Problem):
             await self._close(GOING_AWAY, "the agent is gone")
+        except* _ClientSpoke:
+            await self._close(POLICY_VIOLATION, "a stream takes no messages")
         except* WebSocketDisconnect:
             pass
         else:
             await self._close(GOING_AWAY, "the world is closed")
 
     async def _listen(self) -> None:
-        """Wait for the client to disconnect. Its messages are ignored."""
-        while (await self._socket.receive())["type"] != "websocket.disconnect":
-            pass
-        raise WebSocketDisconnect
+        """Wait until the client disconnects, or sends a message, which it may not."""
+        if (await self._socket.receive())["type"] == "websocket.disconnect":
+            raise WebSocketDisconnect
+        raise _ClientSpoke
 
     async def observe(self, latency: Latency | None) -> None:
         """Send the agent's observations; a slow client receives the newest state when it reads."""
@@ -178,7 +186,8 @@ class _Stream:
         observations = self._world.observe(self._sight.agent_id, latency=latency)
         async with aclosing(observations):
             async for observation in observations:
-                await self._within(self._socket.send_text(observation.encoded.decode()))
+                await self._streams.turns.take()
+                await self._send(observation.encoded.decode())
         await self._world.gateway.is_registered(
             self._sight.agent_id
         )  # raises where the world has ended
@@ -190,7 +199,9 @@ class _Stream:
         if await self._is_lost(since, from_record):
             record = await self._send_snapshot()
         while True:
-            pages = self._world.event_pages(since or 0, from_record=record)
+            pages = self._world.event_pages(
+                since or 0, from_record=record, page_records_max=_PAGE_RECORDS_MAX
+            )
             async with aclosing(pages):
                 async for page in pages:
                     if self._is_behind(page[0].seq):
@@ -215,8 +226,29 @@ class _Stream:
         return since is None or not start.seq <= since <= seq or self._is_behind(since)
 
     async def _send_page(self, page: Sequence[Event]) -> None:
-        for one in await self._world.query(lambda kernel: self._sight.events(kernel, page)):
-            await self._send(one)
+        await self._streams.turns.take()
+        for text in await self._texts_of(page):
+            await self._send(text)
+
+    async def _texts_of(self, page: Sequence[Event]) -> Sequence[str]:
+        """Return the messages of a page, as this stream's viewer sees them now."""
+        place = (self._world.config.world, page[0].record, page[-1].record)
+        if self._sight.is_whole:  # nothing of the state is looked at
+            texts = self._streams.texts.get(place)
+            if texts is None:
+                texts = [_text(event.as_dict()) for event in page]
+                self._streams.texts.put(place, texts)
+            return texts
+
+        def look(kernel: Kernel) -> Sequence[str]:
+            key = (*place, self._sight, kernel.seq)
+            texts = self._streams.texts.get(key)
+            if texts is None:
+                texts = [_text(event) for event in self._sight.events(kernel, page)]
+                self._streams.texts.put(key, texts)
+            return texts
+
+        return await self._world.query(look)
 
     def _is_behind(self, seq: int) -> bool:
         return self._world.seq - seq > self._limits.stream_lag_seqs_max
@@ -233,12 +265,13 @@ class _Stream:
                 "state": self._sight.state(kernel, ""),
             }
 
+        await self._streams.turns.take()
         snapshot = await self._world.query(look)
-        await self._send(snapshot)
+        await self._send(_text(snapshot))
         return int(snapshot["record"]) + 1
 
-    async def _send(self, message: dict[str, Json]) -> None:
-        await self._within(self._socket.send_text(to_json(message).decode()))
+    async def _send(self, text: str) -> None:
+        await self._within(self._socket.send_text(text))
 
     async def _close(self, code: int, reason: str) -> None:
         if self._socket.application_state is WebSocketState.CONNECTED:
@@ -250,3 +283,7 @@ class _Stream:
     async def _within(self, sending: Awaitable[None]) -> None:
         async with asyncio.timeout(self._limits.stream_send_seconds_max):
             await sending
+
+
+def _text(message: Mapping[str, Json]) -> str:
+    return to_json(message).decode()
