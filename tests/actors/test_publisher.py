@@ -12,7 +12,7 @@ from placet.runtime.stores.sqlite.log import SqliteEventLog
 from placet.runtime.world import WorldRuntime
 from placet.schemas.event import Event
 from placet.schemas.identity import OPERATOR
-from placet.schemas.log.record import Record
+from placet.schemas.log.record import Record, decode_record
 from placet.schemas.verdict import Verdict
 from tests.actors.fake_logs import SlowLog
 from tests.actors.parts import add, intent, open_world
@@ -233,16 +233,21 @@ async def test_an_empty_publisher_has_no_lag():
     assert (publisher.observers, publisher.lag_seqs) == (0, 0)
 
 
-@in_virtual_time
-async def test_a_page_decodes_the_records_that_it_returns(monkeypatch):
+def count_decoded(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Return a list to which every record that the publisher decodes is added."""
     decoded: list[bytes] = []
-    decode = publisher.decode_record
 
     def counted(data: bytes) -> Record:
         decoded.append(data)
-        return decode(data)
+        return decode_record(data)
 
     monkeypatch.setattr(publisher, "decode_record", counted)
+    return decoded
+
+
+@in_virtual_time
+async def test_a_page_decodes_the_records_that_it_returns(monkeypatch):
+    decoded = count_decoded(monkeypatch)
     async with open_world() as world:
         for number in range(600):
             await submit(world, add(f"r{number}"))
@@ -257,11 +262,7 @@ async def test_a_page_decodes_the_records_that_it_returns(monkeypatch):
 
 @in_virtual_time
 async def test_subscribers_share_the_decoded_events_of_recent_records(monkeypatch):
-    decoded: list[bytes] = []
-    decode = publisher.decode_record
-    monkeypatch.setattr(
-        publisher, "decode_record", lambda data: decoded.append(data) or decode(data)
-    )
+    decoded = count_decoded(monkeypatch)
     async with open_world() as world:
         subscribers = [Subscriber(world, world.committer.durable_seq) for _ in range(5)]
         await turns()

@@ -1,8 +1,8 @@
 """A stream's connection: its client sends control frames only, few and small.
 
 The server would parse a whole read, up to 43 000 frames, before the application sees the first of
-them. So what a client sends is bounded here, before it is parsed: a message closes the stream with
-1008, and too many bytes or frames cut it.
+them. This protocol bounds the bytes of a client before they are parsed: a message closes the stream
+with 1008, and too many bytes or frames cut it.
 """
 
 from typing import Any, Final
