@@ -41,7 +41,7 @@ class Worlds:
         what: Noun for a world created here.
         make: Makes the domains of a world made here; None where there are none.
         on_reopened: Functions that are called with the name of a world which was opened again,
-            because its store had failed: objects that a plug-in keeps of the stopped world are void.
+            because its store had failed: a plug-in's objects of the stopped world are void.
         fatal: The failure of a store for which the server ends; None for no such failure.
 
     Args:

@@ -1,8 +1,8 @@
 """Stage 5: does the agent propose faster than it may?
 
 A batch passes a bucket if its charge leaves the bucket's theoretical arrival time within `burst`
-intervals of now (`kernel/ledger/token_buckets.py` has the algorithm). The charges are computed here
-once, and applied by the commit: a batch that a later stage refuses is not charged.
+intervals of now (`kernel/ledger/token_buckets.py` has the algorithm). `charges_on` computes the
+charges once, and the commit applies them: a batch that a later stage refuses is not charged.
 
 Work is checked here for intents and bytes, and by `check_work` again after the rules, which may
 have charged more.

@@ -127,7 +127,7 @@ class GateSettings:
 
 
 class Ledger:
-    """The ledger of one world. Only `kernel/commit/apply_record.py` changes it.
+    """The ledger of one world, changed by `kernel/commit/apply_record.py` alone.
 
     Attributes:
         policy: The gate settings in force.
