@@ -397,7 +397,7 @@ class EventLogContract:
         reading = reader.read()
         assert next(reading) == (0, b"0")
         writer.compact(999, epoch, groups_max=1_000)
-        with pytest.raises(StoreError, match=r"compacted meanwhile and begins at record 999"):
+        with pytest.raises(StoreError, match=r"compacted meanwhile and now begins at record 999"):
             list(reading)
         assert records_of(reader) == [b"999"]
 
