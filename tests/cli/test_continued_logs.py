@@ -205,3 +205,13 @@ def test_a_run_is_resumed_after_it_was_served_and_forked_where_it_was_served(kil
         assert len([r for r in records_of(killed.parent / store) if isinstance(r, Tick)]) == 120
     again = run_process("run", "--resume", "town.db", "--json", folder=killed.parent)
     assert again.json()["resumed_at"] == 120
+
+
+def test_an_empty_file_and_a_missing_one_hold_no_world_to_continue(tmp_path):
+    (tmp_path / "empty.db").touch()
+    for name in ("empty.db", "missing.db"):
+        assert recorded_world(f"sqlite:///{tmp_path / name}") is None
+        done = run_process("gate", "--store", name, folder=tmp_path, stdin=b'{"register": "a"}\n')
+        assert (done.code, done.err) == (0, "")
+        assert recorded_world(f"sqlite:///{tmp_path / name}") is not None
+    assert recorded_world("memory://") is None

@@ -167,7 +167,9 @@ def recorded_world(store: str) -> RecordedWorld | None:
     log = open_event_log(store)
     try:
         path = file_of(log)
-        if not is_lasting(log) or (path is not None and not path.exists()):
+        if not is_lasting(log):
+            return None
+        if path is not None and not (path.exists() and path.stat().st_size):
             return None
         past = recover(log).past
     except NoWorldError:
