@@ -310,3 +310,14 @@ def test_progress_is_shown_on_a_terminal_only(placet, monkeypatch):
     outcome = placet("run", *TOWN, "--json")
     assert outcome.json()["ticks"] == 5
     assert "town, 20 agents" in outcome.err
+
+
+def test_a_run_that_is_not_verified_keeps_its_log_and_says_so(placet):
+    ticks = ("--ticks", "3", "--agents", "6", "--json")
+    verified = placet("run", "town", *ticks, "--store", "a.db").json()
+    plain = placet("run", "town", *ticks, "--store", "b.db", "--no-verify").json()
+    assert (verified["verified"], plain["verified"]) == (True, None)
+    assert verified["digest"] == plain["digest"]
+    assert placet("verify", "b.db", "--expect", plain["head"]).code == 0
+    report = placet("run", "town", *ticks[:4], "--store", "c.db", "--no-verify").out
+    assert "it was not verified (--no-verify)" in report

@@ -76,6 +76,9 @@ _MetricsPort: TypeAlias = Annotated[
         help="Serve Prometheus metrics at this port; 0 chooses a free one.",
     ),
 ]
+_NoVerify: TypeAlias = Annotated[
+    bool, typer.Option("--no-verify", help="Do not read the log again to verify it.")
+]
 
 
 def run(
@@ -90,13 +93,14 @@ def run(
     metrics_port: _MetricsPort = None,
     snapshot_every: _SnapshotEvery = EVERY_SEQS,
     compact: _Compact = False,
+    no_verify: _NoVerify = False,
     as_json: AsJson = False,
 ) -> int:
     """Run a scenario and print a report.
 
     Once per tick every agent observes, submits a batch, and gets its verdict. The log is verified
-    afterwards. Ctrl-C ends the run after the current tick, with a report; resume an interrupted run
-    with --resume.
+    afterwards, unless --no-verify is given. Ctrl-C ends the run after the current tick, with a
+    report; resume an interrupted run with --resume.
     """
     # Here, because scenarios and what checks them are 60 ms that the help need not pay.
     from placet.cli.commands.run_session import finish, live, resumed, start  # noqa: PLC0415
@@ -118,7 +122,7 @@ def run(
         snapshot_every_seqs=snapshot_every,
         compact_log=compact,
     )
-    return finish(report, store, stop, as_json=as_json)
+    return finish(report, store, stop, verify=not no_verify, as_json=as_json)
 
 
 def _require_alone(store: str, others: Sequence[object]) -> None:

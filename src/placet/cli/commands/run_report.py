@@ -2,13 +2,17 @@
 
 from collections.abc import Iterator
 from shlex import quote
+from typing import Final
 
 from placet.cli.terminal import number, pluralize, printable, shorten, table
 from placet.runtime.history.reader import IntegrityReport
 from placet.runtime.stores.url import file_of, open_event_log
 from placet.scenarios.runner import RunReport
 
-_EXAMPLE_CHARACTERS = 100
+_EXAMPLE_CHARACTERS: Final = 100
+
+MEMORY: Final = "memory://"
+"""The store of a run that keeps no log."""
 
 
 def report_lines(
@@ -20,7 +24,7 @@ def report_lines(
     if report.resumed_at is not None:
         yield f"resumed at tick {report.resumed_at} of {scenario.ticks}"
     if report.is_stopped:
-        note = "" if verification is None else "; the log has all of them"
+        note = "" if report.store == MEMORY else "; the log has all of them"
         yield f"stopped by {stopped_by} after tick {report.ticks} of {scenario.ticks}{note}"
     yield ""
     yield from table(_figures(report))
@@ -90,18 +94,21 @@ def _contests(report: RunReport) -> list[tuple[str, str]]:
 
 
 def _kept(report: RunReport, verification: IntegrityReport | None) -> Iterator[str]:
-    if verification is None:
+    if report.store == MEMORY:
         yield "  The log was in memory and is gone; leave out --store to keep it in a file."
         return
     name = quote(str(file_of(open_event_log(report.store)) or report.store))
-    if not verification.is_ok:
+    if verification is None:
+        yield f"  The log is {name}; it was not verified (--no-verify)."
+    elif not verification.is_ok:
         first = verification.first_divergence or {}
         yield f"  The log {name} is NOT valid from record {first['record']} on: {first['why']}"
         return
-    yield (
-        f"  The log {name} is verified: {pluralize(verification.records, 'record')}, "
-        "the chain is unbroken and every digest is right."
-    )
+    else:
+        yield (
+            f"  The log {name} is verified: {pluralize(verification.records, 'record')}, "
+            "the chain is unbroken and every digest is right."
+        )
     if report.is_stopped:
         yield f"  Resume it:\n    placet run --resume {name}"
     yield "  Next:"

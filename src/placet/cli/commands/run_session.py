@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import typer
 
-from placet.cli.commands.run_report import report_lines
+from placet.cli.commands.run_report import MEMORY, report_lines
 from placet.cli.signals import StopSignals
 from placet.cli.stores import fresh_store, log_to_read, require_fresh
 from placet.cli.terminal import CommandError, say, say_json
@@ -20,6 +20,7 @@ from placet.scenarios.loader import require_policies, split_override
 from placet.scenarios.resume import find_run
 from placet.scenarios.runner import RunReport, ScenarioRunner
 from placet.scenarios.scenario import ScenarioError
+from placet.schemas.log.record import record_hash
 
 
 def start(
@@ -107,11 +108,13 @@ def live(
         return asyncio.run(runner.run())
 
 
-def finish(report: RunReport, store: str, stop: StopSignals, *, as_json: bool) -> int:
-    """Verify the log, print the report, and return the exit code."""
-    verification = _verified(report, store)
+def finish(report: RunReport, store: str, stop: StopSignals, *, verify: bool, as_json: bool) -> int:
+    """Verify the log if wanted, print the report, and return the exit code."""
+    verification = _verified(report, store) if verify else None
     if verification is not None:
         report.head = verification.head  # closing the world may have added records
+    elif report.store != MEMORY:
+        report.head = _last_hash(store)
     if as_json:
         is_verified = None if verification is None else verification.is_ok
         say_json({**report.as_dict(), "verified": is_verified, "interrupted": report.is_stopped})
@@ -157,13 +160,19 @@ def _progress(scenario: Scenario) -> Iterator[Callable[[int], None]]:
         yield lambda tick: progress.update(task, completed=tick)
 
 
+def _last_hash(store: str) -> str:
+    log = log_to_read(store)
+    ((_, data),) = log.read(log.count() - 1)
+    return record_hash(data).hex()
+
+
 def _verified(report: RunReport, store: str) -> IntegrityReport | None:
     """Verify the log; None if none was kept.
 
     Raises:
         CommandError: The log is sound, but is of another world than the one that was run.
     """
-    if report.store == "memory://":
+    if report.store == MEMORY:
         return None
     # By the name that was given: what a report shows has no password.
     verification = check_integrity(log_to_read(store))
