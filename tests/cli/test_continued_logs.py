@@ -215,3 +215,38 @@ def test_an_empty_file_and_a_missing_one_hold_no_world_to_continue(tmp_path):
         assert (done.code, done.err) == (0, "")
         assert recorded_world(f"sqlite:///{tmp_path / name}") is not None
     assert recorded_world("memory://") is None
+
+
+def test_a_reader_overrides_nothing(killed, placet, monkeypatch):
+    monkeypatch.chdir(killed.parent)
+    failed = placet("serve", "--store", "town.db", "--read-only", "--set", "settings.max_step=1")
+    assert (failed.code, failed.out) == (1, "")
+    assert "shows town.db as it is written; leave out settings.max_step" in failed.err
+
+
+def test_config_prints_the_values_of_the_log_with_their_source(killed, placet, monkeypatch):
+    monkeypatch.chdir(killed.parent)
+    printed = placet("config", "--set", "store=town.db", "--set", "limits.agents_max=9").out
+    assert 'world = "town"  # town.db' in printed
+    assert 'quotas = { "Speak" = { "rate" = 0.5, "burst" = 3 } }  # town.db' in printed
+    assert "agents_max = 9  # --set limits.agents_max" in printed
+    assert "max_step = 4.0  # town.db" in printed
+
+
+def test_a_domain_that_is_not_installed_is_asked_for(tmp_path):
+    source = "from placet.domains.world import World\nclass Mine(World):\n    name = 'mine'\n"
+    (tmp_path / "own_domain.py").write_text(source, "utf-8")
+    line = b'{"register": "a"}\n'
+    mine = ("--domain", "own_domain:Mine")
+    begun = run_process("gate", "--store", "m.db", *mine, folder=tmp_path, stdin=line)
+    assert (begun.code, begun.err) == (0, "")
+    failed = run_process("gate", "--store", "m.db", folder=tmp_path, stdin=line)
+    assert failed.code == 1
+    assert "domain 'mine', which is not installed here; give it with --domain" in failed.err
+    quotas = ("--set", "quotas={Speak={rate=0.5,burst=2}}", "--set", "default_permissions=['Move']")
+    again = run_process("gate", "--store", "m.db", *mine, *quotas, folder=tmp_path, stdin=line)
+    assert again.code == 0
+    assert again.err.splitlines() == [
+        'placet gate: m.db: quotas is {"Speak":{"rate":0.5,"burst":2}} from now on, it was {}',
+        'placet gate: m.db: default_permissions is ["Move"] from now on, it was null',
+    ]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 import typer
 
 from placet.cli.domains import DomainOption as DomainOption  # noqa: PLC0414  # one place for all
-from placet.cli.terminal import printable, redact
+from placet.cli.terminal import CommandError, printable, redact
 from placet.kernel.domain import Domain
 from placet.schemas.codec import Json
 
@@ -64,10 +64,23 @@ def world_settings(
 
 
 def list_overrides(settings: "ServerSettings", domains: Sequence[Domain], command: str) -> None:
-    """Print each value of an existing log that the configuration overrides, on a line."""
+    """Print each value of an existing log that the configuration overrides, on a line.
+
+    Raises:
+        CommandError: The world is opened to be read, and is as its log says; limits of the process
+            may differ.
+    """
     recorded = settings.recorded
     if recorded is None:
         return
-    for override in recorded.overrides(settings.world, domains):
+    overrides = recorded.overrides(settings.world, domains)
+    if settings.world.read_only:
+        keys = [one.key for one in overrides if not one.key.startswith("limits.")]
+        if keys:
+            raise CommandError(
+                f"--read-only shows {recorded.store} as it is written; leave out {', '.join(keys)}"
+            )
+        return
+    for override in overrides:
         line = printable(redact(f"{recorded.store}: {override}"))
         sys.stderr.write(f"placet {command}: {line}\n")

@@ -131,7 +131,14 @@ def _remade(name: str, rules: Rules) -> Domain:
             "none "
             "or has rules that are code; give the domain with --domain module:attribute"
         )
-    return _made(name, find_domain(name), settings)
+    try:
+        factory = find_domain(name)
+    except DomainNotFound as error:
+        raise DomainNotRemade(
+            f"the log is of the domain {name!r}, which is not installed here; give it with "
+            f"--domain module:Class ({error})"
+        ) from error
+    return _made(name, factory, settings)
 
 
 def _made(spec: str, factory: Callable[..., object], settings: Mapping[str, Json]) -> Domain:

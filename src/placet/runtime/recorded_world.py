@@ -18,21 +18,16 @@ from placet.runtime.plugins import remake
 from placet.runtime.snapshots.recovery import recover
 from placet.runtime.stores.append_rules import NoWorldError
 from placet.runtime.stores.url import file_of, is_lasting, open_event_log
-from placet.schemas.codec import Json, canonical
+from placet.schemas.codec import Json, canonical, to_json
 from placet.schemas.config import KernelConfig
 from placet.schemas.limits import Limits
 
 SESSION: Final = "session"
 """The domain that records conversations beside another."""
 
+_VALUE_CHARS_MAX: Final = 80
 _IDENTITY: Final = ("world", "seed")
-RECORDED: Final = (
-    *_IDENTITY,
-    "staleness_threshold",
-    "quotas",
-    "world_quota",
-    "default_permissions",
-)
+RECORDED: Final = tuple(one.name for one in fields(KernelConfig) if one.name != "limits")
 """The fields of a configuration that a log has, besides the limits."""
 
 LIMITS: Final = tuple(field.name for field in fields(Limits))
@@ -52,7 +47,7 @@ class Override(NamedTuple):
     value: Json
 
     def __str__(self) -> str:
-        return f"{self.key} is {self.value} from now on, it was {self.recorded}"
+        return f"{self.key} is {_shown(self.value)} from now on, it was {_shown(self.recorded)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +138,12 @@ class RecordedWorld:
             default_permissions=config.default_permissions,
             limits=config.limits,
         )
+
+
+def _shown(value: Json) -> str:
+    plain = sorted(value) if isinstance(value, frozenset) else value
+    text = to_json(plain).decode()
+    return text if len(text) <= _VALUE_CHARS_MAX else f"{text[:_VALUE_CHARS_MAX]}…"
 
 
 def _differing(

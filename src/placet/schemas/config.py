@@ -53,7 +53,9 @@ class Quota(NamedTuple):
         An interval longer than a month corresponds to only a few floats, so the rate is searched
         among the neighboring floats.
         """
-        interval_ns = self.interval_ns
+        interval_ns, plain = self.interval_ns, round(self.rate, 9)
+        if plain and ceil(SECOND_NS / plain) == interval_ns:  # 0.5, as a user writes it
+            return {"rate": plain, "burst": self.burst}
         # `of` rounds the interval up, so the rate lies within the last nanosecond of the interval.
         rate = float(SECOND_NS) if interval_ns == 1 else SECOND_NS / (interval_ns - 0.5)
         while ceil(SECOND_NS / rate) < interval_ns:
