@@ -24,7 +24,7 @@ class _Letter(Generic[M, R]):
 
 
 class ActorStatistics(NamedTuple):
-    """Counts of the messages that an actor has handled and has queued."""
+    """Message counts of one actor: handled, failed (the handler raised), queued now."""
 
     handled: int
     failed: int
@@ -32,13 +32,14 @@ class ActorStatistics(NamedTuple):
 
 
 class Actor(Generic[M, R]):
-    """A name, a bounded mailbox and a handler.
+    """A worker that handles messages from its bounded mailbox, one at a time, with one function.
 
     Args:
-        name: For people and metrics.
+        name: Name of the actor in error messages.
         handle: Called with one message at a time. An exception is raised to the sender of an `ask`;
             for a `tell` it leaves `run` and reaches the supervisor.
-        mailbox_max: How many messages may wait; `tell` and `ask` refuse more.
+        mailbox_max: How many messages may be queued; beyond that `tell` and `ask` raise
+            `MailboxFull`.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class Actor(Generic[M, R]):
         return await reply
 
     async def run(self) -> None:
-        """Handle messages until `close`; the owner's supervisor calls this.
+        """Handle messages until `close`; the supervisor of the actor's tasks calls this.
 
         Canceling it closes the actor. After a failure it may be run again: queued messages are
         kept.
@@ -100,7 +101,7 @@ class Actor(Generic[M, R]):
             self._abandon()
 
     def statistics(self) -> ActorStatistics:
-        """Return counts of handled and queued messages."""
+        """Return counts of handled, failed and queued messages."""
         return ActorStatistics(self._handled, self._failed, len(self._mailbox))
 
     def _post(self, letter: _Letter[M, R]) -> None:

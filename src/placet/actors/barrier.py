@@ -19,7 +19,7 @@ class Arrivals(NamedTuple):
 
     Attributes:
         expected: Number of agents waited for.
-        passed: Ids of the agents that passed, the first thousand.
+        passed: Ids of the agents that skipped the step (`note_pass`), the first thousand.
         late: Ids of all agents that had neither submitted nor passed at the deadline.
         waited_s: Duration of the wait, real seconds.
     """
@@ -31,13 +31,15 @@ class Arrivals(NamedTuple):
 
 
 class Barrier:
-    """The barrier of one stepped world. A wait costs O(agents), each batch meanwhile O(1).
+    """A point at which the host of a stepped world waits until all agents are ready for the step.
+
+    A wait costs O(agents), each batch meanwhile O(1).
 
     Args:
         ingress: Accepts batches, and holds those submitted before the wait.
 
     Attributes:
-        lates: How often an agent was late, in total.
+        lates: Number of late agents, summed over all waits.
     """
 
     def __init__(self, ingress: Ingress) -> None:
@@ -48,7 +50,7 @@ class Barrier:
         self.lates = 0
 
     async def wait(self, agents: Iterable[str], seconds_max: float) -> Arrivals:
-        """Wait until each of the agents has a held batch, or has passed.
+        """Wait until each agent has a held batch or has skipped the step, or until the deadline.
 
         Args:
             agents: Ids of the agents.
@@ -85,17 +87,17 @@ class Barrier:
         return Arrivals(len(expected), passed, late, loop.time() - began)
 
     def note_pass(self, agent_id: str) -> None:
-        """Record that an agent submits nothing before the next step."""
+        """Record that an agent skips the next step: it submits nothing before it."""
         self._passed[agent_id] = None
         self._missing.pop(agent_id, None)
         self._open_if_complete()
 
     def note_step(self) -> None:
-        """Record that a step was taken; passes count for one step only."""
+        """Forget the recorded skips, because a step was taken; a skip counts for one step only."""
         self._passed.clear()
 
     def end(self) -> None:
-        """Release the host that waits at the barrier: the world is closed, or has failed."""
+        """End a wait at the barrier, because the world is closed or has failed."""
         if self._opened is not None:
             self._opened.set()
 

@@ -32,7 +32,7 @@ Decided: TypeAlias = tuple[QueuedBatch, Verdict]
 
 
 def resolve(reply: asyncio.Future[Any], result: object) -> None:
-    """Set a future's result, or its exception; harmless if the caller no longer waits.
+    """Set the result of a future, or its exception if `result` is one; do nothing if it is done.
 
     A failure is reported once, by the world, so a future that is never awaited logs nothing.
     """
@@ -46,7 +46,7 @@ def resolve(reply: asyncio.Future[Any], result: object) -> None:
 
 
 class CycleOutput(msgspec.Struct, eq=False):
-    """The results of one cycle of the orchestrator, released together once its records are durable.
+    """The results of one orchestrator cycle, released together once its records are durable.
 
     Attributes:
         group: Records to write; None where there are none.
@@ -70,18 +70,18 @@ class CycleOutput(msgspec.Struct, eq=False):
 
     @property
     def answers(self) -> list[Reply]:
-        """Every pending future with the result or error to set."""
+        """All futures of the cycle, each with the result or exception to set: verdicts first."""
         verdicts = [(waiting.reply, verdict) for waiting, verdict in self.decided]
         return [*verdicts, *self.replies]
 
 
 class Committer:
-    """Writes groups in order, then releases the answers that waited for them.
+    """The writer of the log: writes record groups in order, then releases the answers of each.
 
     Attributes:
         durable_seq: The highest durable seq.
         durable_records: The number of durable records.
-        is_full: As many commits wait for the next write as may; see `room`.
+        is_full: The number of waiting outputs has reached its limit; see `room`.
         failure: The reason why the world stopped; None while it runs.
     """
 
@@ -113,13 +113,19 @@ class Committer:
         self.failure: StoreError | None = None
 
     def begin(self, seq: int, records: int, head: bytes = GENESIS) -> None:
-        """Set the durable position from which writing continues, and the head of its chain."""
+        """Set the durable position from which writing continues, before the first group.
+
+        Args:
+            seq: The durable seq.
+            records: Number of durable records.
+            head: Hash of the last durable record.
+        """
         self.durable_seq, self.durable_records = seq, records
         self._head, self._tail = head, None
 
     @property
     def head(self) -> bytes:
-        """The hash of the last durable record, to which the chain of the log leads."""
+        """The hash of the last durable record, with which the log's hash chain ends."""
         if self._tail is not None:  # hashed when asked for, once: a record may have megabytes
             self._head, self._tail = record_hash(self._tail), None
         return self._head
@@ -129,7 +135,7 @@ class Committer:
         return self.durable_seq, self.durable_records
 
     def offer(self, output: CycleOutput) -> None:
-        """Accept the output of a cycle, to be released once durable. Never blocks; see `room`."""
+        """Queue the output of a cycle, which is released once durable. Never blocks; see `room`."""
         if self.failure is not None:
             _fail(output, self.failure)
             return
@@ -145,11 +151,11 @@ class Committer:
 
     @property
     def waiting(self) -> int:
-        """Number of outputs that wait for the next write, without those being written."""
+        """Number of queued outputs; outputs that are being written do not count."""
         return len(self._waiting)
 
     async def room(self) -> None:
-        """Wait until the committer is not full, or the world has failed."""
+        """Wait until `is_full` is false, or the world has failed."""
         while self.is_full and self.failure is None:
             self._room = anyio.Event()
             await self._room.wait()
@@ -186,7 +192,7 @@ class Committer:
         """Prove that the store can be written now; a fault stops the world, as for a group.
 
         Raises:
-            StoreError: It cannot, or the world has failed before.
+            StoreError: The store cannot be written, or the world has failed before.
         """
         if self.failure is not None:
             raise self.failure

@@ -13,7 +13,7 @@ C = TypeVar("C")
 
 
 class MailboxFull(Exception):  # noqa: N818  # a state, on which the sender answers with a refusal
-    """The mailbox is full."""
+    """The error of a full mailbox: `signal` names the bound, with its `value` and its `limit`."""
 
     def __init__(self, signal: str, value: int, limit: int) -> None:
         super().__init__(f"{signal} is {value}, the limit is {limit}")
@@ -23,7 +23,7 @@ class MailboxFull(Exception):  # noqa: N818  # a state, on which the sender answ
 
 
 class MailboxStatistics(NamedTuple):
-    """Counts of a mailbox: queued now, and passed through."""
+    """Counts of a mailbox: messages and bytes queued now, messages taken, most queued at a time."""
 
     waiting: int
     waiting_bytes: int
@@ -33,14 +33,14 @@ class MailboxStatistics(NamedTuple):
 
 
 class Mailbox(Generic[M, C]):
-    """Messages in order of arrival, and control messages that overtake them.
+    """A bounded queue of messages for one receiver; control messages overtake the others.
 
     Args:
-        count_max: How many messages may wait.
-        bytes_max: How many bytes they may have together, as their senders declare.
+        count_max: Maximum number of queued messages; control messages do not count.
+        bytes_max: Maximum bytes of the queued messages together, as their senders declare.
 
     Attributes:
-        is_paused: Messages are queued and not delivered; control messages are.
+        is_paused: Messages stay queued; only control messages are delivered.
     """
 
     __slots__ = (
@@ -71,7 +71,7 @@ class Mailbox(Generic[M, C]):
         self.is_paused = False
 
     def post_nowait(self, message: M, size: int = 0) -> int:
-        """Add a message at the end of the queue. An empty mailbox accepts one of any size.
+        """Add a message at the end of the queue. An empty mailbox accepts a message of any size.
 
         Returns:
             Number of messages before it.
@@ -100,7 +100,7 @@ class Mailbox(Generic[M, C]):
         self.wake()
 
     def wake(self) -> None:
-        """Wake a parked receiver, with or without a message."""
+        """Wake the receiver if it waits, even without a message."""
         parked = self._parked
         if parked is not None:
             self._parked = None
@@ -112,7 +112,7 @@ class Mailbox(Generic[M, C]):
         self.is_paused = True
 
     async def wait(self) -> None:
-        """Wait for a message or for `wake`; without polling."""
+        """Wait until there is a message to take, or `wake` is called; does not poll."""
         if not self.is_idle:
             return
         self._parked = asyncio.get_running_loop().create_future()
@@ -122,11 +122,11 @@ class Mailbox(Generic[M, C]):
             self._parked = None
 
     def take_control(self) -> C | None:
-        """Take the oldest control message; None if there is none."""
+        """Remove and return the oldest control message; None if there is none."""
         return self._control.popleft() if self._control else None
 
     def take(self, count_max: int) -> list[M]:
-        """Take the oldest messages, at most `count_max`; none while paused."""
+        """Remove and return the oldest messages, at most `count_max`; empty while paused."""
         lane, sizes = self._lane, self._sizes
         taken: list[M] = []
         if self.is_paused:
@@ -138,7 +138,7 @@ class Mailbox(Generic[M, C]):
         return taken
 
     def take_all(self) -> list[M]:
-        """Take every message, paused or not."""
+        """Remove and return every message, paused or not; end a pause."""
         self.is_paused = False
         return self.take(len(self))
 
@@ -149,7 +149,7 @@ class Mailbox(Generic[M, C]):
 
     @property
     def is_idle(self) -> bool:
-        """There is nothing to take: no control message, and no message or a pause."""
+        """Whether there is nothing to take: no control message, and no message or a pause."""
         return not self._control and (self.is_paused or not (self._lane or self._aside))
 
     @property

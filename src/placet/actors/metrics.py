@@ -52,7 +52,7 @@ DOMAIN_CODES_MAX: Final = 256
 
 
 class Histogram:
-    """Counts samples per bucket; a sample belongs to the first bound that is not below it.
+    """A histogram: counts samples by bucket; a sample belongs to the first bound >= its value.
 
     A sample costs one bisection and two additions: a third of the time of a Prometheus histogram.
     The buckets give percentiles; their bounds include the round numbers that an exporter shows.
@@ -71,14 +71,14 @@ class Histogram:
         self._largest = 0.0
 
     def observe(self, value: float, times: int = 1) -> None:
-        """Count one sample, or as many that are alike."""
+        """Count a sample, `times` times."""
         self._counts[bisect_left(self.bounds, value)] += times
         self.total += value * times
         if value > self._largest:  # noqa: PLR1730  # max() would cost as much as the bisection
             self._largest = value
 
     def observe_all(self, values: Sequence[float]) -> None:
-        """Count the samples of a group: half the cost of one call each."""
+        """Count several samples at half the cost of one call for each."""
         if not values:
             return
         counts, bounds = self._counts, self.bounds
@@ -93,7 +93,9 @@ class Histogram:
         return sum(self._counts)
 
     def cumulative(self) -> list[int]:
-        """Count the samples up to each bound, and at the end all of them. O(buckets).
+        """Return, for each bound, the number of samples up to it; then the number of all.
+
+        O(buckets).
 
         Safe to call from another thread than the one that observes.
         """
@@ -139,7 +141,7 @@ BATCH_BOUNDS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 512)
 
 
 class LatencyHistogram(Histogram):
-    """A histogram of seconds, 100 ns to 1 000 s, with percentiles within 5 %."""
+    """A histogram of durations in seconds, 100 ns to 1 000 s, with percentiles within 5 %."""
 
     __slots__ = ()
 
@@ -148,7 +150,7 @@ class LatencyHistogram(Histogram):
 
 
 class Counters:
-    """The numbers of one world. Written by its actors in one thread, read from any.
+    """The metrics of one world. Written by its actors in one thread, read from any.
 
     Attributes:
         rejected_at_ingress: Batches rejected by admission control, by refusal code (not broken down
@@ -220,21 +222,21 @@ class Counters:
 
     @property
     def intents(self) -> dict[Outcome, dict[str, int]]:
-        """Per outcome, a count for each kind. A copy."""
+        """Number of intents, by outcome and then by kind; a copy."""
         counts = {outcome: by_kind.copy() for outcome, by_kind in self._intents.items()}
         counts["refused"][UNKNOWN_KIND] += sum(self.rejected_at_ingress.values())
         return counts
 
     @property
     def refusals(self) -> dict[tuple[str, str], int]:
-        """A count for each `(stage, code)`. A copy."""
+        """Number of refusals for each `(stage, code)`; a copy."""
         counts = self._refusals.copy()
         for code, count in self.rejected_at_ingress.items():
             counts[_ADMISSION, code] += count
         return counts
 
     def count_batches(self, batches: Sequence[CheckedBatch], outcome: Outcome) -> None:
-        """Count checked batches: their sizes, and their intents by kind."""
+        """Count checked batches of one outcome: their sizes, and their intents by kind."""
         by_kind = self._intents[outcome]
         sizes: dict[int, int] = {}
         for batch in batches:
@@ -246,12 +248,15 @@ class Counters:
             self.observe_batch(size, times)
 
     def count_intents(self, kind: object, outcome: Outcome, count: int = 1) -> None:
-        """Count intents of a kind, which may be anything that a client wrote."""
+        """Count intents of a kind with an outcome; an unregistered kind counts as `unknown`."""
         is_known = isinstance(kind, str) and kind in self._kinds
         self._intents[outcome][str(kind) if is_known else UNKNOWN_KIND] += count
 
     def count_refusal(self, stage: Stage, code: str, count: int = 1) -> None:
-        """Count refusals by code; all codes of domains beyond `DOMAIN_CODES_MAX` count as one."""
+        """Count refusals by stage and code.
+
+        Codes of domains beyond `DOMAIN_CODES_MAX` count as `other`.
+        """
         key = (stage.value, code)
         if key not in self._refusals:
             if self._domain_codes < DOMAIN_CODES_MAX:
@@ -261,7 +266,7 @@ class Counters:
         self._refusals[key] = self._refusals.get(key, 0) + count
 
     def effect(self, executor: str, outcome: str, seconds: float) -> None:
-        """Count one attempt at an effect. Neither label may be chosen by a client."""
+        """Count one attempt at an effect and its duration. A client must not choose the labels."""
         key = (executor, outcome)
         histogram = self.effect_seconds.get(key)
         if histogram is None:
@@ -269,12 +274,12 @@ class Counters:
         histogram.observe(seconds)
 
     def count_effect(self, executor: str, outcome: EffectCount) -> None:
-        """Count one event of an effect."""
+        """Count one event of an effect, such as a retry; `executor` is the kind of the effect."""
         key = (executor, outcome)
         self.effect_counts[key] = self.effect_counts.get(key, 0) + 1
 
     def snapshot(self, outcome: str, seconds: float) -> None:
-        """Count one snapshot, `written` or `failed`."""
+        """Count one snapshot by outcome, `written` or `failed`, and its duration."""
         self.snapshots[outcome] += 1
         self.snapshot_seconds.observe(seconds)
 
@@ -320,7 +325,7 @@ _NS_PER_INTENT_FIRST = 10_000
 
 
 class GroupMetrics:
-    """Counts the verdicts of each group, and reports them for logging.
+    """The metrics of decided groups: updates `Counters`, and reports the verdicts for logging.
 
     Args:
         counters: The metrics to update.
@@ -340,7 +345,12 @@ class GroupMetrics:
         self.ns_per_intent = _NS_PER_INTENT_FIRST
 
     def count_group(self, answers: Sequence[Answer], spent_ns: int) -> None:
-        """Count the verdicts of a group by outcome. Of dry runs only the time is counted."""
+        """Count the verdicts of a decided group by outcome; dry runs count only in the time.
+
+        Args:
+            answers: The batches with their verdicts.
+            spent_ns: Time that it took to decide them, nanoseconds.
+        """
         admitted: list[CheckedBatch] = []
         by_outcome: dict[Outcome, list[CheckedBatch]] = {"admitted": admitted}
         intents = 1
@@ -368,11 +378,11 @@ class GroupMetrics:
 
     @property
     def is_reported(self) -> bool:
-        """Every verdict is reported, so none may be answered from a cache."""
+        """Whether every verdict is passed to `on_group`; then no answer may come from a cache."""
         return self._on_group is not None
 
     def count_rejected(self, verdict: Verdict) -> None:
-        """Count a batch that admission control refused; its kinds are unknown."""
+        """Count a batch that admission control refused by its code; its kinds are unknown."""
         self.rejected_at_ingress[verdict.refusals[0].code] += 1
         if self._on_group is not None:
             self._on_group([verdict])

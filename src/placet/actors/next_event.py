@@ -31,7 +31,7 @@ Registered tasks are awaited by name; this is for a program that is still settin
 
 
 class NextEvent:
-    """Advances the time of one world.
+    """The driver of a `next_event` clock: advances simulated time once no task can run.
 
     Args:
         kernel: Read for scheduled batches.
@@ -70,7 +70,7 @@ class NextEvent:
         self._rounds = 0
 
     async def run(self) -> None:
-        """Advance time until the world is closed or fails, or time stalls."""
+        """Advance simulated time event by event, until the world ends or time stalls."""
         try:
             while True:
                 if self._actor.is_paused:

@@ -38,7 +38,7 @@ _MS_NS = 1_000_000
 
 
 class OrchestratorActor:
-    """The orchestrator of one world.
+    """The single writer of one world: decides queued batches and runs commands, cycle by cycle.
 
     Args:
         kernel: Decides batches. Only the orchestrator changes its state; the ingress checks
@@ -113,7 +113,9 @@ class OrchestratorActor:
         return await reply
 
     async def operate(self, act: Callable[[Kernel], T]) -> T:
-        """Call a function with the kernel for the operator: at once if between two cycles.
+        """Call a function with the kernel for the operator and return its result.
+
+        It runs at once if between two cycles.
 
         At most one operator command runs between two cycles; further commands are queued so that
         batches are not starved. Commands of agents and executors go through the mailbox: of many,
@@ -152,9 +154,9 @@ class OrchestratorActor:
         return await reply
 
     def change_agent(self, kernel: Kernel, agent_id: str, change: str) -> None:
-        """Change an agent's status by a command.
+        """Apply a change of an agent's status to the kernel; call it inside a command.
 
-        Scheduled batches that it invalidates are refused and counted.
+        Scheduled batches that the change invalidates are refused and counted.
 
         Raises:
             AgentError: There is no such agent.
@@ -167,10 +169,7 @@ class OrchestratorActor:
     async def pause(self) -> None:
         """Decide no batches until `resume`; they are queued within the limits.
 
-        Control messages are handled.
-
-        Returns:
-            Once everything decided before is durable.
+        Control messages are handled. Returns once everything decided before is durable.
 
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
@@ -188,9 +187,8 @@ class OrchestratorActor:
     async def drain(self) -> None:
         """Reject new batches until `resume`, and decide the queued ones, including the wait queue.
 
-        Returns:
-            Returns once they are decided and durable. Batches held by a stepped world belong to its
-            next step.
+        Returns once the queued batches are decided and durable. Batches held by a stepped world
+        belong to its next step.
 
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
@@ -216,7 +214,7 @@ class OrchestratorActor:
 
     @property
     def is_paused(self) -> bool:
-        """No batches are decided, and a stepped world cannot be stepped."""
+        """Whether no batches are decided, and a stepped world cannot be stepped."""
         return self._mailbox.is_paused
 
     # the loop

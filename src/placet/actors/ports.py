@@ -1,4 +1,4 @@
-"""The ports of this layer: what an actor needs from outside, each a small protocol.
+"""The ports of this layer: the outside parts that an actor needs, each a small protocol.
 
 Adapters live in `runtime/`; a fake is thirty lines.
 """
@@ -17,7 +17,7 @@ class EventLog(Protocol):
     Synchronous: the committer owns the thread in which a blocking store is called.
 
     Attributes:
-        durability: The level that an acknowledgement has: `memory off normal local full`.
+        durability: How safe an acknowledged record is: `memory`, `off`, `normal`, `local`, `full`.
         is_blocking: True if `append` may wait for a disk or a network.
         url: Location of the log, for messages.
     """
@@ -27,7 +27,7 @@ class EventLog(Protocol):
     url: str
 
     def open(self, *, take_over: bool = False) -> int:
-        """Acquire the fence and return the new epoch; every earlier writer is excluded.
+        """Acquire the exclusive right to write and return the new epoch; earlier writers lose it.
 
         Args:
             take_over: Do so even if another process writes the log at present.
@@ -54,25 +54,25 @@ class EventLog(Protocol):
         """
 
     def read(self, from_record: int = 0) -> Iterator[tuple[int, bytes]]:
-        """Return `(ordinal, record)` pairs from an ordinal on, in order.
+        """Return `(ordinal, record)` pairs in order, from ordinal `from_record` on.
 
-        Of a compacted log, those that remain.
+        Records that a compaction removed are left out.
 
         Raises:
             StoreError: The store cannot be read or is damaged.
         """
 
     def find_seq(self, seq: int) -> int:
-        """Return the ordinal of the first record of the group that reached a seq; else `count()`.
+        """Return the ordinal of the first record of the group that reached a seq.
 
-        Of a compacted log, no ordinal before its start.
+        `count()` if no group has. Of a compacted log, no ordinal before its start.
 
         Raises:
             StoreError: The store cannot be read or is damaged.
         """
 
     def start(self) -> LogStart:
-        """Return the start of the log: later than record 0 after a compaction.
+        """Return the position of the first record that a compaction has left; else record 0.
 
         Raises:
             StoreError: The store cannot be read or is damaged.
@@ -107,11 +107,11 @@ class EventLog(Protocol):
 
 
 class AgentIdentity(Protocol):
-    """The identity of an agent: an agent registered later under the same name differs."""
+    """An agent's name and generation: an agent registered later under the name is another."""
 
     @property
     def agent_id(self) -> str:
-        """The agent's id."""
+        """Name of the agent."""
 
     @property
     def generation(self) -> int:
@@ -119,10 +119,10 @@ class AgentIdentity(Protocol):
 
 
 class Clock(Protocol):
-    """The source of simulated time: nanoseconds since the world began, never decreasing."""
+    """The source of simulated time, which never decreases."""
 
     def now_ns(self) -> int:
-        """Return the present simulated time."""
+        """Return the simulated time, nanoseconds since the world began."""
 
     def monotonic_ns(self) -> int:
         """Return a monotonic time for measuring waits, nanoseconds; its zero is arbitrary."""
@@ -133,7 +133,7 @@ class HostClock(Clock, Protocol):
     """A clock that only the host program advances; makes a stepped world."""
 
     def advance(self, dt_ns: int) -> int:
-        """Advance simulated time by nanoseconds, and return the new time."""
+        """Advance simulated time by `dt_ns` nanoseconds, and return the new time."""
 
 
 @runtime_checkable
@@ -141,7 +141,10 @@ class DilatingClock(Clock, Protocol):
     """A clock whose simulated time runs slower than real time under load."""
 
     def follow(self, wait_ns: int) -> bool:
-        """Adjust to the predicted wait of a batch, nanoseconds; True while time is slowed."""
+        """Adjust the speed of simulated time to the predicted wait of a batch, nanoseconds.
+
+        Return True while simulated time is slowed.
+        """
 
 
 AsyncEffectHandler: TypeAlias = Callable[[Effect], Awaitable[Json]]

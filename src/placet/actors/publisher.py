@@ -29,7 +29,7 @@ _DECODED_BYTES_MAX = 4 * 1024 * 1024
 
 
 def event_of(ordinal: int, data: bytes) -> Event:
-    """Return the event of one record."""
+    """Decode one record of the log into an event; `ordinal` is the record's number."""
     record = decode_record(data)
     sim_time = record.now_ns / SECOND_NS
     return Event(record.seq, ordinal, record_type(record), sim_time, record_as_dict(record))
@@ -60,11 +60,11 @@ class _RecentEvents:
 
 
 class Publisher:
-    """Serves the events of the log to subscribers.
+    """The source of a log's events for subscribers, each at its own pace.
 
     Args:
         log: Read for records older than the ring.
-        recent_max: Number of records in the ring.
+        recent_max: Number of recent records kept in memory (the ring).
         position: Returns the durable seq and the number of durable records.
 
     Attributes:
@@ -93,7 +93,7 @@ class Publisher:
         self._wake()
 
     def close(self) -> None:
-        """End every subscription once it has read all events."""
+        """End every subscription once its subscriber has read all events."""
         self._is_closed = True
         self._wake()
 
@@ -108,7 +108,7 @@ class Publisher:
         return max((self._durable_seq - seq for seq in self._places.values()), default=0)
 
     async def events(self, since: int = 0) -> AsyncIterator[Event]:
-        """Return the events after `since`, past and future, until closed.
+        """Yield the events after `since`, past and future, until closed.
 
         Subscription starts when the first event is requested. A refusal has the seq of the last
         change before it: a subscriber that starts at the present seq receives the refusals that
@@ -131,7 +131,7 @@ class Publisher:
         *,
         page_records_max: int = PAGE_RECORDS_MAX,
     ) -> AsyncGenerator[list[Event]]:
-        """Return the events after `since` in pages, each at most one read of the log.
+        """Yield the events after `since` in lists, each at most one read of the log, until closed.
 
         Args:
             since: Sequence number; events with a greater one are returned.

@@ -16,8 +16,8 @@ class QueuedBatch(msgspec.Struct, eq=False):
         batch: The checked batch.
         reply: The future of its verdict.
         since_ns: Monotonic time at which it was submitted, nanoseconds.
-        identity: The agent that must still be registered, as this generation, when it is decided;
-            None if any may be.
+        identity: The batch is refused if this agent, of this generation, is no longer registered
+            when it is decided; None for no such condition.
         queued_ns: Monotonic time at which it entered the queue; later than `since_ns` after a wait
             queue.
         number: Arrival number in the fair queue; 0 before it enters that.

@@ -21,7 +21,7 @@ _BACKOFF_MAX_S = 5.0
 
 
 class TaskFailure(NamedTuple):
-    """A failed task: its name, its exception, and whether it is restarted."""
+    """A failure of a task: name of the task, its exception, and whether the task is restarted."""
 
     name: str
     error: BaseException
@@ -29,7 +29,7 @@ class TaskFailure(NamedTuple):
 
 
 class Supervisor:
-    """Owns the tasks of one world.
+    """The owner of the tasks of one world; restarts a failed task within a budget.
 
     Args:
         limits: `restarts_max` within `restart_window_s` is the budget of each task.
@@ -50,7 +50,7 @@ class Supervisor:
         self.restarts = 0
 
     async def run(self, started: anyio.Event) -> None:
-        """Run the tasks until `stop`; the owner awaits this."""
+        """Run the tasks until `stop`; the owner of the world awaits this."""
         async with anyio.create_task_group() as group:
             self._group = group
             started.set()

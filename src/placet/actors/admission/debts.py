@@ -19,17 +19,19 @@ from placet.schemas.refusal import STAGE_OF, Refusal, RefusalCode
 
 
 class DebtMeter:
-    """One rate: of each agent, and of all agents together. Times are monotonic nanoseconds.
+    """A rate limiter that charges agents after the fact: per agent, and for all agents together.
+
+    Use beyond the rate is a debt, which shrinks with time. All times are monotonic nanoseconds.
 
     The rate of all agents refuses only agents that have a debt, so that agents whose batches pass
     are not refused for others.
 
     Args:
-        rate: Amount per second that one agent may use.
-        burst: Amount that one agent may use at once.
+        rate: Amount per second that one agent may use; the unit is the caller's, such as bytes.
+        burst: Debt that one agent may have without waiting.
         world_rate: Amount per second of all agents together.
-        world_burst: Amount that all agents may use at once.
-        agents_max: How many agents are remembered; the least recently charged is forgotten.
+        world_burst: Debt that all agents together may have.
+        agents_max: Number of agents to remember; the least recently charged is forgotten.
 
     Attributes:
         tats: Theoretical arrival time of each agent that has a debt; the latest charged comes last.
@@ -58,7 +60,7 @@ class DebtMeter:
         self.tats: OrderedDict[str, int] = OrderedDict()
 
     def charge(self, agent_id: str, amount: int, now_ns: int) -> None:
-        """Charge an amount that an agent has used."""
+        """Add an amount that an agent has used to its debt and to that of all agents."""
         self._world_tat = max(self._world_tat, now_ns) + amount * self._world_interval_ns
         self.tats[agent_id] = max(self.tats.get(agent_id, 0), now_ns) + amount * self._interval_ns
         self.tats.move_to_end(agent_id)
@@ -66,7 +68,7 @@ class DebtMeter:
             self.tats.popitem(last=False)
 
     def wait_ns(self, agent_id: str, now_ns: int) -> int:
-        """Return how long an agent must wait until its debt is within the bursts; 0 if it is."""
+        """Return the nanoseconds until an agent's debt is within the limits; 0 if it is now."""
         tat = self.tats.get(agent_id)
         if tat is None:
             return 0
@@ -80,10 +82,10 @@ class DebtMeter:
 
 
 class Debts:
-    """The debts of agents for dry runs and refused batches: log bytes, and units of work.
+    """The debts of agents for dry runs and refused batches, in log bytes and in units of work.
 
     Attributes:
-        owing: The agents that may have a debt; as a rule there are none.
+        owing: Ids of the agents that may have a debt, used as a set; usually empty.
     """
 
     __slots__ = ("_limits", "_log_bytes", "_work", "owing")
@@ -109,7 +111,7 @@ class Debts:
         self.owing: OrderedDict[str, None] = OrderedDict()
 
     def charge(self, unpaid: Iterable[Unpaid], now_ns: int) -> None:
-        """Charge decided batches to their agents."""
+        """Charge agents for decided batches; each item is `(agent_id, log_bytes, work)`."""
         for agent_id, log_bytes, work in unpaid:
             self.owing[agent_id] = None
             self._work.charge(agent_id, work, now_ns)
@@ -119,7 +121,10 @@ class Debts:
             self.owing.popitem(last=False)
 
     def refusal(self, agent_id: str, now_ns: int) -> Refusal | None:
-        """Return the refusal of a further batch of an agent; None if its debts allow it."""
+        """Return the refusal of an agent's next batch, with `retry_after`.
+
+        None if its debts allow it.
+        """
         limits = self._limits
         wait_ns = self._log_bytes.wait_ns(agent_id, now_ns)
         if wait_ns:

@@ -27,21 +27,21 @@ _GONE_MAX: Final = 64
 
 
 class OneEach(dict[str, QueuedBatch]):
-    """A lane in which every owner has exactly one batch, all of the same size.
+    """A check that a queue holds one batch of each owner, all of equal size; owner -> batch.
 
-    Its order is already fair.
-
-    A crowd in which every submitter awaits its answer before submitting again costs a dict and no
-    fair queue. It covers the oldest batches of the lane; batches added since `are_all` was asked
-    are not included.
+    Such a queue is fair in order of arrival. So a crowd in which every submitter awaits its answer
+    before it submits again costs a dict instead of a `FairQueue`. The dict covers the oldest
+    batches of the queue, up to the last call of `are_all`.
     """
 
     __slots__ = ()
 
     def are_all(self, lane: "deque[QueuedBatch]") -> bool:
-        """Return whether each owner still has one batch, all of one size; else forget the owners.
+        """Return whether each owner has one batch in a queue, all equal in size.
 
-        Looks only at batches added since the last call.
+        If not, clear the dict.
+
+        Looks only at batches added since the last call. `lane` is the queue, oldest batch first.
         """
         size = len(lane[0].batch.intents)
         for waiting in islice(reversed(lane), len(lane) - len(self)):
@@ -53,16 +53,17 @@ class OneEach(dict[str, QueuedBatch]):
         return True
 
     def leave(self, taken: Collection[QueuedBatch]) -> None:
-        """Forget the owners of batches that have left the lane."""
+        """Remove the owners of batches that were taken from the queue."""
         for waiting in taken:
             self.pop(waiting.owner, None)
 
 
 class Lane(msgspec.Struct, eq=False):
-    """The queued batches of one owner, oldest first; kept while empty, because most owners return.
+    """The queue of one owner in a `FairQueue`; kept while empty, because most owners return.
 
     Attributes:
-        batches: The queued batches; a dict used as an ordered set, to remove one from the middle.
+        batches: The queued batches, oldest first; a dict used as an ordered set, so that a batch
+            can be removed from the middle.
         size: Bytes of the batches.
         finish: Virtual time, in intents, at which the owner's last served batch ended.
         is_scheduled: The owner has an entry in the schedule.
@@ -75,10 +76,12 @@ class Lane(msgspec.Struct, eq=False):
 
 
 class FairQueue:
-    """Batches of many owners. Adding and taking cost O(log owners), all else O(1).
+    """A queue that gives every owner an equal share of intents (start-time fair queuing).
+
+    Adding and taking cost O(log owners), all else O(1).
 
     Attributes:
-        lanes: Queued batches by owner, for every owner that has some and for others that had.
+        lanes: The queue of each owner, by name; some of them are empty.
     """
 
     __slots__ = ("_count", "_lanes_max", "_order", "_schedule", "_virtual_time", "lanes")
@@ -93,7 +96,7 @@ class FairQueue:
         self._count = 0
 
     def add(self, waiting: QueuedBatch) -> None:
-        """Enqueue a batch behind those of its owner.
+        """Enqueue a batch behind the other batches of its owner.
 
         A new owner starts at the present virtual time: it gets no credit for having been idle.
         """
@@ -109,14 +112,17 @@ class FairQueue:
         self._count += 1
 
     def peek(self) -> QueuedBatch:
-        """Return the next batch without removing it."""
+        """Return the batch that `pop` would return; the queue must not be empty."""
         schedule = self._schedule
         while not (batches := schedule[0][2].batches):  # an entry whose batches were discarded
             heappop(schedule)[2].is_scheduled = False
         return next(iter(batches))
 
     def pop(self) -> QueuedBatch:
-        """Remove and return the oldest batch of the owner with the fewest intents served."""
+        """Remove and return the oldest batch of the owner with the fewest intents served.
+
+        The queue must not be empty.
+        """
         schedule = self._schedule
         while not schedule[0][2].batches:
             heappop(schedule)[2].is_scheduled = False
@@ -139,14 +145,14 @@ class FairQueue:
         return waiting
 
     def discard(self, waiting: QueuedBatch) -> None:
-        """Remove a batch before it is served; its owner is not charged for it."""
+        """Remove a queued batch before its turn; its owner is not charged for it."""
         lane = self.lanes[waiting.owner]
         del lane.batches[waiting]
         lane.size -= len(waiting.batch.encoded)
         self._count -= 1
 
     def clear(self) -> list[QueuedBatch]:
-        """Remove all batches, and return them in order of arrival."""
+        """Remove all batches; return them as a list in order of arrival."""
         waiting = sorted(self, key=lambda waiting: waiting.number)
         self.lanes.clear()
         self._schedule.clear()
@@ -154,7 +160,7 @@ class FairQueue:
         return waiting
 
     def count_of(self, owner: str) -> int:
-        """Return the number of batches that an owner has queued."""
+        """Return the number of queued batches of an owner; 0 if it is unknown."""
         lane = self.lanes.get(owner)
         return 0 if lane is None else len(lane.batches)
 
@@ -197,6 +203,9 @@ class FairQueue:
 
 
 def owner_of(waiting: QueuedBatch) -> str:
-    """Return the owner of a batch: its submitter, or the agent that the operator submits for."""
+    """Return the name whose share of the queue a batch uses.
+
+    It is the submitter; of a batch of the operator, the first agent that the batch names.
+    """
     batch = waiting.batch
     return batch.agents[0] if batch.submitter == OPERATOR else batch.submitter

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class SubmissionRates:
-    """Limits how fast each submitter may submit, by the generic cell rate algorithm (GCRA).
+    """A rate limiter of submissions per submitter, by the generic cell rate algorithm (GCRA).
 
     Remembers the `ingress_submitters_max` submitters that submitted last, refused or not; a
     submitter that it forgets has its whole burst again.
@@ -70,7 +70,9 @@ class SubmissionRates:
         """Theoretical arrival time by submitter, monotonic nanoseconds; the latest comes last."""
 
     def charge(self, submitter: str, now_ns: int) -> Refusal | None:
-        """Charge one submission; return the refusal if it comes too fast, which is not charged.
+        """Count one submission; return None if its submitter is within its rate, else a refusal.
+
+        A refused submission is not counted. A submitter with debts (`Debts`) is refused too.
 
         A submission that a later stage refuses stays charged, so that an agent that loops on
         refusals is slowed down.
@@ -96,11 +98,11 @@ class SubmissionRates:
 
 
 class Ingress:
-    """Checks and queues batches for the orchestrator, and refuses the others.
+    """The entrance of the orchestrator: checks each submitted batch, then queues or refuses it.
 
     Args:
         kernel: Checks batches, and knows their agents.
-        committer: Releases answers that must not precede what is durable.
+        committer: Releases answers of refused batches once the state that they reveal is durable.
         clock: A `HostClock` makes a stepped world.
         group_metrics: Counts refusals.
         mailbox: The orchestrator's queue of batches to decide.
@@ -157,7 +159,7 @@ class Ingress:
         dry_run: bool = False,
         identity: AgentIdentity | None = None,
     ) -> "asyncio.Future[Verdict]":
-        """Submit a batch: admission, structure check, queue. The future resolves to its verdict.
+        """Submit a batch: admission, structure check, queue. Return the future of its verdict.
 
         Canceling the future withdraws a batch that is not decided yet. A decided batch stays
         decided, and `verdict_of` returns its verdict.
@@ -166,8 +168,8 @@ class Ingress:
             raw: The batch as submitted, not yet checked.
             submitter: Id of the submitting agent, or the operator.
             dry_run: Decide without applying.
-            identity: The agent that must still be registered, as this generation, when the batch
-                is decided; None if any may be.
+            identity: The batch is refused if this agent, of this generation, is no longer
+                registered when it is decided; None for no such condition.
 
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
@@ -217,7 +219,10 @@ class Ingress:
         return reply
 
     def refuse(self, refusal: Refusal, is_dry_run: bool = False) -> Verdict:
-        """Return the verdict of a refused batch, and count it unless it is a dry run."""
+        """Build the verdict of a batch that a refusal ends before it is decided, and count it.
+
+        Dry runs are not counted.
+        """
         kernel = self._kernel
         verdict = Verdict("", False, None, self._committer.durable_seq, kernel.sim_time, (refusal,))
         verdict.dry_run = is_dry_run
@@ -228,12 +233,12 @@ class Ingress:
         return verdict
 
     def charge_unpaid(self, unpaid: "Sequence[Unpaid]", now_ns: int) -> None:
-        """Charge dry runs and refused batches of a decided group to their agents."""
+        """Charge agents for the dry runs and refused batches of a decided group; see `Debts`."""
         if not self._is_stepped:
             self._debts.charge(unpaid, now_ns)
 
     def drain(self) -> None:
-        """Reject new batches until `resume`, and release a pause."""
+        """Refuse new batches until `resume`; end a pause, so that queued batches are decided."""
         self.resume()
         self.is_draining = True
         self._mailbox.cached_refusal = None  # from now on each is refused as `draining`
@@ -241,7 +246,7 @@ class Ingress:
         self._mailbox.wake()
 
     def fit_queues(self) -> None:
-        """Set the size of the queues for the present number of agents."""
+        """Resize the queues for the present number of registered agents."""
         places = self._limits.mailbox_places(len(self._kernel.ledger.agents))
         if places != self._control.places:
             self._control.resize(places)
@@ -249,18 +254,21 @@ class Ingress:
                 queue.resize(places)
 
     def resume(self) -> None:
-        """Accept batches again, and release a pause."""
+        """Accept and decide batches again, after `drain` or a pause."""
         self._mailbox.is_paused = self.is_draining = False
         self.woken_ns = 0  # a pause is not a lag of the event loop
 
     def close(self) -> None:
-        """Reject all further batches for good."""
+        """Refuse all further batches permanently; the queued ones are still decided."""
         self.is_closed = True
         self._mailbox.admit_waiters()
         self._mailbox.wake()
 
     def shed(self, why: str) -> None:
-        """Answer every queued message without deciding it; a failed world answers its failure."""
+        """Answer all queued messages without deciding them: refuse batches, fail commands.
+
+        If the world has failed, all get its failure. `why` is the reason, in words.
+        """
         failure = self._committer.failure
         for queue in (self._held, self._mailbox):
             for waiting in queue.take_all():
@@ -269,7 +277,10 @@ class Ingress:
                 resolve(message.reply, failure or ClosedError(why))
 
     def stall(self, stalled: TimeStalledError) -> None:
-        """Fail the batches held for a step, and every later one, because no step will come."""
+        """Fail the batches held for the next step, and every later one, because no step will come.
+
+        They raise `stalled`, which is kept.
+        """
         self.stalled = stalled
         for waiting in self._held.take_all():
             resolve(waiting.reply, stalled)
@@ -279,7 +290,7 @@ class Ingress:
         return self._held.batches()
 
     def measure_lag(self) -> None:
-        """Measure how long the orchestrator waited for the event loop since a batch woke it."""
+        """Measure the event-loop lag: the time since a batch woke the orchestrator."""
         if self.woken_ns:
             now_ns = self._clock.monotonic_ns()
             lag_ns = now_ns - self.woken_ns
@@ -288,7 +299,7 @@ class Ingress:
             self.woken_ns = 0
 
     def check_open(self) -> None:
-        """Raise if the world takes no more messages.
+        """Raise if the world accepts no more messages; else do nothing.
 
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
@@ -426,7 +437,9 @@ class Ingress:
     # called by the queues (`Admission`)
 
     def overload_of(self, queue: BatchQueue, submitter: str) -> Overload | None:
-        """Return the load signal that refuses a batch of a wait queue now; None if none.
+        """Return the load signal that keeps a submitter's batch in the wait queue now.
+
+        None if none.
 
         While the world closes or drains, only room counts: no other batches will come.
         """
@@ -434,9 +447,9 @@ class Ingress:
         return None if is_last else self._load(queue, self._clock.monotonic_ns(), submitter)
 
     def priority_of(self, batch: CheckedBatch) -> int:
-        """Return the priority of a batch, as the order of decisions uses it.
+        """Return the effective priority of a batch: its own, capped.
 
-        It is capped by the lowest cap of the agents that it names and of its submitter.
+        The cap is the lowest of those of the agents that it names and of its submitter.
         """
         names: tuple[str, ...] = batch.agents
         if len(names) > 1 or names[0] != batch.submitter:
@@ -444,11 +457,17 @@ class Ingress:
         return min(batch.priority, priority_cap(names, self._kernel.ledger))
 
     def priority_cap(self, submitter: str) -> int:
-        """Return the highest priority that a submitter may have."""
+        """Return the highest priority that a submitter's batch may have."""
         return priority_cap((submitter,), self._kernel.ledger)
 
     def answer_shed(self, waiting: QueuedBatch, priority: int, load: Overload) -> None:
-        """Answer a batch that was shed for a batch of higher priority, unless it was canceled."""
+        """Refuse a batch that a batch of higher priority displaced, unless it was canceled.
+
+        Args:
+            waiting: The displaced batch.
+            priority: Its priority.
+            load: The load signal that was over its limit.
+        """
         if waiting.reply.done():  # canceled before
             return
         refusal = self._refusal(self._mailbox, load, self._clock.monotonic_ns())

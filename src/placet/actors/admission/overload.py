@@ -39,7 +39,10 @@ def admission_refusal(
     retry_after: float | None = None,
     **details: int | float | str,
 ) -> Refusal:
-    """Return a refusal of the admission stage, which applies to the batch as a whole."""
+    """Build a refusal of the admission stage; it concerns the batch as a whole, no single intent.
+
+    `retry_after` is in seconds; `details` become the refusal's details.
+    """
     return Refusal(code.value, message, Stage.ADMISSION, retry_after=retry_after, details=details)
 
 
@@ -90,13 +93,13 @@ class CachedRefusal:
 
 
 class AdmissionControl:
-    """Decides from load signals whether one more batch may be checked.
+    """The overload control of one world: compares load signals with their limits.
 
     All times are monotonic nanoseconds.
 
     Attributes:
-        full: The signal that is over its limit when the queue is full.
-        places: How many batches may be queued.
+        full: The `Overload` of a full queue, built once.
+        places: Maximum number of queued batches.
         is_lagging: The last measured lag of the event loop was over its limit.
     """
 
@@ -123,18 +126,19 @@ class AdmissionControl:
         self.resize(limits.mailbox_places(0))
 
     def resize(self, places: int) -> None:
-        """Set how many batches may be queued."""
+        """Set the maximum number of queued batches."""
         self.places = places
         # Made once: under overload it is needed for most submissions.
         self.full = Overload(_QUEUE_FULL, "mailbox_batches", places, places, is_for_all=True)
 
     def load(self, now_ns: int, waiting: int, oldest_ns: int | None) -> Overload | None:
-        """Return the load signal that is over its limit; None if none is.
+        """Return the load signal that is over its limit, with one more batch; None if none is.
 
         Args:
             now_ns: Monotonic time.
-            waiting: Batches in the queue.
-            oldest_ns: When the oldest of them was put there.
+            waiting: Number of batches in the queue.
+            oldest_ns: Monotonic time at which the oldest queued batch entered the queue; None to
+                skip the check of its age.
         """
         limits = self._limits
         if waiting >= self.places:
@@ -156,18 +160,21 @@ class AdmissionControl:
         return None
 
     def note_lag(self, lag_ns: int, now_ns: int) -> None:
-        """Record how long the orchestrator waited for the event loop after it was woken."""
+        """Record an event-loop lag: how long the orchestrator, once woken, waited until it ran."""
         self.is_lagging = lag_ns > self._lag_ns_max
         self._lag_ns = lag_ns
         self._lag_seen_ns = now_ns
 
     def refusal(self, load: Overload, now_ns: int, decided: int) -> Refusal:
-        """Return the refusal for a load, with a `retry_after` that differs between refusals.
+        """Build the refusal for a load signal that is over its limit.
+
+        Each call returns a later `retry_after`, spaced by the rate at which the queue empties, so
+        that refused callers do not return together.
 
         Args:
-            load: The signal that is over its limit.
+            load: The load signal.
             now_ns: Monotonic time.
-            decided: Number of batches taken from the queue so far.
+            decided: Number of batches taken from the queue so far; measures that rate.
         """
         code, signal, value, limit, clears_ns, _ = load
         retry_after = self._drain_rate.next_ns(now_ns, decided, clears_ns) / SECOND_NS
@@ -184,7 +191,7 @@ class AdmissionControl:
 
 
 class DrainRate:
-    """Estimates the drain rate and spreads the retries of refused batches over the time to come.
+    """An estimate of the rate at which the queue empties, to space the retries of refused batches.
 
     With one common retry time, all refused submitters would return as the same crowd. `retry_after`
     is a hint, not a reservation: a retry is judged like any other batch.
@@ -199,7 +206,13 @@ class DrainRate:
         self._next_ns = 0
 
     def next_ns(self, now_ns: int, decided: int, earliest_ns: int) -> int:
-        """Return how many nanoseconds from now the next `CACHED_USES_MAX` refused batches retry."""
+        """Return the nanoseconds after which the next `CACHED_USES_MAX` refused batches retry.
+
+        Args:
+            now_ns: Monotonic time.
+            decided: Number of batches taken from the queue so far; measures the rate.
+            earliest_ns: Shortest time to return, nanoseconds from now.
+        """
         elapsed_ns = now_ns - self._measured_ns
         if elapsed_ns >= _RATE_INTERVAL_NS:
             if decided > self._decided and elapsed_ns < SECOND_NS:  # else it was idle for a part
@@ -214,11 +227,11 @@ class DrainRate:
 
 
 def rate_exceeded(submitter: str, over_ns: int, limits: Limits) -> Refusal:
-    """Return the refusal of a submitter that submits faster than it may.
+    """Build the refusal of a submitter that submits faster than its rate.
 
     Args:
-        submitter: The submitter.
-        over_ns: Nanoseconds after which it may submit again.
+        submitter: Name of the submitter.
+        over_ns: Nanoseconds until it may submit again.
         limits: The limits in force.
     """
     rate, retry_after = limits.ingress_rate_per_second_max, over_ns / SECOND_NS
@@ -233,7 +246,10 @@ def rate_exceeded(submitter: str, over_ns: int, limits: Limits) -> Refusal:
 
 
 def timed_out(waited_ns: int, valid_for_ns: int) -> Refusal:
-    """Return the refusal of a batch whose deadline passed while it was queued."""
+    """Build the refusal of a batch that was queued for longer than its `valid_for_s`.
+
+    Both arguments are nanoseconds.
+    """
     return admission_refusal(
         RefusalCode.TIMEOUT,
         f"the batch waited {waited_ns / SECOND_NS:.3f} s and was valid for "
@@ -245,13 +261,13 @@ def timed_out(waited_ns: int, valid_for_ns: int) -> Refusal:
 
 
 def shed(why: str) -> Refusal:
-    """Return the refusal of a queued batch that will not be decided."""
+    """Build the refusal of a queued batch that will not be decided; `why`: the reason."""
     message = f"the batch was not decided: {why}; submit it again later"
     return admission_refusal(RefusalCode.SHED, message)
 
 
 def shed_for(refusal: Refusal, priority: int) -> Refusal:
-    """Return the refusal of a queued batch that a batch of higher priority displaced.
+    """Build the refusal of a queued batch that a batch of higher priority displaced.
 
     Args:
         refusal: The overload refusal that the other batch would have received.
@@ -269,7 +285,10 @@ def shed_for(refusal: Refusal, priority: int) -> Refusal:
 
 
 def unauthorized(agent_id: str) -> Refusal:
-    """Return the refusal of a handle whose agent was removed, even if its name is in use again."""
+    """Build the refusal of a batch submitted by the handle of a removed agent.
+
+    It applies even if an agent was registered again under the name.
+    """
     return admission_refusal(
         RefusalCode.UNAUTHORIZED,
         f"this handle of agent {agent_id!r} is no longer valid: the agent was removed; "

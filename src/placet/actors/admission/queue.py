@@ -39,14 +39,25 @@ _SHARE_MIN_PART: Final = 32
 
 
 class ControlMessage(NamedTuple):
-    """Call a function with the kernel in a cycle of the orchestrator."""
+    """A message that makes the orchestrator call a function with the kernel in its next cycle.
+
+    Attributes:
+        act: The function.
+        reply: Future of its result, or of the exception that it raised.
+    """
 
     act: Callable[[Kernel], object]
     reply: "asyncio.Future[Any]"
 
 
 class StepMessage(NamedTuple):
-    """Advance a stepped world by `dt_ns` nanoseconds, then tick unless `is_tick` is false."""
+    """A message that advances a stepped world.
+
+    Attributes:
+        dt_ns: Nanoseconds to advance by.
+        reply: Future of the verdicts of the batches held for the step.
+        is_tick: Run a tick at the end of the step.
+    """
 
     dt_ns: int
     reply: "asyncio.Future[Any]"
@@ -54,22 +65,25 @@ class StepMessage(NamedTuple):
 
 
 class Admission(Protocol):
-    """The interface of the ingress that its queues call under load."""
+    """The part of the ingress that its queues call under load."""
 
     def overload_of(self, queue: "BatchQueue", submitter: str) -> Overload | None:
-        """Return the load signal that refuses one more batch of a submitter now; None if none."""
+        """Return the load signal that keeps a submitter's batch in the wait queue now.
+
+        None if none.
+        """
 
     def refuse(self, refusal: Refusal, is_dry_run: bool = False) -> Verdict:
-        """Return the verdict of a refused batch, and count it unless it is a dry run."""
+        """Build the verdict of a refused batch, and count it unless it is a dry run."""
 
     def priority_of(self, batch: "CheckedBatch") -> int:
-        """Return the priority of a batch, capped for the agents it names and its submitter."""
+        """Return the priority of a batch, capped by those of its agents and of its submitter."""
 
     def priority_cap(self, submitter: str) -> int:
-        """Return the highest priority that a submitter may have."""
+        """Return the highest priority that a submitter's batch may have."""
 
     def answer_shed(self, waiting: QueuedBatch, priority: int, load: Overload) -> None:
-        """Answer a batch that was shed at a priority, for a load."""
+        """Refuse a displaced batch of a priority, because a load signal is over its limit."""
 
 
 class BatchQueue(Mailbox[QueuedBatch, ControlMessage | StepMessage]):
@@ -84,8 +98,8 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | StepMessage]):
         admission: The ingress in front of the queue; it sets this before the first batch.
         cached_refusal: The answer to every submitter until a batch leaves the queue; None while
             the queue has room, or its load does not apply to all.
-        is_outranked: Return whether `cached_refusal` applies to a batch and its submitter; None
-            where it applies to all.
+        is_outranked: Function of an unchecked batch and its submitter: whether `cached_refusal`
+            applies to it. None if `cached_refusal` applies to all.
     """
 
     __slots__ = (
@@ -112,7 +126,7 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | StepMessage]):
         self.is_outranked: Callable[[object, str], bool] | None = None
 
     def resize(self, count_max: int) -> None:
-        """Set how many batches may be queued; keep all that are queued now."""
+        """Set the maximum number of queued batches; batches that are queued now stay."""
         self._count_max = count_max
         self._count_min = count_max // _SHARE_MIN_PART
         half = max(self._group, count_max // 2)
@@ -120,9 +134,11 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | StepMessage]):
         self.cached_refusal = None
 
     def beyond_share(self, submitter: str) -> Overload | None:
-        """Return the signal of a submitter that has its share of a crowded queue; None below it.
+        """Return the load signal of a submitter over its share of a crowded queue.
 
-        The share is as much as it leaves free.
+        None if within it.
+
+        A share is as many batches, and bytes, as remain free in the queue.
 
         Batches that fit into one group are no crowd, and a few groups no flood. Otherwise, under
         overload, many modest submitters would each get a refusal with different numbers, and
@@ -157,32 +173,36 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | StepMessage]):
             submitter: Id of the submitter.
 
         Returns:
-            The load to refuse it for; None if it is to be checked, then enqueued.
+            The load signal to refuse the batch for; None to check it and then enqueue it.
         """
         return load
 
     def enqueue_under_load(self, waiting: QueuedBatch, load: Overload) -> Overload | None:
-        """Enqueue a checked batch under load, if the overflow policy has a place for it.
+        """Enqueue a checked batch under load, if the overflow policy has room for it.
+
+        Args:
+            waiting: The batch.
+            load: The load signal that is over its limit.
 
         Returns:
-            The load to refuse it for; None if it is enqueued.
+            The load signal to refuse the batch for; None if it was enqueued.
         """
         return load
 
     def admit_waiters(self) -> None:
         """Move batches from the wait queue into the queue as far as there is room.
 
-        No-op without a wait queue.
+        Does nothing in a queue without a wait queue.
         """
 
     def take(self, count_max: int, intents_max: int | None = None) -> list[QueuedBatch]:
-        """Take batches to decide: fairly by owner in a crowd, else in order of arrival.
+        """Remove and return the next batches: fair by owner in a crowd, else in order of arrival.
 
-        Taking all at once returns them in order of arrival.
+        Empty while paused. Taking all at once returns them in order of arrival.
 
         Args:
-            count_max: How many batches to take at most.
-            intents_max: Take no further batch once the batches taken have so many intents.
+            count_max: Maximum number of batches.
+            intents_max: Stop once the taken batches have this many intents together.
         """
         self.cached_refusal = None
         if self.is_paused:
@@ -210,12 +230,12 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | StepMessage]):
         return taken
 
     def put_back(self, undecided: list[QueuedBatch]) -> None:
-        """Put batches that were taken and not decided before all others, as the next that leave."""
+        """Put taken, undecided batches at the front of the queue: the next `take` returns them."""
         self._undecided = undecided
         self._aside += len(undecided)
 
     def take_all(self) -> list[QueuedBatch]:
-        """Take every message, paused or not."""
+        """Remove and return every batch, paused or not; end a pause."""
         first, self._undecided = self._undecided, []
         self._aside -= len(first)
         return [*first, *super().take_all()]
@@ -240,9 +260,10 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | StepMessage]):
         return self._fair.oldest() or super().oldest
 
     def oldest_for(self, submitter: str) -> QueuedBatch | None:
-        """Return the batch whose age predicts how long a submitter's next batch would wait.
+        """Return the queued batch whose age predicts how long a submitter's next batch would wait.
 
-        While batches are served fairly that is its own oldest: others do not delay it.
+        None if there is none. While batches are served fairly it is the oldest batch of the
+        submitter: those of others do not delay it.
         """
         if not self._fair:
             if self._one_each and submitter != OPERATOR:
@@ -256,7 +277,7 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | StepMessage]):
         return 0
 
     def waited_ns(self, waiting: QueuedBatch, now_ns: int) -> int:
-        """Return how long a batch has waited, on the clock of its `valid_for_s`; nanoseconds.
+        """Return the nanoseconds that a batch has been queued, on the clock of its `valid_for_s`.
 
         Args:
             waiting: The batch.
@@ -265,7 +286,10 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | StepMessage]):
         return now_ns - waiting.since_ns
 
     def batches(self) -> "list[CheckedBatch]":
-        """Return all queued batches that were not canceled, by owner or in order of submission."""
+        """Return all queued batches that were not canceled, by owner or in order of submission.
+
+        Batches that were put back undecided are left out.
+        """
         return [waiting.batch for waiting in (*self._fair, *self._lane) if not waiting.reply.done()]
 
     def replies(self) -> "list[asyncio.Future[Any]]":

@@ -2,7 +2,7 @@
 
 The batch to shed has the lowest queued rank; among those it belongs to the agent with the most, and
 is the youngest of that agent. So a flood costs the flooding agent first, each agent's own order is
-kept, and the batch nearest to its decision stays. A batch never displaces one of its own rank, nor
+kept, and the batch nearest to its decision stays. A batch never displaces one of equal rank, nor
 one of an agent with fewer queued batches than its own agent: priority decides among equals, it does
 not buy the whole queue.
 
@@ -30,7 +30,7 @@ _GONE_MAX: Final = 64
 
 
 class SheddingQueue(BatchQueue):
-    """A queue from whose middle a batch can be shed.
+    """The queue of `backpressure="shed_lowest"`: a batch may displace one of lower priority.
 
     Args:
         limits: Bounds of the queue.
@@ -58,7 +58,18 @@ class SheddingQueue(BatchQueue):
         self.is_outranked = self._is_outranked
 
     def screen(self, load: Overload, raw: object, submitter: str) -> Overload | None:
-        """Refuse a batch before its check unless it claims a priority that can displace another."""
+        """Decide under load whether a batch is refused unchecked.
+
+        It is, unless it claims a priority that can displace a queued batch.
+
+        Args:
+            load: The load signal that is over its limit.
+            raw: The batch as submitted, not yet checked.
+            submitter: Name of the submitter.
+
+        Returns:
+            `load` to refuse the batch; None to check it and then enqueue it.
+        """
         if self._lane:
             self._put_aside()
         owner = submitter if submitter != OPERATOR else _owner_named(raw)
@@ -78,7 +89,11 @@ class SheddingQueue(BatchQueue):
         return load
 
     def enqueue_under_load(self, waiting: QueuedBatch, load: Overload) -> Overload | None:
-        """Shed lower batches until this one has room; none if all of them would not suffice."""
+        """Enqueue a batch, and shed queued batches of lower rank until it has room.
+
+        If shedding all of them would not suffice, none is shed and `load` is returned to refuse the
+        batch; else None.
+        """
         if self._lane:
             self._put_aside()
         batch = waiting.batch
@@ -97,7 +112,7 @@ class SheddingQueue(BatchQueue):
         return None
 
     def take(self, count_max: int, intents_max: int | None = None) -> list[QueuedBatch]:
-        """Take batches in order of arrival or in turns; a decided batch resets its owner's age."""
+        """Remove and return the next batches as `BatchQueue.take`; reset their owners' ages."""
         waiting = len(self._lane) + self._aside
         taken = super().take(count_max, intents_max)
         ages = self._ages
@@ -115,7 +130,7 @@ class SheddingQueue(BatchQueue):
 
         False if in doubt.
 
-        Under overload this is most of what a refusal costs. A batch counts by its highest intent,
+        Under overload this is most of the cost of a refusal. A batch counts by its highest intent,
         so all are looked at. A malformed batch may be refused for its load as well as for its form.
 
         Args:
@@ -225,7 +240,7 @@ def _owner_named(raw: object) -> str:
 
 
 class AgeTracker:
-    """The group at which each owner was first refused or shed since it was last served.
+    """The number of the group at which each owner first lost a batch since it was last served.
 
     Bounded by recency: an owner that does not return while `count_max / 2` others do is forgotten,
     and its age restarts at its next loss. So owners that appear once do not displace owners that
@@ -250,7 +265,7 @@ class AgeTracker:
         self.earlier: dict[str, int] = {}
 
     def since(self, owner: str) -> int | None:
-        """Return the group of an owner's first loss; None if it has lost no batch."""
+        """Return the group number of an owner's first loss; None if it has lost no batch."""
         group = self.recent.get(owner)
         if group is None:
             group = self.earlier.get(owner)
@@ -259,17 +274,17 @@ class AgeTracker:
         return group
 
     def note(self, owner: str, group: int) -> None:
-        """Record a loss of an owner; later losses keep the first group."""
+        """Record the group at which an owner lost a batch; an earlier record stays."""
         if self.since(owner) is None:
             self._keep(owner, group)
 
     def forget(self, owner: str) -> None:
-        """Forget the losses of an owner that was served."""
+        """Remove an owner whose batch was taken to be decided."""
         self.recent.pop(owner, None)
         self.earlier.pop(owner, None)
 
     def clear(self) -> None:
-        """Forget all owners."""
+        """Remove all owners."""
         self.recent.clear()
         self.earlier.clear()
 
@@ -283,7 +298,7 @@ class AgeTracker:
 
 
 class PriorityBucket:
-    """The queued batches of one rank.
+    """The queued batches of one rank, that is, priority corrected for age.
 
     Few ranks are ever the lowest, so batches are indexed by owner only when `owner_of_most` is
     first read: at most once for each batch.
@@ -300,14 +315,14 @@ class PriorityBucket:
         self.size = 0
 
     def add(self, waiting: QueuedBatch) -> None:
-        """Add a batch as the youngest of its owner."""
+        """Add a batch, younger than the others of its owner."""
         self._batches[waiting] = None
         self.size += len(waiting.batch.encoded)
         if self._owners is not None:
             self._owners.add(waiting)
 
     def remove_oldest(self, waiting: QueuedBatch) -> bool:
-        """Remove a batch that is taken, the oldest of its owner; return whether none is left."""
+        """Remove a batch, the oldest of its owner; return whether the bucket is empty now."""
         del self._batches[waiting]
         self.size -= len(waiting.batch.encoded)
         if self._owners is not None:

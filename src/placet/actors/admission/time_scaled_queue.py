@@ -40,7 +40,7 @@ _CHANGE_RATIO: Final = 2.0
 
 
 class Dilation:
-    """The time scale of a simulation, and the lowest value that it has had.
+    """The time scale of a simulation: slows simulated time as batches wait longer.
 
     The factor is the intended wait divided by the predicted one. It settles where batches are
     submitted as fast as they can be decided, because agents submit in simulated time.
@@ -71,7 +71,7 @@ class Dilation:
         self.lowest = 1.0
 
     def follow(self, wait_ns: int, elapsed_ns: int) -> float:
-        """Move the factor towards the value that a wait calls for, and return it.
+        """Move the factor smoothly towards the value for a predicted wait, and return it.
 
         Args:
             wait_ns: Predicted wait of a batch submitted now; real nanoseconds.
@@ -97,7 +97,7 @@ class Dilation:
 
 
 class DilatingQueue(WaitingQueue):
-    """A queue with a wait queue, which slows simulated time while batches wait.
+    """The queue of `backpressure="dilate"`: simulated time slows while batches wait.
 
     Args:
         limits: Bounds of the queue and of the wait queue.
@@ -127,7 +127,7 @@ class DilatingQueue(WaitingQueue):
         self._has_left = False
 
     def post_nowait(self, message: QueuedBatch, size: int = 0) -> int:
-        """Enqueue a batch, unless batches in the wait queue precede it.
+        """Enqueue a batch if the wait queue is empty; return the number of batches before it.
 
         Raises:
             MailboxFull: The queue is full, or the wait queue is not empty.
@@ -141,12 +141,15 @@ class DilatingQueue(WaitingQueue):
         return ahead
 
     def enqueue_under_load(self, waiting: QueuedBatch, load: Overload) -> Overload | None:
-        """Add a batch to the wait queue, behind those of its owner."""
+        """Add a batch to the wait queue, behind those of its owner.
+
+        Return None; or the load signal to refuse it for, if the wait queue is full.
+        """
         waiting.simulated_ns = self._dilating.now_ns()
         return super().enqueue_under_load(waiting, load)
 
     def take(self, count_max: int, intents_max: int | None = None) -> list[QueuedBatch]:
-        """Take batches as from a wait queue, and report the remaining queue to the clock."""
+        """Remove and return batches as `WaitingQueue.take`, and report the rest to the clock."""
         taken = super().take(count_max, intents_max)
         now_ns = self._dilating.monotonic_ns()
         if taken:
@@ -157,14 +160,17 @@ class DilatingQueue(WaitingQueue):
         return taken
 
     def take_all(self) -> list[QueuedBatch]:
-        """Take every batch, including the wait queue; the time scale stays as it is."""
+        """Remove and return every batch, including the wait queue.
+
+        The time scale does not change.
+        """
         if self._report_timer is not None:
             self._report_timer.cancel()
             self._report_timer = None
         return super().take_all()
 
     def waited_ns(self, waiting: QueuedBatch, now_ns: int) -> int:
-        """Return how long a batch has waited, in simulated time."""
+        """Return how long a batch has waited, in simulated nanoseconds; `now_ns` is not used."""
         return self._dilating.now_ns() - waiting.simulated_ns
 
     @property

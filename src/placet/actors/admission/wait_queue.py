@@ -34,7 +34,7 @@ _RETRY_S_MIN = 0.05
 
 
 class WaitingQueue(BatchQueue):
-    """A queue with a bounded wait queue in front of it.
+    """The queue of `backpressure="wait"`: a bounded wait queue takes batches under load.
 
     Args:
         limits: Bounds of the queue and of the wait queue.
@@ -91,7 +91,11 @@ class WaitingQueue(BatchQueue):
         return None
 
     def screen(self, load: Overload, raw: object, submitter: str) -> Overload | None:
-        """Refuse a batch unchecked if the wait queue, or its submitter's share of it, is full."""
+        """Decide under load whether a batch is refused unchecked.
+
+        It is if the wait queue is full, or its submitter has used its share of it. The load signal
+        of the wait queue is returned then, else None.
+        """
         limits, length = self._limits, len(self._waiters)
         if length >= limits.wait_queue_batches_max:
             return self._full
@@ -103,7 +107,10 @@ class WaitingQueue(BatchQueue):
         return None
 
     def enqueue_under_load(self, waiting: QueuedBatch, load: Overload) -> Overload | None:
-        """Add a batch to the wait queue, behind those of its owner."""
+        """Add a batch to the wait queue, behind those of its owner.
+
+        Return None; or the load signal to refuse it for, if the wait queue is full.
+        """
         submitter, size = waiting.batch.submitter, len(waiting.batch.encoded)
         if self._screened != submitter and (full := self.screen(load, None, submitter)):
             return full
@@ -121,7 +128,7 @@ class WaitingQueue(BatchQueue):
         return None
 
     def post_nowait(self, message: QueuedBatch, size: int = 0) -> int:
-        """Enqueue a batch, unless batches in the wait queue precede it.
+        """Enqueue a batch if the wait queue is empty; return the number of batches before it.
 
         Raises:
             MailboxFull: The queue is full, or the wait queue is not empty.
@@ -131,14 +138,18 @@ class WaitingQueue(BatchQueue):
         return super().post_nowait(message, size)
 
     def take(self, count_max: int, intents_max: int | None = None) -> list[QueuedBatch]:
-        """Take batches as `BatchQueue.take` does, then admit as many from the wait queue."""
+        """Remove and return batches as `BatchQueue.take`; refill the queue from the wait queue.
+
+        Batches move from the wait queue until the queue is full or a load limit is exceeded; they
+        are not returned by this call.
+        """
         taken = super().take(count_max, intents_max)
         if self._by_reply:
             self.admit_waiters()
         return taken
 
     def take_all(self) -> list[QueuedBatch]:
-        """Take every batch, including the wait queue."""
+        """Remove and return every batch, including the wait queue."""
         line = sorted(self._waiters, key=lambda waiting: waiting.number)
         for waiting in line:
             self._waiters.discard(waiting)
@@ -146,7 +157,7 @@ class WaitingQueue(BatchQueue):
         return [*super().take_all(), *line]
 
     def admit_waiters(self) -> None:
-        """Admit the next submitters from the wait queue, as long as no limit is exceeded."""
+        """Move batches from the wait queue into the queue while no limit is exceeded."""
         line, places, now_ns = self._waiters, self._by_reply, 0
         room = self._count_max - len(self._lane) - self._aside
         self._clear_away()

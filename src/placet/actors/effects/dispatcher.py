@@ -26,7 +26,7 @@ _LEFT: Final = frozenset({"in_doubt", "dead"})
 
 
 class Executors:
-    """Starts and stops executors, passes them durable effects, and tracks the state of each effect.
+    """The executors of a world: passes durable effects to them, and tracks each effect's state.
 
     Args:
         kernel: Read for the open effects.
@@ -65,7 +65,9 @@ class Executors:
     async def register(
         self, kind: str, handler: AsyncEffectHandler, retry_policy: RetryPolicy
     ) -> None:
-        """Start an executor, register it with the gate, and pass it the open effects; all or none.
+        """Start an executor for a kind of effect, and pass it the open effects of the kind.
+
+        It is registered with the gate. If a part fails, nothing is.
 
         Raises:
             ValueError: The kind has an executor, or is not a valid name.
@@ -121,14 +123,17 @@ class Executors:
             self.notify()
 
     def take(self, effects: Iterable[Effect]) -> None:
-        """Pass durable effects to their executors. Without one, an effect stays in the log."""
+        """Pass durable effects to the executors of their kinds.
+
+        Without an executor, keep it in the log.
+        """
         for effect in effects:
             executor = self.by_kind.get(effect.kind)
             if executor is not None:
                 executor.take(effect)
 
     async def finish(self) -> None:
-        """Start no further attempts of any kind, and wait for the running ones."""
+        """Start no further attempts in any executor, and wait until the running ones have ended."""
         async with anyio.create_task_group() as group:
             for executor in self.by_kind.values():
                 group.start_soon(executor.finish)
@@ -136,7 +141,7 @@ class Executors:
     # the state of effects
 
     async def statuses(self) -> list[EffectStatus]:
-        """List the state of each effect that is not settled, oldest first."""
+        """Return the state of each effect that is not settled, oldest first."""
         return await self._actor.command(
             lambda kernel: [
                 EffectStatus(
@@ -155,14 +160,14 @@ class Executors:
     async def settled(
         self, places: Iterable[tuple[int, int]] | None = None, *, run_only: bool = False
     ) -> None:
-        """Wait until effects are durably settled, or in doubt until an operator settles them.
+        """Wait until effects are durably settled, or are left to an operator.
 
         Args:
-            places: Seq and index of each effect; None for the effects that are open now.
-            run_only: Leave out effects without an executor, which stay in the log for one.
+            places: `(seq, effect_index)` of each effect; None for the effects that are open now.
+            run_only: Wait only for effects that an executor has taken.
 
         Raises:
-            ClosedError, StoreError: The world is closed or fails before they are.
+            ClosedError, StoreError: The world is closed or fails before that.
         """
         ledger = self._kernel.ledger
         if places is None:
@@ -180,13 +185,13 @@ class Executors:
         await self._actor.command(_nothing)
 
     def notify(self) -> None:
-        """Wake every waiter for settlements."""
+        """Wake every task that waits in `settled`."""
         if self._settlement is not None:
             self._settlement.set()
             self._settlement, self.is_awaited = None, False
 
     def end(self, failure: Exception | None) -> None:
-        """Fail every waiter, because no settlement will come."""
+        """Make every wait in `settled` raise: `failure`, or `ClosedError` if it is None."""
         self._ending = lambda: (
             failure
             or ClosedError("the world was closed before all effects were settled; open it again")
@@ -209,7 +214,7 @@ class Executors:
         return "" if executor is None else executor.why(effect.key)
 
     def statistics(self) -> dict[str, Json]:
-        """Return counts by kind, and the number of effects that only an operator can settle."""
+        """Return `by_kind`: event counts per kind; `unresolved`: effects that need an operator."""
         marks = self._kernel.ledger.marks.values()
         counted: dict[str, Json] = {}
         for (kind, outcome), count in sorted(self._counters.effect_counts.items()):
@@ -253,7 +258,10 @@ def _registered(
 
 
 def outcome_of(mark: Mark | None) -> Json:
-    """Return the outcome that a dead letter keeps; None of another effect."""
+    """Return the outcome recorded for a dead letter, as JSON; None for any other effect.
+
+    `mark` is the effect's mark in the log; None if it has none.
+    """
     if mark is None or mark.what != "dead":
         return None
     return {"succeeded": mark.succeeded, "output": mark.output}

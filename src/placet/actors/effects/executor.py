@@ -59,7 +59,7 @@ class RetryPolicy:
     """How an executor runs its effects: attempts, limits, pauses, and delivery.
 
     Attributes:
-        delivery: Whether a second attempt may repeat the effect outside.
+        delivery: Whether a second attempt may repeat the effect in the outside world.
         concurrency: Number of attempts that may run at a time.
         attempts_max: Number of failed attempts after which an effect is given up.
         seconds_max: Time limit of one attempt, seconds.
@@ -181,7 +181,9 @@ class Executor:
     # called by its owner
 
     def take(self, effect: Effect, mark: EffectMark | None = None) -> None:
-        """Queue an effect to run; harmless if it is queued already. The outbox bounds the queue.
+        """Queue an effect to be run; do nothing if it is queued already.
+
+        The outbox bounds the queue.
 
         Args:
             effect: The durable effect.
@@ -196,15 +198,15 @@ class Executor:
             self._wake.set()
 
     def has(self, key: EffectKey) -> bool:
-        """Return whether the executor will settle an effect without an operator."""
+        """Return whether an effect is queued or running here, so that no operator settles it."""
         return key in self._taken
 
     def why(self, key: EffectKey) -> str:
-        """Return the reason of the last failed attempt at an effect; empty before one."""
+        """Return the text of the last failed attempt at an effect; empty if no attempt failed."""
         return self._taken.get(key, "")
 
     async def finish(self) -> None:
-        """Start no further attempts, and wait until the running ones have settled.
+        """Start no further attempts, and wait until the running attempts are settled.
 
         Effects that were not started stay open in the log, for the next start of the world.
         """
@@ -215,7 +217,7 @@ class Executor:
             await self._ended.wait()
 
     async def run(self) -> None:
-        """Run queued effects until `finish`."""
+        """Run queued effects until `finish` is called."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._report)
             while not self._is_closed:
@@ -379,7 +381,14 @@ async def attempt(
     seconds_max: float,
     on_error: Callable[[BaseException], None],
 ) -> AttemptResult:
-    """Call a handler once; whatever it returns or raises becomes the result."""
+    """Call a handler once; return its result, error or timeout as an `AttemptResult`.
+
+    Args:
+        handler: The handler.
+        effect: The effect to run.
+        seconds_max: Time limit, real seconds.
+        on_error: Called with an exception of the handler.
+    """
     try:
         with anyio.move_on_after(seconds_max):
             return AttemptResult(True, await handler(effect))

@@ -4,7 +4,7 @@
 
 The observer samples every commit and delivers the sample after the configured delay. So an
 observation shows the state at one seq as it was that long ago, however often the agent asks. Where
-the latency depends on distance, each entity is shown with the delay of its own distance. When the
+the latency depends on distance, each entity is shown with the delay of its distance. When the
 queue is full, changes stay in the dirty set and are conflated there: they are delivered later than
 configured, never earlier.
 """
@@ -54,7 +54,7 @@ class _Sample:
 
 
 class DelayQueue:
-    """The undelivered samples of one observer. Pure: the caller passes the time.
+    """A queue of one observer's samples that are not yet due; the caller passes the time.
 
     A sample is put in as parts, each with its own due time; the parts of one sample that are due
     at the same time become one observation. A part is never delivered before its due time. The
@@ -77,7 +77,7 @@ class DelayQueue:
 
     @property
     def due_ns(self) -> int | None:
-        """Return when the next part is due, in simulated nanoseconds; None if nothing is."""
+        """When the next part is due, in simulated nanoseconds; None if the queue is empty."""
         return self._waiting[0][0] if self._waiting else None
 
     def put(self, observation: Observation, before_seq: int, parts: Iterable[Part]) -> None:
@@ -96,7 +96,10 @@ class DelayQueue:
             self.size += len(part.changes) + len(part.events)
 
     def take(self, now_ns: int) -> Observation | None:
-        """Remove and return the due parts of the oldest sample that has any, or None."""
+        """Remove the due parts of the oldest sample that has any; return them as one observation.
+
+        None if nothing is due at `now_ns`, simulated nanoseconds.
+        """
         while self._waiting and self._waiting[0][0] <= now_ns:
             _, number, order, part = heappop(self._waiting)
             heappush(self._due, (number, order, part))
@@ -143,7 +146,7 @@ _GONE_MAX: Final = 64
 
 
 class Time(NamedTuple):
-    """Simulated time, as observers use it.
+    """The simulated time of a world, as observers use it.
 
     Attributes:
         now_ns: Returns the present time in simulated nanoseconds.
@@ -159,7 +162,7 @@ class Time(NamedTuple):
 
 
 class DelayedObserver(Observer):
-    """The observer of one agent, with a latency. Created by `ObserverHub.observer`."""
+    """The observer of one agent with delayed observations. Created by `ObserverHub.observer`."""
 
     __slots__ = (
         "_distances",
@@ -205,7 +208,7 @@ class DelayedObserver(Observer):
         return self
 
     def sample(self) -> None:
-        """Compare the marked entities with the last sample and queue what differs.
+        """Compare the marked entities with the last sample, and queue the differences.
 
         Called after every commit; costs O(marked entities). An exception of a domain's visibility
         rule is raised by the agent's next call of `look`; other observers are not affected.
@@ -224,7 +227,10 @@ class DelayedObserver(Observer):
             self._failure = error
 
     async def next(self) -> Observation | None:
-        """Wait for a due observation and return it; the first is a snapshot. None: it ended."""
+        """Wait for a due observation and return it; the first is a snapshot.
+
+        None once it has ended.
+        """
         while not self.end:
             observation = self.look()
             if observation is not None:
@@ -233,7 +239,7 @@ class DelayedObserver(Observer):
         return None
 
     def look(self) -> Observation | None:
-        """Return what is due without waiting; None if nothing is."""
+        """Return the due observation without waiting; None if none is due."""
         self.sample()  # changes the queue had no room for
         observation = self._queue.take(self._time.now_ns())
         if observation is not None:

@@ -13,7 +13,7 @@ from placet.schemas.view import DeliveredEvent
 
 
 class DirtySet:
-    """Entities that changed since the last observation, and events not yet delivered.
+    """The input of one observer: entities changed since its last observation, undelivered events.
 
     Attributes:
         marks: Changed entities, oldest first, with the seq up to which the observer has seen each.
@@ -48,7 +48,7 @@ class DirtySet:
         self.overflows = 0
 
     def mark(self, refs: Iterable[Ref], seq: int) -> None:
-        """Record that entities changed after a seq."""
+        """Record that entities changed; `seq` is the world's seq before the change."""
         if self.is_lost:
             return
         marks = self.marks
@@ -63,14 +63,17 @@ class DirtySet:
         self.is_all_marked = not self.is_lost
 
     def overflow(self) -> None:
-        """Drop the marks: the next observation is a snapshot."""
+        """Drop all marks; the next observation will be a snapshot."""
         if not self.is_lost:
             self.overflows += 1
         self.is_lost, self.is_all_marked = True, False
         self.marks.clear()
 
     def replace(self, deferred: dict[Ref, int]) -> None:
-        """Replace the marks, after an observation was made, by the changes that it deferred."""
+        """Set the marks to the changes that an observation deferred, after it was made.
+
+        `deferred`: entity -> seq up to which the observer has seen it.
+        """
         self.marks = deferred
         self.is_lost = self.is_all_marked = False
 
@@ -82,7 +85,7 @@ class DirtySet:
         self.events.append(event)
 
     def take_events(self) -> tuple[tuple[DeliveredEvent, ...], int]:
-        """Remove and return the events, and the number of events dropped before them."""
+        """Remove and return the events, with the number of events dropped before them."""
         events = tuple(self.events), self.events_dropped
         self.events.clear()
         self.events_dropped = 0
@@ -90,5 +93,5 @@ class DirtySet:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether nothing is pending."""
+        """Whether no change and no event is pending."""
         return not (self.marks or self.is_lost or self.is_all_marked or self.events)

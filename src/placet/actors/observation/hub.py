@@ -2,8 +2,8 @@
 
     committer > ObserverHub.publish > marks in each observer's dirty set > Observer.next
 
-An observation is computed when the observer is read: it compares what was shown before with the
-published replica. So it is consistent at one seq, contains nothing hidden, and a slow observer
+An observation is computed when the observer is read: it compares the previous observation with
+the published replica. So it is consistent at one seq, contains nothing hidden, and a slow observer
 costs only its marks. The replica exists while there is an observer; a world without observers
 pays one comparison per commit.
 """
@@ -28,10 +28,10 @@ from placet.schemas.view import DeliveredEvent
 
 
 class ObserverHub:
-    """The observers of one world.
+    """All observers of one world, and the state replica that they compare.
 
     Args:
-        registry: The world's domains, which decide what an agent may see.
+        registry: The world's domains, with the visibility rules of agents.
         on_fault: Called when a domain's visibility rule raised while a group was published; all
             observers then compare everything.
         time: Simulated time, for delayed observers and for waits.
@@ -59,12 +59,12 @@ class ObserverHub:
 
     @property
     def count(self) -> int:
-        """Return the number of observers."""
+        """Number of open observers."""
         return self._count
 
     @property
     def lag_seqs(self) -> int:
-        """Return how far the slowest observer is behind, in seqs."""
+        """Number of seqs by which the slowest observer is behind."""
         if self._visible is None:
             return 0
         seq = self._visible.published.seq
@@ -73,13 +73,13 @@ class ObserverHub:
 
     @property
     def overflows(self) -> int:
-        """Return how often a dirty set overflowed, over all observers ever opened."""
+        """Number of dirty-set overflows, over all observers ever opened."""
         now = sum(observer.dirty_set.overflows for observer in self._all_observers())
         return self._overflows_before + now
 
     @property
     def state(self) -> State | None:
-        """Return the published state; None while there is no observer."""
+        """The replica's state; None while there is no observer."""
         return None if self._visible is None else self._visible.published.state
 
     def observer(
@@ -107,7 +107,10 @@ class ObserverHub:
         return DelayedObserver(self, agent_id, begin, limits, bytes_max, latency=latency, time=time)
 
     def publish(self, group: LogGroup) -> None:
-        """Apply a durable group. Costs O(changed entities and the observers near them)."""
+        """Apply a durable group to the replica, and mark its changes for observers.
+
+        Costs O(changed entities and the observers near them).
+        """
         published = self._open_visible().published
         seq_before = published.seq
         skip = published.record - group.first_record
@@ -140,7 +143,9 @@ class ObserverHub:
     # observers
 
     async def attach(self, observer: Observer, begin: Begin) -> VisibleState:
-        """Register an observer; create the replica in the orchestrator's turn if there is none.
+        """Register an observer and return the visible state that it reads, once it is durable.
+
+        Creates the replica in the orchestrator's turn if there is none.
 
         The observer is counted before that turn, so that no commit after it misses the replica.
         """

@@ -21,14 +21,14 @@ AgentIds = Collection[str]
 
 
 class Affected(NamedTuple):
-    """Observers, and the entities they must compare again. None: all observers, or all entities."""
+    """Agents whose observers must compare entities again. None: all agents, or all entities."""
 
     agent_ids: AgentIds | None
     refs: Iterable[Ref] | None
 
 
 class InterestManager:
-    """The interest indexes of the domains of one published state.
+    """The interest indexes of a world: which observers a change of the state affects.
 
     Args:
         registry: The world's domains.
@@ -48,7 +48,7 @@ class InterestManager:
         )
 
     def build(self, published: ReadReplica) -> None:
-        """Index the whole state. O(state) where a domain has an index, else O(1)."""
+        """Build the indexes from the whole state. O(state) if a domain has an index, else O(1)."""
         if self._is_unindexed:
             return
         for index in self._indexes.values():
@@ -56,17 +56,17 @@ class InterestManager:
             index.interest.update(published.state, refs)
 
     def add_observer(self, state: State, agent_id: str) -> None:
-        """Start tracking the fields that an agent's visibility depends on."""
+        """Start tracking the fields on which an observing agent's visibility depends."""
         for index in self._indexes.values():
             index.inputs[agent_id] = index.inputs_of(state, agent_id)
 
     def remove_observer(self, agent_id: str) -> None:
-        """Stop tracking an agent."""
+        """Stop tracking an agent that no longer observes."""
         for index in self._indexes.values():
             index.inputs.pop(agent_id, None)
 
     def affected(self, state: State, changed: Sequence[Ref]) -> Iterator[Affected]:
-        """Yield which observers a change affects, and update the indexes.
+        """Yield the observers that a change affects, and update the indexes.
 
         Args:
             state: The state after the change.
@@ -86,7 +86,7 @@ class InterestManager:
                 yield from index.affected(state, refs)
 
     def candidates_for(self, agent_id: str, published: ReadReplica) -> Iterator[Ref]:
-        """Yield every entity that an agent might see: a superset of what it may see."""
+        """Yield every entity that an agent might see: a superset of the visible entities."""
         near = (
             {}
             if self._is_unindexed
@@ -114,7 +114,7 @@ class InterestManager:
         return None if index is None else index.sight.distance(state, agent_id, ref)
 
     def own_entity(self, agent_id: str) -> Ref | None:
-        """Return an agent's own entity; None where no policy declares the agents' collection."""
+        """Return the ref of the entity that represents an agent; None if no policy declares it."""
         collections = (
             index.sight.agent_collection
             for index in self._indexes.values()
@@ -124,9 +124,9 @@ class InterestManager:
         return None if collection is None else Ref(collection, agent_id)
 
     def listeners(self, agent_id: str) -> AgentIds | None:
-        """Return the agents that may get an agent's events: all agents that may see its entity.
+        """Return the agents that may receive an agent's events: all agents that may see its entity.
 
-        It may hold others too; None is every agent.
+        A superset; None means every agent.
         """
         entity = None if self._is_unindexed else self.own_entity(agent_id)
         if entity is None:
@@ -218,11 +218,11 @@ def _overrides_visibility(domain: Domain) -> bool:
 
 
 class VisibleState:
-    """The published replica, as agents may see it.
+    """The replica of a world's state, read with the visibility rules of its domains.
 
     Attributes:
         published: The replica.
-        interest: Which observers its changes affect.
+        interest: Index of the observers that its changes affect.
     """
 
     __slots__ = ("_registry", "interest", "published")
@@ -243,11 +243,11 @@ class VisibleState:
         return row.without(registry.hidden_fields(state, agent_id, ref))
 
     def candidates_for(self, agent_id: str) -> Iterable[Ref]:
-        """Return every entity that an agent might see: a superset of what it may see."""
+        """Return every entity that an agent might see: a superset of the visible entities."""
         return self.interest.candidates_for(agent_id, self.published)
 
     def relevance(self, agent_id: str, ref: Ref) -> float:
-        """Return the relevance of an entity for an agent: 1 is here, 0 is infinitely far."""
+        """Return the relevance of an entity for an agent: 1 at its place, 0 infinitely far."""
         return self.interest.relevance(self.published.state, agent_id, ref)
 
     def distance(self, agent_id: str, ref: Ref) -> float | None:
@@ -255,13 +255,13 @@ class VisibleState:
         return self.interest.distance(self.published.state, agent_id, ref)
 
     def own_entity(self, agent_id: str) -> Ref | None:
-        """Return an agent's own entity; None where agents have none."""
+        """Return the ref of the entity that represents an agent; None if no policy declares it."""
         return self.interest.own_entity(agent_id)
 
     def removal(self, ref: Ref) -> Change:
-        """Return the change that removes an entity from a view; it does not disclose why."""
+        """Build the change that removes an entity from a view; it does not disclose the reason."""
         return Change(f"{ref.collection}/{ref.entity}", "removed", self.published.seq, "", None)
 
     def disable_indexes(self) -> None:
-        """Stop using indexes, after a domain's policy raised in one."""
+        """Stop using interest indexes, after a domain's visibility rule raised in one of them."""
         self.interest = InterestManager(self._registry, is_indexed=False)

@@ -1,6 +1,6 @@
 """One agent's observer.
 
-When it is read, it compares what the agent was shown with what the agent may see now.
+When it is read, it compares the entities last shown to the agent with those visible now.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from placet.schemas.view import Change, Observation
 
 
 class DeltaPacker:
-    """Selects the changes that fit into one observation, by accumulated relevance.
+    """A selection of the changes that fit into one observation, by accumulated relevance.
 
     Each deferred change adds its relevance to its score whenever an observation is made, and the
     highest scores are sent. So near changes are sent at once, far changes later, and none is lost.
@@ -43,7 +43,12 @@ class DeltaPacker:
     def choose(
         self, changes: Iterable[tuple[Ref, Change]], relevance: Callable[[Ref], float]
     ) -> set[Ref]:
-        """Return the entities to send now; raise the scores of the others. O(n log n)."""
+        """Return the entities to send now; raise the scores of the others. O(n log n).
+
+        Args:
+            changes: The pending changes by entity.
+            relevance: Returns the relevance of an entity, 0 to 1.
+        """
         waiting = list(changes)
         scores = {ref: self._scores.get(ref, 0.0) + relevance(ref) for ref, _ in waiting}
         waiting.sort(key=lambda item: -scores[item[0]])
@@ -70,10 +75,10 @@ Begin: TypeAlias = Callable[[Callable[[Kernel], None]], Awaitable[None]]
 
 
 class Host(Protocol):
-    """The owner of a world's observers."""
+    """The interface of an observer to its hub."""
 
     async def attach(self, observer: "Observer", begin: Begin) -> VisibleState:
-        """Register an observer; return the state it observes, once that state is durable."""
+        """Register an observer and return the visible state that it reads, once it is durable."""
 
     def detach(self, observer: "Observer") -> None:
         """Unregister an observer."""
@@ -83,12 +88,14 @@ class Host(Protocol):
 
 
 class Observer:
-    """The observer of one agent. Created by `ObserverHub.observer`; awaited by one task at a time.
+    """The observer of one agent: returns a snapshot of its view, then changes of the view.
+
+    Created by `ObserverHub.observer`; awaited by one task at a time.
 
     Attributes:
         agent_id: The observing agent.
         view_seq: The agent was shown everything it may see, up to this seq; -1 before the first.
-        end: Why it ended; empty while it has not.
+        end: Why it ended, `closed` or `removed`; empty while it is open.
         dirty_set: Pending changes and events.
     """
 
@@ -144,7 +151,10 @@ class Observer:
         return self._open_state
 
     async def next(self) -> Observation | None:
-        """Wait for a change and return the observation; the first is a snapshot. None: it ended."""
+        """Wait for a change and return the observation; the first is a snapshot.
+
+        None once it has ended.
+        """
         while not self.end:
             observation = None if self.dirty_set.is_empty else self.look()
             if observation is not None:
@@ -153,13 +163,16 @@ class Observer:
         return None
 
     def look(self) -> Observation | None:
-        """Return pending changes without waiting; None if none is visible. O(marked entities)."""
+        """Return the pending changes without waiting; None if none is visible.
+
+        O(marked entities).
+        """
         observation = self._observe()
         self.view_seq = self._seen_seq
         return observation
 
     def _observe(self) -> Observation | None:
-        """Compare what the agent knows with what it may see now; None if nothing differs."""
+        """Build the observation of all differences since the last one; None if nothing differs."""
         published, dirty_set = self._visible.published, self.dirty_set
         events, dropped = dirty_set.take_events()
         is_snapshot = dirty_set.is_lost
@@ -207,7 +220,7 @@ class Observer:
             self._changed.set_result(None)
 
     def finish(self, end: End) -> None:
-        """End the observer; the first reason is kept."""
+        """End the observer with a reason, `closed` or `removed`; the first reason is kept."""
         self.end = self.end or end
         self.wake()
 

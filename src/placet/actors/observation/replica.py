@@ -1,7 +1,7 @@
 """The read replica: a copy of the state that contains only durable changes.
 
 It is made when the first observer of a world is opened, and then applies each durable record, so it
-costs what the records changed. Field mappings are replaced, never modified: an observation
+costs O(changes in the records). Field mappings are replaced, never modified: an observation
 stays as it was, and observers that know the same version of an entity share it and its delta.
 """
 
@@ -35,7 +35,7 @@ class ReplicaEntity(Entity):
         self._deltas.clear()
 
     def without(self, hidden: Iterable[str]) -> Fields:
-        """Return the fields without the hidden ones; equal arguments return the same object."""
+        """Return the fields except the hidden ones; equal arguments return the same object."""
         if not hidden:
             return self.fields
         names = frozenset(hidden)
@@ -46,7 +46,10 @@ class ReplicaEntity(Entity):
         return fields
 
     def change(self, before: Fields | None, now: Fields) -> Change | None:
-        """Return the delta between two results of `without`; None if they have equal values."""
+        """Return the change between two results of `without`; None if they are equal.
+
+        `before` is None for an entity that was not visible.
+        """
         key = (id(before), id(now))
         known = self._deltas.get(key)
         if known is None:  # the entry holds both, so no other object can get their ids
@@ -65,7 +68,7 @@ class ReplicaEntity(Entity):
 
 
 class ReadReplica:
-    """A durable copy of a kernel's state.
+    """A copy of a kernel's state that contains only durable changes.
 
     Attributes:
         state: The tree; its digest is not maintained.
@@ -111,7 +114,7 @@ class ReadReplica:
                 yield Ref(name, entity)
 
     def fold(self, record: Record) -> Sequence[Ref]:
-        """Apply a record; return the entities it changed."""
+        """Apply a durable record to the copy; return the refs of the entities that it changed."""
         self.seq = record.seq
         self.now_ns = max(self.now_ns, record.now_ns)
         self.record += 1

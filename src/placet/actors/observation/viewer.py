@@ -1,8 +1,8 @@
 """Views: a consistent copy of the state, as one agent may see it.
 
-The first request at a seq takes a cut of the state (`State.cut`), which all agents share and nobody
+The first request at a seq takes a cut of the state (`State.cut`), which all agents share and no code
 changes. Visibility is judged lazily, on the cut and not on the live state, so a view costs its
-agent only what it reads and stays true at its seq.
+agent O(the entities that it reads) and stays true at its seq.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,7 +25,7 @@ class Viewer:
         self._cut = State()
 
     def view(self, kernel: Kernel, agent_id: str) -> View:
-        """Return the view of an agent; for the first call at a seq `State.cut`, else O(1)."""
+        """Return an agent's view at the present seq; O(1), after one `State.cut` for each seq."""
         if self._seq != kernel.seq:
             self._seq = kernel.seq
             self._cut = kernel.tree.cut()

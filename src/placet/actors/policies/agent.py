@@ -43,7 +43,7 @@ Answer: TypeAlias = Proposal | Awaitable[Proposal | None] | None
 
 
 class PolicyCall(Generic[S]):
-    """Calls a policy and bounds the time and the size of its answer.
+    """A policy, called with limits on the time and the size of its answer.
 
     An awaitable is canceled at the deadline. A plain function cannot be canceled: it blocks the
     event loop while it runs and is reported as too slow afterwards. With `threaded` it runs in a
@@ -73,7 +73,9 @@ class PolicyCall(Generic[S]):
         self._thread = PolicyThread(name) if threaded else None
 
     async def ask(self, seen: S) -> Sequence[Mapping[str, Json]] | None:
-        """Call the policy once and return its batch; None ends the agent's run.
+        """Call the policy once with a view or an observation; return its batch.
+
+        None: the policy wants its agent to stop.
 
         Raises:
             TimeoutError: The policy took longer than `seconds_max`.
@@ -123,10 +125,10 @@ _PASS_PAUSE_S = 0.01
 
 
 class Observant(Protocol):
-    """A policy that is called for each new observation, the first of which is a snapshot."""
+    """A policy that decides for an agent from observations: a snapshot, then changes."""
 
     def observe(self, observation: Observation) -> Answer:
-        """Return the intents to propose: an empty answer is a pass, None ends the agent's run.
+        """Return the intents to propose; empty to submit nothing, None to stop the agent.
 
         The same observation may come again, where the verdict says that a retry may succeed.
         """
@@ -141,7 +143,7 @@ class Policy(Protocol):
     """
 
     def propose(self, view: View) -> Answer:
-        """Return the intents to propose for a view: empty is a pass, None ends the agent's run."""
+        """Return the intents to propose; empty to submit nothing, None to stop the agent."""
 
 
 AnyPolicy: TypeAlias = Policy | Observant | Callable[[View], Answer]
@@ -155,25 +157,25 @@ class AgentPort(Protocol):
     view_seq: int
 
     async def refresh_view(self) -> View:
-        """Return the current view."""
+        """Return the agent's view at the latest durable seq."""
 
     async def submit(self, batch: object) -> Verdict:
         """Submit a batch and return its verdict."""
 
     async def sleep(self, seconds: float) -> None:
-        """Wait in simulated time."""
+        """Wait for a number of simulated seconds."""
 
     def fresh_context(
         self, options: StalenessOptions, /
     ) -> AbstractAsyncContextManager[StalenessScope]:
-        """Return a block with a view, canceled when the view is no longer true."""
+        """Return an async context manager whose block is canceled once its view is stale."""
 
     def observer(self) -> AbstractAsyncContextManager[Observer]:
-        """Return the agent's observer."""
+        """Return an observer of the agent, as an async context manager."""
 
 
 class AgentStatistics(NamedTuple):
-    """Batches of an agent by outcome, and how often its policy was interrupted."""
+    """Counts of one agent: batches proposed, admitted, refused; interruptions of its policy."""
 
     proposed: int
     admitted: int
@@ -182,7 +184,7 @@ class AgentStatistics(NamedTuple):
 
 
 class AgentActor:
-    """Runs a policy in a loop: view, propose, submit, pause.
+    """The loop that runs an agent's policy: view, propose, submit, pause.
 
     Args:
         handle: The agent's handle.
@@ -255,12 +257,12 @@ class AgentActor:
 
     @property
     def agent_id(self) -> str:
-        """Return the agent's id."""
+        """Name of the agent."""
         return self._handle.agent_id
 
     @property
     def generation(self) -> int:
-        """Return the registration generation of the agent's name that the handle is for."""
+        """Number of registrations of the agent's name, up to the one that the handle is for."""
         return self._handle.generation
 
     async def run(self) -> None:
@@ -345,7 +347,7 @@ class AgentActor:
             return await self._policy_call.ask(context.view)
 
     async def _next_observation(self, observer: Observer, *, is_retry: bool) -> Observation | None:
-        """Wait for an observation; on a retry, return what is new by now or else the last one.
+        """Wait for an observation; on a retry, return a new observation, or else the last one.
 
         None: the observer has ended.
         """

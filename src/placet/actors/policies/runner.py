@@ -22,7 +22,7 @@ _ERROR_CHARS_MAX = 500
 
 
 class AgentState(StrEnum):
-    """The state of an agent with respect to its policy."""
+    """The state of an agent and its policy; `AgentStatus` explains the values."""
 
     IDLE = "idle"
     RUNNING = "running"
@@ -39,8 +39,8 @@ class AgentStatus(NamedTuple):
         state: `running`: a policy of this process runs; `backing_off`: the policy failed and
             restarts after a pause; `suspended`; `gone`: removed, or never registered; `idle`:
             registered, without a running policy in this process.
-        generation: How often the name was registered.
-        failures: How often the policy failed.
+        generation: Number of registrations of the name up to this agent.
+        failures: Number of failures of the policy.
         error: The last exception of the policy, as text.
         statistics: Batches of the policy; None without a policy.
     """
@@ -54,7 +54,7 @@ class AgentStatus(NamedTuple):
 
 
 class AgentEntry(Protocol):
-    """The ledger's entry of an agent."""
+    """The part of an agent's ledger entry that is read here."""
 
     generation: int
     is_suspended: bool
@@ -114,7 +114,7 @@ class PolicySupervisor:
         supervisor: Owns their tasks.
         agents: The ledger's agents, live.
         suspend: Suspends a generation of an agent whose policy keeps failing.
-        on_given_up: Called before that, with the agent's id and the last error as text.
+        on_given_up: Called before `suspend`, with the agent's id and the last error as text.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class PolicySupervisor:
         self._removed: OrderedDict[str, _Run] = OrderedDict()
 
     def run(self, actor: AgentActor) -> None:
-        """Run a policy under the supervisor; that of a suspended agent waits until it is resumed.
+        """Start an agent's policy under the supervisor; for a suspended agent, once it is resumed.
 
         Raises:
             AgentError: The actor's handle is of an agent that was removed.
@@ -173,7 +173,10 @@ class PolicySupervisor:
                 self._start(run)
 
     def status(self, agent_id: str) -> AgentStatus:
-        """Return the status of an agent; of a removed one, its last run while retained."""
+        """Return the status of an agent.
+
+        Of a removed agent, that of its last run while it is kept.
+        """
         self.sync(agent_id)
         agent = self._agents.get(agent_id)
         run = self._runs.get(agent_id) if agent is not None else self._removed.get(agent_id)
@@ -188,7 +191,7 @@ class PolicySupervisor:
         return AgentStatus(agent_id, state, run.generation, run.failures, run.error, statistics)
 
     def counts(self) -> dict[str, int]:
-        """Count the policies by agent state; `gone` counts the retained ones of removed agents."""
+        """Return the number of policies by agent state; `gone`: kept runs of removed agents."""
         counts = dict.fromkeys((state.value for state in AgentState), 0)
         counts[AgentState.GONE.value] = len(self._removed)
         for agent_id, run in self._runs.items():

@@ -29,16 +29,16 @@ Read: TypeAlias = str | tuple[str, str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StalenessOptions:
-    """Selects the changes that make a computation stale; by default all that its agent may see.
+    """The changes that make an agent's computation stale; by default any that the agent may see.
 
     Attributes:
         threshold: Stale once other agents advanced the world by more seqs than this; None for no
             such limit.
         reads: Refs that the computation reads; a collection changes when an entity is created or
             deleted.
-        kinds: Kinds of intents that the computation will propose: it depends on what they read of
-            the agent's own entity.
-        intents: Intents that the computation will propose: it depends on what they read.
+        kinds: Kinds of intents that the computation will propose: it depends on the fields of the
+            agent's own entity that they read.
+        intents: Intents that the computation will propose: it depends on the refs that they read.
         relevant: Decides for each change by another agent, among those selected, whether it counts.
         debounce: Seconds to collect further changes after the first, before the cancellation.
     """
@@ -117,15 +117,17 @@ Look = Callable[[Begin | None], Awaitable[View]]
 
 
 class StalenessScope:
-    """A view, and a block that is canceled when the view is no longer true. Used once.
+    """An async context manager with a view; its block is canceled once the view is stale.
+
+    It can be entered once.
 
     Attributes:
         view: The agent's view at the start of the block.
-        changed: The relevant changes by other agents since, by ref.
+        changed: The relevant changes by other agents since then, by ref.
 
     Args:
         agent_id: The agent.
-        options: What the computation depends on.
+        options: The dependencies of the computation.
         look: Returns the agent's view; calls its argument with the view in the same turn of the
             orchestrator, so that no change is missed in between.
         subscriptions: Subscriptions of the world.
@@ -164,7 +166,7 @@ class StalenessScope:
 
     @property
     def is_stale(self) -> bool:
-        """Return whether a relevant change happened, or the threshold of seqs was exceeded."""
+        """Whether a relevant change happened, or the threshold of seqs was exceeded."""
         return self._is_stale
 
     async def __aenter__(self) -> Self:
@@ -200,7 +202,10 @@ class StalenessScope:
         return ref.entity in self.view.state.get(ref.collection, {})
 
     def note(self, change: ExternalChange) -> None:
-        """Record a change by another agent of something the computation depends on."""
+        """Mark the block stale, because another agent changed something that it depends on.
+
+        A change that `options.relevant` rejects is ignored.
+        """
         relevant = self.options.relevant
         if relevant is not None and not relevant(change):
             return
@@ -209,18 +214,18 @@ class StalenessScope:
         self._mark_stale()
 
     def advance(self, seqs: int) -> None:
-        """Record that other agents advanced the world by some seqs."""
+        """Add to the seqs by which other agents advanced the world; stale beyond the threshold."""
         self.foreign_seqs += seqs
         if self.threshold is not None and self.foreign_seqs > self.threshold:
             self._mark_stale()
 
     def fail(self, error: BaseException) -> None:
-        """Cancel the block at once and raise the error from it: a change could not be judged."""
+        """Cancel the block at once; it raises `error`, which a rule raised about a change."""
         self._error = self._error or error
         self.end()
 
     def end(self) -> None:
-        """Cancel the block at once: the agent was removed. Looking up the reason raises that."""
+        """Cancel the block at once, because the agent was removed; it raises that reason."""
         self._is_stale = self._is_ended = True
         if self._is_inside:
             self._scope.cancel()

@@ -1,6 +1,6 @@
 """Notifies active staleness scopes of durable changes to their read sets.
 
-Subscriptions are indexed by ref, so a record costs what it changed and the scopes it concerns;
+Subscriptions are indexed by ref, so a record costs O(its changes and the scopes they concern);
 without open scopes it costs nothing. An error in a scope's filter cancels that scope only.
 """
 
@@ -22,7 +22,8 @@ class ExternalChange(NamedTuple):
     Attributes:
         ref: The entity; a collection where an entity of it was created or deleted.
         seq: Sequence number of the latest change by another agent.
-        by: That agent; None where the agent itself changed the entity since, or must not know.
+        by: Name of that agent; None if the subscriber has changed the entity since, or may not see
+            it.
         fields: New values; None where deleted, not visible, or changed again since.
     """
 
@@ -33,19 +34,19 @@ class ExternalChange(NamedTuple):
 
     @property
     def entity(self) -> str:
-        """Return the ref as refusals name it."""
+        """The ref as text, as refusals name it: `collection/entity`, or `collection`."""
         collection, entity = self.ref
         return collection if entity is None else f"{collection}/{entity}"
 
 
 class ReadSubscription(Protocol):
-    """A receiver of changes by other agents.
+    """The interface of a receiver of changes by other agents.
 
     Attributes:
         agent_id: The subscribing agent; its own changes are not delivered.
         context_seq: Only later changes are delivered.
         threshold: Seqs by which other agents may advance the world; None is unlimited.
-        footprint: The refs it depends on; None is all that its agent may see.
+        footprint: The refs whose changes are delivered; None for all that the agent may see.
     """
 
     agent_id: str
@@ -60,7 +61,7 @@ class ReadSubscription(Protocol):
         """Receive a change, made by another agent, of a ref in the footprint."""
 
     def advance(self, seqs: int) -> None:
-        """Receive the number of seqs by which other agents advanced the world."""
+        """Receive the number of seqs by which other agents advanced the world just now."""
 
     def fail(self, error: BaseException) -> None:
         """End the subscription with the error that a domain raised when a change was checked."""
@@ -73,7 +74,7 @@ class SubscriptionTable:
     """The subscriptions of one world.
 
     Args:
-        registry: The world's domains, which decide what an agent may see.
+        registry: The world's domains, with the visibility rules of agents.
         state: Returns the state that visibility is judged by: the published replica if there is
             one, else the live state, which may be ahead of the log. It affects only whether a
             change is delivered, never the delivered values.
@@ -91,7 +92,7 @@ class SubscriptionTable:
         self._by_ref: dict[Ref, dict[ReadSubscription, None]] = {}
 
     def add(self, subscription: ReadSubscription) -> None:
-        """Deliver changes after the subscription's context until `discard`."""
+        """Register a subscription: deliver changes after its `context_seq` until `discard`."""
         self.open[subscription] = None
         if subscription.threshold is not None:
             self._counting[subscription] = None
@@ -114,7 +115,7 @@ class SubscriptionTable:
                 del self._by_ref[ref]
 
     def publish(self, group: LogGroup) -> None:
-        """Deliver the changes of a durable group."""
+        """Deliver the changes of a durable group to the subscriptions that they concern."""
         seq = group.seq_before
         for data in group.records:
             record = decode_record(data)

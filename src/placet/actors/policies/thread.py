@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class PolicyThread:
-    """Calls functions one at a time, each in a new thread.
+    """A caller of plain functions in threads: one at a time, each in a new thread.
 
     Args:
         name: Name of the threads, and of the policy in error messages.
@@ -66,7 +66,7 @@ class PolicyThread:
 
 
 def raisable(error: BaseException) -> BaseException:
-    """Return an exception that is safe to raise in a task.
+    """Return an exception that is safe to raise in a task: `error` itself, or a wrapper of it.
 
     `StopIteration` and exceptions that are no `Exception` would end an iterator, a task or the
     program; they are wrapped in a `RuntimeError`.

@@ -20,7 +20,7 @@ _NAMES_MAX: Final = 8
 
 
 class TimeParticipants(TimerQueue):
-    """A timer queue that knows the tasks that use it.
+    """A timer queue that also records which tasks sleep, compute, or wait for a verdict.
 
     Args:
         clock: The world's clock.
@@ -41,7 +41,9 @@ class TimeParticipants(TimerQueue):
         self.version = 0
 
     async def sleep_until(self, due_ns: int, who: str = "") -> None:
-        """Wait until a simulated time; registers the calling task.
+        """Wait until a simulated time, nanoseconds; the calling task becomes a participant.
+
+        `who` names the task in error messages.
 
         Raises:
             ClosedError, StoreError, TimeStalledError: The time of this world has ended.
@@ -60,7 +62,7 @@ class TimeParticipants(TimerQueue):
 
     @contextmanager
     def idle(self) -> Iterator[None]:
-        """Return the context of a wait for something in this world; time may advance meanwhile."""
+        """Return the context of a wait in this world; simulated time may advance inside it."""
         task = asyncio.current_task()
         if task not in self._thinking:
             yield
@@ -73,7 +75,7 @@ class TimeParticipants(TimerQueue):
             self._wakes(task)
 
     def note_post(self, reply: "asyncio.Future[Any]", submitter: str) -> None:
-        """Record that the calling task submitted a batch; it is not runnable until the verdict."""
+        """Record that the calling task submitted a batch; time may advance until `reply` is set."""
         if len(self._submitters) < _NAMES_MAX:
             self._submitters[submitter] = None
         task = asyncio.current_task()
@@ -83,17 +85,17 @@ class TimeParticipants(TimerQueue):
         self._note_change()
 
     def reset(self) -> None:
-        """Forget the submitters, because the next group is decided."""
+        """Clear the list of submitters, because the next group is decided."""
         self._submitters.clear()
 
     @property
     def is_thinking(self) -> bool:
-        """Return whether a task is awake without a pending verdict. O(awake tasks)."""
+        """Whether a participant computes: it is awake without a pending verdict. O(awake tasks)."""
         return any(task not in self._pending for task in self._thinking)
 
     @property
     def thinks_since(self) -> float:
-        """Return when the longest-running task became runnable, in loop time; else infinity."""
+        """Event-loop time at which the longest-computing participant woke; infinity if none."""
         starts = (since for task, since in self._thinking.items() if task not in self._pending)
         return min(starts, default=inf)
 
@@ -110,7 +112,7 @@ class TimeParticipants(TimerQueue):
         return sorted(self._submitters)
 
     async def wait_changed(self) -> None:
-        """Wait until a task sleeps, wakes, submits or leaves."""
+        """Wait until a participant sleeps, wakes, submits or leaves."""
         self._changed = asyncio.get_running_loop().create_future()
         try:
             await self._changed
@@ -136,7 +138,7 @@ class TimeParticipants(TimerQueue):
         self._note_change()
 
     def notify(self) -> None:
-        """Wake the waiter of `wait_changed` although no task did anything."""
+        """Wake the task that waits in `wait_changed`, although no participant did anything."""
         if self._changed is not None and not self._changed.done():
             self._changed.set_result(None)
 

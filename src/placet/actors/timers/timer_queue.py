@@ -19,7 +19,7 @@ _SLACK_S = 0.0005
 
 
 class OneShotTimer:
-    """One timer of the event loop, set in simulated time: no polling.
+    """A timer of the event loop that is set in simulated time.
 
     Args:
         clock: The world's clock.
@@ -53,7 +53,7 @@ _IDLE: Final = nullcontext()
 
 
 class TimerQueue:
-    """The sleeping tasks of one world, ordered by due time, then by arrival.
+    """The sleeping tasks of one world, ordered by wake time, then by arrival.
 
     Args:
         clock: The world's clock.
@@ -98,7 +98,7 @@ class TimerQueue:
                 self._drop_canceled()
 
     def idle(self) -> AbstractContextManager[None]:
-        """Return the context of a wait for something in this world; no effect in this class."""
+        """Return the context of a wait in this world; it has no effect in this class."""
         return _IDLE
 
     def wake(self) -> None:
@@ -111,7 +111,7 @@ class TimerQueue:
         self._set_timer()
 
     def end(self, failure: BaseException | None = None) -> None:
-        """Wake all tasks with an error, because the world is closed or has failed."""
+        """Wake all tasks with an error: `failure`, or `ClosedError` if it is None."""
         self._end = failure or ClosedError("the world is closed, and its time has ended")
         for _, _, woken in self._heap:
             if not woken.done():
@@ -121,7 +121,7 @@ class TimerQueue:
 
     @property
     def next_ns(self) -> int | None:
-        """Return when the first task wakes, in simulated nanoseconds; None if none sleeps."""
+        """When the first sleeping task wakes, in simulated nanoseconds; None if none sleeps."""
         heap = self._heap
         while heap and heap[0][2].done():
             heappop(heap)

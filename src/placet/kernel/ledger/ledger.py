@@ -138,7 +138,7 @@ class Ledger:
         gone: Generation of each removed name, as long as it is remembered.
         generation_floor: No forgotten name had a higher generation.
         dedup: The dedup windows of all agents, bounded together.
-        has_quotas: The world has a quota, or an agent has had one of its own.
+        has_quotas: The world has a quota, or an agent has had one for itself.
         executors: Effect kind -> bound of its outbox.
         outbox: Effects that are not settled, by (seq, effect_index), oldest first.
         outbox_depth: Number of effects in the outbox, by kind.
