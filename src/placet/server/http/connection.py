@@ -13,8 +13,7 @@ keeps these rules:
 - Of a body that was answered before its end, `_IGNORED_BYTES_MAX` are read, then it closes.
 - A client that takes nothing of an answer for `stream_send_seconds_max` is disconnected.
 - The number of connections is bounded, in all and per address.
-- Bytes from the client of a WebSocket are bounded before they are parsed: it has nothing to send
-  but pongs.
+- After the handshake of a WebSocket every byte goes to its protocol (`stream_connection.py`).
 """
 
 import asyncio
@@ -40,9 +39,6 @@ _PARTS_MAX: Final = 8
 """In one turn: an end of a head after each few bytes makes small parts."""
 
 _IGNORED_BYTES_MAX: Final = 256 * 1024
-_WEBSOCKET_READ_BYTES_MAX: Final = 4 * 1024
-_WEBSOCKET_BYTES_MAX: Final = 64 * 1024
-"""Of one WebSocket. A pong of 10 bytes each 20 s needs a day and a half."""
 _RETRY: Final = {"retry-after": "1"}
 
 
@@ -104,7 +100,6 @@ class BoundedConnection(HttpToolsProtocol):
         self._request_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
         self._websocket: WebSocketsSansIOProtocol | None = None
-        self._websocket_bytes = 0
 
     # What the transport calls.
 
@@ -138,7 +133,7 @@ class BoundedConnection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Buffer the received bytes, and parse a part of them."""
         if self._websocket is not None:
-            self._pass_to_websocket(data)
+            self._websocket.data_received(data)
             return
         self._unparsed = self._unparsed + data if self._unparsed else data
         if not self._is_waiting_for_turn:
@@ -327,14 +322,6 @@ class BoundedConnection(HttpToolsProtocol):
         elif self._is_reading_paused:
             self._is_reading_paused = False
             self.transport.resume_reading()
-
-    def _pass_to_websocket(self, data: bytes) -> None:
-        assert self._websocket is not None, "called for one"
-        self._websocket_bytes += len(data)
-        if len(data) > _WEBSOCKET_READ_BYTES_MAX or self._websocket_bytes > _WEBSOCKET_BYTES_MAX:
-            self.transport.abort()
-        else:
-            self._websocket.data_received(data)
 
     @property
     def _address(self) -> str:
