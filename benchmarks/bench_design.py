@@ -26,8 +26,7 @@ from itertools import count, islice
 from statistics import median
 from typing import Any
 
-from plans import PARAMETERS
-
+from placet.bench.http import PARAMETERS
 from placet.bench.report import machine
 from placet.bench.subjects import Reference
 from placet.bench.workloads import Load, Shape

@@ -360,3 +360,12 @@ def test_the_reference_refuses_invalid_batches_and_a_full_outbox():
     reference.world.outbox_depth = reference.world.outbox_max
     assert ask_reference(reference, batch, "operator", 0) == "executor_busy"
     assert reference.world.counts["refused"] == 1 + 1 + 10
+
+
+def test_http_counts_every_kind_of_request(results):
+    names = {"health", "batch", "dry_run", "plan", "stream_message"}
+    http = results["http"]
+    assert http["per_cpu_second"].keys() == http["spread"]["cpu_us"].keys() == names
+    assert all(rate > 0 for rate in http["per_cpu_second"].values())
+    assert http["verdict_ms"]["p50"] <= http["verdict_ms"]["p99"]
+    assert "dry_run" in as_table([http])

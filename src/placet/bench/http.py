@@ -1,102 +1,219 @@
-"""How many plans of 10 actions a second pass through HTTP, on one core of the server?
+"""HTTP: requests per second of the server's processor, over keep-alive connections.
 
-    ./dev python benchmarks/bench_http.py [--designs] [--seconds S] [--clients N] [--json]
+Two servers run as processes (`placet serve`, in memory, every stage on), one of a world and one of
+designs; the clients are in this process. Every load gets its turn in each round, and the
+figures are medians over the rounds. Figures are by the CPU time of the server alone, so it does not
+matter what the clients cost. The cost of a stream message is what a batch costs more while
+`_STREAMS` streams are shown it.
 
-`placet serve` as a process of its own, in memory, every stage on; beside it, in this process, so
-many keep-alive connections that each wait for their verdict. Batches of 10 `Move` for 100 agents,
-made and encoded beforehand; with `--designs`, plans of 10 actions, a design for each connection.
-The server's CPU time gives what one core of its own would do, also where the clients share it; it
-is told of all seconds, and of the best of them, which others on the machine disturbed least.
-
-It does not show: TLS, a network, a disk, clients that open a connection for each request.
+It does not show TLS, a network, a disk, or clients that open a connection for each request.
 """
 
-import argparse
 import asyncio
+import base64
 import json
 import os
-import platform
-import subprocess
 import sys
 import time
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
-from itertools import count
+from asyncio import StreamReader, StreamWriter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import count, cycle, repeat
 from pathlib import Path
-from statistics import quantiles
-from typing import NamedTuple
+from statistics import median
+from typing import Final, NamedTuple
 
-from plans import PARAMETERS
+from placet.bench.measure import TURN_SECONDS, TURNS_MAX, TURNS_MIN, percentiles_ms, spread
+from placet.bench.workloads import Scale
+from placet.schemas.codec import Json, to_json
+from placet.schemas.errors import PlacetError
 
-AGENTS = 100
-ACTIONS = 10
-PASSED = (b'"admitted":true', b'"success":true')
+PARAMETERS: Final = {
+    "hull.loa": 100.0,
+    "hull.beam": 15.0,
+    "hull.draft": 3.0,
+    "hull.cb": 0.5,
+    "hull.deadrise_deg": 10.0,
+    "mission.range_nm": 1000.0,
+    "mission.max_speed_kts": 30.0,
+    "mission.gm_required_m": 1.0,
+    "propulsion.total_installed_power_kw": 2000.0,
+    "propulsion.propeller_diameter_m": 2.0,
+}
+"""Ten parameters of a ferry: a plan sets all of them to values that differ from the last ones."""
+
+_CLIENTS: Final = 20
+_STREAMS: Final = 50
+_INTENTS: Final = 10
+_LENGTH_16: Final = 126
+_LENGTH_64: Final = 127
 
 
 class Server(NamedTuple):
-    """A server that runs."""
+    """A server in a process.
 
-    url: str
+    Attributes:
+        host: Address.
+        port: Port.
+        token: Token of the operator.
+        process_id: Process.
+    """
+
+    host: str
+    port: int
     token: str
     process_id: int
 
-    def cpu_seconds(self) -> float:
-        """Give the processor time that it took so far."""
-        fields = Path(f"/proc/{self.process_id}/stat").read_text("utf-8").rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    def cpu_ns(self) -> int:
+        """Return the processor time of its threads so far, nanoseconds."""
+        threads = Path(f"/proc/{self.process_id}/task").glob("*/schedstat")
+        return sum(int(thread.read_text("utf-8").split()[0]) for thread in threads)
 
-    def call(self, method: str, path: str, body: object) -> None:
-        """Ask once, outside the measurement."""
-        request = urllib.request.Request(
-            f"{self.url}/api/v1/{path}",
-            json.dumps(body).encode(),
-            {"authorization": f"Bearer {self.token}", "content-type": "application/json"},
-            method=method,
+    def request(self, method: str, path: str, document: Json = None) -> bytes:
+        """Return the bytes of a request."""
+        body = b"" if document is None else to_json(document)
+        head = (
+            f"{method} {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {self.token}\r\n"
+            f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
         )
-        with urllib.request.urlopen(request) as answer:
-            answer.read()
+        return head.encode() + body
 
 
-@contextmanager
-def serving(domain: str) -> Iterator[Server]:
-    """Start a server, and end it."""
-    command = [sys.executable, "-m", "placet", "serve", "--port", "0", "--json", "--domain", domain]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        try:
-            assert process.stdout is not None
-            document = json.loads(process.stdout.readline())
-            yield Server(document["url"], document["operator_token"], process.pid)
-        finally:
+class Load(NamedTuple):
+    """What the clients of a turn send.
+
+    Attributes:
+        server: Server that they ask.
+        requests: Requests of each client; they do not end.
+    """
+
+    server: Server
+    requests: list[Iterator[bytes]]
+
+
+class Turn(NamedTuple):
+    """A measurement of one load.
+
+    Attributes:
+        cpu_us: Processor time of the server for each request, microseconds.
+        waits_ns: How long each client waited for each answer.
+    """
+
+    cpu_us: float
+    waits_ns: list[int]
+
+
+async def http(_scale: Scale, seconds: float) -> dict[str, Json]:
+    """HTTP: requests per second of the server's processor."""
+    _check_system()
+    rounds = max(TURNS_MIN, min(TURNS_MAX, round(seconds / TURN_SECONDS)))
+    costs: dict[str, list[float]] = {}
+    waits: list[int] = []
+    async with _serving("world") as world, _serving("design") as designs:
+        loads = {
+            "health": Load(world, [repeat(world.request("GET", "/healthz"))] * _CLIENTS),
+            "batch": await _batches(world, "batches", "a"),
+            "dry_run": await _batches(world, "dry-run", "d"),
+            "plan": await _plans(designs),
+        }
+        streamed = await _batches(world, "batches", "s")
+        for _ in range(rounds):
+            for name, load in loads.items():
+                turn = await _turn(load, seconds / rounds)
+                costs.setdefault(name, []).append(turn.cpu_us)
+                waits += turn.waits_ns if name == "batch" else []
+            async with _streams(world):
+                shown = (await _turn(streamed, seconds / rounds)).cpu_us
+            message = max(shown - costs["batch"][-1], 0.001) / _STREAMS
+            costs.setdefault("stream_message", []).append(message)
+    return {
+        "per_cpu_second": {name: 1e6 / median(cost) for name, cost in costs.items()},
+        "spread": {
+            "cpu_us": {name: spread(cost).as_dict() for name, cost in costs.items()},
+        },
+        "verdict_ms": percentiles_ms(waits),
+        "turns": rounds,
+        "notes": [
+            f"{_CLIENTS} keep-alive clients; batches and plans of {_INTENTS}; {_STREAMS} streams",
+            "per second of the server's processor; verdict_ms is of a batch, as a client waits",
+        ],
+    }
+
+
+def _check_system() -> None:
+    if not Path("/proc/self/task").exists():
+        raise PlacetError("the processor time of another process is read from /proc, as on Linux")
+
+
+@asynccontextmanager
+async def _serving(domain: str) -> AsyncIterator[Server]:
+    """Start a server, and end it.
+
+    Raises:
+        PlacetError: It does not start.
+    """
+    command = ["-m", "placet", "serve", "--port", "0", "--json", "--domain", domain]
+    limit = f"serve.limits.streams_per_token_max={_STREAMS}"
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *command, "--set", limit, stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None, "it is a pipe"
+    try:
+        line = await process.stdout.readline()
+        if not line:
+            raise PlacetError("`placet serve` did not start; what it said stands above")
+        told = json.loads(line)
+        host, _, port = told["url"].removeprefix("http://").rpartition(":")
+        yield Server(host, int(port), told["operator_token"], process.pid)
+    finally:
+        if process.returncode is None:
             process.terminate()
+        await process.wait()
 
 
-def batches(server: Server, agents: list[int]) -> Iterator[bytes]:
-    """Write batches of moves, agent by agent, as requests."""
-    for turn in count():
-        for agent in agents:
-            name = f"agent_{agent}"
-            batch = [
+async def _batches(server: Server, path: str, prefix: str) -> Load:
+    """Return batches of moves for one agent of each client, which are registered."""
+    names = [f"{prefix}{number}" for number in range(_CLIENTS)]
+    for name in names:
+        await _ask_once(server, "/api/v1/worlds/world/agents", {"agent_id": name})
+    return Load(server, [_batches_of(server, path, name) for name in names])
+
+
+def _batches_of(server: Server, path: str, agent_id: str) -> Iterator[bytes]:
+    numbers = count()
+    places = cycle(range(100))
+    while True:
+        yield server.request(
+            "POST",
+            f"/api/v1/worlds/world/{path}",
+            [
                 {
                     "kind": "Move",
-                    "payload": {"to": [float((turn * ACTIONS + n) % 100), float(agent), 0.0]},
-                    "agent_id": name,
-                    "req_id": f"{name}:{turn * ACTIONS + n}",
+                    "payload": {"to": [float(next(places)), 1.0, 0.0]},
+                    "agent_id": agent_id,
+                    "req_id": f"{agent_id}:{next(numbers)}",
                     "context_seq": 0,
                     "priority": 10,
                     "schema_version": "1.0.0",
                 }
-                for n in range(ACTIONS)
-            ]
-            yield request_of(server, "worlds/world/batches", batch)
+                for _ in range(_INTENTS)
+            ],
+        )
 
 
-def plans(server: Server, name: str) -> Iterator[bytes]:
-    """Write plans for one design, each on the version before it, as requests."""
+async def _plans(server: Server) -> Load:
+    """Return plans for one design of each client, which are created."""
+    names = [f"design-{number}" for number in range(_CLIENTS)]
+    for name in names:
+        await _ask_once(server, "/api/v1/designs", {"design_id": name})
+    return Load(server, [_plans_of(server, name) for name in names])
+
+
+def _plans_of(server: Server, design_id: str) -> Iterator[bytes]:
     for version in count():
         factor = 1 + 0.001 * (version % 50 + 1)
         plan = {
-            "plan_id": f"{name}-{version}",
+            "plan_id": f"{design_id}-{version}",
             "intent_id": "intent",
             "design_version_before": version,
             "actions": [
@@ -104,102 +221,93 @@ def plans(server: Server, name: str) -> Iterator[bytes]:
                 for path, value in PARAMETERS.items()
             ],
         }
-        yield request_of(server, f"designs/{name}/actions", plan)
+        yield server.request("POST", f"/api/v1/designs/{design_id}/actions", plan)
 
 
-def request_of(server: Server, path: str, document: object) -> bytes:
-    """Write one request, as bytes."""
-    body = json.dumps(document).encode()
-    head = (
-        f"POST /api/v1/{path} HTTP/1.1\r\nhost: localhost\r\n"
-        f"authorization: Bearer {server.token}\r\ncontent-type: application/json\r\n"
-        f"content-length: {len(body)}\r\n\r\n"
+async def _ask_once(server: Server, path: str, document: Json) -> None:
+    """Ask outside of the measurement."""
+    reader, writer = await asyncio.open_connection(server.host, server.port)
+    await _ask(reader, writer, server.request("POST", path, document))
+    await _close(writer)
+
+
+async def _turn(load: Load, seconds: float) -> Turn:
+    """Measure a load for some seconds."""
+    waits: list[int] = []
+    before, ends = load.server.cpu_ns(), time.perf_counter() + seconds
+    await asyncio.gather(
+        *(_client(load.server, requests, ends, waits) for requests in load.requests)
     )
-    return head.encode() + body
+    return Turn((load.server.cpu_ns() - before) / 1e3 / len(waits), waits)
 
 
-async def client(
-    server: Server, requests: Iterator[bytes], until: float, waits: list[float]
-) -> int:
-    """Send one batch after another; give how many were admitted."""
-    host, _, port = server.url.removeprefix("http://").rpartition(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
-    admitted = turn = 0
-    while time.perf_counter() < until:
+async def _client(server: Server, requests: Iterator[bytes], ends: float, waits: list[int]) -> None:
+    """Send one request after another, each when the last one was answered."""
+    reader, writer = await asyncio.open_connection(server.host, server.port)
+    while time.perf_counter() < ends or not waits:
         request = next(requests)
-        began = time.perf_counter()
-        writer.write(request)
-        head = await reader.readuntil(b"\r\n\r\n")
-        length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
-        body = await reader.readexactly(length)
-        waits.append(time.perf_counter() - began)
-        admitted += head.startswith(b"HTTP/1.1 200") and any(mark in body[:64] for mark in PASSED)
-        turn += 1
+        began = time.perf_counter_ns()
+        await _ask(reader, writer, request)
+        waits.append(time.perf_counter_ns() - began)
+    await _close(writer)
+
+
+async def _ask(reader: StreamReader, writer: StreamWriter, request: bytes) -> None:
+    """Send a request and read its answer.
+
+    Raises:
+        PlacetError: It is no success.
+    """
+    writer.write(request)
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+    body = await reader.readexactly(length)
+    if not head.startswith(b"HTTP/1.1 20") or b'"success":false' in body:
+        raise PlacetError(f"the server refused a request of the benchmark: {body.decode():.300}")
+
+
+@asynccontextmanager
+async def _streams(server: Server) -> AsyncIterator[None]:
+    """Open streams, and read all of their messages meanwhile."""
+    async with AsyncExitStack() as stack:
+        tasks = await stack.enter_async_context(asyncio.TaskGroup())
+        readers = []
+        for _ in range(_STREAMS):
+            reader, writer = await asyncio.open_connection(server.host, server.port)
+            stack.push_async_callback(_close, writer)
+            writer.write(_handshake(server))
+            await reader.readuntil(b"\r\n\r\n")
+            await _read_message(reader)  # the snapshot
+            readers.append(tasks.create_task(_read_messages(reader)))
+        yield
+        for task in readers:
+            task.cancel()
+
+
+def _handshake(server: Server) -> bytes:
+    key = base64.b64encode(os.urandom(16)).decode()
+    return (
+        "GET /api/v1/worlds/world/stream HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\n"
+        f"connection: upgrade\r\nauthorization: Bearer {server.token}\r\n"
+        f"sec-websocket-version: 13\r\nsec-websocket-key: {key}\r\n\r\n"
+    ).encode()
+
+
+async def _read_messages(reader: StreamReader) -> None:
+    while True:
+        await _read_message(reader)
+
+
+async def _read_message(reader: StreamReader) -> None:
+    """Read a frame of a server, which has no mask."""
+    length = (await reader.readexactly(2))[1]
+    if length == _LENGTH_16:
+        length = int.from_bytes(await reader.readexactly(2))
+    elif length == _LENGTH_64:
+        length = int.from_bytes(await reader.readexactly(8))
+    await reader.readexactly(length)
+
+
+async def _close(writer: StreamWriter) -> None:
     writer.close()
     await writer.wait_closed()
-    assert admitted == turn, f"{turn - admitted} of {turn} batches were not admitted"
-    return admitted
-
-
-async def second(
-    server: Server, loads: list[Iterator[bytes]], waits: list[float]
-) -> tuple[int, float, float]:
-    """Measure one second; give plans, seconds, and seconds of the server's processor."""
-    cpu, began = server.cpu_seconds(), time.perf_counter()
-    counts = await asyncio.gather(
-        *(client(server, requests, began + 1.0, waits) for requests in loads)
-    )
-    return sum(counts), time.perf_counter() - began, server.cpu_seconds() - cpu
-
-
-async def run(server: Server, loads: list[Iterator[bytes]], seconds: int) -> dict[str, float]:
-    """Measure, second by second."""
-    waits: list[float] = []
-    measured = [await second(server, loads, waits) for _ in range(seconds)]
-    count, elapsed, cpu = (sum(column) for column in zip(*measured, strict=True))
-    best = min(cpu / count for count, _, cpu in measured)
-    cuts = quantiles(waits, n=100)
-    return {
-        "plans_per_second": count / elapsed,
-        "plans_per_server_cpu_second": count / cpu,
-        "plans_per_server_cpu_second_best": 1 / best,
-        "server_cpu_us_per_plan": cpu / count * 1e6,
-        "server_cpu_us_per_plan_best": best * 1e6,
-        "p50_ms": cuts[49] * 1e3,
-        "p99_ms": cuts[98] * 1e3,
-    }
-
-
-def loads_for(server: Server, clients: int, *, is_designing: bool) -> list[Iterator[bytes]]:
-    """Set the server up, and give the requests of each client."""
-    if is_designing:
-        names = [f"design_{n}" for n in range(clients)]
-        for name in names:
-            server.call("POST", "designs", {"design_id": name})
-        return [plans(server, name) for name in names]
-    for agent in range(AGENTS):
-        server.call("POST", "worlds/world/agents", {"agent_id": f"agent_{agent}"})
-    return [batches(server, list(range(first, AGENTS, clients))) for first in range(clients)]
-
-
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
-    parser.add_argument("--designs", action="store_true", help="plans for designs, not moves")
-    parser.add_argument("--seconds", type=int, default=10)
-    parser.add_argument("--clients", type=int, default=20)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
-    with serving("design" if options.designs else "world") as server:
-        loads = loads_for(server, options.clients, is_designing=options.designs)
-        figures = asyncio.run(run(server, loads, options.seconds))
-    if options.json:
-        print(json.dumps(figures))
-        return
-    print(f"CPython {platform.python_version()}, {os.cpu_count()} CPUs, {options.clients} clients")
-    for name, figure in figures.items():
-        print(f"  {name:34} {figure:10,.2f}")
-
-
-if __name__ == "__main__":
-    main()

@@ -154,6 +154,8 @@ def _row(result: dict[str, Json]) -> tuple[str, ...]:
     ]
     if "commit_ms" in result:
         others.append(f"commit_ms p50 {_short(figure(result, 'commit_ms.p50'))}")
+    rates = result.get("per_cpu_second", {})
+    others += [f"{name} {_short(value)}/CPU s" for name, value in rates.items()]
     return (
         result["workload"],
         "" if rate is None else f"{rate:,.0f}",

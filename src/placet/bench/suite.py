@@ -17,6 +17,7 @@ from placet.bench.footprint import (
     first_world_seconds,
     import_seconds,
 )
+from placet.bench.http import http
 from placet.bench.measure import Sample, cpu_ratios, interleave, percentiles_ms, ratios, spread
 from placet.bench.overload import overload
 from placet.bench.recovery import DiskLog, Recovering, opening
@@ -276,6 +277,7 @@ SUITE: Final[Mapping[str, Workload]] = {
     "recovery": recovery,
     "kernel": kernel,
     "overload": overload,
+    "http": http,
     "memory": memory,
     "import": importing,
 }
