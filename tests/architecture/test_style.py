@@ -29,7 +29,8 @@ LONGER_FILES: dict[str, str] = {
 
 # Largest number of docstrings of a package that match a pattern of `plain_words`. It may only fall.
 RIDDLES_MAX: dict[str, int] = {
-    "runtime": 8,
+    "actors": 20,
+    "runtime": 7,
 }
 
 # Classes that are a base of one class here, and exist for others than us.

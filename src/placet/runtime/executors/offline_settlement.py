@@ -31,13 +31,13 @@ def resolve(
         log: Opened and closed here; takes the fence, which ends another writer's epoch.
         path: The log's file; None for a store that excludes other writers by its own lock.
         settlement: The outcome of the effect.
-        domains: Domains in place of those that the log names, as for `remake`.
+        domains: Domains in place of the log's, as for `remake`.
 
     Returns:
         True if the settlement was written; False if the effect is unknown or already settled.
 
     Raises:
-        DomainNotFound, DomainNotRemade: The log does not hold what is needed to make its domains.
+        DomainNotFound, DomainNotRemade: A domain of the log cannot be made.
         InvalidJsonValue: The output is not plain JSON, or too large; nothing is written.
         ValidationError: The domain's `on_settle` raised; nothing is written.
         StoreError: The log is in use, cannot be written, or is damaged.
