@@ -17,6 +17,10 @@ from placet.schemas.codec import Json
 from placet.schemas.effect import Effect, Settlement
 from placet.schemas.intent import Intent
 
+_FILE_WORK: Final = 25
+_READ_WORK: Final = 10
+"""Units of work of writing and of reading a file: its path may have 2 000 bytes."""
+
 _BYTES_PER_UNIT: Final = 256
 """Bytes of a file that are hashed, copied and recorded for one unit of work."""
 
@@ -34,7 +38,7 @@ def create_rule(files_max: int, bytes_max: int) -> Rule:
         path, content = payload["filename"], payload["content"].encode()
         overwrites = payload.get("overwrite", False)
         receipt = draft.entity(RECEIPTS, path)
-        draft.charge(len(content) // _BYTES_PER_UNIT)
+        draft.charge(_FILE_WORK + len(content) // _BYTES_PER_UNIT)
         refusal = _path_refusal(path, "/filename") or _taken(draft, path, overwrites)
         if refusal is not None:
             return refusal
@@ -85,6 +89,7 @@ def settle_write(draft: Draft, effect: Effect, settlement: Settlement) -> None:
 
 
 def _read(draft: Draft, effect: str, path: str, at: str) -> RuleRefusal | None:
+    draft.charge(_READ_WORK)
     refusal = _path_refusal(path, at)
     if refusal is None:
         draft.emit(effect, {"path": path, "awaits": draft.get(WRITES, path, "sha256")})

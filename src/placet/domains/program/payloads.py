@@ -46,7 +46,7 @@ NODES_OF_FUNCTION_MAX: Final = 1_024
 NODES_MAX: Final = 16_384
 """Of the whole program. What one batch may do with them is bounded by `Limits.batch_work_max`."""
 
-VERIFY_NODE_WORK: Final = 3
+VERIFY_NODE_WORK: Final = 4
 COMPILE_NODE_WORK: Final = 5
 COMMIT_NODE_WORK: Final = 3
 MUTATION_WORK: Final = 10

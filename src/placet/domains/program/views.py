@@ -160,7 +160,7 @@ def history(
     refusal = check_seq(state, first, last, "/from_seq") or check_seq(state, end, last, "/to_seq")
     if refusal is not None:
         return refusal
-    charge(len(list(state.ids(COMMITS))) * 2)
+    charge(len(list(state.ids(COMMITS))) * 3)
     limit = payload.get("limit", ROWS_MAX)
     answer = {"from_seq": first, "to_seq": end, "since": since(state)}
     if payload["op"] == "diff":

@@ -38,6 +38,8 @@ _APPROVAL_WORK: Final = 5
 """Units of work of looking at one approval request of a session."""
 
 _GRANTS_PER_UNIT: Final = 30
+_GRANTS_LOOKED_AT_PER_UNIT: Final = 3
+"""Grants that are listed, and whose fields are read, for one unit of work."""
 
 
 class Sessions(Domain):
@@ -205,6 +207,7 @@ class Sessions(Domain):
         grants = list(draft.ids(GRANTS))
         draft.charge(len(grants) // _GRANTS_PER_UNIT)
         if len(grants) >= self._grants_kept:
+            draft.charge(len(grants) // _GRANTS_LOOKED_AT_PER_UNIT)
             ended = [name for name in grants if _is_over(draft, name)]
             if not ended:
                 return refuse(

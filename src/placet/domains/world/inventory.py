@@ -10,7 +10,7 @@ from placet.domains.world.payloads import AGENTS, OBJECTS, Position
 from placet.kernel.state.draft import Draft
 from placet.schemas.codec import Json
 
-_CARRIED_PER_UNIT: Final = 25
+_CARRIED_PER_UNIT: Final = 20
 """Objects of an inventory that are copied and recorded for one unit of work."""
 
 
