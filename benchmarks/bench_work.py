@@ -13,8 +13,9 @@ It does not show: JSON of a client, the store, a group of several batches, domai
 import argparse
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import count
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from placet.bench.reference_loop import ReferenceWorld, submit
@@ -36,6 +37,7 @@ _WIRE_BYTES: Final = 2 * Limits().batch_bytes_max
 _NUMBERS: Final = count(1)
 
 Payload = dict[str, Json]
+_NOBODY: Final[Mapping[str, Payload]] = MappingProxyType({})
 
 
 class Case(NamedTuple):
@@ -80,7 +82,9 @@ def intents(kind: str, agent_id: str, payloads: list[Payload], seq: int = 0) -> 
     ]
 
 
-def world_of(domain: Domain, *, effects: tuple[str, ...] = (), **agents: Payload) -> Kernel:
+def world_of(
+    domain: Domain, agents: Mapping[str, Payload] = _NOBODY, *, effects: tuple[str, ...] = ()
+) -> Kernel:
     """Make a world with the agent `ann`, and others with their attributes."""
     kernel = Kernel(domain)
     for name, attributes in {"ann": {}, **agents}.items():
@@ -185,8 +189,10 @@ def session_cases() -> Iterator[Case]:
             "seconds": 1e6, "by": "bob",
         }  # fmt: skip
 
+    recorder: dict[str, Payload] = {RECORDER: {}}
+
     def opened(approvals: int = 0, grants: int = 0) -> Kernel:
-        kernel = world_of(Sessions(), **{RECORDER: {}})
+        kernel = world_of(Sessions(), recorder)
         act(kernel, "session.turn", turn(0), agent_id=RECORDER)
         for n in range(approvals):
             act(kernel, "session.request_approval", approval(n), agent_id=RECORDER)
@@ -248,7 +254,7 @@ def design_cases() -> Iterator[Case]:
     effects = ("design.run_phases", "design.export")
 
     def design() -> Kernel:
-        return world_of(Design(), effects=effects, op={"role": "operator"})
+        return world_of(Design(), {"op": {"role": "operator"}}, effects=effects)
 
     def changed() -> Kernel:
         kernel = design()
@@ -437,7 +443,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    rows = []
+    rows: list[dict[str, Json]] = []
     for case in all_cases():
         for many in (1, MANY):
             hold = measure(case, many, options.repeats)

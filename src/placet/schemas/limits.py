@@ -17,7 +17,7 @@ EFFECT_ATTEMPTS_MAX: Final = 5
 """Default attempts at an effect. No limit of a world, because no decision of the gate uses it."""
 
 # Work is counted in units, never in time, so that every machine decides alike. One unit is about
-# 1 us of CPython 3.11 at 3 GHz; what `docs/decisions/0031` measured is converted by this table.
+# 1 us of CPython 3.11 at 3 GHz; what `docs/decisions/0032` measured is converted by this table.
 INTENT_WORK: Final = 5
 """Units of one intent: its checks, an ordinary rule, and its part of the record."""
 
