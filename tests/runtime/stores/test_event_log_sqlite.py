@@ -8,6 +8,7 @@ import sys
 import tempfile
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -583,3 +584,25 @@ def test_a_truncated_file_is_a_store_error(log, path, kept):
     sound = path.read_bytes()
     path.write_bytes(sound[: int(len(sound) * kept)])
     error_of(read_all, path)
+
+
+def test_a_log_that_is_made_while_another_process_looks_is_not_another_programs(path, monkeypatch):
+    """Who made the file is read by one statement: two could see it before and after."""
+    maker = SqliteEventLog(path)
+
+    class Late(sqlite3.Connection):
+        """A connection whose first statement about the owner is followed by another's creation."""
+
+        def execute(self, statement: str, *rest: Any) -> sqlite3.Cursor:
+            cursor = super().execute(statement, *rest)
+            if "application_id" in statement and maker._connection is None:
+                row = cursor.fetchone()
+                maker.open()
+                cursor = super().execute(f"SELECT {', '.join(map(str, row))}")
+            return cursor
+
+    sqlite3.connect(path).close()
+    connection = sqlite3.connect(path, factory=Late, isolation_level=None)
+    assert layout.is_placet_log(connection, "here") is False
+    connection.close()
+    maker.close()

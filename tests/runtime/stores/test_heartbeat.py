@@ -140,6 +140,24 @@ def test_a_second_handle_of_the_same_process_is_refused_until_the_first_is_close
     assert names(path.parent) == {"a.db"}
 
 
+def test_of_two_that_open_at_once_the_second_is_refused(path, monkeypatch):
+    """The first opens the log just after the second has looked for a writer."""
+    first, second = SqliteEventLog(path), SqliteEventLog(path)
+    read = Heartbeat.read
+
+    def read_too_early(heartbeat: Heartbeat) -> Writer | None:
+        writer = read(heartbeat)
+        monkeypatch.undo()
+        first.open()
+        return writer
+
+    monkeypatch.setattr(Heartbeat, "read", read_too_early)
+    with pytest.raises(InUseError):
+        second.open()
+    first.append(LogGroup(0, 0, 1, [b"a"]), 1)
+    first.close()
+
+
 def test_a_log_opened_by_its_link_has_one_heartbeat(path, tmp_path):
     (tmp_path / "links").mkdir()
     link = tmp_path / "links" / "b.db"
@@ -245,8 +263,9 @@ def test_a_writer_on_another_machine_with_an_old_heartbeat_delays_no_other(
 ):
     monkeypatch.setattr(heartbeat, "Event", lambda: pytest.fail("it waited"))
     beat(elsewhere, seconds_ago=60)
-    log = Heartbeat(path)
-    assert log.living_writer() is None
+    writer = Heartbeat(path).read()
+    assert writer is not None
+    assert not Heartbeat(path).is_alive(writer)
 
 
 @pytest.mark.parametrize(

@@ -95,19 +95,14 @@ class Heartbeat:
         except msgspec.DecodeError:
             return _UNKNOWN
 
-    def living_writer(self) -> Writer | None:
-        """Return the live writer of the log; None if there is none.
+    def is_alive(self, writer: Writer) -> bool:
+        """Return whether the writer that the file names is alive.
 
         It blocks for `SILENCE_SECONDS` at most, and only if the last beat is younger than that
         and its process cannot be asked for: it is in another container or on another machine.
         """
-        writer = self.read()
-        if writer is None:
-            return None
         is_alive = writer.is_alive()
-        if is_alive is None:
-            is_alive = self._is_beating()
-        return writer if is_alive else None
+        return self._is_beating() if is_alive is None else is_alive
 
     def begin(self) -> None:
         """Name this process as the writer, and beat from now on; a fault is ignored."""

@@ -71,6 +71,10 @@ _TWO_ENDS: Final = """\
         (SELECT max(first_record) FROM groups NOT INDEXED),
         (SELECT first_record FROM groups INDEXED BY groups_by_seq
          ORDER BY seq DESC, first_record DESC LIMIT 1)"""
+# Likewise: another process may make the tables between two statements.
+_OWNER: Final = """\
+    SELECT (SELECT application_id FROM pragma_application_id),
+           (SELECT count(*) FROM sqlite_master)"""
 _START: Final = """\
     SELECT (SELECT first_record FROM meta), groups.first_record, groups.seq_before
     FROM meta LEFT JOIN groups ON groups.first_record = (SELECT min(first_record) FROM groups)"""
@@ -99,8 +103,7 @@ def is_placet_log(connection: sqlite3.Connection, store: str) -> bool:
     Raises:
         StoreError: The file is another program's.
     """
-    mark = connection.execute("PRAGMA application_id").fetchone()[0]
-    table_count = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    mark, table_count = connection.execute(_OWNER).fetchone()
     if mark == APPLICATION_ID and table_count:
         return True
     if mark or table_count:

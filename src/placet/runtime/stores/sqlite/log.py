@@ -331,12 +331,10 @@ class SqliteEventLog:
         Raises:
             InUseError: A live process writes the log.
         """
-        if dead is not None and self._heartbeat.read() == dead:
-            return dead
-        writer = self._heartbeat.living_writer()
-        if writer is not None:
+        writer = self._heartbeat.read()  # once: another process may begin to write meanwhile
+        if writer is not None and writer != dead and self._heartbeat.is_alive(writer):
             raise in_use(self.url, str(writer), writer.since)
-        return self._heartbeat.read()
+        return writer
 
     def _take_fence(
         self, connection: sqlite3.Connection, dead: Writer | None, take_over: bool
