@@ -206,3 +206,13 @@ def test_mixing_is_spread_and_depends_on_every_word():
     tops = [len(list(same)) for _, same in groupby(sorted(word >> 61 for word in words))]
     assert len(tops) == 8
     assert max(tops) < 150
+
+
+def test_a_scheduled_batch_is_first_if_it_was_due_earlier_and_else_by_priority():
+    for due, order in ((0.5, ["scheduled", "urgent"]), (1.0, ["urgent", "scheduled"])):
+        kernel, _ = reused(agents=AGENTS)
+        later = {"intents": [add("scheduled", agent_id=AGENTS[0])], "sim_time": due}
+        assert kernel.decide(later).scheduled
+        urgent = checked(kernel, [add("urgent", agent_id=AGENTS[1], priority=90)])
+        answers = kernel.decide_checked([urgent], 1_000_000_000).answers
+        assert [batch.intents[0]["req_id"] for batch, _ in answers] == order

@@ -211,7 +211,8 @@ class Kernel:
     ) -> Verdict:
         """Decide one batch at a simulated time in seconds; None is the latest time seen.
 
-        Scheduled batches that are due by then are decided first.
+        Scheduled batches that were due earlier are decided first. Those due at this very time
+        follow the order of a group: by priority, then by a draw.
         """
         now_ns = self._ns(now)
         checked = batch if isinstance(batch, CheckedBatch) else self.check(batch, submitter)
@@ -348,7 +349,7 @@ class Kernel:
 
         Raises:
             AgentError: There is no such agent.
-            ValueError: `what` is none of the three.
+            ValueError: `change` is none of the three.
         """
         if change not in {"suspended", "resumed", "removed"}:
             raise ValueError(f"change must be suspended, resumed or removed, got {change!r}")

@@ -80,15 +80,19 @@ class CheckedBatch:
         fingerprint: 64 bits over the set of those arrays; equal content, equal fingerprint.
         req_ids: `req_id` of each intent.
         span: Summary of the req_ids if all belong to one sequence; else None.
-        contexts: `context_seq` of each intent.
+        contexts: `context_seq` of each intent: the seq of the view that it was decided on.
         valid_until_ns: Latest simulated time of each intent, or None when no intent names one.
         agents: Distinct agents, in order of first appearance.
-        counts: `(agent, kind, count)`, each pair once.
+        counts: `(agent, kind, count)`: number of intents of each agent and kind, each pair once.
+        priority: Highest priority of its intents; an agent's cap is applied in `kernel/order.py`.
         order: Positions in order of execution, or None where that is the submitted order.
         sim_time_ns: Simulated time at which to run, nanoseconds; None is now.
+        dry_run: Decide the batch, and change nothing.
         valid_for_ns: Maximum time in the queue, nanoseconds; None is no limit.
         submitter: The submitting agent, or `operator`.
         batch_id: Assigned by the kernel in the structure stage.
+        notices: Position -> warnings about what the structure stage changed in that intent; None
+            if there are none.
         due_of: Number of the schedule entry that this batch comes from; None on arrival.
     """
 
@@ -133,7 +137,7 @@ class CheckedBatch:
     due_of: int | None
 
     def index(self, parts: Sequence[Part]) -> bool:
-        """Set `req_ids`, `span`, `agents`, `counts`, `priority` and `order` of a self.
+        """Set `req_ids`, `span`, `agents`, `counts`, `priority` and `order` of this batch.
 
         Args:
             parts: The encoded parts of its intents, in the submitted order.
