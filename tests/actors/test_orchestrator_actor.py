@@ -694,6 +694,11 @@ async def test_batches_put_back_are_answered_by_a_close_and_counted_by_a_pause()
         await turns()
         await world.actor.pause()
         assert 0 < len(world.actor) < 200
+        mailbox = world.actor._mailbox
+        assert len(mailbox.batches()) == len(mailbox.replies()) == len(mailbox)
+        assert mailbox.oldest is mailbox.oldest_for("alice")
+        assert mailbox.oldest is not None
+        assert mailbox.oldest.batch is mailbox.batches()[0]
         operator = world.actor.post_batch([intent("Toil", {"amount": 1}, "o")], "operator")
         await world.actor.resume()
         verdicts = [await reply for reply in (*late, operator)]

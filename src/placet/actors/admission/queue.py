@@ -257,14 +257,18 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | StepMessage]):
     @property
     def oldest(self) -> QueuedBatch | None:
         """The oldest batch, or None. O(owners) while batches are served fairly."""
+        if self._undecided:
+            return self._undecided[0]
         return self._fair.oldest() or super().oldest
 
     def oldest_for(self, submitter: str) -> QueuedBatch | None:
         """Return the queued batch whose age predicts how long a submitter's next batch would wait.
 
         None if there is none. While batches are served fairly it is the oldest batch of the
-        submitter: those of others do not delay it.
+        submitter: those of others do not delay it. Undecided batches precede all others.
         """
+        if self._undecided:
+            return self._undecided[0]
         if not self._fair:
             if self._one_each and submitter != OPERATOR:
                 return self._one_each.get(submitter)
@@ -286,11 +290,9 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | StepMessage]):
         return now_ns - waiting.since_ns
 
     def batches(self) -> "list[CheckedBatch]":
-        """Return all queued batches that were not canceled, by owner or in order of submission.
-
-        Batches that were put back undecided are left out.
-        """
-        return [waiting.batch for waiting in (*self._fair, *self._lane) if not waiting.reply.done()]
+        """Return all queued batches that were not canceled, by owner or in order of submission."""
+        queued = (*self._undecided, *self._fair, *self._lane)
+        return [waiting.batch for waiting in queued if not waiting.reply.done()]
 
     def replies(self) -> "list[asyncio.Future[Any]]":
         """Return the futures of all queued batches, including the wait queue."""
