@@ -5,10 +5,9 @@ and replayed, live and re-executed. None depends on the domain.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final, NamedTuple
 
-from placet.kernel.domain import Domain, Kind, Rule, RuleRefusal
+from placet.kernel.domain import Domain, Rule, RuleRefusal
 from placet.kernel.log.replay import Divergence, folded
 from placet.kernel.log.snapshot import world_digest
 from placet.kernel.log.verify import Verifier
@@ -150,9 +149,9 @@ def _check_re_execution(runner: TraceRunner, trace: Trace, factory: Factory) -> 
 
 
 def _check_intent_unchanged(runner: TraceRunner, trace: Trace, _: Factory) -> str | None:
-    kinds, seen = runner.kernel.registry.kinds, list[str]()
-    for name, kind in kinds.items():
-        kinds[name] = replace(kind, rule=_watched(kind, seen))
+    rules, seen = runner.kernel.registry.rules, list[str]()
+    for name, rule in rules.items():
+        rules[name] = _watched(name, rule, seen)
     for step in trace:
         runner.run(step)
         if seen:
@@ -163,20 +162,20 @@ def _check_intent_unchanged(runner: TraceRunner, trace: Trace, _: Factory) -> st
     return None
 
 
-def _watched(kind: Kind, seen: list[str]) -> Rule:
-    """Return a rule that records a change of its intent in `seen`."""
+def _watched(kind: str, rule: Rule, seen: list[str]) -> Rule:
+    """Return the rule of a kind, which records a change of its intent in `seen`."""
 
-    def rule(draft: Draft, intent: Intent) -> RuleRefusal | None:
+    def watched(draft: Draft, intent: Intent) -> RuleRefusal | None:
         sent = canonical(intent)
-        answer = kind.rule(draft, intent)
+        answer = rule(draft, intent)
         left = canonical(intent)
         if left != sent:
             was, now = (from_canonical(data)["payload"] for data in (sent, left))
             change = f"a payload {was} into {now}" if was != now else "its intent"
-            seen.append(f"The rule of {kind.name} rewrote {change}.")
+            seen.append(f"The rule of {kind} rewrote {change}.")
         return answer
 
-    return rule
+    return watched
 
 
 def _check_normalization(runner: TraceRunner, trace: Trace, _: Factory) -> str | None:
