@@ -24,13 +24,14 @@ Answer: TypeAlias = tuple[CheckedBatch, Verdict]
 
 
 class Decision(NamedTuple):
-    """The outcome of one group.
+    """The result of deciding one group of batches.
 
     Attributes:
-        answers: In order of execution; includes the scheduled batches that were due.
-        effects: To be dispatched once the group is durable.
-        unpaid: What batches used that no quota of the log was charged for.
-        undecided: Batches left over because the group used up its work; none unless it is limited.
+        answers: Each batch with its verdict, in order of execution; includes the scheduled batches
+            that were due.
+        effects: Effects to dispatch once the group is durable.
+        unpaid: Work and log bytes of the dry runs and refused batches.
+        undecided: Batches not decided because the group used up `work_max`; empty without it.
     """
 
     answers: list[Answer]
@@ -42,9 +43,10 @@ class Decision(NamedTuple):
 def decide_batch(
     batch: CheckedBatch, context: GateContext, rules: DomainRules, recorder: DecisionRecorder
 ) -> Verdict:
-    """Decide one batch at the present state. Never raises for anything in the batch.
+    """Decide one batch at the present state, commit it or refuse it, and return its verdict.
 
-    An interrupt, such as Ctrl-C (`INTERRUPTS`), is raised, and the batch is undone.
+    Never raises for anything in the batch. An interrupt, such as Ctrl-C (`INTERRUPTS`), is raised,
+    and the batch is undone.
     """
     charges: Charges = ()
     try:

@@ -27,7 +27,8 @@ class RuleRefusal(NamedTuple):
         message: Failed check, expected value, actual value, and the remedy.
         at: JSON pointer inside the payload, such as `/to`.
         suggestions: Nearest valid values, best first.
-        retry_after: Simulated seconds after which it may pass; None if waiting does not help.
+        retry_after: Simulated seconds after which the intent may pass; None if waiting does not
+            help.
         details: The same facts as data, for programs.
         is_conflict: The code is the gate's `conflict`.
     """
@@ -50,12 +51,21 @@ def refuse(
     retry_after: float | None = None,
     **details: Json,
 ) -> RuleRefusal:
-    """Refuse an intent from inside a rule; extra keywords become the refusal's `details`."""
+    """Return the refusal of an intent, for a rule to return.
+
+    The arguments are fields of `RuleRefusal`; further keywords become its `details`.
+    """
     return RuleRefusal(code, message, at, tuple(suggestions), retry_after, details)
 
 
 def conflict(resource: str, winner: str, *, at: str = "") -> RuleRefusal:
-    """Refuse because another agent claimed `resource` in the same group; name that agent."""
+    """Return the refusal for a resource that another agent has claimed in the same group.
+
+    Args:
+        resource: The resource, as passed to `Draft.claim`.
+        winner: The agent that claimed it first, as returned by `Draft.claim`.
+        at: JSON pointer inside the payload.
+    """
     return RuleRefusal(
         "conflict",
         f"{resource} was taken by {winner!r} at the same moment; look again and choose another",
@@ -181,7 +191,7 @@ def _load_pydantic() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectHandler:
-    """How effects of one kind are run, for a domain that brings its own executors.
+    """The executor of one kind of effect, with its retry settings.
 
     Attributes:
         handler: Runs one effect and returns its output; it runs in a thread.
@@ -307,17 +317,20 @@ class Domain(Protocol):
         return None
 
     def on_open(self, draft: "Draft") -> None:
-        """Write the initial state. Called once, when the log begins."""
+        """Write the initial state. Called once, when a new world's log is created."""
         return None  # noqa: RET501  # without it a type checker holds the hook to be abstract
 
     def on_register(
         self, draft: "Draft", agent_id: str, attributes: Mapping[str, Json]
     ) -> RuleRefusal | None:
-        """Create a new agent's entities; `attributes` holds the keywords of `register_agent`."""
+        """Create a new agent's entities; return None, or a `RuleRefusal` to refuse the agent.
+
+        `attributes` holds the extra keywords of `register_agent`.
+        """
         return None
 
     def on_remove(self, draft: "Draft", agent_id: str) -> None:
-        """Clean up after an agent that is removed."""
+        """Delete or release the state of an agent that is being removed."""
         return None  # noqa: RET501  # likewise
 
     def on_tick(self, draft: "Draft", sim_time: float) -> None:
@@ -339,12 +352,17 @@ class Domain(Protocol):
     def on_patch(self, draft: "Draft", changed: Sequence[Ref]) -> RuleRefusal | None:
         """Check or complete an operator's patch, which no rule of a kind has checked.
 
+        Return None to accept it, or a `RuleRefusal` to refuse it.
+
         Domains are called in their order, each once, and then the invariants of all.
         """
         return None
 
     def invariants(self, state: "State", changed: Sequence[Ref]) -> Iterable[RuleRefusal]:
-        """Check the state after a batch, given its changed entities (`invariant_reads`)."""
+        """Check the state after a batch; return a refusal for each violated invariant.
+
+        `changed` names the changed entities, limited by `invariant_reads` unless that is None.
+        """
         return ()
 
     def may_see(self, state: "State", agent_id: str, ref: Ref) -> bool:

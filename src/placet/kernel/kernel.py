@@ -403,6 +403,11 @@ class Kernel:
     def patch(self, given: Given, cause: str) -> None:
         """Overwrite values as the operator, within all invariants; takes one seq.
 
+        Args:
+            given: `(collection, entity, fields, is_whole)` of each entity; fields None delete it,
+                and `is_whole` replaces all of its fields, or creates it.
+            cause: Reason of the patch, for the log.
+
         Raises:
             ValidationError: An entity does not exist, a value is not plain JSON, or a domain
                 refuses the patch; nothing was changed.

@@ -11,7 +11,7 @@ _MASK64: Final = (1 << 64) - 1
 
 
 def mix64(*words: int) -> int:
-    """Mix integers into 64 bits.
+    """Hash integers into one integer of 64 bits.
 
     Source: the SplitMix64 finalizer, Steele, Lea & Flood, OOPSLA 2014, applied word by word.
     """

@@ -143,7 +143,7 @@ class Registry:
         return hidden
 
     def seen(self, state: State, agent_id: str, ref: Ref) -> Mapping[str, Json] | None:
-        """Return the visible fields of an entity; None if it is hidden or missing."""
+        """Return the fields of an entity that an agent may see; None if it is hidden or missing."""
         fields = None if ref.entity is None else state.entity(ref.collection, ref.entity)
         if fields is None or not self.may_see(state, agent_id, ref):
             return None
@@ -258,7 +258,7 @@ def _watched(domain: Domain) -> Mapping[str, frozenset[str]] | None:
 
 
 def without(fields: Mapping[str, Json], hidden: Collection[str]) -> Mapping[str, Json]:
-    """Return the fields without the hidden ones."""
+    """Return the fields of an entity without the hidden ones."""
     if not hidden:
         return fields
     return {name: value for name, value in fields.items() if name not in hidden}

@@ -209,7 +209,7 @@ def apply_settled(ledger: Ledger, record: Settled) -> None:
 
 
 def apply_effect_changed(ledger: Ledger, record: EffectChanged) -> None:
-    """Mark an at-most-once effect as started or in doubt."""
+    """Set the mark of an at-most-once effect in the outbox: started or in doubt."""
     ledger.mark_effect(record.effect_seq, record.effect_index, Mark(record.what, record.why))
 
 

@@ -36,12 +36,12 @@ RecordSink: TypeAlias = Callable[[bytes], None]
 
 
 class Unpaid(NamedTuple):
-    """The work and log bytes of a dry run or a refused batch, which no quota of the log counts.
+    """Work and log bytes of a dry run or a refused batch, which no quota was charged for.
 
     Attributes:
-        agent_id: Its submitter, or the agent of its first intent where the operator submits it.
-        log_bytes: Size of its record; 0 if it has none.
-        work: Its units of work.
+        agent_id: Submitter of the batch, or the agent of its first intent if that is the operator.
+        log_bytes: Size of the batch's record; 0 if it has none.
+        work: Units of work of the batch.
     """
 
     agent_id: str
@@ -50,12 +50,12 @@ class Unpaid(NamedTuple):
 
 
 class Journal:
-    """The end of a log that grows: the hash and the number of its records.
+    """The end of a log, to which records are appended: its last hash and its record count.
 
     Attributes:
         prev: Hash of the latest record.
         count: Number of records.
-        sink: Called with each encoded record; None drops it, and keeps the chain.
+        sink: Called with each encoded record, to store it; None stores none.
         durability: How the sink keeps a record; verdicts name it.
     """
 
@@ -68,7 +68,7 @@ class Journal:
         self.sink = sink
 
     def append(self, data: bytes) -> None:
-        """Append an encoded record, whose `prev` must be that of this journal."""
+        """Append an encoded record, whose field `prev` must be the journal's `prev`."""
         self.prev = record_hash(data)
         self.count += 1
         sink = self.sink
@@ -81,7 +81,7 @@ class DecisionRecorder:
 
     Attributes:
         effects: Effects of the group so far, to be dispatched once it is durable.
-        unpaid: What dry runs and refused batches of the group used.
+        unpaid: Work and log bytes of the dry runs and refused batches of the group.
     """
 
     __slots__ = ("_context", "_journal", "_world", "effects", "unpaid")
@@ -94,12 +94,14 @@ class DecisionRecorder:
         self.unpaid: list[Unpaid] = []
 
     def admit(self, batch: CheckedBatch, charges: Charges, work: int = 0) -> Verdict:
-        """Make an admitted batch final; its changes are in the draft.
+        """Commit a batch that passed every stage, and return its verdict.
+
+        The changes of the batch are in the draft. A dry run is undone instead of committed.
 
         Args:
             batch: The batch.
-            charges: As the quota stage returned them; of a batch of the schedule those of its work
-                alone.
+            charges: Charges that the quota stage returned; for a scheduled batch that is due, only
+                those of its work.
             work: Units charged to quotas of work; 0 if there are none.
 
         Raises:
@@ -156,7 +158,9 @@ class DecisionRecorder:
         return self._verdict(batch, first_seq, draft, journal.durability)
 
     def refuse(self, batch: CheckedBatch, refusals: list[Refusal]) -> Verdict:
-        """Build the verdict of a refusal, and record it if it is final for its req_ids.
+        """Return the verdict of a refused batch, and record it if the refusal is final.
+
+        It is final if sending the same req_ids again gets the same refusal.
 
         Refusals are sorted by index and capped at `refusals_listed_max`.
         """
@@ -193,7 +197,10 @@ class DecisionRecorder:
         return verdict
 
     def schedule(self, batch: CheckedBatch, charges: Charges) -> Verdict:
-        """Add a batch to the schedule; it is charged now, and decided when it is due."""
+        """Add a batch to the schedule and return its verdict; quotas are charged now.
+
+        It is decided when its simulated time is reached. A dry run changes nothing.
+        """
         context, ledger, registry = self._context, self._context.ledger, self._context.registry
         assert batch.sim_time_ns is not None, "only a batch with a time is scheduled"
         seq = ledger.seq + 1
@@ -231,7 +238,7 @@ class DecisionRecorder:
         self.unpaid.append(Unpaid(owner, log_bytes, work))
 
     def repeat(self, batch: CheckedBatch, verdict: Verdict) -> Verdict:
-        """Return the stored verdict of a duplicate; it is in the log already."""
+        """Complete and return the stored verdict of a duplicate, which needs no new record."""
         verdict.dry_run = batch.dry_run
         verdict.durability = NOT_KEPT if batch.dry_run else self._journal.durability
         return verdict

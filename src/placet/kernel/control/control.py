@@ -61,7 +61,7 @@ class Control:
         return self._context.ledger
 
     def begin(self, world: str, seed: int, origin: Mapping[str, Json], rules: Rules) -> None:
-        """Write the header with the domains' initial state, at seq 0."""
+        """Write the header, the first record of a log, with the domains' initial state; seq 0."""
         registry, draft = self._context.registry, self._context.draft
 
         def header(changes: Changes) -> Header:
@@ -81,7 +81,7 @@ class Control:
         self.write(*self.act("on_open", hooks, header, seq=0))
 
     def change_rules(self, rules: Rules) -> None:
-        """Record that other rules decide from here on."""
+        """Record that the decisions after this record are made by these rules."""
         record = RulesChanged(
             prev=self._journal.prev,
             seq=self._ledger.seq + 1,
@@ -91,7 +91,7 @@ class Control:
         self.write(record, encode_record(record))
 
     def configure(self, policy: GateSettings) -> None:
-        """Set the gate settings that decide from here on."""
+        """Record gate settings and put them in force for the decisions that follow."""
         ledger = self._ledger
         record = Configured(
             prev=self._journal.prev,
@@ -248,7 +248,7 @@ class Control:
         return str.__str__(agent_id)
 
     def report_fault(self, where: str, error: BaseException) -> None:
-        """Report an exception of plug-in code that changes nothing else."""
+        """Pass an exception of plug-in code to `DomainRules.on_fault`; `where` names the call."""
         self._rules.on_fault(where, error)
 
     def act(

@@ -29,7 +29,7 @@ EFFECTS: Final = ("refuse", "simulate")
 
 
 class OperatorPatch:
-    """The writer of the records of operator patches."""
+    """The writer of the records of operator patches and of forks. One per kernel."""
 
     __slots__ = ("_context", "_control", "_journal")
 
@@ -40,6 +40,11 @@ class OperatorPatch:
 
     def patch(self, given: Given, cause: str) -> None:
         """Overwrite state values for the operator, as one change with one seq.
+
+        Args:
+            given: `(collection, entity, fields, is_whole)` of each entity; fields None delete it,
+                and `is_whole` replaces all of its fields, or creates it.
+            cause: Reason of the patch, for the log.
 
         Raises:
             ValidationError: An entity does not exist, a value is not plain JSON, or a domain

@@ -75,10 +75,16 @@ class Outbox:
         self._control.write(record, data)
 
     def mark(self, key: EffectKey, mark: EffectMark, why: str) -> bool:
-        """Record the mark of an effect.
+        """Mark an at-most-once effect by a log record.
+
+        Args:
+            key: Key of the effect.
+            mark: `started` before its attempt, or `in_doubt` if its outcome is unknown.
+            why: Reason of the doubt.
 
         Returns:
-            False if the effect is settled, unknown, or was marked so before; it must not run then.
+            False if the effect is settled or unknown, or cannot get this mark after its present
+            one; it must not run then.
         """
         ledger, place = self._ledger, (key.seq, key.effect_index)
         if place not in ledger.outbox or ledger.mark_of(*place) != _BEFORE[mark]:

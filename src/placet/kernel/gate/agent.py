@@ -9,7 +9,10 @@ from placet.schemas.refusal import Refusal, RefusalCode
 
 
 def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
-    """Refuse agents that are unknown, suspended, of another owner, or not permitted the kind."""
+    """Refuse intents of an unknown, suspended, foreign or not permitted agent; None if all pass.
+
+    An agent is foreign if the submitter is neither the agent, its owner, nor the operator.
+    """
     agents, submitter = context.ledger.agents, batch.submitter
     refusals: list[Refusal] | None = None
     for agent_id, kind, _ in batch.counts:

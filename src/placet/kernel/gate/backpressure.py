@@ -26,7 +26,7 @@ class _Signal(NamedTuple):
 
 
 def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
-    """Refuse kinds whose executors are behind, and batches for a schedule that is full."""
+    """Refuse kinds whose outboxes are full, and batches for a full schedule; None if all pass."""
     ledger, kinds = context.ledger, context.registry.kinds
     refusals: list[Refusal] | None = None
     for agent_id, kind, _ in batch.counts if ledger.executors else ():

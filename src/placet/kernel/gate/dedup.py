@@ -19,7 +19,12 @@ _STALE_CODES = frozenset({RefusalCode.STALE_CONTEXT.value, RefusalCode.CONTEXT_T
 
 
 def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | Verdict | None:
-    """Return the verdict of a duplicate, refuse a reused req_id, pass a new batch."""
+    """Compare the req_ids of a batch with the remembered verdicts of its agents.
+
+    Returns:
+        None for a new batch, the stored verdict for a duplicate, and refusals if a req_id was used
+        with other content or may be too old to be remembered.
+    """
     agents = context.ledger.agents
     # The usual batch is of one agent and new: one call answers for all of its ids.
     if len(batch.agents) == 1:
@@ -100,7 +105,10 @@ def _is_new_try(batch: CheckedBatch, pasts: Mapping[str, StoredVerdict], code: s
 
 
 def remembered_verdict(stored: StoredVerdict, context: GateContext) -> Verdict:
-    """Build the verdict on a request without its batch: the agent's ids, no payloads."""
+    """Rebuild the verdict of a stored request for a caller that does not resend the batch.
+
+    It has the agent's req_ids, and no payloads.
+    """
     refusals = [_refused_before(refusal, refusal.position) for refusal in stored.refusals]
     seqs = [stored.seqs[req_id] for req_id in stored.ids] if stored.seqs else None
     verdict = _replayed("", stored, refusals, context)

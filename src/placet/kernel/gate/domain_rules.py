@@ -34,17 +34,20 @@ _REFUSAL_BYTES_MAX: Final = 16_384
 
 
 class EffectValidator(Protocol):
-    """A rule of the host's own; its `set_agent_permissions` is called if it has one."""
+    """A check that the host program adds: it may refuse each intent before the domain's rule.
+
+    If it also has a method `set_agent_permissions`, changes of permissions are passed to it.
+    """
 
     def validate_intent(self, intent: Intent, world_state: WorldState) -> object:
         """Return True to pass the intent, False or a `RuleRefusal` to refuse it."""
 
 
 class DomainRules:
-    """The domain stage of one world.
+    """The domain stage of one world: applies the rules of the domains, and checks invariants.
 
     Attributes:
-        on_fault: Called with the place and the exception that plug-in code raised there.
+        on_fault: Called with the name of the called rule or hook, and the exception it raised.
     """
 
     __slots__ = ("_validator", "on_fault")
@@ -54,7 +57,11 @@ class DomainRules:
         self.on_fault: FaultSink = _ignore
 
     def check(self, batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
-        """Apply the batch to the draft; on refusal the caller undoes it."""
+        """Apply the intents of a batch to the draft by their rules.
+
+        Returns:
+            None if all pass, else the refusals; the caller then undoes the draft.
+        """
         draft, registry, intents = context.draft, context.registry, batch.intents
         rules, reading, validator = registry.rules, registry.reading, self._validator
         seq = context.ledger.seq
@@ -295,7 +302,14 @@ def _tool_unregistered(batch: CheckedBatch, position: int, effect: str) -> Refus
 def rule_error(
     batch: CheckedBatch | None, index: int | None, where: str, error: BaseException
 ) -> Refusal:
-    """Return the refusal for an exception in a domain's code; `where` is such as `rule of Move`."""
+    """Return the refusal (`rule_error`) of a batch for which a domain's code raised.
+
+    Args:
+        batch: The batch; None refers to no intent.
+        index: Position of the intent; None if the call was for the whole batch.
+        where: The call that raised, such as `rule of Move`.
+        error: The exception.
+    """
     message = (
         f"the {where} raised {type(error).__name__}; the batch changed nothing and the world goes "
         "on; report it to the domain's author"

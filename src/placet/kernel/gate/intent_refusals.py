@@ -48,7 +48,7 @@ def refuse_intent(
 
 
 def positions_of(batch: CheckedBatch, agent_id: str, kind: str | None = None) -> list[int]:
-    """Return the positions of an agent's intents, of one kind if `kind` is given."""
+    """Return the positions of an agent's intents in a batch; of one kind unless it is None."""
     return [
         index
         for index, intent in enumerate(batch.intents)

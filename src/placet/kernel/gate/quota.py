@@ -19,7 +19,11 @@ from placet.schemas.refusal import STAGE_OF, Refusal, RefusalCode, seconds_until
 
 
 def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | Charges:
-    """Refuse a batch that exceeds a quota, or return its charges, which are not applied yet."""
+    """Check a batch against the quotas.
+
+    Returns:
+        The charges to its token buckets, which are not applied yet; or refusals if one is exceeded.
+    """
     ledger, now_ns = context.ledger, context.now_ns
     charges: Charges = ()
     if ledger.has_quotas:
@@ -36,12 +40,15 @@ def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | Charges:
 
 
 def check_work(batch: CheckedBatch, context: GateContext, units: int) -> list[Refusal] | Charges:
-    """Refuse a batch that needs more work than it may, or return the charges of its work.
+    """Check the work of a batch against `batch_work_max` and the quotas of work.
 
     Args:
         batch: The batch.
         context: The world.
         units: Units of work that are known by now.
+
+    Returns:
+        The charges of the work, which are not applied yet; or a refusal.
     """
     ledger, now_ns = context.ledger, context.now_ns
     limit = ledger.policy.limits.batch_work_max

@@ -19,7 +19,10 @@ from placet.schemas.refusal import Refusal, RefusalCode
 
 
 def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
-    """Refuse intents from the future, past their time, or based on state that has changed since.
+    """Refuse intents that are based on old state, or whose time has passed; None if all pass.
+
+    Refused are a `context_seq` that the world has not reached or that is too far behind, a past
+    `valid_until`, and an intent that depends on an entity which changed after its `context_seq`.
 
     Raises:
         PluginError: A domain's footprint or `may_see` raised.

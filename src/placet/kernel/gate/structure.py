@@ -64,7 +64,7 @@ _NO_OPTIONS: Final[Mapping[str, Json]] = MappingProxyType({})
 
 
 class Structure:
-    """The compiled structure stage of one world."""
+    """The structure stage of one world, with the compiled validators of its kinds."""
 
     __slots__ = ("_budget", "_diagnosis", "_limits", "_registry", "_small_bytes_max", "_validate")
 
@@ -78,7 +78,16 @@ class Structure:
         self._diagnosis = Diagnosis(registry, limits, intents)
 
     def check(self, raw: object, submitter: str, batch_id: str) -> CheckedBatch | list[Refusal]:
-        """Check a batch: a list of intents, a batch object, or one intent."""
+        """Check the form of a submitted batch.
+
+        Args:
+            raw: A list of intents, a batch object, or one intent.
+            submitter: The submitting agent, or `operator`.
+            batch_id: Id to assign to the batch.
+
+        Returns:
+            The checked batch, or the refusals.
+        """
         try:
             return self._check(raw, submitter, batch_id)
         except INTERRUPTS:

@@ -48,14 +48,27 @@ __all__ = ["Diagnosis", "Sound", "Unsound", "refusal", "refuse_batch"]
 
 
 class Sound(NamedTuple):
-    """Intents that passed the slow path, perhaps with warnings by position."""
+    """Result of the full structure check of a valid batch.
+
+    Attributes:
+        intents: The checked intents, in the submitted order.
+        notices: Position in the batch -> warnings; None if there are none.
+    """
 
     intents: list[Intent]
     notices: dict[int, tuple[Notice, ...]] | None
 
 
 def refusal(code: RefusalCode, index: int, intent: object, message: str, at: str = "") -> Refusal:
-    """Refuse one intent, pointing into it."""
+    """Return the refusal of one intent.
+
+    Args:
+        code: Code, which also decides the stage.
+        index: Position of the intent in the batch.
+        intent: The intent as submitted; its agent and kind go into the details.
+        message: Failed check, expected value, actual value, and the remedy.
+        at: JSON pointer inside the intent.
+    """
     return Refusal(
         code.value,
         message,
@@ -68,12 +81,16 @@ def refusal(code: RefusalCode, index: int, intent: object, message: str, at: str
 
 
 def refuse_batch(code: RefusalCode, message: str, *, at: str = "") -> Refusal:
-    """Refuse a batch as a whole."""
+    """Return the refusal of a batch as a whole; `at` is a JSON pointer into the batch."""
     return Refusal(code.value, message, STAGE_OF[code], at=at)
 
 
 class Diagnosis:
-    """The slow path for batches that the fast path did not accept."""
+    """The full structure check, for a batch that the fast check did not accept.
+
+    It finds the reasons, or accepts a valid batch of an unusual form. The refusals that a method
+    returns are sorted by position and at most `refusals_listed_max`.
+    """
 
     __slots__ = ("_intents", "_limits", "_registry")
 
@@ -85,7 +102,11 @@ class Diagnosis:
         self._intents = intents
 
     def explain_failure(self, submitted: Sequence[object]) -> Sound | list[Refusal]:
-        """Validate a batch as strict JSON; return the intents, or every refusal up to the limit."""
+        """Validate the intents of a batch as strict JSON, one by one.
+
+        Returns:
+            The checked intents if all are valid; else the refusals.
+        """
         plain: list[Json] = []
         intents: list[Intent] = []
         refusals: list[Refusal] = []
@@ -127,7 +148,10 @@ class Diagnosis:
         return to_json_value(intent, limits.payload_depth_max + 1, bytes_max, budget)
 
     def too_many_values(self, submitted: Sequence[object]) -> Refusal:
-        """Refuse a batch whose payloads hold too many JSON values."""
+        """Return the refusal of a batch whose payloads hold more than `batch_values_max` values.
+
+        The caller has counted them. A batch of one intent is refused with a pointer to its payload.
+        """
         message = (
             "the payloads hold more than "
             f"{self._limits.batch_values_max} JSON values (batch_values_max), items of arrays and "
@@ -311,7 +335,7 @@ class Diagnosis:
         return _with_suggestions(unknown, names)
 
     def unencodable(self, intents: Sequence[Intent]) -> list[Refusal]:
-        """Refuse intents whose payload model produced a value without a canonical encoding."""
+        """Return a refusal for each intent whose payload model produced an unencodable value."""
         refusals = []
         for index, intent in enumerate(intents):
             try:
@@ -326,7 +350,16 @@ class Diagnosis:
         return self._capped(refusals)
 
     def oversized(self, intents: Sequence[Intent], encoded_bytes: int) -> list[Refusal]:
-        """Check a batch that may be too large, or may hold NaN or infinity."""
+        """Check the sizes and numbers of validated intents.
+
+        Args:
+            intents: The intents.
+            encoded_bytes: Encoded size of the whole batch.
+
+        Returns:
+            A refusal of the batch if it is too large; else one for each intent whose payload is too
+            large, or holds NaN or infinity. Empty if all pass.
+        """
         limits = self._limits
         if encoded_bytes > limits.batch_bytes_max:
             message = (
@@ -355,7 +388,7 @@ class Diagnosis:
         return refusal(RefusalCode.PAYLOAD_TOO_LARGE, index, intent, message, "/payload")
 
     def duplicates(self, intents: Sequence[Intent]) -> list[Refusal]:
-        """Refuse req_ids that appear twice."""
+        """Return a refusal for each intent whose req_id an earlier intent of its agent has."""
         first: dict[tuple[str, str], int] = {}
         refusals = []
         for index, intent in enumerate(intents):

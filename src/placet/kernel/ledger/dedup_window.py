@@ -33,7 +33,7 @@ in O(1), but with one item it takes ten times the memory of a list.
 
 
 class ListEntry(msgspec.Struct, gc=False, eq=False):
-    """A remembered verdict, with its req_ids.
+    """An entry of a dedup window: a remembered verdict and the list of its req_ids.
 
     Attributes:
         fingerprint: Fingerprint of the batch.
@@ -59,7 +59,9 @@ class ListEntry(msgspec.Struct, gc=False, eq=False):
 
 
 class RangeEntry(msgspec.Struct, gc=False, eq=False):
-    """An admitted batch with ids `name:lowest` to `name:highest` and consecutive seqs.
+    """An entry of a dedup window for an admitted batch whose req_ids count up by one.
+
+    Its req_ids are `name:lowest` to `name:highest`, and their seqs are consecutive.
 
     Attributes:
         fingerprint: Fingerprint of the batch.
@@ -135,7 +137,7 @@ class StoredVerdict(NamedTuple):
 def admitted(
     fingerprint: int, now_ns: int, first_seq: int, ids: Sequence[str], span: Span | None = None
 ) -> DedupEntry:
-    """Return the entry of an admitted batch of one agent whose ids have consecutive seqs.
+    """Build the dedup-window entry of an admitted batch of one agent, with consecutive seqs.
 
     Args:
         fingerprint: Fingerprint of the batch.
@@ -154,7 +156,7 @@ def admitted(
 def admitted_in_part(
     fingerprint: int, now_ns: int, seqs: range, ids: Sequence[str], offsets: Sequence[int]
 ) -> ListEntry:
-    """Return the entry of one agent's part of an admitted batch.
+    """Build the dedup-window entry of one agent's part of an admitted batch.
 
     Args:
         fingerprint: Fingerprint of the batch.
@@ -174,7 +176,10 @@ def refused(
     requests: Sequence[tuple[str, int]],
     refusals: Sequence[StoredRefusal],
 ) -> ListEntry:
-    """Return the entry of a final refusal; `requests` has `(req_id, context_seq)` pairs."""
+    """Build the dedup-window entry of a final refusal.
+
+    `requests` holds `(req_id, context_seq)` of each intent of the agent.
+    """
     contexts = [context_seq for _, context_seq in requests]
     detail = canonical({"refusals": refusals, "contexts": contexts})
     ids = tuple([req_id for req_id, _ in requests])
@@ -182,7 +187,7 @@ def refused(
 
 
 def scheduled(fingerprint: int, now_ns: int, seq: int, ids: Sequence[str]) -> ListEntry:
-    """Return the entry of a batch that waits in the schedule."""
+    """Build the dedup-window entry of a batch that waits in the schedule."""
     return ListEntry(fingerprint, now_ns, seq, canonical({}), MIXED, tuple(ids))
 
 
@@ -204,7 +209,7 @@ def unpack(entry: DedupEntry) -> StoredVerdict:
 
 
 def dump_entry(entry: DedupEntry) -> list[Json]:
-    """Return an entry as plain values; the same for a `RangeEntry` and its `ListEntry`."""
+    """Return an entry as plain values for a snapshot; both types of entry have the same form."""
     return [entry.fingerprint, entry.now_ns, entry.seq, entry.detail, entry.highest, *entry.ids]
 
 
@@ -385,7 +390,7 @@ class DedupWindows:
         self.recency: OrderedDict[str, Window] = OrderedDict()
 
     def remember(self, agent: WindowOwner, entry: DedupEntry, limits: Limits) -> None:
-        """Add an entry to an agent's window, which begins with its first, within all bounds."""
+        """Add an entry to an agent's window, creating the window, and evict beyond all bounds."""
         window = agent.window
         if window is None:
             window = agent.window = Window()

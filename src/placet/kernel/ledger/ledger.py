@@ -199,7 +199,7 @@ class Ledger:
     # agents
 
     def set_quotas(self, agent: Agent, quotas: dict[str, Quota]) -> None:
-        """Set the quotas of an agent, besides those of the world."""
+        """Set the quotas of an agent, which apply in addition to those of the world."""
         agent.quotas = quotas
         self.has_quotas = True
 

@@ -8,13 +8,13 @@ from placet.schemas.batch import CheckedBatch
 
 
 def due_batches(ledger: Ledger, now_ns: int) -> list[CheckedBatch]:
-    """Return the batches that are due now, by due time. O(d log d) in their number."""
+    """Return the scheduled batches that are due now, earliest first. O(d log d) in their number."""
     due = _due_entries(ledger.schedule, now_ns)
     return _batches(ledger, [entry for entry in due if entry[1] in ledger.scheduled])
 
 
 def batches_of(ledger: Ledger, agent_id: str) -> list[CheckedBatch]:
-    """Return the scheduled batches of an agent, alone or with others, by due time. O(schedule)."""
+    """Return the scheduled batches that hold an intent of an agent, earliest first. O(schedule)."""
     name = agent_id.encode()
     entries = [
         (record.due_ns, number)

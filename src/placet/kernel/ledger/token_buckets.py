@@ -28,7 +28,7 @@ Charges: TypeAlias = tuple[Charge, ...]
 
 
 def charges_on(batch: CheckedBatch, ledger: Ledger, now_ns: int) -> Charges:
-    """Compute the charge of a batch to each bucket that binds it; changes nothing."""
+    """Return the charge of a batch to each token bucket that limits it; changes nothing."""
     settings, agents = ledger.policy, ledger.agents
     quotas = settings.quotas
     charges: list[Charge] = []
@@ -54,7 +54,7 @@ def charges_on(batch: CheckedBatch, ledger: Ledger, now_ns: int) -> Charges:
 
 
 def work_charges(batch: CheckedBatch, ledger: Ledger, units: int, now_ns: int) -> Charges:
-    """Compute the charge of a batch's work to each bucket of work; changes nothing."""
+    """Return the charge of a batch's work to each token bucket of work; changes nothing."""
     agent = ledger.agents.get(batch.agents[0])
     quotas = ledger.policy.quotas
     charges: list[Charge] = []
@@ -69,7 +69,7 @@ def work_charges(batch: CheckedBatch, ledger: Ledger, units: int, now_ns: int) -
 
 
 def charge(ledger: Ledger, charges: Charges) -> None:
-    """Set the buckets of a batch that passed; no bucket may have changed since `charges_on`."""
+    """Apply charges to the token buckets, which must not have changed since `charges_on`."""
     for agent, bucket, _, _, _, tat_ns in charges:
         if agent is None:
             if bucket == WORLD_WORK:

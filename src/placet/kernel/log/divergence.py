@@ -166,7 +166,16 @@ class DecisionMismatch(Divergence):
 def difference_of_batch(
     record: BatchRecord, again: Record | None, verdict: Verdict
 ) -> DivergentField | None:
-    """Compare the record of a batch with the verdict and the record of its re-execution."""
+    """Return the first difference between the record of a batch and its re-execution.
+
+    Args:
+        record: The record in the log.
+        again: The record that the re-execution made; None if it made none.
+        verdict: The verdict of the re-execution.
+
+    Returns:
+        None if they agree.
+    """
     recorded_refusals = record.refusals if isinstance(record, Refused) else []
     decided_refusals = [(r.index, r.stage.value, r.code) for r in verdict.refusals]
     if _outcome(record, recorded_refusals) != _verdict_outcome(verdict):
@@ -199,7 +208,7 @@ def _difference_of_proposal(record: BatchRecord, again: Record) -> DivergentFiel
 
 
 def difference_of_records(first: Record, second: Record) -> DivergentField:
-    """Compare two different records at the same position of two logs of one world."""
+    """Return the first difference of two unequal records at one position of two logs."""
     if isinstance(first, BatchRecord) and isinstance(second, BatchRecord):
         part = _difference_of_proposals(first, second)
     elif type(first) is not type(second):
@@ -242,7 +251,10 @@ def _proposed(record: BatchRecord) -> Json:
 
 
 def difference_of_hook(record: HookRecord, again: HookRecord) -> DivergentField | None:
-    """Compare the inputs and the changes of the hooks of domains."""
+    """Return the first difference of two records of one hook of domains; None if they agree.
+
+    Compared are the inputs of the hook and its changes.
+    """
     if type(record) is not type(again):  # the text of an exception may differ, its presence not
         then, now = (getattr(r, "error", None) or "no exception" for r in (record, again))
         return DivergentField("the exception of on_settle", then, now)

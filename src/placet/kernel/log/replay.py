@@ -53,7 +53,7 @@ proves that the bytes are unchanged, not that a gate wrote them."""
 
 
 class Divergence(StoreError):  # noqa: N818  # the finding that `verify` reports by this name
-    """A log is inconsistent; the message names the record, the seq and the reason.
+    """Raised for an inconsistent log; the message names the record, the seq and the reason.
 
     Attributes:
         record: Ordinal number of the first record that does not follow.
@@ -190,7 +190,7 @@ class Replayer:
 
 
 def folded(history: Iterable[bytes]) -> Replayer:
-    """Fold encoded records, from the first of a log on.
+    """Return a replayer that has read these encoded records, from the first of a log on.
 
     Raises:
         Divergence: The records are inconsistent.
@@ -202,7 +202,7 @@ def folded(history: Iterable[bytes]) -> Replayer:
 
 
 def header_after(header: Header | None, record: RulesChanged) -> Header:
-    """Return a header with the rules that decided last, for a world that continues the log."""
+    """Return the header with its rules replaced by those of a `RulesChanged` record."""
     assert header is not None, "a log begins with its header"
     names = ("domains", "fingerprint", "settings", "kinds", "validator")
     return msgspec.structs.replace(header, **{name: getattr(record, name) for name in names})
@@ -226,7 +226,7 @@ def seqs_of(record: Record) -> int:
 
 
 def fold_changes(state: State, changes: Changes) -> None:
-    """Write the changes of a record into the state, with their stamps."""
+    """Write the changes of a record into the state, with the stamps that the record holds."""
     for entity in changes.entities:
         _fold_entity(state, entity)
     for change in changes.collections:

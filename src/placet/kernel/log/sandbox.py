@@ -57,7 +57,7 @@ class RecordingDraft(Transaction):
 
 
 class Sandbox:
-    """A gate over the state and ledger of a replay, with a journal that is not stored."""
+    """A gate that re-executes records over a replay's state and ledger; it stores no log."""
 
     __slots__ = (
         "_journal",
@@ -102,7 +102,7 @@ class Sandbox:
         self.context.now_ns = now_ns
 
     def produced_record(self) -> bytes | None:
-        """Return the record made since `start`; None if none was."""
+        """Return the encoded record that the re-execution made since `start`; None if none."""
         return self._records[0] if self._records else None
 
     def execute(self, record: HookRecord) -> None:

@@ -146,9 +146,11 @@ class Verifier(Replayer):
         self.unverified: list[Unverified] = []
 
     def dry_run(self, record: BatchRecord) -> tuple[Verdict, CheckedBatch] | None:
-        """Decide the batch of the next record as a dry run; None if its rules are not available.
+        """Decide the batch of the next record as a dry run.
 
-        The refusals of the verdict have the details that a record omits.
+        Returns:
+            The verdict and the batch; None if the rules are not available. The refusals of the
+            verdict have the details that a record omits.
         """
         sandbox = self._ready()
         if sandbox is None:
@@ -176,7 +178,10 @@ class Verifier(Replayer):
         return "" if self._ready() is not None else self._why_not
 
     def batch_of(self, record: BatchRecord) -> CheckedBatch:
-        """Rebuild the batch of a record as it was before the gate."""
+        """Rebuild the batch of a record as it was submitted to the gate.
+
+        The batch of a scheduled entry that came due is read from the ledger's schedule.
+        """
         if record.due_of is None:
             batch = recorded_batch(record)
             batch.sim_time_ns = record.due_ns if isinstance(record, Scheduled) else None
@@ -187,7 +192,10 @@ class Verifier(Replayer):
         return batch
 
     def needs_host(self, record: BatchRecord) -> bool:
-        """Return whether a refusal may come from an effect validator that is not available."""
+        """Return whether a record is a refusal that an unavailable effect validator may have made.
+
+        Such a record cannot be re-executed.
+        """
         assert self.header is not None, "a log begins with its header"
         return (
             isinstance(record, Refused)

@@ -35,11 +35,11 @@ NO_EXECUTORS: Final[Mapping[str, object]] = MappingProxyType({})
 
 
 class WorkExceeded(Exception):  # noqa: N818  # control flow between a rule and the gate
-    """A batch used more units of work than it may; a rule lets it pass through."""
+    """Raised when a batch uses more units of work than it may; a rule must not catch it."""
 
 
 class ToolUnregistered(Exception):  # noqa: N818  # control flow between a rule and the gate
-    """A rule emitted an effect for which there is no executor."""
+    """Raised when a rule emits an effect of a kind that has no registered executor."""
 
 
 class Draft:
@@ -292,7 +292,7 @@ class Draft:
         self.effects.append((self.seq, plain, freeze(dict(payload)), self.agent_id))
 
     def normalize(self, payload: Mapping[str, Json]) -> None:
-        """Replace the payload in verdict and log by the one that was applied.
+        """Store the payload as the rule applied it; verdict and log show it as `normalized`.
 
         Raises:
             TypeError, ValueError: The payload is not plain JSON, or has a number that is not

@@ -157,7 +157,10 @@ class State:
         return 0 if rows is None else len(rows.entities)
 
     def stamp(self, collection: str, entity: str | None) -> Stamp | None:
-        """Return the stamp of an entity, a tombstone, or a collection; None if there is none."""
+        """Return the stamp of an entity, deleted or not, or of a collection (`entity` None).
+
+        None if it has no stamp.
+        """
         rows = self.collections.get(collection)
         if rows is None or entity is None:
             return rows

@@ -89,7 +89,7 @@ class WithinDistance(Visibility):
         return None if here is None or there is None else distance_between(here, there)
 
     def new_index(self) -> InterestIndex:
-        """Return an empty grid."""
+        """Return an empty interest index: a grid of cells."""
         return _Grid(self)
 
 

@@ -10,12 +10,12 @@ Mark = TypeVar("Mark")
 
 
 class Buckets(Generic[Key, Mark]):
-    """Entities by key, each key with a version counter.
+    """An index of entities by a key, such as a cell or a team; each entity has a mark.
 
-    Every operation costs O(1), or the size of its result.
+    The caller chooses keys and marks. Every operation costs O(1), or the size of its result.
 
     Attributes:
-        entities: Entities under each key, with their marks.
+        entities: Key -> entity -> its mark.
         everywhere: Entities without a key; every agent is a candidate to see them.
     """
 
@@ -33,7 +33,7 @@ class Buckets(Generic[Key, Mark]):
         return self._keys.get(ref)
 
     def put(self, ref: Ref, key: Key, mark: Mark) -> None:
-        """Set the key and the mark of an entity."""
+        """Add or move an entity to a key, and set its mark."""
         held = self._keys.get(ref)
         if held is not None and held[0] != key:
             self._drop(ref, held[0])
@@ -44,7 +44,7 @@ class Buckets(Generic[Key, Mark]):
             self._agents.setdefault(key, {})[ref.entity] = None
 
     def put_everywhere(self, ref: Ref) -> None:
-        """Add an entity without a key."""
+        """Add an entity to `everywhere`, without a key."""
         self.remove(ref)
         self.everywhere[ref] = None
 
@@ -56,7 +56,7 @@ class Buckets(Generic[Key, Mark]):
             self._drop(ref, held[0])
 
     def agents(self, key: Key) -> Iterable[str]:
-        """Return the agents under a key."""
+        """Return the ids of the agents whose own entity is under a key."""
         return self._agents.get(key, ())
 
     def _drop(self, ref: Ref, key: Key) -> None:
@@ -75,7 +75,7 @@ Named = TypeVar("Named")
 
 
 def named(pairs: Iterable[Named]) -> KeysView[Named]:
-    """Return distinct items in order; the order of a set would differ between processes."""
+    """Return the distinct items in order; a set's order would differ between processes."""
     return dict.fromkeys(pairs).keys()
 
 

@@ -98,7 +98,7 @@ class _Composed(Visibility):
 
 
 class AllOf(_Composed):
-    """Intersection.
+    """The intersection of visibility policies.
 
     An entity is visible if every part shows it, without the fields that any part hides.
     """
@@ -134,7 +134,7 @@ class AllOf(_Composed):
 
 
 class AnyOf(_Composed):
-    """Union.
+    """The union of visibility policies.
 
     An entity is visible if at least one part shows it, without the fields that all of these hide.
     """
