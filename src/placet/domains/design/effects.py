@@ -22,9 +22,9 @@ EXECUTORS: Final[Mapping[str, Callable[[Mapping[str, Json]], dict[str, Json]]]] 
 
 
 def executors_of(_: Domain) -> Mapping[str, EffectHandler]:
-    """Return the executors for an orchestrator; one attempt each.
+    """Return the executor of each kind of effect of the design domain.
 
-    Because a pure function fails again.
+    Each has one attempt, because a pure function would fail again.
     """
     return {
         kind: EffectHandler(handler=_handle, delivery="pure", attempts_max=1) for kind in EXECUTORS

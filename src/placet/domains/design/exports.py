@@ -57,9 +57,9 @@ FORMATS: Final[Mapping[str, Callable[[Mapping[str, Json]], str]]] = {
 
 
 def write_out(payload: Mapping[str, Json]) -> dict[str, Json]:
-    """Convert a design to text: the executor of the effect.
+    """Convert the design that an effect holds to text; return its output.
 
-    Pure function of the effect's payload.
+    The executor of the effect: a pure function of the payload.
     """
     design = payload["design"]
     content = FORMATS[payload["format"]](design)

@@ -24,7 +24,7 @@ _PATH: Final = r"^[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*$"
 
 
 class Step(StrEnum):
-    """A named amount of a change."""
+    """The names of the steps by which a value can be changed without a number."""
 
     A_BIT = "a_bit"
     NORMAL = "normal"
@@ -33,7 +33,7 @@ class Step(StrEnum):
 
 @dataclass(frozen=True, slots=True, config=ConfigDict(extra="forbid", allow_inf_nan=False))
 class RefinableField:
-    """One path that agents may change.
+    """The definition of one design parameter that agents may change.
 
     Attributes:
         path: Section and name, such as `hull.loa`.

@@ -87,7 +87,7 @@ Scalar: TypeAlias = Annotated[_Scalar, _OneError()]
 
 
 class PlanHead(TypedDict):
-    """The head of a batch that is a plan: its base version and its origin."""
+    """Payload of `design.plan`, the first intent of a plan: its base version and its origin."""
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
 
@@ -99,7 +99,7 @@ class PlanHead(TypedDict):
 
 
 class LogIntent(TypedDict):
-    """Log a user's message and its interpretation."""
+    """Payload of `design.intent`: a user's message and its interpretation, for the log."""
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
 
@@ -112,7 +112,7 @@ class LogIntent(TypedDict):
 
 
 class Set(TypedDict):
-    """Set a parameter."""
+    """Payload of `design.set`: a parameter's path and its new value."""
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
 
@@ -122,7 +122,10 @@ class Set(TypedDict):
 
 
 class ParameterChange(TypedDict):
-    """Increase or decrease a parameter by a positive amount, or by a named step."""
+    """Payload of `design.increase` and `design.decrease`: a path and an amount.
+
+    The amount is a positive number or a named step.
+    """
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
 
@@ -132,7 +135,7 @@ class ParameterChange(TypedDict):
 
 
 class Lock(TypedDict):
-    """Lock a parameter, without limit or for some simulated seconds."""
+    """Payload of `design.lock`: a path, and simulated seconds; without them no time limit."""
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
 
@@ -142,7 +145,7 @@ class Lock(TypedDict):
 
 
 class Unlock(TypedDict):
-    """Remove the lock of a parameter."""
+    """Payload of `design.unlock`: the path of a locked parameter."""
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
 
@@ -150,7 +153,10 @@ class Unlock(TypedDict):
 
 
 class RunPhases(TypedDict):
-    """Run phases in the order of their dependencies; None runs all of them."""
+    """Payload of `design.run_phases`: names of phases; None is all of them.
+
+    They run in the order of their dependencies.
+    """
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
 
@@ -158,7 +164,7 @@ class RunPhases(TypedDict):
 
 
 class Export(TypedDict):
-    """Export the design as text."""
+    """Payload of `design.export`: the text format to export the design in."""
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
 
@@ -166,7 +172,7 @@ class Export(TypedDict):
 
 
 class RequestClarification(TypedDict):
-    """Ask the user a question instead of guessing."""
+    """Payload of `design.request_clarification`: a question to the user, instead of a guess."""
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
 
@@ -174,13 +180,13 @@ class RequestClarification(TypedDict):
 
 
 class Noop(TypedDict):
-    """Do nothing."""
+    """Payload of `design.noop`, `design.undo` and `design.redo`: empty."""
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
 
 
 class Create(TypedDict):
-    """Set the id and the name of the world's design, once."""
+    """Payload of `design.create`: the id and the name of the world's design, set once."""
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
 
@@ -189,7 +195,10 @@ class Create(TypedDict):
 
 
 class Assume(TypedDict):
-    """Set an assumption of the phases; operators only. None restores its default."""
+    """Payload of `design.assume`: an input that the phases assume, and its value.
+
+    Operators only. The value None restores the default.
+    """
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
 
@@ -198,7 +207,7 @@ class Assume(TypedDict):
 
 
 class Transition(TypedDict):
-    """Move a phase to another state by hand."""
+    """Payload of `design.transition`: a phase, and the state to move it to by hand."""
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
 

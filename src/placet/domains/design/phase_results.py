@@ -85,9 +85,9 @@ def values_of(tree: State, phases: Iterable[Phase]) -> dict[str, Json]:
 
 
 def run_phases(payload: Mapping[str, Json]) -> dict[str, Json]:
-    """Run phases: the executor of the effect.
+    """Run the phases that an effect names on the values that it holds; return its output.
 
-    Pure function from the effect's payload to its output.
+    The executor of the effect: a pure function of the payload.
     """
     values = dict(payload["values"])
     results: dict[str, Json] = {}

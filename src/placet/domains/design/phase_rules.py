@@ -13,7 +13,7 @@ from placet.schemas.intent import Intent
 
 
 def run(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Request a run of phases on the values at this point of the plan."""
+    """Apply `design.run_phases`: emit the effect that runs phases on the present values."""
     names = intent["payload"].get("phases")
     if names is None:
         names = list(PHASES)
@@ -45,7 +45,7 @@ def run(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 def transition(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Move a phase by hand, if the table of transitions allows it."""
+    """Apply `design.transition`: move a phase by hand if the table of transitions allows it."""
     payload = intent["payload"]
     name, target = payload["phase"], PhaseState(payload["to"])
     if name not in PHASES:
@@ -80,7 +80,7 @@ def transition(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 def export(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Request an export of the design at this point of the plan."""
+    """Apply `design.export`: emit the effect that writes the present design as text."""
     format_name = intent["payload"]["format"]
     if format_name not in FORMATS:
         message = f"format {format_name!r} is unknown; there are {', '.join(FORMATS)}"
@@ -91,7 +91,7 @@ def export(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 def phase_unknown(name: str) -> RuleRefusal:
-    """Refuse an unknown phase."""
+    """Return the refusal of a name that is no phase."""
     near = nearest_paths(name, PHASES) or tuple(PHASES)
     message = f"phase {name!r} is unknown; there are {_all()}"
     return refuse("phase_unknown", message, at="/phases", suggestions=near, path=name)

@@ -36,7 +36,7 @@ from placet.schemas.limits import SECOND_NS
 
 
 def set_rule(settings: DesignSettings) -> Rule:
-    """Make the rule of `design.set`."""
+    """Build the rule that applies an intent of kind `design.set`."""
     fields, policy = settings.fields, settings.policy
     bounds = {
         path: (field.min_value, field.max_value)
@@ -64,7 +64,7 @@ def set_rule(settings: DesignSettings) -> Rule:
 
 
 def change_rule(settings: DesignSettings, sign: int) -> Rule:
-    """Make the rule of `design.increase` (`sign` 1) or `design.decrease` (-1)."""
+    """Build the rule that applies `design.increase` (`sign` 1) or `design.decrease` (-1)."""
     fields, policy = settings.fields, settings.policy
 
     def change(draft: Draft, intent: Intent) -> RuleRefusal | None:
@@ -110,7 +110,7 @@ def _apply(
 
 
 def lock_rule(settings: DesignSettings) -> Rule:
-    """Make the rule of `design.lock`."""
+    """Build the rule that applies an intent of kind `design.lock`."""
     fields = settings.fields
 
     def lock(draft: Draft, intent: Intent) -> RuleRefusal | None:
@@ -134,7 +134,7 @@ def lock_rule(settings: DesignSettings) -> Rule:
 
 
 def unlock_rule(settings: DesignSettings) -> Rule:
-    """Make the rule of `design.unlock`."""
+    """Build the rule that applies an intent of kind `design.unlock`."""
     fields = settings.fields
 
     def unlock(draft: Draft, intent: Intent) -> RuleRefusal | None:
@@ -150,7 +150,7 @@ def unlock_rule(settings: DesignSettings) -> Rule:
 
 
 def plan(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Check that a plan is for this design and its current version."""
+    """Apply `design.plan`: check the plan's design and base version, and store its id."""
     payload = intent["payload"]
     expected, current = payload["design_version_before"], draft.get(ABOUT, DESIGN, "version")
     if expected != current:
@@ -171,7 +171,7 @@ def plan(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 def log_intent(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Change nothing; the parsed message is in the log."""
+    """Apply `design.intent`: check its design; the message is kept by the log alone."""
     return _other_design(draft, intent["payload"]["design_id"])
 
 
@@ -184,7 +184,7 @@ def _other_design(draft: Draft, design_id: str) -> RuleRefusal | None:
 
 
 def create(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Set the id and the name of the design, once."""
+    """Apply `design.create`: set the id and the name of the design, once."""
     payload = intent["payload"]
     here = draft.get(ABOUT, DESIGN, "design_id")
     if here is not None:
@@ -196,10 +196,7 @@ def create(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 def assume(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Set an assumption of the phases; operators only.
-
-    Because agents may not refine assumptions.
-    """
+    """Apply `design.assume`: set an input that the phases assume; refuse if not an operator."""
     path, value = intent["payload"]["path"], intent["payload"]["value"]
     if path not in ASSUMPTIONS:
         near = nearest_paths(path, ASSUMPTIONS)
@@ -219,15 +216,15 @@ def assume(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 def request_clarification(_draft: Draft, _intent: Intent) -> None:
-    """Change nothing; the question is in the log, and becomes an event."""
+    """Apply `design.request_clarification`: change nothing; the log keeps the question."""
 
 
 def noop(_draft: Draft, _intent: Intent) -> None:
-    """Change nothing."""
+    """Apply `design.noop`: change nothing."""
 
 
 def not_refinable(path: str, fields: Mapping[str, RefinableField]) -> RuleRefusal:
-    """Refuse a path that is not in the whitelist."""
+    """Return the refusal of a path that is not in the whitelist, with similar paths."""
     near = nearest_paths(path, fields)
     return refuse(
         "not_refinable",

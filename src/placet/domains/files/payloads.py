@@ -33,7 +33,7 @@ Path = Annotated[str, Field(min_length=1, max_length=1_024)]
 
 
 class CreateFile(TypedDict):
-    """Write a file of text. It must not be there, unless it may be replaced."""
+    """Payload of `files.create_file`: a text file to write; `overwrite` may replace a file."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
 
@@ -43,7 +43,7 @@ class CreateFile(TypedDict):
 
 
 class AnalyzeText(TypedDict):
-    """Count the bytes, characters, lines and words of a text."""
+    """Payload of `files.analyze_text`: the text file whose bytes, lines and words to count."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
 
@@ -51,7 +51,7 @@ class AnalyzeText(TypedDict):
 
 
 class InspectZip(TypedDict):
-    """List the entries of an archive, without unpacking it."""
+    """Payload of `files.inspect_zip`: the zip archive whose entries to list, without unpacking."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
 

@@ -31,7 +31,12 @@ def risk_of_creating(payload: Mapping[str, Json], _: WorldState) -> Risk:
 
 
 def create_rule(files_max: int, bytes_max: int) -> Rule:
-    """Make the rule of `create_file` for these bounds."""
+    """Build the rule that applies `files.create_file`.
+
+    Args:
+        files_max: Maximum number of files.
+        bytes_max: Maximum size of all files, bytes.
+    """
 
     def create(draft: Draft, intent: Intent) -> RuleRefusal | None:
         payload: Mapping[str, Json] = intent["payload"]
@@ -61,12 +66,12 @@ def create_rule(files_max: int, bytes_max: int) -> Rule:
 
 
 def analyze(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Request the statistics of a text."""
+    """Apply `files.analyze_text`: emit the effect that counts a text; refuse an invalid path."""
     return _read(draft, ANALYZE, intent["payload"]["path"], "/path")
 
 
 def inspect(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Request the list of an archive."""
+    """Apply `files.inspect_zip`: emit the effect that lists a zip; refuse an invalid path."""
     return _read(draft, INSPECT, intent["payload"]["zip_path"], "/zip_path")
 
 

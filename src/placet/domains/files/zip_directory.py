@@ -35,7 +35,7 @@ STORED: Final = 0
 
 
 class ZipEntry(NamedTuple):
-    """One entry of the directory.
+    """One file in a zip archive, as its directory describes it.
 
     Attributes:
         name: Decoded name.
@@ -57,7 +57,7 @@ class ZipEntry(NamedTuple):
 
 
 def read_directory(data: bytes) -> list[ZipEntry]:
-    """Return the entries, in the order of the directory. Nothing is unpacked.
+    """Return the entries of a zip archive, in the order of its directory. Nothing is unpacked.
 
     Raises:
         FileRefused: `not_a_zip`, `zip64_refused`, or `zip_bomb` if the directory exceeds a bound.

@@ -19,7 +19,7 @@ Scope = Literal["project", "principal"]
 
 
 class Remember(TypedDict):
-    """Store a fact, replacing the one under its key."""
+    """Payload of `memory.remember`: a fact to store, replacing the one under its key."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
 
@@ -29,7 +29,7 @@ class Remember(TypedDict):
 
 
 class Forget(TypedDict):
-    """Keep a fact no longer."""
+    """Payload of `memory.forget`: the key of a fact to delete."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
 

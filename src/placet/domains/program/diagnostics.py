@@ -23,7 +23,7 @@ Types: TypeAlias = dict[str, str | None]
 
 
 class Diagnostic(NamedTuple):
-    """One finding of verify. Warnings do not block anything."""
+    """One error or warning that `verify` found in a function. Only errors block a run."""
 
     code: str
     message: str
@@ -38,7 +38,14 @@ class Diagnostic(NamedTuple):
 
 
 def type_of(functions: Functions, function: Function, name: str, types: Types) -> str | None:
-    """Infer the type of a node from its connections."""
+    """Return the type of a node's value, inferred from its connections; None if undecided.
+
+    Args:
+        functions: All functions.
+        function: The function of the node.
+        name: Name of the node.
+        types: Node -> type, as far as inferred; the types found are added.
+    """
     todo = [name]
     while todo:
         current = todo[-1]
@@ -89,7 +96,7 @@ def _fits(inputs: tuple[str | None, ...], ports: tuple[str, ...]) -> bool:
 def mismatches(
     functions: Functions, function: Function, name: str, types: Types
 ) -> Iterator[Diagnostic]:
-    """Return the ports of a node with inputs of a wrong type."""
+    """Yield an error for each input of a node that has a wrong type."""
     node = function.nodes[name]
     for source in node["inputs"]:
         if source is not None and source not in types:

@@ -15,7 +15,7 @@ Node: TypeAlias = Mapping[str, Json]
 
 @dataclass(slots=True)
 class Function:
-    """One function.
+    """One function of the program: a graph of nodes that computes a result.
 
     Attributes:
         params: Name -> type, in order.
@@ -88,7 +88,7 @@ class Functions:
         self._read: dict[str, Function | None] = {}
 
     def find(self, name: str) -> Function | None:
-        """Return a function by its name."""
+        """Return a function by its name; None if it does not exist."""
         if name not in self._read:
             fields = self.state.entity(FUNCTIONS, name)
             self._read[name] = None if fields is None else Function.read(name, fields)
@@ -129,5 +129,5 @@ def _charge_nobody(_units: int) -> None:
 
 
 def edge(caller: str, callee: str) -> str:
-    """Return the id of a call edge; '>' is in no name."""
+    """Return the id of the entity which records that one function calls another."""
     return f"{caller}>{callee}"

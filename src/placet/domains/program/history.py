@@ -34,10 +34,15 @@ _CONTENT: Final = ("params", "returns", "exported", "nodes", "result")
 def commit(
     draft: Draft, op: Literal["mutate", "restore"], edited: Mapping[str, Function | None]
 ) -> RuleRefusal | dict[str, str | None]:
-    """Write functions, and store the replaced versions.
+    """Write edited functions to the state as one commit, and store the replaced versions.
+
+    Args:
+        draft: The draft.
+        op: Reason of the commit.
+        edited: Function by name; None removes it.
 
     Returns:
-        The changed functions with their hashes; None where removed.
+        Hash of each changed function by name, None if removed; or a refusal if one is too large.
     """
     changed: dict[str, str | None] = {}
     replaced_bytes = 0
@@ -118,7 +123,7 @@ def _forget(draft: Draft) -> None:
 
 
 def since(state: State) -> int:
-    """Return the oldest seq whose program is still known."""
+    """Return the oldest seq at which the stored history still knows the program."""
     oldest: int = state.get(HISTORY, KEPT, "since", 0)
     return oldest
 
@@ -139,9 +144,9 @@ def commits(state: State, from_seq: int, to_seq: int) -> Iterator[Mapping[str, J
 
 
 def replaced_since(state: State, seq: int, last: int) -> dict[str, Json]:
-    """Return the functions that changed after a seq as they were at it.
+    """Return the content at `seq` of each function that changed after it, up to seq `last`.
 
-    None where they did not exist.
+    The content is None if the function did not exist.
     """
     were: dict[str, Json] = {}
     for commit in commits(state, seq + 1, last):
@@ -152,7 +157,14 @@ def replaced_since(state: State, seq: int, last: int) -> dict[str, Json]:
 
 
 def check_seq(state: State, seq: int, last: int, at: str) -> RuleRefusal | None:
-    """Refuse a seq in the future, or one whose program is no longer known."""
+    """Return a refusal of a seq in the future, or before the stored history; else None.
+
+    Args:
+        state: State with the stored history.
+        seq: The seq to check.
+        last: The current seq.
+        at: JSON pointer to the seq in the payload.
+    """
     if seq > last:
         return refuse("seq_unknown", f"the latest seq is {last}, {seq} is yet to come", at=at)
     oldest = since(state)

@@ -32,9 +32,16 @@ _Touched: TypeAlias = dict[str, dict[str, int]]
 
 
 def apply(edits: EditBuffer, mutations: Sequence[Mutation]) -> RuleRefusal | None:
-    """Edit functions by mutations, in order, and check the result.
+    """Apply the mutations of a `program.mutate_batch` to an edit buffer, in order.
 
-    A refusal's `at` names the mutation at fault.
+    Then check the new connections and the number of nodes.
+
+    Args:
+        edits: The functions; they stay edited if the result is a refusal.
+        mutations: Mutations, as in the payload.
+
+    Returns:
+        None, or the refusal of the first invalid mutation; its `at` points to the mutation.
     """
     touched: _Touched = {}
     edits.charge(len(mutations) * MUTATION_WORK)

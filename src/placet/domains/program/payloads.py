@@ -135,7 +135,7 @@ Node: TypeAlias = Annotated[_NodeFields, AfterValidator(_checked_node)]
 
 
 class AddFunction(TypedDict):
-    """Add a function without nodes."""
+    """A mutation that adds a function without nodes."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
 
@@ -147,7 +147,7 @@ class AddFunction(TypedDict):
 
 
 class RemoveFunction(TypedDict):
-    """Remove a function that no other calls."""
+    """A mutation that removes a function which no other function calls."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
 
@@ -156,7 +156,7 @@ class RemoveFunction(TypedDict):
 
 
 class SetNode(TypedDict):
-    """Insert or replace one node, with the connections of its ports."""
+    """A mutation that inserts or replaces one node, with the connections of its ports."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
 
@@ -167,7 +167,7 @@ class SetNode(TypedDict):
 
 
 class RemoveNode(TypedDict):
-    """Remove a node; the ports that it was connected to are open then."""
+    """A mutation that removes a node, and disconnects the ports that it was connected to."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
 
@@ -177,7 +177,7 @@ class RemoveNode(TypedDict):
 
 
 class Connect(TypedDict):
-    """Connect a node to a port of another."""
+    """A mutation that connects a node to a port of another node."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
 
@@ -189,7 +189,7 @@ class Connect(TypedDict):
 
 
 class SetResult(TypedDict):
-    """Set the node that a function returns."""
+    """A mutation that sets the node whose value a function returns."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
 
@@ -222,7 +222,7 @@ Mutation: TypeAlias = Annotated[
 
 
 class MutateBatch(TypedDict):
-    """Change functions: all of the mutations, in order, or none.
+    """Payload of `program.mutate_batch`: mutations of functions; all are applied, or none.
 
     Attributes:
         mutations: Mutations, in order.
@@ -241,7 +241,7 @@ class MutateBatch(TypedDict):
 
 
 class Verify(TypedDict):
-    """Report errors and unused nodes, in one function or in all."""
+    """Payload of `program.verify`: the function whose errors to report; None is all."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
 
@@ -249,7 +249,7 @@ class Verify(TypedDict):
 
 
 class Compile(TypedDict):
-    """Compile a function and its callees into Python source."""
+    """Payload of `program.compile`: the function to compile into Python, with its callees."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
 
@@ -257,7 +257,7 @@ class Compile(TypedDict):
 
 
 class Simulate(TypedDict):
-    """Run a function.
+    """Payload of `program.simulate`: the function to run, and its inputs.
 
     Attributes:
         function: Name of the function.
@@ -275,7 +275,7 @@ class Simulate(TypedDict):
 
 
 class _InspectFields(TypedDict):
-    """Read a part of the program.
+    """Payload of `program.inspect`: the part of the program to read.
 
     Attributes:
         what: `overview` of all functions, one `function`, one `node` of it, or a `search`.
@@ -313,7 +313,7 @@ Inspect: TypeAlias = Annotated[_InspectFields, AfterValidator(_checked_inspect)]
 
 
 class HistoryQuery(TypedDict):
-    """Read the history of changes.
+    """Payload of `program.history_query`: the part of the history of changes to read.
 
     Attributes:
         op: `list` returns the commits between two seqs, `diff` the differences of the program at
@@ -332,7 +332,7 @@ class HistoryQuery(TypedDict):
 
 
 class Restore(TypedDict):
-    """Restore the program of an earlier seq, by a new commit."""
+    """Payload of `program.restore`: the earlier seq whose program a new commit restores."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
 

@@ -13,22 +13,22 @@ _LISTED: Final = 8
 
 
 def unknown_function(name: str, functions: Functions, at: str) -> RuleRefusal:
-    """Refuse because the function does not exist."""
+    """Return the refusal for a function that does not exist."""
     return _unknown("function", name, functions.names(), "in this program", at)
 
 
 def unknown_node(name: str, function: Function, at: str) -> RuleRefusal:
-    """Refuse because the function has no such node."""
+    """Return the refusal for a node that the function does not have."""
     return _unknown("node", name, sorted(function.nodes), f"in {function.name!r}", at)
 
 
 def unknown_param(name: str, function: Function, at: str) -> RuleRefusal:
-    """Refuse because the function has no such parameter."""
+    """Return the refusal for a parameter that the function does not have."""
     return _unknown("param", name, list(function.params), f"of {function.name!r}", at)
 
 
 def not_verified(errors: Sequence[Diagnostic], at: str) -> RuleRefusal:
-    """Refuse because the function to run has errors."""
+    """Return the refusal of a run or a compilation of a function that has errors."""
     listed = [error.as_dict() for error in errors[:_LISTED]]
     more = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
     return refuse(

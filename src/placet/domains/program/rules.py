@@ -29,7 +29,7 @@ _TRACED_BYTES_MAX: Final = 256
 
 
 def reads_named(intent: Intent) -> list[Ref]:
-    """The footprint of mutate_batch: every function that it names or calls, in order.
+    """Return the footprint of `mutate_batch`: every function that it names or calls, in order.
 
     Removing a function depends on all calls, because no other function may call it.
     """
@@ -47,15 +47,12 @@ def reads_named(intent: Intent) -> list[Ref]:
 
 
 def reads_all(_intent: Intent) -> tuple[Ref, ...]:
-    """The footprint of restore: everything.
-
-    So that it reverts no commit that the caller has not seen.
-    """
+    """Return the footprint of `restore`: everything, so that it reverts no unseen commit."""
     return (Ref(COMMITS),)
 
 
 def mutate_batch(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Apply mutations: all of them, or none."""
+    """Apply `program.mutate_batch`: all of its mutations, or a refusal."""
     payload = intent["payload"]
     edits = EditBuffer(draft.state, draft.charge)
     for name, expected in payload.get("expected", {}).items():
@@ -74,7 +71,7 @@ def mutate_batch(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 def verify_rule(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Return errors and warnings of one function, or of all."""
+    """Apply `program.verify`: output the errors and warnings of one function, or of all."""
     functions, name = Functions(draft.state, draft.charge), intent["payload"].get("function")
     if name is not None and functions.find(name) is None:
         return unknown_function(name, functions, "/function")
@@ -93,7 +90,7 @@ def verify_rule(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 def compile_rule(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Compile a function to Python, and store the artifact."""
+    """Apply `program.compile`: compile a function to Python, and store the result."""
     functions, entry = Functions(draft.state, draft.charge), intent["payload"]["entry"]
     refusal = _not_sound(functions, entry, "/entry")
     if refusal is not None:
@@ -113,7 +110,7 @@ def compile_rule(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 def simulate(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Run a function."""
+    """Apply `program.simulate`: run a function and output its result."""
     payload = intent["payload"]
     functions, name = Functions(draft.state, draft.charge), payload["function"]
     refusal = _not_sound(functions, name, "/function")
@@ -157,7 +154,7 @@ def _not_sound(functions: Functions, name: str, at: str) -> RuleRefusal | None:
 
 
 def inspect_rule(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Return a part of the current program."""
+    """Apply `program.inspect`: output a part of the current program."""
     answer = inspect(Functions(draft.state, draft.charge), intent["payload"])
     if isinstance(answer, RuleRefusal):
         return answer
@@ -166,7 +163,7 @@ def inspect_rule(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 def history_query(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Return the history of the program."""
+    """Apply `program.history_query`: output a part of the program's history."""
     answer = history(draft.state, draft.charge, intent["payload"], draft.seq)
     if isinstance(answer, RuleRefusal):
         return answer
@@ -175,7 +172,7 @@ def history_query(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 def restore(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Restore the program of an earlier seq by a new commit, which can itself be undone."""
+    """Apply `program.restore`: restore an earlier seq's program by a new, revertible commit."""
     to_seq, last = intent["payload"]["to_seq"], draft.seq - 1
     refusal = check_seq(draft.state, to_seq, last, "/to_seq")
     if refusal is not None:

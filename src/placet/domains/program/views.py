@@ -25,9 +25,16 @@ _ENVELOPE_BYTES: Final = 64
 
 
 def bounded(answer: Answer, rows: str, items: Iterable[Json], limit: int = ROWS_MAX) -> Answer:
-    """Add rows to an answer, up to the limit and its size.
+    """Return an answer with a list of rows added, as many as fit.
 
-    `truncated` states that rows are missing.
+    Args:
+        answer: The other fields of the answer.
+        rows: Name of the field for the rows.
+        items: The rows.
+        limit: Maximum number of rows; their total size is bounded too.
+
+    Returns:
+        The answer, with `truncated` true if rows are left out.
     """
     room = OUTPUT_BYTES_MAX - _ENVELOPE_BYTES - len(canonical(answer))
     page: list[Json] = []
@@ -41,7 +48,7 @@ def bounded(answer: Answer, rows: str, items: Iterable[Json], limit: int = ROWS_
 
 
 def cut(value: Json, bytes_max: int = _TEXT_BYTES_MAX) -> Json:
-    """Cut a text to the size of an answer; other values are short."""
+    """Return a text cut to at most `bytes_max` bytes; any other value unchanged."""
     if type(value) is not str or len(value) * 4 <= bytes_max:
         return value
     return value.encode()[:bytes_max].decode(errors="ignore")
@@ -51,7 +58,7 @@ def cut(value: Json, bytes_max: int = _TEXT_BYTES_MAX) -> Json:
 
 
 def inspect(functions: Functions, payload: Mapping[str, Json]) -> Answer | RuleRefusal:
-    """Answer one of the four queries of `inspect`."""
+    """Return the output of a `program.inspect` payload, or its refusal."""
     return _INSPECT[payload["what"]](functions, payload, payload.get("limit", ROWS_MAX))
 
 

@@ -29,7 +29,7 @@ Count = Annotated[int, Field(ge=0, le=2**53)]
 
 
 class TurnPayload(TypedDict):
-    """A turn begins."""
+    """Payload of `session.turn`: the beginning of a turn, and the message that it answers."""
 
     session: SessionName
     turn: Count
@@ -40,7 +40,7 @@ class TurnPayload(TypedDict):
 
 
 class AskPayload(TypedDict):
-    """A proposer is asked. `digest` covers the context that it receives."""
+    """Payload of `session.ask`: a request to a proposer; `digest` covers the context it gets."""
 
     session: SessionName
     turn: Count
@@ -50,7 +50,7 @@ class AskPayload(TypedDict):
 
 
 class EndPayload(TypedDict):
-    """A turn ends."""
+    """Payload of `session.end`: the end of a turn, with its outcome and results."""
 
     session: SessionName
     turn: Count
@@ -62,7 +62,7 @@ class EndPayload(TypedDict):
 
 
 class ApprovalPayload(TypedDict):
-    """A plan waits for a person.
+    """Payload of `session.request_approval`: a plan that waits for a person's decision.
 
     `digest` covers the actions, the proposer, and the seq at which they were judged; `foreseen`
     covers the changes that they would have made then.
@@ -82,7 +82,10 @@ class ApprovalPayload(TypedDict):
 
 
 class ResolvePayload(TypedDict):
-    """A person decides about an approval request. No field can change the stored plan."""
+    """Payload of `session.resolve`: a person's decision about an approval request.
+
+    No field can change the stored plan.
+    """
 
     approval_id: Name
     decision: Literal["approve", "deny", "edit", "stale"]
@@ -92,7 +95,10 @@ class ResolvePayload(TypedDict):
 
 
 class GrantPayload(TypedDict):
-    """A person permits kinds in advance, for a number of uses and of simulated seconds."""
+    """Payload of `session.grant`: a person's permission of kinds in advance.
+
+    It is valid for a number of uses and of simulated seconds.
+    """
 
     grant: Name
     proposer: Name
@@ -104,13 +110,13 @@ class GrantPayload(TypedDict):
 
 
 class GuardPayload(TypedDict):
-    """Refuse the batch unless the world is at this seq."""
+    """Payload of `session.guard`, which refuses the batch unless the world is at this seq."""
 
     seq: Count
 
 
 class UsePayload(TypedDict):
-    """A batch uses a grant `uses` times."""
+    """Payload of `session.use`: the grant that a batch uses, and how many times."""
 
     grant: Name
     proposer: Name

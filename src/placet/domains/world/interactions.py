@@ -28,7 +28,7 @@ _USES_MAX: Final = 2**64 - 1
 
 
 def reads_self_and_target(intent: Intent) -> tuple[Ref, ...]:
-    """The footprint of Interact: the agent, its target, and the object of a give.
+    """Return the footprint of `Interact`: the agent, its target, and the object of a give.
 
     A pickup leaves out its target: the rule then reports which agent took the object first.
     """
@@ -59,7 +59,7 @@ def revalidated_refs(intent: Intent) -> tuple[Ref, ...]:
 def interact_rule(
     settings: WorldSettings, own: Mapping[str, Rule], sight: VisibilityPolicy | None = None
 ) -> Rule:
-    """Make the rule of Interact.
+    """Build the rule that applies an intent of kind `Interact`.
 
     Args:
         settings: WorldSettings of the world.
@@ -133,11 +133,11 @@ def _out_of_reach(draft: Draft, intent: Intent, reach: float | None) -> RuleRefu
 
 
 def examine(_draft: Draft, _intent: Intent) -> None:
-    """Look at the target: it exists and is in range, and nothing changes."""
+    """Apply the interaction `examine`: change nothing; existence and range are checked before."""
 
 
 def drop(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Drop a carried object at the agent's position."""
+    """Apply the interaction `drop`: put a carried object down at the agent's position."""
     agent_id, object_id = intent["agent_id"], intent["payload"]["target_id"]
     refusal = _not_held(draft, agent_id, object_id, "/target_id")
     if refusal is None:
@@ -146,7 +146,10 @@ def drop(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 def use(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Use an object that no other agent holds; its number of uses and its last user are stored."""
+    """Apply the interaction `use` to an object that no other agent holds.
+
+    Its number of uses and its last user are stored.
+    """
     agent_id, object_id = intent["agent_id"], intent["payload"]["target_id"]
     refusal = _not_an_object(draft, object_id)
     if refusal is not None:

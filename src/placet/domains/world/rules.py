@@ -20,7 +20,7 @@ _SLACK: Final = 1 + 1e-9
 
 
 def move_rule(settings: WorldSettings) -> Rule:
-    """Make the rule of Move."""
+    """Build the rule that applies an intent of kind `Move`."""
     checks: list[Rule] = []
     if settings.bounds is not None:
         checks.append(_within_bounds(settings, settings.bounds))
@@ -30,7 +30,7 @@ def move_rule(settings: WorldSettings) -> Rule:
 
 
 def move(draft: Draft, intent: Intent) -> None:
-    """Move the agent to the target position."""
+    """Apply `Move` in a world without limits: set the agent's position."""
     draft.put(AGENTS, intent["agent_id"], "position", intent["payload"]["to"])
 
 
@@ -78,7 +78,7 @@ def _within_step(max_step: float) -> Rule:
 
 
 def is_within(here: Position, there: Position, reach: float) -> bool:
-    """Return whether two points are at most `reach` apart.
+    """Return whether the distance between two points is at most `reach`.
 
     Compares squares, because `math.dist` may differ in its last bit between Python versions.
     """
@@ -120,13 +120,16 @@ def speak(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 def custom(_draft: Draft, _intent: Intent) -> None:
-    """Change nothing; the host's validator defines the meaning of a custom action."""
+    """Apply `Custom`: change nothing; the effect validator defines its meaning."""
 
 
 def with_cooldown(kind: str, wait_ns: int, rule: Rule) -> Rule:
-    """Make a rule with a cooldown.
+    """Return a rule that refuses an agent's next intent of a kind for some simulated time.
 
-    An agent may use it again after `wait_ns` simulated nanoseconds.
+    Args:
+        kind: The kind.
+        wait_ns: Minimum simulated nanoseconds between two admitted intents of one agent.
+        rule: The rule to wrap.
     """
     field = f"ready_ns.{kind}"
 

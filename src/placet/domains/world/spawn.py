@@ -22,7 +22,10 @@ _Check = Callable[[Draft, str, Json, WorldSettings], RuleRefusal | None]
 def place(
     draft: Draft, agent_id: str, attributes: Mapping[str, Json], settings: WorldSettings
 ) -> RuleRefusal | None:
-    """Create an agent from `position`, `team` and `inventory`, each optional."""
+    """Create a new agent's entity; return a refusal if an attribute is invalid.
+
+    Attributes are `position`, `team` and `inventory`, each optional.
+    """
     if draft.exists(OBJECTS, agent_id):
         return refuse("id_taken", f"there is an object {agent_id!r}; choose another agent_id")
     for name, value in attributes.items():

@@ -22,7 +22,10 @@ from placet.schemas.identity import Ref
 
 
 def owner_of(state: State, ref: Ref) -> str | None:
-    """Return the agent that owns an entity (itself, its carrier, or its speaker), or None."""
+    """Return the id of the agent that owns an entity, or None.
+
+    It is an agent itself, the carrier of an object, or the speaker of a message.
+    """
     if ref.collection in {AGENTS, SPEECH}:
         return ref.entity
     if ref.collection == OBJECTS and ref.entity is not None:

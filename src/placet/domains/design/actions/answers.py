@@ -75,7 +75,7 @@ class ExecutionResult:
 
     @property
     def actions_executed(self) -> int:
-        """How many actions were executed: all or none."""
+        """Number of executed actions: all or none."""
         return len(self.plan.actions) if self.verdict.admitted else 0
 
     @property
@@ -192,7 +192,7 @@ def require_answer(plan: ActionPlan, verdict: Verdict, current: int) -> None:
 
 
 def replayed_answer(tree: State, plan_id: str) -> tuple[int, tuple[str, ...]] | None:
-    """Return the version and the warnings of an earlier plan; None if they are no longer stored."""
+    """Return the design version after an earlier plan, and its warnings; None if not stored."""
     for slot in tree.ids(payloads.PLANS):
         if tree.get(payloads.PLANS, slot, "plan") == plan_id:
             warnings = tree.get(payloads.PLANS, slot, "warnings", ())
@@ -214,9 +214,11 @@ def is_stale(plan: ActionPlan, verdict: Verdict, current: int) -> bool:
 
 
 def version_met(verdict: Verdict, current: int) -> int:
-    """Return the design version that a stale plan met.
+    """Return the design's version at the time a plan was refused as stale.
 
-    From the stored answer, else from its refusal.
+    Args:
+        verdict: The refusing verdict, whose details may name the version.
+        current: The version to return if they do not.
     """
     met: int = verdict.refusals[0].details.get("current_design_version", current)
     return met
@@ -225,9 +227,16 @@ def version_met(verdict: Verdict, current: int) -> int:
 def trace(
     actions: Sequence[Action], before: Mapping[str, Json], settings: DesignSettings
 ) -> Iterator[tuple[Action, Json, Json, list[Adjustment]]]:
-    """Apply admitted actions in order.
+    """Recompute the effects of admitted actions, in order.
 
-    Yield each normalized, with the value before and after it.
+    Args:
+        actions: The admitted actions.
+        before: Path -> value before the plan.
+        settings: Settings of the design.
+
+    Yields:
+        The normalized action, the parameter's value before and after it (None for an action that
+        changes no value), and the warnings.
     """
     values = dict(before)
     for action in actions:
@@ -258,7 +267,14 @@ def _normalize_action(
 def rejections_of(
     plan: ActionPlan, verdict: Verdict, settings: DesignSettings, heads: int = 1
 ) -> Iterator[Rejection]:
-    """Return the rejections of a plan, action by action."""
+    """Return the refusals of a verdict on a plan as rejections of its actions.
+
+    Args:
+        plan: The plan.
+        verdict: The verdict.
+        settings: Settings of the design.
+        heads: Number of intents in the batch before the first action.
+    """
     for refusal in verdict.refusals:
         index = None if refusal.index is None else refusal.index - heads
         action = None if index is None or index < 0 else plan.actions[index]

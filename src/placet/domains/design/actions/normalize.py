@@ -20,7 +20,7 @@ _SLACK: Final = 1e-12
 
 
 class PayloadFault(NamedTuple):
-    """A fault of a payload: its code, message and JSON pointer in the payload."""
+    """The reason why a payload is invalid: code, message, and JSON pointer into the payload."""
 
     code: str
     message: str
@@ -34,7 +34,7 @@ class NormalizedValue(NamedTuple):
     Attributes:
         value: The parameter's new value.
         payload: The normalized payload; the same object as the input if nothing changed.
-        warned: Changes made by the normalization.
+        adjustments: Warnings about changes that the normalization made.
     """
 
     value: Json

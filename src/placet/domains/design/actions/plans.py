@@ -97,7 +97,7 @@ def intent_of(
 
 
 def plan_payload(plan: ActionPlan) -> dict[str, Json]:
-    """Build the payload of a plan's head."""
+    """Build the payload of `design.plan`, the first intent of a plan's batch."""
     payload: dict[str, Json] = {
         "plan_id": plan.plan_id,
         "intent_id": plan.intent_id,
@@ -110,7 +110,7 @@ def plan_payload(plan: ActionPlan) -> dict[str, Json]:
 
 
 def intent_payload(intent: Intent) -> dict[str, Json]:
-    """Build the payload that logs a parsed message."""
+    """Build the payload of `design.intent` for a parsed message."""
     payload: dict[str, Json] = {
         "intent_id": intent.intent_id,
         "design_id": intent.design_id,
@@ -124,7 +124,10 @@ def intent_payload(intent: Intent) -> dict[str, Json]:
 
 
 def payload_of(action: Action) -> tuple[str, dict[str, Json]]:
-    """Return the kind and the payload of an action; refuse fields that its type does not use."""
+    """Return the kind and the payload of the intent that an action becomes.
+
+    A field that the action's type does not use stays in the payload, so that the gate refuses it.
+    """
     if (
         action.action_type is ActionType.SET  # which nearly every action is
         and action.amount is None
@@ -150,7 +153,7 @@ def _used(action: Action) -> Iterator[tuple[str, Json]]:
 
 
 def action_of(kind: str, payload: Mapping[str, Json]) -> Action:
-    """Rebuild the action of an intent."""
+    """Return the action that an intent of this kind and payload was built from."""
     name = kind.removeprefix(payloads.PREFIX)
     fields: dict[str, Any] = {
         field: payload.get(_FIELD_OF.get((name, field), field)) for field in _FIELDS
@@ -234,7 +237,7 @@ _ACTION: Final[TypeAdapter[Any]] = TypeAdapter(WireAction)
 
 
 class Proposed(NamedTuple):
-    """A plan, and the message it derives from if the request contained one."""
+    """A parsed request: the plan, and the user's message it derives from; None without one."""
 
     plan: ActionPlan
     intent: Intent | None
@@ -306,7 +309,7 @@ def action_as_dict(action: Action) -> dict[str, Json]:
 
 
 def plan_body(plan: ActionPlan, intent: Intent | None = None) -> dict[str, Json]:
-    """Return a plan as the body that `parse_proposed` reads."""
+    """Return a plan as a request body, the inverse of `parse_proposed`."""
     body = plan_payload(plan)
     del body["design_id"]  # the path of the request names it
     if intent is not None:

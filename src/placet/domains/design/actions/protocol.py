@@ -42,7 +42,7 @@ class ActionType(StrEnum):
 
 @runtime_checkable
 class Dated(Protocol):
-    """An object with an ISO date, such as a datetime."""
+    """Protocol of an object that returns its time in ISO 8601, such as a datetime."""
 
     def isoformat(self) -> str:
         """Return the time in ISO 8601."""

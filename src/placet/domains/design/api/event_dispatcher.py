@@ -36,7 +36,7 @@ class Subscription(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """A subscriber's handler that raised, with the event and the error."""
+    """The record of a handler that raised: its subscription, the event and the error."""
 
     subscription: Subscription
     event: KernelEvent

@@ -25,7 +25,7 @@ Changes: TypeAlias = Mapping[str, Mapping[str, Mapping[str, Json]]]
 
 
 def project(event: Event) -> list[KernelEvent]:
-    """Return the events of one record, in order."""
+    """Return the design events that one log record stands for, in order."""
     projector = _PROJECTORS.get(event.type)
     if projector is None:
         return []

@@ -30,7 +30,10 @@ PHASES: Final[Mapping[str, Phase]] = MappingProxyType(
 
 
 def stale_by(paths: Iterable[str]) -> tuple[str, ...]:
-    """Return the phases whose results become stale by a change of these state paths, in order."""
+    """Return the names of the phases whose results become stale if these state paths change.
+
+    A phase that reads a result of a stale phase is stale too. In order of dependency.
+    """
     changed = set(paths)
     stale: list[str] = []
     for phase in PHASES.values():

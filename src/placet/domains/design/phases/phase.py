@@ -37,7 +37,7 @@ class OutOfRangeError(PlacetError, ValueError):
     """A formula has no value for its input.
 
     Attributes:
-        at: The quantity that is out of range.
+        at: Name of the quantity that is out of range.
     """
 
     def __init__(self, at: str, message: str) -> None:

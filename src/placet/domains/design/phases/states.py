@@ -9,7 +9,11 @@ from typing import Final
 
 
 class PhaseState(StrEnum):
-    """State of a phase."""
+    """The progress of one phase of the design calculation.
+
+    A phase is pending until it runs. A completed result may be approved and then locked; it
+    becomes stale when an input changes. A phase may also fail or be skipped.
+    """
 
     PENDING = "pending"
     ACTIVE = "active"

@@ -26,7 +26,7 @@ def lock_of(tree: State | Draft, path: str, now_ns: int) -> dict[str, Json] | No
 
 
 def locked(draft: Draft, path: str) -> RuleRefusal | None:
-    """Refuse if a parameter is locked."""
+    """Return the refusal of a write to a parameter if it is locked; else None."""
     lock = lock_of(draft, path, draft.now_ns)
     if lock is None:
         return None
@@ -62,7 +62,7 @@ def replace(draft: Draft, path: str, value: float) -> bool:
 
 
 def write(draft: Draft, path: str, value: Json) -> RuleRefusal | None:
-    """Write a parameter's value; refuse if it is locked."""
+    """Write a parameter's value; return a refusal, and write nothing, if it is locked."""
     if draft.get(LOCKS, path, "lock") is not None:
         refusal = locked(draft, path)
         if refusal is not None:
@@ -72,7 +72,10 @@ def write(draft: Draft, path: str, value: Json) -> RuleRefusal | None:
 
 
 def write_lock(draft: Draft, path: str, lock: Json) -> RuleRefusal | None:
-    """Set or remove a lock; only its owner and operators may change an existing lock."""
+    """Set a parameter's lock, or remove it (None); return a refusal if not permitted.
+
+    Only its owner and operators may change an existing lock.
+    """
     held = lock_of(draft, path, draft.now_ns)
     if (
         held is not None

@@ -35,7 +35,10 @@ _EMPTY: Final[tuple[Json, ...]] = ()
 
 
 def finish(draft: Draft, undo_max: int) -> None:
-    """Finish a batch: raise the version if the design changed, and store the previous values."""
+    """Finish a batch: increment the design's version and store the previous values for an undo.
+
+    Does so only if the batch changed the design.
+    """
     values: dict[str, Json] = {}
     locks: dict[str, Json] = {}
     plan_slot = None

@@ -17,7 +17,7 @@ STR_CHARS_MAX: Final = 65_536
 
 
 class Trap(Exception):  # noqa: N818  # a run's outcome, not a fault of ours
-    """A run ended without a value; `code` is the reason."""
+    """Raised when a run cannot produce a value; `code` is the reason."""
 
     def __init__(self, code: str) -> None:
         super().__init__(code)
@@ -41,7 +41,7 @@ def checked(value: Json) -> Json:
 
 
 def divide(a: float, b: float) -> float:
-    """Divide; ints toward zero."""
+    """Return `a / b`; the quotient of ints is rounded toward zero."""
     if b == 0:
         raise Trap("divide_by_zero")
     if isinstance(a, int):

@@ -20,7 +20,13 @@ from placet.kernel.domain import RuleRefusal, refuse
 
 
 class Compiled(NamedTuple):
-    """An artifact: its source, the source's hash, and the hashes of the compiled functions."""
+    """The result of a compilation.
+
+    Attributes:
+        source: Python source.
+        hash: Hash of the source.
+        functions: Hash of each compiled function, by name.
+    """
 
     source: str
     hash: str
@@ -28,7 +34,11 @@ class Compiled(NamedTuple):
 
 
 def compile_function(functions: Functions, entry: str) -> Compiled | RuleRefusal:
-    """Compile a verified function whose callees are verified."""
+    """Compile a function and all that it calls into Python; all must be verified.
+
+    Returns:
+        The result, or a refusal if the source is too large.
+    """
     reached = sorted(functions.reachable(entry), key=lambda function: function.name)
     functions.charge(sum(len(function.nodes) for function in reached) * COMPILE_NODE_WORK + 20)
     bodies = ["\n".join(_lines(function)) for function in reached]

@@ -173,7 +173,15 @@ def run(
     *,
     is_traced: bool = False,
 ) -> Run:
-    """Run a verified function whose callees are verified."""
+    """Interpret a function; it and all that it calls must be verified.
+
+    Args:
+        functions: All functions.
+        function: The function to run.
+        arguments: Parameter -> value, of the parameters' types.
+        fuel: Maximum number of steps.
+        is_traced: Return the value of every node too.
+    """
     machine = _Machine(functions, fuel, is_traced=is_traced)
     try:
         value = machine.run(function, arguments)
@@ -185,7 +193,10 @@ def run(
 
 
 def arguments_of(function: Function, inputs: Mapping[str, Json]) -> dict[str, Json] | RuleRefusal:
-    """Convert inputs to the parameter types; an int is accepted for a float of equal value."""
+    """Return the inputs converted to the parameter types, or a refusal if they do not fit.
+
+    An int is accepted for a float of equal value.
+    """
     if inputs.keys() != function.params.keys():
         message = (
             f"{function.name!r} takes {', '.join(function.params) or 'nothing'}; "
