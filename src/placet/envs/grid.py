@@ -28,8 +28,9 @@ _AGENTS: Final = "world.agents"
 
 
 class MoveOnGrid(EnvAdapter):
-    """Steps on a grid, rewarded by how much nearer to the goal they lead.
+    """The adapter of a grid world: agents step from cell to cell towards a goal cell.
 
+    The reward of a step is the number of cells by which the agent came nearer to the goal.
     An observation has 1 + agents rows of x and y: the goal, the agent's own position, and those of
     the other agents in order; an agent that is not visible is at -1, -1.
 
@@ -52,7 +53,7 @@ class MoveOnGrid(EnvAdapter):
         return Box(np.full_like(self._highest, _UNSEEN), self._highest, dtype=np.float32)
 
     def action_space(self, agent: str) -> Space[Any]:
-        """Return the space of the five steps."""
+        """Return the discrete space of the five actions: stay, and a step in four directions."""
         return Discrete(len(STEPS))
 
     def to_intent(self, agent: str, action: Any, view: View) -> Mapping[str, Json] | None:  # noqa: ANN401
@@ -70,7 +71,7 @@ class MoveOnGrid(EnvAdapter):
         return np.array(positions, np.float32)
 
     def reward(self, before: View, after: View, agent: str) -> float:
-        """Return by how many steps the agent came nearer to the goal."""
+        """Return the number of cells by which the agent came nearer to the goal; may be < 0."""
         return self._distance(before, agent) - self._distance(after, agent)
 
     def is_done(self, view: View, agent: str) -> bool:
@@ -90,7 +91,7 @@ def grid_env(
     goal: tuple[int, int] | None = None,
     max_steps: int = 100,
 ) -> WorldEnv:
-    """Create a grid whose agents start at positions drawn from the seed.
+    """Create the environment of a grid whose agents start at positions drawn from the seed.
 
     A step over the edge is refused as `world.out_of_bounds`.
 

@@ -62,16 +62,16 @@ class EnvAdapter(Protocol):
         """Return the reward of a step, from the agent's views before and after it."""
 
     def is_done(self, view: View, agent: str) -> bool:
-        """Return whether an agent has reached its end; it then acts no more."""
+        """Return whether an agent is terminated: it takes no further step in the episode."""
         return False
 
 
 class WorldEnv(ParallelEnv[str, Array, Any]):
-    """A world as an environment for multi-agent learning.
+    """A world as a PettingZoo parallel environment for multi-agent learning.
 
     Args:
         domain_factory: Creates the domain; called at every reset.
-        adapter: Its spaces, and the meaning of actions, observations and rewards.
+        adapter: The spaces, and the meaning of actions, observations and rewards.
         agents: Agents with the keywords of their registration, or a function of the seed that
             returns them.
         max_steps: Steps after which the episode is truncated.

@@ -11,10 +11,10 @@ NAMES: Sequence[str] = ("scripted", "human")
 
 
 class TerminalHumanAdapter(HumanAdapter):
-    """A person at a terminal, who is told when something is asked.
+    """A human proposer at a terminal, with a callback that shows each question.
 
     Attributes:
-        on_question: Called with each question, in the thread of the world.
+        on_question: Called with the context of each question, in the thread of the world.
     """
 
     def __init__(self) -> None:
@@ -22,13 +22,13 @@ class TerminalHumanAdapter(HumanAdapter):
         self.on_question: Callable[[PlannerInput], None] = _nobody
 
     async def propose(self, context: PlannerInput) -> PlannerOutput:
-        """Ask, and wait for the person."""
+        """Call `on_question`, wait for the person, and return the person's proposal."""
         self.on_question(context)
         return await super().propose(context)
 
 
 def proposer(name: str) -> Adapter:
-    """Return the adapter of a name.
+    """Return the proposer adapter of this name.
 
     Args:
         name: `scripted` parses plain sentences offline, `human` asks a person, any other name is

@@ -52,7 +52,13 @@ def failed_turn(session: Session, error: SessionError) -> Turn:
 
 
 def unrecorded_turn(session: Session, code: str, message: str) -> Turn:
-    """Return a turn that is in no log, with what refused it; it has no number."""
+    """Return a refused turn that is in no log and has no number.
+
+    Args:
+        session: The session.
+        code: Code of the refusal.
+        message: Message of the refusal.
+    """
     issue = Issue(code=code, message=message)
     return Turn(
         id=f"{session.name}/-",

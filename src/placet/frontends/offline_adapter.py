@@ -26,12 +26,15 @@ _MESSAGE_CHARS_MAX: Final = 500
 
 
 class OfflineAdapter:
-    """Proposes the plain meaning of a sentence, in a domain that parses sentences."""
+    """A proposer without a model: parses the message where a domain reads sentences."""
 
     is_priced = True
 
     async def propose(self, context: PlannerInput) -> PlannerOutput:
-        """Read the message by the first domain that can."""
+        """Return the actions that the message means, or a stop with the reason.
+
+        It is parsed by the first domain that reads sentences.
+        """
         unsound = _unsound_plan(context)
         if unsound is not None:
             return unsound

@@ -24,7 +24,7 @@ _MARKS: Final[Mapping[str, str]] = {"add": "+", "replace": "~", "remove": "-"}
 
 
 class Renderer(Protocol):
-    """Where a conversation is shown."""
+    """Protocol of the output of a conversation."""
 
     def turn(self, turn: Turn) -> None:
         """Show the turn that answered a message."""
@@ -39,11 +39,14 @@ class Renderer(Protocol):
         """Show the turns that the state keeps."""
 
     def value(self, name: str, value: Json) -> None:
-        """Show something that was asked for by name."""
+        """Show a named value, such as the result of a chat command."""
 
 
 class JsonRenderer:
-    """Shows one JSON value a line: turns as they are, anything else under its name."""
+    """Writes a conversation as one JSON value per line, for programs.
+
+    A turn is written as an object; any other value as an object with its name as the only key.
+    """
 
     def turn(self, turn: Turn) -> None:
         """Show the turn that answered a message."""
@@ -51,7 +54,7 @@ class JsonRenderer:
         sys.stdout.flush()
 
     def approval(self, approval: ApprovalRequest) -> None:
-        """Show nothing: the turn has said it."""
+        """Show nothing: the turn before it holds the approval request."""
 
     def approvals(self, approvals: Sequence[ApprovalRequest]) -> None:
         """Show the approval requests of the conversation."""
@@ -62,16 +65,15 @@ class JsonRenderer:
         self.value("turns", list(turns))
 
     def value(self, name: str, value: Json) -> None:
-        """Show something that was asked for by name."""
+        """Show a named value, such as the result of a chat command."""
         say_json({name: value})
         sys.stdout.flush()
 
 
 class TextRenderer:
-    """Shows lines for a person; colors where the terminal has them.
+    """Writes a conversation as lines for a person, colored if the terminal supports it.
 
-    Models and logs hold what strangers wrote, so every text is shown as characters: it moves no
-    cursor, and is no markup.
+    Texts of models and logs are not trusted: control characters and markup in them have no effect.
     """
 
     def __init__(self) -> None:
@@ -166,7 +168,7 @@ class TextRenderer:
 
 
 def command_of(kind: str, payload: Mapping[str, Json]) -> str:
-    """Write an action as the command that a person would type."""
+    """Return an action as the chat command that a person would type: `/KIND key=value`."""
     words = [f"/{kind}"]
     words += [f"{name}={quote(_typed(value))}" for name, value in payload.items()]
     return " ".join(words)
@@ -201,7 +203,7 @@ def _issue_lines(issue: Issue) -> list[str]:
 
 
 def changed(change: StateChange) -> str:
-    """Write a change as a line."""
+    """Return a change of the state as one line of text."""
     mark = _MARKS[change.op]
     if change.op == "remove":
         return f"    {mark} {change.path}  was {_short(change.old)}"

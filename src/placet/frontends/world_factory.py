@@ -25,10 +25,10 @@ ModeOption: Final = typer.Option(
 
 
 def check_words(mode: str | None, session: str) -> None:
-    """Check the options of a conversation before anything is opened.
+    """Check the options `--mode` and `--session` of a command before anything is opened.
 
     Raises:
-        BadParameter: There is no such mode, or the session's name is none.
+        BadParameter: There is no such mode, or the session's name is invalid.
     """
     try:
         if mode is not None:
@@ -41,20 +41,22 @@ def check_words(mode: str | None, session: str) -> None:
 def conversation_world(
     command: str, domain: str | None, store: str | None, assignments: Sequence[str] | None
 ) -> tuple[list[Domain], OrchestratorConfig]:
-    """Return the domains to talk in, with that of conversations beside them, and their world.
+    """Return the domains and the configuration of a world for conversations.
 
-    A log is continued with its own domains and settings; each override is printed.
+    The session domain is added to the domains. A log is continued with the domains and settings
+    that it records; each override is printed.
 
     Args:
         command: Name of the command, for messages.
-        domain: As `--domain` has it.
-        store: Of the log, which may be empty or not be there yet; None keeps none.
-        assignments: As `--set` has them.
+        domain: Value of `--domain`.
+        store: URL or path of the log, which may be empty or not exist yet; None stores none.
+        assignments: Values of `--set`.
 
     Raises:
         BadParameter: There is neither a log nor a domain.
         SettingsError: A setting is invalid, or the log has no room for the session's records.
-        DomainNotFound, DomainNotRemade, StoreError: They cannot be made, or the log not be read.
+        DomainNotFound, DomainNotRemade: The domains cannot be created.
+        StoreError: The log cannot be read.
     """
     settings = world_settings(domain, store, assignments)
     if settings.recorded is None and domain is None:

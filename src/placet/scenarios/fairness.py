@@ -24,19 +24,22 @@ TOP_PAIRS: Final = 3
 
 
 class AgentPair(NamedTuple):
-    """An agent that lost a contest, and the agent that won it."""
+    """An agent refused for a conflict (`loser`), and the agent that claimed the resource first."""
 
     loser: str
     winner: str
 
 
 class FairnessStats:
-    """Counts verdicts by agent, and contests by winner and loser.
+    """Counts decisions by agent, and contests by winner and loser.
+
+    In a contest, agents claim one resource in the same group of batches: the first claim wins, and
+    the intent of every other agent is refused as a conflict.
 
     Attributes:
-        decided: Batches that reached the core, by agent, for every agent in the batch.
-        wins: Contests won, by agent.
-        pairs: Contests by loser and winner.
+        decided: Number of batches that the gate decided, by agent, for every agent in the batch.
+        wins: Number of contests that each agent won.
+        pairs: Number of refusals by loser and winner.
         entered: Agents that took part in a contest.
     """
 
@@ -52,7 +55,7 @@ class FairnessStats:
         self._won_in_group.clear()
 
     def count(self, batch: Sequence[Intent], verdict: Verdict) -> None:
-        """Count the verdict of one batch."""
+        """Add the verdict of one batch to the counts."""
         refusals = verdict.refusals  # all of one stage
         if not refusals or refusals[0].stage not in _NOT_DECIDED:
             for agent_id in {intent["agent_id"] for intent in batch}:
@@ -74,7 +77,7 @@ class FairnessStats:
             self.pairs[pair] += 1
 
     def as_dict(self, agents: int) -> dict[str, Json]:
-        """Return the figures of the report.
+        """Return the figures as plain JSON for a `RunReport`.
 
         Args:
             agents: Number of agents in the run.
@@ -90,7 +93,7 @@ class FairnessStats:
         }
 
     def top_pairs(self) -> list[tuple[AgentPair, int]]:
-        """Return the pairs with the most losses, ties ordered by name."""
+        """Return the loser-winner pairs with the most refusals and their counts, highest first."""
         return sorted(self.pairs.items(), key=lambda item: (-item[1], item[0]))[:TOP_PAIRS]
 
 

@@ -94,6 +94,10 @@ def _scenario() -> TypeAdapter[Scenario]:
 def open_domain(scenario: Scenario, make: Callable[..., _Domain]) -> _Domain:
     """Create the domain of a scenario with the scenario's settings.
 
+    Args:
+        scenario: The scenario.
+        make: Class or factory of the domain; called with the settings as keywords.
+
     Raises:
         ScenarioError: The domain has no such setting, or rejects its value.
     """

@@ -24,7 +24,10 @@ class IntentFactory(Protocol):
 
 
 class ScriptedPolicy(Protocol):
-    """Decides for one agent; an `AgentActor` accepts it as a policy too."""
+    """Protocol of a policy that decides for one agent of a scenario.
+
+    An `AgentActor` accepts it as a policy too.
+    """
 
     def propose(self, view: View) -> Iterable[Intent]:
         """Return the agent's next batch, which may be empty.

@@ -23,15 +23,15 @@ def ticks_at(scenario: Scenario, sim_time: float) -> int:
 
 
 def req_id_of(number: int) -> str:
-    """Return the req_id of the n-th intent of an agent; each tick has room for `REQ_IDS`."""
+    """Return the req_id of the intent with this number; each tick reserves `REQ_IDS` numbers."""
     return f"run:{number}"
 
 
 def stepped_ticks(scenario: Scenario, log: EventLog, now_ns: int) -> int:
-    """Return how many ticks of a stepped run a log contains whole. O(the last tick).
+    """Return the number of completed ticks of a stepped run in its log. O(the last tick).
 
-    Time that passed otherwise, because the log was served between two resumptions, is no tick of
-    the run: then the records of ticks are counted. O(log).
+    If simulated time also passed outside of ticks, because the log was served between two
+    resumptions, the tick records are counted instead. O(log).
 
     Args:
         scenario: The scenario of the run.
@@ -39,7 +39,7 @@ def stepped_ticks(scenario: Scenario, log: EventLog, now_ns: int) -> int:
         now_ns: Simulated time of the latest record, nanoseconds.
 
     Raises:
-        ScenarioError: Time passed otherwise, and the log was compacted.
+        ScenarioError: Time passed outside of ticks, and the log was compacted.
         StoreError: The log cannot be read.
     """
     tick_ns = tick_ns_of(scenario)
@@ -57,7 +57,7 @@ def stepped_ticks(scenario: Scenario, log: EventLog, now_ns: int) -> int:
 
 
 def unstepped_ticks(scenario: Scenario, ledger: Ledger) -> int:
-    """Return how many ticks of a run on another clock a log contains. O(agents).
+    """Return the number of completed ticks in the log of a run that is not stepped. O(agents).
 
     The log ends at the start of the last tick: it counts as completed if an agent has a verdict in
     it.

@@ -140,7 +140,7 @@ class CheckedBatch:
         """Set `req_ids`, `span`, `agents`, `counts`, `priority` and `order` of this batch.
 
         Args:
-            parts: The encoded parts of its intents, in the submitted order.
+            parts: A `Part` of each intent, in the submitted order.
 
         Returns:
             False if an agent uses a req_id twice.
@@ -193,7 +193,7 @@ class CheckedBatch:
 
     @property
     def base_work(self) -> int:
-        """Units of work of its intents and bytes, without the work that rules declare."""
+        """Units of work of the batch by its intents and bytes, without the work of its rules."""
         return base_work(len(self.intents), len(self.encoded))
 
     def agent_ids(self) -> list[str]:

@@ -111,7 +111,7 @@ def is_flat(value: tuple[Json, ...]) -> bool:
 
 
 def sort_last(fields: dict[str, Json]) -> None:
-    """Move the last field to its sorted position; all fields before it must be sorted."""
+    """Sort a dict in place by name, if only its last field is out of order."""
     names = reversed(fields)
     name = next(names)
     if name < next(names, name):
@@ -121,7 +121,7 @@ def sort_last(fields: dict[str, Json]) -> None:
 
 
 def joined(fields: dict[str, Json], put: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the fields merged with `put`; sorted by name if a name is new."""
+    """Return an entity's fields merged with `put`, whose values win; sorted if a name is new."""
     both = {**fields, **put}
     return both if len(both) == len(fields) else dict(sorted(both.items()))
 

@@ -63,7 +63,7 @@ class EffectKey(msgspec.Struct, frozen=True, order=True):
 
 
 class Effect(msgspec.Struct, frozen=True):
-    """One piece of work, run after its batch is durable.
+    """A request of a rule to the outside world, which an executor runs once its batch is durable.
 
     Attributes:
         key: Idempotency key; pass it on to the callee.

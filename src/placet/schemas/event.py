@@ -8,7 +8,7 @@ from placet.schemas.codec import Json
 
 
 class Event(msgspec.Struct, frozen=True):
-    """One record of the log, as a subscriber receives it.
+    """One record of the log in readable form, as a subscriber receives it.
 
     Attributes:
         seq: Sequence number of the world after the record.

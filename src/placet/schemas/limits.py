@@ -26,7 +26,7 @@ KIB_WORK: Final = 3
 
 
 def base_work(intents: int, encoded_bytes: int) -> int:
-    """Return the units of a batch of so many intents and bytes, without what its rules charge."""
+    """Return the units of work of a batch by its size, without the work that its rules charge."""
     return intents * INTENT_WORK + (encoded_bytes >> 10) * KIB_WORK
 
 
@@ -129,7 +129,7 @@ class Limits:
         return cls(**_BEFORE_WORK | known)
 
     def mailbox_places(self, agents: int) -> int:
-        """Return how many batches may be queued in a world of so many registered agents."""
+        """Return the maximum number of queued batches in a world with `agents` agents."""
         if self.mailbox_batches_max is not None:
             return self.mailbox_batches_max
         return max(_MAILBOX_PLACES_MIN, _MAILBOX_PLACES_PER_AGENT * agents)

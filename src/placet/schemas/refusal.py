@@ -16,7 +16,7 @@ from placet.schemas.limits import SECOND_NS
 
 
 class Stage(StrEnum):
-    """The stages of the gate, in the order in which they are asked."""
+    """The stages of the gate, in the order in which they check a batch."""
 
     ADMISSION = "admission"
     STRUCTURE = "structure"
@@ -29,7 +29,7 @@ class Stage(StrEnum):
 
 
 class RefusalCode(StrEnum):
-    """Every code of the gate's own, in order of precedence.
+    """The refusal codes of the gate, in order of precedence.
 
     A domain adds codes of the form `<domain>.<code>`; they belong to the stage `domain`.
     """
@@ -106,7 +106,7 @@ FINAL_STAGES: Final = frozenset({Stage.STALENESS, Stage.DOMAIN})
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Why one intent, or a whole batch, did not pass.
+    """The reason why one intent, or a whole batch, was refused.
 
     Attributes:
         index: Position of the intent in the submitted batch, 0-based; None for the whole batch.

@@ -67,7 +67,7 @@ class FieldChange(NamedTuple):
 
     @property
     def path(self) -> str:
-        """The place in the state: `collection/entity/field`."""
+        """Path of the field in the state: `collection/entity/field`."""
         return "/".join(filter(None, (self.collection, self.entity, self.field)))
 
 

@@ -4,7 +4,7 @@ from placet.testing.trace import Trace, TraceRunner
 
 
 class PropertyViolation(AssertionError):  # noqa: N818  # names the finding
-    """A domain violates a property.
+    """Raised when a domain violates a property.
 
     Attributes:
         sentence: The property, as a sentence.

@@ -25,7 +25,9 @@ _HASH_SEEDS: Final = ("1", "2")
 
 
 def check(factory: Factory, traces: Sequence[Trace]) -> None:
-    """Run traces in two processes whose sets have different orders.
+    """Check that a domain gives the same logs in two processes with different hash seeds.
+
+    Sets iterate in different orders there. Every trace is run in both.
 
     Raises:
         PropertyViolation: A trace gives different logs in the two processes.
@@ -77,7 +79,7 @@ def _ends(process: "subprocess.Popen[bytes]", out: bytes, err: bytes) -> list[by
 
 
 def run_in_this_process() -> None:
-    """Read traces on stdin, run them, and write the hash of each log's end."""
+    """Read traces on stdin, run them, and print the hash of the last record of each log."""
     factory, traces = pickle.load(sys.stdin.buffer)
     for trace in traces:
         end = record_hash(TraceRunner(factory).run_all(trace).log[-1])

@@ -28,13 +28,13 @@ Breach = Callable[[TraceRunner, Trace, Factory], str | None]
 
 
 class Property(NamedTuple):
-    """A property of domains.
+    """A law that every domain must obey, checked on traces.
 
     Attributes:
         name: Name of the property; its test is `test_<name>`.
         sentence: The property, as a sentence.
-        breach: Returns a violation in a trace.
-        applies: Returns whether the property applies to a domain.
+        breach: Function that runs a trace and describes a violation; None if there is none.
+        applies: Function that returns whether the property applies to a domain.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Property(NamedTuple):
     applies: Callable[[Domain], bool] = lambda _: True
 
     def check(self, factory: Factory, trace: Trace) -> None:
-        """Check the property in a trace.
+        """Run a trace on a new domain of the factory and check the property.
 
         Raises:
             PropertyViolation: The domain violates it.

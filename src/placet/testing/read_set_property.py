@@ -43,7 +43,10 @@ def has_footprints(domain: Domain) -> bool:
 
 
 def footprint_breach(runner: TraceRunner, trace: Trace, factory: Factory) -> str | None:
-    """Return a proposal whose outcome depends on an entity outside its read set."""
+    """Describe a proposal in a trace whose outcome depends on an entity outside its read set.
+
+    None if there is none.
+    """
     copy = TraceRunner(factory)
     kinds = runner.kernel.registry.kinds
     proposals = [p for s in trace if isinstance(s, Propose) for batch in s.batches for p in batch]

@@ -66,7 +66,7 @@ class Leave(NamedTuple):
 
 
 class Propose(NamedTuple):
-    """Advance time, and decide batches as one group."""
+    """A step of a trace: advance time by `seconds`, and decide batches as one group."""
 
     seconds: float
     batches: tuple[Batch, ...]
@@ -77,7 +77,7 @@ class Propose(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """Advance time, and run the ticks of the domain."""
+    """A step of a trace: advance time by `seconds`, and run the domain's `on_tick`."""
 
     seconds: float
 
@@ -86,7 +86,7 @@ class Wait(NamedTuple):
 
 
 class Settle(NamedTuple):
-    """Settle the oldest open effect."""
+    """A step of a trace: settle the oldest open effect with an outcome."""
 
     succeeded: bool
     output: Json
@@ -101,7 +101,7 @@ Trace: TypeAlias = Sequence[Step]
 
 
 class DomainFault(NamedTuple):
-    """An exception of a domain, and the rule or hook that raised it."""
+    """An exception that a domain raised, and the rule or hook that raised it."""
 
     where: str
     error: BaseException
@@ -163,7 +163,7 @@ class TraceRunner:
         return self
 
     def try_out(self, step: Propose, payloads: Sequence[Json] | None = None) -> Verdict:
-        """Decide the first batch of a step as `run` would now, and change nothing.
+        """Return the verdict that the first batch of a step would get now; nothing changes.
 
         Args:
             step: The step to try.

@@ -17,7 +17,7 @@ def whole(state: State) -> dict[str, dict[str, dict[str, Json]]]:
 
 
 def difference(first: Tree, second: Tree) -> str:
-    """Return a text of the first difference of two trees: `a.b/c d is 1, which was 2,`."""
+    """Describe the first difference of two different trees: `a.b/c d is 1, which was 2,`."""
     ours, theirs = _leaves(first), _leaves(second)
     place = min(
         p for p in ours.keys() | theirs.keys() if ours.get(p, _ABSENT) != theirs.get(p, _ABSENT)

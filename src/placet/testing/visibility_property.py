@@ -25,7 +25,10 @@ def has_sight(domain: Domain) -> bool:
 
 
 def sight_breach(runner: TraceRunner, trace: Trace, _: Factory) -> str | None:
-    """Run a trace, and return an agent that would still be shown hidden entities."""
+    """Run a trace, and describe an agent that would still be shown a hidden entity.
+
+    None if there is none.
+    """
     kernel = runner.kernel
     interest = InterestManager(kernel.registry)
     published = ReadReplica(kernel)

@@ -43,10 +43,10 @@ class DesignPlanHandler(NamedTuple):
 
     Attributes:
         world: World of the design.
-        setup: DesignSettings of the design.
-        agent_id: Agent that submits; registered on its first plan.
+        setup: Settings of the design.
+        agent_id: Agent that submits; registered with its first plan.
         role: Role of the agent.
-        submitter: Caller that the token authenticates.
+        submitter: Caller that the token of the request authenticates.
     """
 
     world: Orchestrator
@@ -60,7 +60,7 @@ class DesignPlanHandler(NamedTuple):
         return f"http-{token_hex(8)}"
 
     async def enter(self) -> None:
-        """Register the agent if it is new."""
+        """Register the agent in the world if it is new."""
         if await self.world.query(lambda kernel: _is_new(kernel, self.agent_id)):
             await self.world.register_agent(self.agent_id, role=self.role)
 
@@ -142,9 +142,9 @@ def plan_schemas() -> dict[str, Json]:
 def preview_of(
     kernel: Kernel, setup: DesignSettings, design_id: str, text: str, intent_id: str | None
 ) -> dict[str, Json]:
-    """Return the interpretation of a text.
+    """Return the interpretation of a text, as the body of a response; nothing is submitted.
 
-    A plan that can be submitted unchanged, or a clarification.
+    It holds a plan that can be submitted unchanged, or a clarification.
     """
     design, key = read_design(kernel.tree, kernel.ledger.now_ns), token_hex(8)
     current, fields = design.parameters, setup.fields

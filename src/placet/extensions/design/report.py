@@ -37,7 +37,7 @@ _HEADLINES: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 class Report(NamedTuple):
-    """A report for a person and for a program.
+    """The result of a `placet design` request, for a person and for a program.
 
     Attributes:
         is_done: The request took effect, or would; False for a refusal or a question.

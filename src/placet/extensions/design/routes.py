@@ -65,32 +65,35 @@ _PHASE_SECONDS_MAX: Final = 30.0
 
 
 class DesignCreation(Fields, frozen=True):
-    """The body that creates a design; its name is a part of a path."""
+    """Request body that creates a design; its name is a part of a path."""
 
     design_id: Annotated[PathPart, Meta(max_length=ID_CHARS_MAX)]
 
 
 class Sentence(Fields, frozen=True):
-    """A sentence to parse; the plan takes its `intent_id` if there is one."""
+    """Request body with a sentence to parse; the plan gets its `intent_id` if there is one."""
 
     text: str
     intent_id: Identity | None = None
 
 
 class Undo(Fields, frozen=True):
-    """The body of an undo or a run; the same `req_id` again is the same request."""
+    """Request body of an undo, or of a run of a phase.
+
+    A request with the same `req_id` again is the same request, and has no second effect.
+    """
 
     req_id: Identity | None = None
 
 
 class PlanQuery(Fields, frozen=True):
-    """The query of a plan."""
+    """Query parameters of a request that submits a plan."""
 
     dry_run: Annotated[bool, Meta(description="Answer, and change nothing.")] = False
 
 
 class DesignEventsQuery(Fields, frozen=True):
-    """The query of a design's events."""
+    """Query parameters of a request for a design's events."""
 
     since: SinceSeq = 0
     from_record: FromRecord = None
@@ -98,16 +101,17 @@ class DesignEventsQuery(Fields, frozen=True):
 
 
 class AuditQuery(Fields, frozen=True):
-    """The query of a design's audit entries."""
+    """Query parameters of a request for a design's audit entries."""
 
     from_record: FromRecord = None
     limit: PageLimit = 100
 
 
 def routes(app: Starlette) -> list[ApiRoute]:
-    """Return the routes if a design is served, alone or with sessions; else none.
+    """Return the HTTP routes of designs; empty unless the app serves a design world.
 
-    With them, designs can be created, each a separate world with the settings of the first.
+    The world may have the session domain too. The routes can create further designs, each as a
+    separate world with the settings of the first.
     """
     worlds: Worlds = app.state.context.worlds
     domains = list(worlds.first.domains)

@@ -39,7 +39,7 @@ DESIGN: Final = "design"
 
 
 class DesignSession:
-    """Opens a design, handles one request, and writes its result.
+    """One request of the command `placet design`: opens a design, applies the request, stores it.
 
     Args:
         store: URL or path of the log; None is a new design that is not stored.
@@ -85,7 +85,7 @@ class DesignSession:
     # requests
 
     def say(self, text: str, version: int | None = None) -> report.Report:
-        """Execute a text, or return a clarification.
+        """Parse and execute a text; return the report of its plan, or of its unclear part.
 
         Args:
             text: Sentence about the design.
@@ -113,7 +113,7 @@ class DesignSession:
         return self._execute(list(parsed.actions), key, version, parsed.intent)
 
     def run_phases(self, version: int | None = None) -> report.Report:
-        """Run all phases.
+        """Run all phases and return the report.
 
         Raises:
             PlacetError: The gate refused the plan.
@@ -121,7 +121,7 @@ class DesignSession:
         return self._execute([Action(ActionType.RUN_PHASES)], token_hex(8), version)
 
     def undo(self, version: int | None = None) -> report.Report:
-        """Revert the latest commit, as the design's operator.
+        """Revert the latest commit, as the design's operator, and return the report.
 
         Raises:
             PlacetError: There is nothing to undo, or it would change a locked parameter.

@@ -89,7 +89,11 @@ EXAMPLES: Final[Mapping[str, dict[str, Json]]] = {
 
 
 def plan_answers(schema: str) -> Answers:
-    """Declare the responses of a route that submits a plan: its own, and those of a batch."""
+    """Return the responses of a route that submits a plan, by status, for its documentation.
+
+    Args:
+        schema: Name of the schema of a successful response.
+    """
     conflict = {
         "oneOf": [{"$ref": "#/components/schemas/" + name} for name in ("PlanConflict", "Verdict")]
     }

@@ -55,7 +55,7 @@ def _reading(handler: Callable[[Effect], Json]) -> EffectHandler:
 
 
 class FileExecutor:
-    """Handlers that may block on the disk: each call runs in a thread.
+    """Runs the effects of the files domain below one folder; each call may block on the disk.
 
     Args:
         root: Root folder.
@@ -65,7 +65,7 @@ class FileExecutor:
         self._root = root
 
     def create(self, effect: Effect) -> Json:
-        """Write a file, durably.
+        """Write the file of an effect durably, and return its receipt.
 
         Raises:
             FileRefused: Nothing was written.
@@ -77,7 +77,9 @@ class FileExecutor:
         return _receipt(effect)
 
     def find_out(self, effect: Effect) -> Settlement | None:
-        """Find out whether an interrupted write was completed, and complete it if not.
+        """Return the outcome of an interrupted write, completing it if necessary.
+
+        None if the file on disk is neither the old nor the new one.
 
         Raises:
             FileRefused: The file on disk cannot be inspected.
@@ -97,11 +99,11 @@ class FileExecutor:
             return Settlement(effect.key, succeeded=False, output=f"FileRefused: {refused}")
 
     def analyze(self, effect: Effect) -> Json:
-        """Return the figures of a text."""
+        """Return the counts of bytes, characters, lines and words of a text file."""
         return self._figures(effect, TEXT_BYTES_MAX, text_figures)
 
     def inspect(self, effect: Effect) -> Json:
-        """List an archive."""
+        """Return the listing of a zip archive."""
         return self._figures(effect, ZIP_BYTES_MAX, zip_listing)
 
     def _figures(

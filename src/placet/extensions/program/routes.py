@@ -36,14 +36,14 @@ _PRIORITY: Final = 10
 
 
 class RequestKey(Fields, frozen=True):
-    """The fields that may stand beside a payload."""
+    """Optional fields of a request body, in addition to the fields of the payload."""
 
     req_id: Identity | None = None
     context_seq: int | None = None
 
 
 class ChangesQuery(Fields, frozen=True):
-    """The query of a program's changes."""
+    """Query parameters of a request for a program's changes."""
 
     op: Literal["list", "diff"] = "list"
     from_seq: Annotated[int, Meta(ge=0, le=2**53)] | None = None
@@ -108,7 +108,7 @@ _ROUTES: Final = (
 
 
 def routes(app: Starlette) -> list[ApiRoute]:
-    """Return the routes if the application's worlds are programs; else none."""
+    """Return the HTTP routes of programs; empty unless the app's worlds are programs."""
     context: RequestContext = app.state.context
     served = any(domain.name == _PROGRAM for domain in context.worlds.first.domains)
     return table.routes() if served else []

@@ -35,9 +35,9 @@ class Person(NamedTuple):
     """The person at the terminal.
 
     Attributes:
-        name: By which the log knows who confirmed.
-        role: In which they approve.
-        is_there: Somebody can be asked; else lines come from a file or a pipe.
+        name: Name for the log, as the person who confirmed.
+        role: Role for approvals; empty if none.
+        is_there: The person can be asked; False if lines come from a file or a pipe.
     """
 
     name: str
@@ -46,18 +46,18 @@ class Person(NamedTuple):
 
 
 class ChatLoop:
-    """One conversation.
+    """The read-and-answer loop of one conversation in a terminal.
 
     Args:
-        session: Open, in the portal's thread.
-        portal: The way there.
-        person: Who talks.
-        ask: Reads a line.
-        screen: Renders the results.
-        human: The person as a proposer, if there is one.
+        session: An open session, which runs in the portal's thread.
+        portal: Runs calls in the session's thread.
+        person: The person who talks.
+        ask: Shows a prompt and returns a line; None at the end of the input.
+        screen: Shows the results.
+        human: The person as the proposer of the session; None if that is another.
 
     Attributes:
-        has_failed: Something was not done.
+        has_failed: Whether any line was refused, unclear or failed.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class ChatLoop:
         self._words = SlashCommands(session, portal, screen)
 
     def run(self) -> None:
-        """Talk until the end of the input, or `/quit`.
+        """Read and answer lines until the end of the input, or `/quit`.
 
         Raises:
             KeyboardInterrupt: Ctrl-C at the prompt, or in a turn without a terminal; SIGTERM.
@@ -94,7 +94,7 @@ class ChatLoop:
 
     @property
     def is_unsettled(self) -> bool:
-        """Something still waits for a person."""
+        """Whether an approval request of the session is open."""
         return any(
             approval.state == "open" for approval in self._portal.call(self._session.approvals)
         )

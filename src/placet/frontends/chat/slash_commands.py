@@ -30,11 +30,11 @@ _DECISIONS: Final = {"/approve": "approve", "/deny": "deny"}
 
 
 class SlashCommands:
-    """Answers a conversation's own words.
+    """Answers the commands of the chat itself, such as `/help` and `/mode`.
 
     Args:
         session: The session of the conversation.
-        portal: The way into its thread.
+        portal: Runs calls in the session's thread.
         screen: Shows the answers.
     """
 
@@ -57,12 +57,17 @@ class SlashCommands:
         return word in self._answers and word[1:] not in self._session.world.gateway.registry.kinds
 
     def answer(self, text: str) -> bool:
-        """Answer a line; False where it could not be done."""
+        """Run a command of the chat and show its result; return False if it failed."""
         word, rest = _split(text)
         return self._answers[word](rest)
 
     def resolution(self, text: str) -> tuple[str, str] | None:
-        """Read a decision about an approval request; None if the line is none."""
+        """Parse `/approve` or `/deny`.
+
+        Returns:
+            The decision and the id of its approval request, by default the newest open one (empty
+            if there is none); None if the line is another.
+        """
         word, approval_id = _split(text)
         decision = _DECISIONS.get(word)
         if decision is None or word[1:] in self._session.world.gateway.registry.kinds:

@@ -27,10 +27,10 @@ Asked = ServerRequestContext[Any]
 
 
 class Resources:
-    """Reads for the agent of one session.
+    """The MCP resources of one session: its agent's view, kinds and events.
 
     Args:
-        session: Whose agent's eyes are used.
+        session: The session; its agent's visibility limits each resource.
     """
 
     def __init__(self, session: Session) -> None:
@@ -39,7 +39,7 @@ class Resources:
     async def list(
         self, _request: Asked, _params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
-        """List the resources."""
+        """Return the list of the resources: view, kinds and events."""
         return types.ListResourcesResult(
             resources=[
                 _resource(_VIEW, "view", "What the agent may see, and the seq at which it is so."),
@@ -51,7 +51,7 @@ class Resources:
     async def list_templates(
         self, _request: Asked, _params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        """List the resource templates."""
+        """Return the list of the resource templates: the events after a seq."""
         return types.ListResourceTemplatesResult(
             resource_templates=[
                 types.ResourceTemplate(
@@ -66,10 +66,10 @@ class Resources:
     async def read(
         self, _request: Asked, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        """Read one.
+        """Return the contents of the resource at an address, as JSON.
 
         Raises:
-            MCPError: There is none of this address.
+            MCPError: There is no resource at this address.
         """
         uri = str(params.uri)
         contents = types.TextResourceContents(

@@ -19,7 +19,12 @@ _DESTRUCTIVE: Final = frozenset({"medium", "high"})
 
 
 def tool_of(kind: Kind, schema: Json) -> types.Tool:
-    """Return a kind as a tool, by its wire name; its hints are what its risk can be."""
+    """Return a kind of intent as an MCP tool, with hints derived from the kind's risk.
+
+    Args:
+        kind: The kind.
+        schema: JSON Schema of its payload.
+    """
     is_read = kind.risk == "read"
     return types.Tool(
         name=wire_name(kind.name),
@@ -38,7 +43,12 @@ def tool_of(kind: Kind, schema: Json) -> types.Tool:
 
 
 def plan_tool(name: str, kinds: Sequence[str]) -> types.Tool:
-    """Return the tool that takes several actions, all of which are done or none."""
+    """Return the MCP tool that proposes several actions, of which all are done or none.
+
+    Args:
+        name: Name of the tool.
+        kinds: Names of the kinds that an action may have.
+    """
     action = {
         "type": "object",
         "properties": {
@@ -67,7 +77,7 @@ def plan_tool(name: str, kinds: Sequence[str]) -> types.Tool:
 
 
 def result_of(turn: Turn) -> types.CallToolResult:
-    """Return the result of a call: the turn as it is, and a short text for the model."""
+    """Return a turn as the result of a tool call: the turn as data, and a text for the model."""
     return types.CallToolResult(
         content=[types.TextContent(type="text", text="\n".join(_words(turn)))],
         structured_content=from_json(turn.model_dump_json()),
@@ -76,14 +86,20 @@ def result_of(turn: Turn) -> types.CallToolResult:
 
 
 def refused(session: Session, code: str, message: str) -> types.CallToolResult:
-    """Refuse a call that did not come to be a turn."""
+    """Return the result of a tool call that was refused before it became a turn."""
     return result_of(unrecorded_turn(session, code, message))
 
 
 def confirmation(
     approval: ApprovalRequest, diff: Sequence[StateChange], name: str
 ) -> types.ElicitRequestFormParams:
-    """Return the form that asks a person about a held plan: its actions, and their changes."""
+    """Return the MCP form that asks a person to confirm a held plan.
+
+    Args:
+        approval: The approval request, with the actions.
+        diff: Changes that the actions would make.
+        name: Name of the form's yes-or-no field.
+    """
     lines = [f"{approval.proposer} proposes:"]
     lines += [f"  {command_of(action['kind'], action['payload'])}" for action in approval.actions]
     lines.append("It would change:" if diff else "It would change nothing that is seen now.")

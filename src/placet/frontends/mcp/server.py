@@ -43,7 +43,7 @@ class McpServer:
     """Serves one session to MCP clients.
 
     Args:
-        session: In whose name clients propose.
+        session: The session whose agent the clients propose as.
         person: The person who confirms through a client; None disables confirmation there.
     """
 
@@ -53,7 +53,7 @@ class McpServer:
         self._resources = Resources(session)
 
     def server(self) -> Server[Any]:
-        """Make the server; it may serve any number of clients."""
+        """Build the MCP protocol server; it may serve any number of clients."""
         return Server(
             "placet",
             version=installed_version(),

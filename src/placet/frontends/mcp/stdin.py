@@ -17,7 +17,10 @@ _READ_BYTES: Final = 64 * 1024
 
 @contextmanager
 def lines_of_stdin() -> Iterator[AsyncGenerator[str, None]]:
-    """Return the lines that come, until the client closes its end; not on Windows."""
+    """Claim the standard input, and return its lines until the client closes it.
+
+    A context manager: inside, other readers see an empty input. Not on Windows.
+    """
     claimed, nothing = os.dup(_STDIN), os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, _STDIN)
     os.close(nothing)

@@ -12,12 +12,12 @@ _CHALLENGE: Final = {"www-authenticate": 'Bearer realm="placet"'}
 
 
 class WithTokens:
-    """Admits requests with a token that may act for the agent.
+    """ASGI middleware that passes only requests with a token of the agent or the operator.
 
     Args:
         app: The wrapped application.
         known: The tokens.
-        agent_id: In whose name it proposes.
+        agent_id: The agent that the application proposes as.
     """
 
     def __init__(self, app: ASGIApp, known: Credentials, agent_id: str) -> None:
@@ -26,7 +26,7 @@ class WithTokens:
         self._agent_id = agent_id
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or hand it on."""
+        """Pass a request on to the application, or answer 401 or 403."""
         refusal = self._refusal(scope) if scope["type"] == "http" else None
         if refusal is None:
             await self._app(scope, receive, send)

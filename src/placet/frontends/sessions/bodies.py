@@ -18,7 +18,7 @@ _People = Annotated[dict[Identity, _Role], Meta(description="name -> role, which
 
 
 class SessionOpening(Fields, frozen=True):
-    """The body that opens a session; without an agent, the session keeps the one that it has."""
+    """Request body that opens a session; without an agent, the session keeps its present agent."""
 
     session: _SessionName = "main"
     agent: Identity | None = None
@@ -28,33 +28,37 @@ class SessionOpening(Fields, frozen=True):
 
 
 class SessionMode(Fields, frozen=True):
-    """The body that sets how much an agent may do by itself."""
+    """Request body that sets how much an agent may do without confirmation."""
 
     mode: ModeName
 
 
 class SessionMessage(Fields, frozen=True):
-    """A message to the agent of a session; it is not blank."""
+    """Request body with a message to the agent of a session; it is not blank."""
 
     message: Annotated[str, Meta(min_length=1, pattern=r"\S", description="not blank")]
 
 
 class ReplacementAction(Fields, frozen=True):
-    """An action that a person submits instead of a proposed one."""
+    """An action in an `ApprovalDecision`, which a person submits instead of a proposed one."""
 
     kind: str
     payload: dict[str, Json] = field(default_factory=dict)
 
 
 class ApprovalDecision(Fields, frozen=True):
-    """A decision about a held plan; `actions` are for an edit."""
+    """Request body with a person's decision about a held plan; `actions` are for an edit."""
 
     decision: Literal["approve", "deny", "edit"]
     actions: Annotated[list[ReplacementAction], Meta(min_length=1)] | UnsetType = UNSET
 
 
 def adapter_of(name: str | None) -> object:
-    """Return the named adapter; None for none. A person cannot be asked here."""
+    """Return the proposer adapter of this name, or None for None.
+
+    Raises:
+        Problem: The name is unknown, or `human`, since a person cannot be asked over HTTP.
+    """
     if name is None:
         return None
     if name == "human":

@@ -161,7 +161,7 @@ async def get_session(world: str, session: str, request: Request) -> Response:
     answers(204, "", 401, 403, 404, 503),
 )
 async def close_session(world: str, session: str, request: Request) -> Response:
-    """Close a session, if it is open; the operator's. Safe to repeat.
+    """Close a session, if it is open; operators only. Safe to repeat.
 
     A turn that waits for its proposer is stopped. Turns and approval requests stay in the log.
     """
@@ -183,7 +183,7 @@ async def close_session(world: str, session: str, request: Request) -> Response:
     body=MODE,
 )
 async def set_session_mode(world: str, session: str, request: Request) -> Response:
-    """Set the mode of a session; the operator's."""
+    """Set how much the agent of a session may do without confirmation; operators only."""
     context = context_of(request)
     context.operator(request)
     opened, _ = await _entered(world, session, request)
@@ -228,7 +228,7 @@ async def list_approvals(world: str, session: str, request: Request) -> Response
 async def decide_approval(world: str, session: str, approval_id: str, request: Request) -> Response:
     """Approve a held plan unchanged, deny it, or edit it: submit other actions instead.
 
-    Who decides is whose token it is. The proposer's does not.
+    The person who decides is named by the token. The proposer's token is refused.
     """
     opened, who = await _entered(world, session, request)
     person, role = await _person(opened, who)

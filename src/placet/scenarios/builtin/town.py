@@ -98,7 +98,7 @@ class Townsfolk(_Resident):
     OPTIONS: ClassVar[Mapping[str, Json]] = {"merchants": "", "popular": 24, "talkative": 0.25}
 
     def propose(self, view: View) -> Iterable[Intent]:
-        """Return the next step of the present errand, and sometimes a word to a neighbor."""
+        """Return the next intent of the present errand, and sometimes a message to a neighbor."""
         me = self._look(view, "world.agents", self._agent_id)
         if me is None:
             return []
@@ -180,7 +180,7 @@ class Merchant(_Resident):
     OPTIONS: ClassVar[Mapping[str, Json]] = {"talkative": 0.1}
 
     def propose(self, view: View) -> Iterable[Intent]:
-        """Return an intent to put out the oldest object, or sometimes to advertise."""
+        """Return an intent to drop the oldest carried object, or sometimes to advertise."""
         me = self._look(view, "world.agents", self._agent_id)
         if me is None:
             return []
@@ -196,7 +196,7 @@ class Child(_Resident):
     """Moves at random without reading the view, and interacts with objects out of its reach."""
 
     def propose(self, view: View) -> Iterable[Intent]:
-        """Return an intent to run somewhere, or to use an object nearby."""
+        """Return an intent to move by a random step, or to use an object nearby."""
         me = self._look(view, "world.agents", self._agent_id)
         if me is None:
             return []
@@ -223,7 +223,7 @@ class Crier(_Resident):
     """Walks round the town and cries the news at every step, even beyond its quota."""
 
     def propose(self, view: View) -> Iterable[Intent]:
-        """Return a cry and a step on the round."""
+        """Return an intent to speak to all, and an intent to move one step on the round."""
         me = self._look(view, "world.agents", self._agent_id)
         if me is None:
             return []

@@ -338,7 +338,7 @@ _TYPES: Final[dict[type, str]] = {
 
 
 def record_type(record: Record) -> str:
-    """Return the type name of a record in JSON and events."""
+    """Return the name of a record's type, as in `Event.type`."""
     return _TYPES[type(record)]
 
 
@@ -358,7 +358,7 @@ class LogGroup(NamedTuple):
     records: Sequence[bytes]
 
     def follows(self, count: int, seq: int) -> bool:
-        """Return whether the group may be appended to a log of so many records that ends at seq."""
+        """Return whether the group continues a log of `count` records that ends at `seq`."""
         is_next = self.first_record == count and self.seq_before == seq <= self.seq
         return is_next and bool(self.records)
 

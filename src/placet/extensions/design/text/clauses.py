@@ -31,9 +31,11 @@ _STEPS: Final[Mapping[tuple[str, ...], str]] = {
 
 
 class UnclearError(PlacetError, ValueError):
-    """A clause has several readings or none; holds the question and its candidates.
+    """Raised for a clause that has several readings or none; the message is a question.
 
-    `said` holds the words that should have named the field, if it is missing.
+    Attributes:
+        candidates: Possible answers to the question.
+        said: The words that should have named the field, if it is missing.
     """
 
     def __init__(self, question: str, candidates: Sequence[str] = (), said: str = "") -> None:
@@ -44,7 +46,7 @@ class UnclearError(PlacetError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A number of a sentence and its unit, if one was stated."""
+    """A number in a sentence, with its unit if one was stated."""
 
     number: float
     unit: str | None
@@ -169,5 +171,5 @@ def unknown(token: Token, lexicon: Lexicon) -> UnclearError:
 
 
 def either(names: Sequence[str]) -> str:
-    """Join names as alternatives."""
+    """Join names to a text of alternatives, such as `a, b or c`."""
     return " or ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)

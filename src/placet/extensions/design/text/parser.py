@@ -141,7 +141,7 @@ def parse_text(
     design_id: str = "design",
     parsed_at: Moment | None = None,
 ) -> ParsedText | Clarification:
-    """Parse a text; never raises for its content.
+    """Parse a text about a design into actions; never raises for its content.
 
     Args:
         text: The message, at most 4 000 characters.
@@ -151,6 +151,9 @@ def parse_text(
         intent_id: Id of the resulting intent.
         design_id: Id of the design.
         parsed_at: Time of parsing, from the caller: the result must not depend on a clock.
+
+    Returns:
+        A `ParsedText`, or a `Clarification` if a part of the text is unclear.
     """
 
     def intent(intent_type: IntentType, confidence: float) -> Intent:
