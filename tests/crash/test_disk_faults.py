@@ -17,6 +17,7 @@ from tests.crash.single_client import config_of
 NOBODY = 65534
 KB = 1024
 CLIENT = "tests.crash.single_client:run"
+READER = "tests.crash.reading_client:run"
 IS_ROOT = os.geteuid() == 0
 
 
@@ -138,6 +139,23 @@ def test_a_folder_made_inaccessible_meanwhile_loses_nothing(forker, folder):
     assert complaints(store, messages) == []
     open_again(folder)
     goes_on(forker, store, messages)
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="becomes another user")
+def test_a_user_who_may_only_read_follows_a_log_beside_its_writer(forker, folder):
+    """The file and the folder belong to another user, who writes."""
+    folder.chmod(0o755)
+    store = f"sqlite:///{folder}/a.db"
+    writer = forker.fork(CLIENT, store=store, name="a")
+    writer.wait_for("answer")
+    before = sorted(path.name for path in folder.iterdir())
+    reader = forker.fork(READER, store=store, user=NOBODY)
+    opened = reader.wait_for("opened")
+    seqs = [reader.wait_for("event")["seq"] for _ in range(10)]
+    assert seqs == list(range(opened["seq"] + 1, opened["seq"] + 11))
+    assert sorted(path.name for path in folder.iterdir()) == before
+    reader.kill()
+    assert complaints(store, writer.kill()) == []
 
 
 def close(folder: Path) -> None:

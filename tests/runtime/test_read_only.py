@@ -2,16 +2,21 @@
 
 import os
 import stat
+from collections.abc import Generator
 from pathlib import Path
 
 import anyio
 import pytest
 
 from placet import Orchestrator, OrchestratorConfig
+from placet.actors.ports import EventLog
+from placet.runtime import log_follower
 from placet.runtime.history.reader import fold
+from placet.runtime.stores.append_rules import OvertakenError, overtaken
 from placet.runtime.stores.url import open_event_log
 from placet.schemas.effect import EffectKey
 from placet.schemas.errors import ReadOnlyError, StoreError
+from placet.schemas.log.record import LogStart
 from tests.kernel.builders import add
 from tests.kernel.domains import COUNTS, Lab
 
@@ -173,3 +178,22 @@ async def test_a_log_of_another_world_is_refused(folder):
     with pytest.raises(StoreError, match="the log is of world 'world' with seed 0"):
         async with read_only(folder, world="other"):
             pass
+
+
+async def test_a_reader_that_a_compaction_overtook_is_opened_again(folder, monkeypatch):
+    async with Orchestrator(Lab(), config_of(folder)) as writer:
+        await writer.register_agent("alice")
+        async with read_only(folder) as reader:
+            with monkeypatch.context() as patch:
+                patch.setattr(log_follower, "read_on", _overtaken)
+                await writer.submit([add("r1", 5)])
+                assert isinstance(await reader.store.wait_failed(), OvertakenError)
+            await reader.store.reopen()
+            assert await reader.state(f"{COUNTS}/alice/count") == 5
+            verdict = await writer.submit([add("r2", 2)])
+            await reach(reader, verdict.seq)
+
+
+def _overtaken(log: EventLog, record: int) -> Generator[tuple[int, bytes]]:
+    yield from ()
+    raise overtaken(log.url, record, LogStart(record + 1, 0))
