@@ -86,18 +86,18 @@ def ends_of_groups(records: list[bytes]) -> list[int]:
 @example(trace=random_trace(1))
 @example(trace=random_trace(2))
 def test_a_fork_with_the_same_inputs_equals_its_parent(setting, trace):
-    """fork(parent, at) + the same inputs = the parent: state, books and seq."""
+    """A fork of what was recorded + the same inputs = the parent: state, books and seq."""
     places = sorted({0, len(trace) // 3, len(trace) * 2 // 3})
     log: list[bytes] = []
     parent = kernel_of(sink=log, agents=["alice", "bob", "carol"], **settings_of(setting))
     kept = []
     for place, step in enumerate(trace):
         if place in places:
-            kept.append((place, parent.seq, parent.sim_time, list(log)))
+            kept.append((place, parent.sim_time, list(log)))
         run_trace(parent, [step], time_of(trace[:place]))
     with TemporaryDirectory() as folder:
-        for place, seq, sim_time, records in kept:
-            made = make_fork(records, Path(folder), at=seq, name=f"{place}.db", effects="simulate")
+        for place, sim_time, records in kept:
+            made = make_fork(records, Path(folder), name=f"{place}.db", effects="simulate")
             child = kernel_in(made, **config_of(setting))
             assert child.world_digest() == world_digest_of(records)
             assert child.record_count == len(records) + 1
