@@ -122,7 +122,7 @@ def test_on_batch_is_optional():
         name, version, kinds = "plain", "1", (Kind("Write", Write, write),)
 
     kernel = Kernel(Plain())
-    assert kernel.registry.finishing == ()
+    assert kernel.registry.with_on_batch == ()
     Plain().on_batch(kernel._draft)
 
 

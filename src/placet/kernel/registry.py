@@ -29,13 +29,13 @@ class Registry:
         domains: In the order given; hooks run in this order.
         kinds: Every kind, by its name on the wire.
         domain_of: The domain of each kind.
-        judging: The domains that have invariants.
+        with_invariants: The domains that have invariants.
         watched: Domain name -> the `invariant_reads` of these as entity -> collections; None if
             the invariants depend on any entity.
-        finishing: The domains that have `on_batch`.
-        checks_whole: A domain has invariants or `on_batch`.
-        ticking: The domains that have `on_tick`.
-        reading: Names of the kinds of risk `read`.
+        with_on_batch: The domains that have `on_batch`.
+        has_whole_checks: A domain has invariants or `on_batch`.
+        with_on_tick: The domains that have `on_tick`.
+        read_only_kinds: Names of the kinds of risk `read`.
         rules: The rule of each kind, with the charge of its declared work.
         versions: Version of every kind.
         settings: Domain name -> the settings that rebuild it; without domains that cannot be
@@ -48,19 +48,19 @@ class Registry:
         "_hides_fields",
         "_hiding",
         "_payloads",
-        "checks_whole",
         "domain_of",
         "domains",
         "fingerprint",
-        "finishing",
-        "judging",
+        "has_whole_checks",
         "kinds",
-        "reading",
+        "read_only_kinds",
         "rules",
         "settings",
-        "ticking",
         "versions",
         "watched",
+        "with_invariants",
+        "with_on_batch",
+        "with_on_tick",
     )
 
     def __init__(self, domains: Sequence[Domain]) -> None:
@@ -74,12 +74,12 @@ class Registry:
         if not self.kinds:
             raise ValueError("a world needs at least one domain with at least one kind")
         self._hides_fields = any(map(_hides_fields, self.domains))
-        self.judging = tuple(d for d in self.domains if _overrides(d, "invariants"))
-        self.watched = {domain.name: _watched(domain) for domain in self.judging}
-        self.finishing = tuple(d for d in self.domains if _overrides(d, "on_batch"))
-        self.checks_whole = bool(self.judging or self.finishing)
-        self.ticking = tuple(d for d in self.domains if _overrides(d, "on_tick"))
-        self.reading = frozenset(kind.name for kind in self if kind.risk == "read")
+        self.with_invariants = tuple(d for d in self.domains if _overrides(d, "invariants"))
+        self.watched = {domain.name: _watched(domain) for domain in self.with_invariants}
+        self.with_on_batch = tuple(d for d in self.domains if _overrides(d, "on_batch"))
+        self.has_whole_checks = bool(self.with_invariants or self.with_on_batch)
+        self.with_on_tick = tuple(d for d in self.domains if _overrides(d, "on_tick"))
+        self.read_only_kinds = frozenset(kind.name for kind in self if kind.risk == "read")
         self.rules = {kind.name: _rule_of(kind) for kind in self}
         self.versions = {kind.name: kind.version for kind in self}
         settings = ((domain.name, _settings_of(domain)) for domain in self.domains)

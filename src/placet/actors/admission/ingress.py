@@ -309,7 +309,7 @@ class Ingress:
         if self.is_closed:
             raise ClosedError("the world is closed and takes no more batches; open it again")
 
-    # steps of `post`
+    # steps of `post_batch`
 
     def _is_current(self, identity: AgentIdentity) -> bool:
         """Return whether an agent is registered, as the same generation of its name."""

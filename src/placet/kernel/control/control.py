@@ -209,7 +209,7 @@ class Control:
             return Tick(prev=self._journal.prev, seq=ledger.seq + 1, now_ns=now_ns, changes=changes)
 
         sim_time = now_ns / SECOND_NS
-        ticking = self._context.registry.ticking
+        ticking = self._context.registry.with_on_tick
         hooks = [partial(domain.on_tick, draft, sim_time) for domain in ticking]
         self.write(*self.act("on_tick", hooks, ticked, is_contained=True))
 

@@ -133,7 +133,7 @@ class OperatorPatch:
                 raise ValidationError(f"on_patch of {domain.name} raised {error!r}") from error
             if refusal is not None:
                 return refusal
-        for domain in context.registry.judging:
+        for domain in context.registry.with_invariants:
             try:
                 breach = next(iter(domain.invariants(context.state, context.draft.changed())), None)
             except Exception as error:

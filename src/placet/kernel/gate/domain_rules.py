@@ -63,7 +63,7 @@ class DomainRules:
             None if all pass, else the refusals; the caller then undoes the draft.
         """
         draft, registry, intents = context.draft, context.registry, batch.intents
-        rules, reading, validator = registry.rules, registry.reading, self._validator
+        rules, read_only, validator = registry.rules, registry.read_only_kinds, self._validator
         seq = context.ledger.seq
         refusals: list[Refusal] | None = None
         positions = batch.order or (_FIRST_ONLY if len(intents) == 1 else range(len(intents)))
@@ -76,22 +76,24 @@ class DomainRules:
                 if answer is None:
                     answer = rules[intent["kind"]](draft, intent)
                 if answer is None:
-                    if reading and intent["kind"] in reading:
+                    if read_only and intent["kind"] in read_only:
                         _require_unchanged(mark, draft.begin(position, seq, intent["agent_id"]))
                     continue
-                refusal = _refusal(_reparsed(batch, refusals), position, answer, context)
+                refusal = _refusal(
+                    batch if refusals else _reparsed(batch), position, answer, context
+                )
             except WorkExceeded:
-                return refusals or [_work_exceeded(_reparsed(batch, None), position, context)]
+                return refusals or [_work_exceeded(_reparsed(batch), position, context)]
             except INTERRUPTS:
                 raise
             except BaseException as error:  # noqa: BLE001  # the rule boundary: a bug refuses its batch
-                refusal = self._contain(_reparsed(batch, refusals), position, error)
+                refusal = self._contain(batch if refusals else _reparsed(batch), position, error)
             draft.undo(mark)
             refusals = refusals or []
             refusals.append(refusal)
             if len(refusals) >= context.ledger.policy.limits.refusals_listed_max:
                 return refusals  # the others would not be listed
-        if refusals is None and (registry.checks_whole or draft.work or draft.effects):
+        if refusals is None and (registry.has_whole_checks or draft.work or draft.effects):
             return self._check_whole(batch, context)
         return refusals
 
@@ -106,14 +108,14 @@ class DomainRules:
     def _check_whole(self, batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
         """Run the hooks and checks of a batch as a whole, once all of its rules have passed."""
         draft, registry = context.draft, context.registry
-        if registry.finishing:
+        if registry.with_on_batch:
             self._finish(context)
         if draft.work and draft.is_overrun:  # also where a rule or a hook caught the exception
-            return [_work_exceeded(_reparsed(batch, None), len(batch.intents) - 1, context)]
+            return [_work_exceeded(_reparsed(batch), len(batch.intents) - 1, context)]
         refusals: list[Refusal] | None = None
         if draft.effects:
             refusals = self._check_effects(batch, context)
-        if refusals is None and registry.judging:
+        if refusals is None and registry.with_invariants:
             refusals = self._check_invariants(context)
         return refusals
 
@@ -138,7 +140,7 @@ class DomainRules:
         Raises:
             PluginError: A domain raised; the caller undoes the batch.
         """
-        for domain in context.registry.finishing:
+        for domain in context.registry.with_on_batch:
             with plugin_boundary(f"on_batch of {domain.name}"):
                 try:
                     domain.on_batch(context.draft)
@@ -160,7 +162,7 @@ class DomainRules:
             if effect not in kind.effects:
                 error = TypeError(f"{kind.name} does not declare {effect!r} among its effects")
                 self.on_fault(f"rule {kind.name}", error)
-                return [rule_error(_reparsed(batch, None), position, f"rule of {kind.name}", error)]
+                return [rule_error(_reparsed(batch), position, f"rule of {kind.name}", error)]
         limit = context.ledger.policy.limits.effects_per_batch_max
         count = len(context.draft.effects)
         if count <= limit:
@@ -174,7 +176,7 @@ class DomainRules:
     def _check_invariants(self, context: GateContext) -> list[Refusal] | None:
         refusals: list[Refusal] = []
         registry = context.registry
-        for domain in registry.judging:
+        for domain in registry.with_invariants:
             watched = registry.watched[domain.name]
             changed = context.draft.changed(watched)
             if not changed and watched is not None:
@@ -207,10 +209,9 @@ def _work_exceeded(batch: CheckedBatch, position: int, context: GateContext) -> 
     )
 
 
-def _reparsed(batch: CheckedBatch, refusals: list[Refusal] | None) -> CheckedBatch:
-    """Restore the intents before the first refusal refers to one; rules use their own copies."""
-    if refusals is None:
-        batch.reparse()
+def _reparsed(batch: CheckedBatch) -> CheckedBatch:
+    """Restore the intents, into which a rule may have written, before a refusal refers to one."""
+    batch.reparse()
     return batch
 
 

@@ -187,17 +187,18 @@ class Structure:
     ) -> CheckedBatch | list[Refusal]:
         """Build the checked batch of valid intents, or refuse its size or duplicate req_ids."""
         limits = self._limits
-        intents, (items, parts, fields), notices = sound
+        intents, (parts, encoded_parts, fields), notices = sound
         count = len(intents)
         if count == 1:  # without the iterators that pay off for many
-            content = parts[0]
+            content = encoded_parts[0]
             contexts = [intents[0]["context_seq"]]
         else:
-            content = b"".join(sorted(parts))
+            content = b"".join(sorted(encoded_parts))
             contexts = list(map(_CONTEXT, intents))
-        encoded = _header_of(count) + (content if count == 1 else b"".join(parts))
+        encoded = _header_of(count) + (content if count == 1 else b"".join(encoded_parts))
         is_large = len(encoded) > self._small_bytes_max and (
-            max(map(len, parts)) > limits.payload_bytes_max or len(encoded) > limits.batch_bytes_max
+            max(map(len, encoded_parts)) > limits.payload_bytes_max
+            or len(encoded) > limits.batch_bytes_max
         )
         if is_large or _seems_huge(encoded):
             unsound = self._diagnosis.oversized(intents, len(encoded))
@@ -222,7 +223,7 @@ class Structure:
         else:
             batch.sim_time_ns = batch.valid_for_ns = None
             batch.dry_run = False
-        return batch if batch.index(items) else self._diagnosis.duplicates(intents)
+        return batch if batch.index(parts) else self._diagnosis.duplicates(intents)
 
 
 def upcast(batch: CheckedBatch, versions: Mapping[str, str], registry: Registry) -> None:
