@@ -22,6 +22,9 @@ from tests.kernel.builders import checked, intent, trace
 MAX = 1_000
 """`batch_work_max` of these worlds."""
 
+DEFAULTS = {"batch_work_max": 10 * MAX, "batch_intents_max": 512}
+"""Limits that intents and bytes alone cannot exceed, so that only charges are checked."""
+
 JOBS = "toil.jobs"
 
 
@@ -74,7 +77,7 @@ class Finishing(Toil):
     """Work that only the hook of the whole batch charges."""
 
     def on_batch(self, draft: Draft) -> None:
-        draft.charge(MAX)
+        draft.charge(10 * MAX)
 
 
 def toil(domain: Toil | None = None, *, sink: list[bytes] | None = None, **config: Any) -> Kernel:
@@ -128,14 +131,17 @@ def test_the_refusal_names_the_intent_that_reached_the_limit():
 
 
 def test_a_rule_that_swallows_the_exception_is_refused_all_the_same():
-    kernel = toil()
-    before = trace(kernel)
-    assert kernel.decide(job("Swallow", 2 * MAX)).codes == ("work_exceeded",)
-    assert trace(kernel) == before
+    for limits in ({}, DEFAULTS):
+        kernel = toil(limits=limits)
+        before = trace(kernel)
+        assert kernel.decide(job("Swallow", 20 * MAX)).codes == ("work_exceeded",)
+        assert trace(kernel) == before
 
 
 def test_the_hook_of_a_batch_counts_as_the_batch():
-    assert toil(Finishing()).decide(job("Charge", 0)).codes == ("work_exceeded",)
+    for limits in ({}, DEFAULTS):
+        kernel = toil(Finishing(), limits=limits)
+        assert kernel.decide(job("Charge", 0)).codes == ("work_exceeded",)
 
 
 def test_work_that_is_no_count_is_a_fault_of_the_rule():
