@@ -267,6 +267,20 @@ def test_among_owners_with_one_batch_each_the_age_signal_is_their_own():
     assert queue.oldest_for("b") is last  # few again
 
 
+def test_a_crowd_of_few_batches_that_do_much_work_is_served_fairly():
+    """Where a group has one intent, four groups in order of arrival are four batches."""
+    queue = BatchQueue(Limits())
+    for _ in range(20):
+        put(queue, waiting_of("flood"))
+    put(queue, waiting_of("ann"))
+    assert owners(queue.take(32, 1) + queue.take(32, 1)) == "floodann"
+    queue.take_all()
+    for _ in range(20):
+        put(queue, waiting_of("flood"))
+    put(queue, waiting_of("ann"))
+    assert owners(queue.take(32, 500)) == "flood" * 20 + "ann"  # ordinary intents
+
+
 def test_judging_shares_starts_fair_queuing():
     queue = queue_of(mailbox_batches_max=2 * len(MANY))
     for owner in MANY:

@@ -211,9 +211,10 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | StepMessage]):
             first, self._undecided = self._undecided, []
             self._aside -= len(first)
             return first
-        if not self._aside and (
-            len(self._lane) <= self._fair_from or self._one_each.are_all(self._lane)
-        ):
+        fair_from = self._fair_from
+        if intents_max is not None and intents_max < self._group:  # intents that do much work
+            fair_from = min(fair_from, _GROUPS_IN_ORDER * max(1, intents_max))
+        if not self._aside and (len(self._lane) <= fair_from or self._one_each.are_all(self._lane)):
             return self._take_in_order(count_max, intents_max)
         self._put_aside()
         if intents_max is None and count_max >= self._aside:
