@@ -209,8 +209,9 @@ class Kernel:
     def decide(
         self, batch: object, now: float | None = None, *, submitter: str = OPERATOR
     ) -> Verdict:
-        """Decide one batch at a simulated time in seconds; None is the latest time seen.
+        """Decide one batch and return its verdict.
 
+        `now` is the simulated time in seconds; None is the latest time seen.
         Scheduled batches that were due earlier are decided first. Those due at this very time
         follow the order of a group: by priority, then by a draw.
         """
@@ -297,7 +298,7 @@ class Kernel:
         quotas: Mapping[str, Mapping[str, float] | QuotaSpec] | None = None,
         **attributes: Json,
     ) -> Agent:
-        """Register an agent; the domains initialize it from the remaining keywords.
+        """Register and return an agent; the domains initialize it from the remaining keywords.
 
         Registering a registered name again only changes its permissions, if they are given; an
         owner that is given must be its present owner.

@@ -91,8 +91,8 @@ class CheckedBatch:
         valid_for_ns: Maximum time in the queue, nanoseconds; None is no limit.
         submitter: The submitting agent, or `operator`.
         batch_id: Assigned by the kernel in the structure stage.
-        notices: Position -> warnings about what the structure stage changed in that intent; None
-            if there are none.
+        notices: Position -> warnings about changes that the structure stage made to that intent;
+            None if there are none.
         due_of: Number of the schedule entry that this batch comes from; None on arrival.
     """
 

@@ -123,7 +123,7 @@ class Verdict(msgspec.Struct, eq=False, gc=False):
         seqs: Sequence[int] | None,
         notices: Mapping[int, tuple[Notice, ...]] | None = None,
     ) -> None:
-        """Store the input of `results` of a batch that ran no rule: scheduled, a duplicate or refused.
+        """Store the input of `results` if no rule ran: a scheduled, duplicate or refused batch.
 
         Args:
             req_ids: The submitter's keys.

@@ -36,7 +36,7 @@ def _handle(effect: Effect) -> Json:
 
 
 def run_effect(effect: Effect) -> Settlement:
-    """Run an effect; an exception of its executor becomes a failed settlement."""
+    """Run an effect and return its settlement, which is failed if the executor raised."""
     try:
         output = EXECUTORS[effect.kind](thaw(effect.payload))
     except Exception as error:  # noqa: BLE001  # the executor boundary: a failure is an outcome

@@ -16,7 +16,9 @@ _WORD: Final = re.compile(r"\w+")
 
 
 def text_figures(data: bytes) -> dict[str, Json]:
-    """Count bytes, characters, lines and words; a word is a run of letters and digits.
+    """Return the statistics of a text: numbers of bytes, characters, lines and words, and more.
+
+    A word is a run of letters and digits.
 
     Lines end where `str.splitlines` splits. Words are counted without regard to case.
 

@@ -119,7 +119,7 @@ class World(Domain):
     def on_register(
         self, draft: Draft, agent_id: str, attributes: Mapping[str, Json]
     ) -> RuleRefusal | None:
-        """Put a new agent into the world."""
+        """Create a new agent's entity; return a refusal if an attribute is invalid."""
         return place(draft, agent_id, attributes, self.setup)
 
     def on_remove(self, draft: Draft, agent_id: str) -> None:

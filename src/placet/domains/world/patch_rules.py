@@ -20,7 +20,10 @@ from placet.schemas.json_value import format_value
 def check_patched(
     draft: Draft, changed: Sequence[Ref], settings: WorldSettings
 ) -> RuleRefusal | None:
-    """Check the patched agents and objects, and normalize their positions as rules write them."""
+    """Check the patched agents and objects; return a refusal if one is invalid.
+
+    Positions are normalized to the form that rules write.
+    """
     for collection, key in changed:
         if collection not in _NEEDED or key is None:
             continue

@@ -121,7 +121,7 @@ class WorldSettings:
 
 
 def optional(read: Callable[[str, object], _Read], name: str, value: object) -> _Read | None:
-    """Read a setting that may be None, which disables it."""
+    """Return `read(name, value)`; None if the value is None, which disables the setting."""
     return None if value is None else read(name, value)
 
 

@@ -117,7 +117,7 @@ class Control:
         quotas: Mapping[str, Mapping[str, object]],
         attributes: Mapping[str, Json],
     ) -> Agent:
-        """Register a new agent and run the domains' `on_register`.
+        """Register and return a new agent, and run the domains' `on_register`.
 
         Raises:
             AgentError: A name is not an identity, is reserved, or there are too many agents.

@@ -160,7 +160,7 @@ class Outbox:
 
 
 def plain_output(output: object, limits: Limits) -> Json:
-    """Copy an executor's output, with the checks of the structure stage.
+    """Return a copy of an executor's output as plain JSON, checked like a payload.
 
     Raises:
         InvalidJsonValue: It is not plain JSON, or is too large.

@@ -204,7 +204,7 @@ class Ledger:
         self.has_quotas = True
 
     def add_agent(self, agent_id: str) -> Agent:
-        """Add a new agent."""
+        """Add a new agent of this name and return it."""
         generation = self.gone.get(agent_id, self.generation_floor) + 1
         agent = Agent(agent_id, self.agents_seen, generation)
         self.agents[agent_id] = agent

@@ -36,7 +36,7 @@ _NOT_FIELDS = frozenset({"changes"})
 
 
 def explain_batch(past: Verifier, record: BatchRecord, position: int) -> Explanation:
-    """Explain the next record of a replay, which is a batch.
+    """Return the explanation of the next record of a replay, which holds a batch.
 
     Args:
         past: A replay of all records before it; it is not changed.
@@ -77,7 +77,7 @@ def explain_batch(past: Verifier, record: BatchRecord, position: int) -> Explana
 
 
 def explain_other(past: Verifier, record: Record) -> Explanation:
-    """Explain a record that holds no batch: a registration, a tick, a settlement."""
+    """Return the explanation of a record without a batch: a registration, tick or settlement."""
     changes: Changes = getattr(record, "changes", Changes())
     fields = {k: v for k, v in record_as_dict(record).items() if k not in _NOT_FIELDS}
     return Explanation(

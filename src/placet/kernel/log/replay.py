@@ -103,7 +103,7 @@ class Replayer:
         self.group_seq = -1
 
     def apply(self, data: bytes) -> Record:
-        """Check one encoded record against the chain and fold it.
+        """Check one encoded record against the chain, fold it, and return it decoded.
 
         Raises:
             Divergence: The bytes are not a record, do not follow the last record, or a digest

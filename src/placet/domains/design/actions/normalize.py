@@ -51,7 +51,13 @@ def unchanged(path: str, value: Json) -> Adjustment:
 def normalize_set(
     field: RefinableField, payload: dict[str, Json], policy: RangePolicy
 ) -> NormalizedValue | PayloadFault:
-    """Normalize the value of a SET."""
+    """Return the normalized form of a `design.set` payload, or the reason why it is invalid.
+
+    Args:
+        field: Definition of the parameter.
+        payload: The payload.
+        policy: Handling of a value out of bounds, unless the field has a policy.
+    """
     value, unit = payload["value"], payload.get("unit")
     low, high = field.min_value, field.max_value
     if (
@@ -77,7 +83,15 @@ def normalize_set(
 def normalize_change(
     field: RefinableField, payload: dict[str, Json], current: Json, policy: RangePolicy, sign: int
 ) -> NormalizedValue | PayloadFault:
-    """Normalize an INCREASE (`sign` 1) or a DECREASE (-1), from the current value."""
+    """Return the normalized form of a change by an amount, or the reason why it is invalid.
+
+    Args:
+        field: Definition of the parameter.
+        payload: Payload of `design.increase` or `design.decrease`.
+        current: The parameter's value; None if it is unset.
+        policy: Handling of a value out of bounds, unless the field has a policy.
+        sign: 1 to increase, -1 to decrease.
+    """
     if not field.is_number:
         message = f"{field.path} is of type {field.type}; it can be set, not changed by an amount"
         return PayloadFault("not_a_number", message, "/path")

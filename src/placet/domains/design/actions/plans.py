@@ -84,7 +84,7 @@ def batch_of(
 def intent_of(
     kind: str, payload: Mapping[str, Json], agent_id: str, req_id: str, context_seq: int
 ) -> dict[str, Json]:
-    """Build one intent for the gate."""
+    """Build one intent in its wire form."""
     return {
         "kind": kind,
         "payload": payload,

@@ -68,7 +68,7 @@ class EventDispatcher:
     def subscribe(
         self, wanted: Wanted, handler: Handler, *, since: int | None = None
     ) -> Subscription:
-        """Call `handler` with every future event that the filter matches.
+        """Call `handler` with every future event that the filter matches; return the subscription.
 
         Args:
             wanted: A `KernelEventType`, a class of events, or None for all.

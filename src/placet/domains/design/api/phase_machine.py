@@ -47,7 +47,7 @@ class PhaseMachine:
     def transition(
         self, phase: str, to: PhaseState | str, source: str, reason: str | None = None
     ) -> PhaseState:
-        """Move a phase by hand; the log records the agent and the reason.
+        """Move a phase by hand and return its new state; the log records who and why.
 
         Raises:
             ValidationError: There is no such phase, or the table does not allow it; the refusal's
@@ -60,7 +60,7 @@ class PhaseMachine:
 
 @dataclass(frozen=True, slots=True)
 class PipelineResult:
-    """The result of a run of the phases: their states, and remarks.
+    """The result of a run of phases of the design calculation.
 
     Attributes:
         states: State of each phase that ran.
@@ -77,17 +77,17 @@ class PipelineResult:
 
 
 class Conductor:
-    """Runs phases in the order of their dependencies."""
+    """Runs phases of a design's calculation in the order of their dependencies."""
 
     def __init__(self, state_manager: StateManager) -> None:
         self._manager = state_manager
 
     def run_default_pipeline(self) -> PipelineResult:
-        """Run every phase."""
+        """Run every phase and return the result."""
         return self.run_phases(list(PHASES))
 
     def run_phases(self, phases: Sequence[str]) -> PipelineResult:
-        """Run phases, each on the latest results of those before it.
+        """Run phases, each on the latest results of those before it, and return the result.
 
         Raises:
             ValidationError: A name is unknown, or a phase is locked.

@@ -46,7 +46,7 @@ class Criterion:
 
 
 def criteria(gm: float, bm: float, deck_edge_deg: float, gm_required_m: float) -> list[Criterion]:
-    """Evaluate the criteria. Lengths in m, areas in m·rad, angles in degrees.
+    """Return the stability criteria with their values. Lengths in m, areas in m·rad, angles in °.
 
     GZ rises up to the deck-edge angle when GM is positive, so its maximum is no earlier than that.
     """

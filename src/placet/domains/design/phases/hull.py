@@ -66,32 +66,41 @@ class Hydrostatics:
 
 
 def waterplane_coefficient(block_coefficient: float) -> float:
-    """Cwp = (1 + 2·Cb)/3. Source: Parsons, for average hulls."""
+    """Return the waterplane coefficient, (1 + 2·Cb)/3. Source: Parsons, for average hulls."""
     return (1.0 + 2.0 * block_coefficient) / 3.0
 
 
 def center_of_buoyancy_m(draft_m: float, block: float, waterplane: float) -> float:
-    """KB = T·(5/6 - Cb/(3·Cwp)) above the keel; T/2 for a box. Source: Morrish/Normand."""
+    """Return KB, the height of the center of buoyancy above the keel, in m.
+
+    KB = T·(5/6 - Cb/(3·Cwp)); T/2 for a box. Source: Morrish/Normand.
+    """
     return draft_m * (5.0 / 6.0 - block / (3.0 * waterplane))
 
 
 def transverse_inertia_coefficient(waterplane: float) -> float:
-    """C_I = 0.1216·Cwp - 0.0410, of I_T = C_I·L·B³. Source: D'Arcangelo, in Parsons."""
+    """Return C_I = 0.1216·Cwp - 0.0410, of I_T = C_I·L·B³. Source: D'Arcangelo, in Parsons."""
     return 0.1216 * waterplane - 0.0410
 
 
 def transverse_inertia_coefficient_mccloghrie(waterplane: float) -> float:
-    """C_I = 1.04·Cwp²/12, a cross-check: 3 to 4 % lower at Cwp 0.68 to 0.75. Source: McCloghrie."""
+    """Return C_I = 1.04·Cwp²/12, a cross-check of D'Arcangelo's formula.
+
+    It is 3 to 4 % lower at Cwp 0.68 to 0.75. Source: McCloghrie.
+    """
     return 1.04 * waterplane**2 / 12.0
 
 
 def longitudinal_inertia_coefficient(waterplane: float) -> float:
-    """C_IL = 0.350·Cwp² - 0.405·Cwp + 0.146, of I_L = C_IL·B·L³. Source: D'Arcangelo."""
+    """Return C_IL = 0.350·Cwp² - 0.405·Cwp + 0.146, of I_L = C_IL·B·L³. Source: D'Arcangelo."""
     return 0.350 * waterplane**2 - 0.405 * waterplane + 0.146
 
 
 def wetted_surface_denny_m2(length_m: float, draft_m: float, volume_m3: float) -> float:
-    """S = 1.7·L·T + ∇/T, a cross-check of Holtrop's. Source: Denny-Mumford, in Molland et al."""
+    """Return the wetted surface S = 1.7·L·T + ∇/T, in m², a cross-check of Holtrop's.
+
+    Source: Denny-Mumford, in Molland et al.
+    """
     return 1.7 * length_m * draft_m + volume_m3 / draft_m
 
 

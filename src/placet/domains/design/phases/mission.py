@@ -25,12 +25,12 @@ PLANING_FROUDE_MIN: Final = 1.0
 
 
 def endurance_h(range_nm: float, speed_kts: float) -> float:
-    """Time t = R / V to cover the range."""
+    """Return the time to cover the range, t = R / V, in hours."""
     return range_nm / speed_kts
 
 
 def froude(speed_kts: float, length_m: float) -> float:
-    """Froude number Fn = V / √(gL)."""
+    """Return the Froude number Fn = V / √(gL), from a speed in knots."""
     return speed_kts * KNOT_M_PER_S / math.sqrt(GRAVITY_M_PER_S2 * length_m)
 
 

@@ -29,7 +29,9 @@ ANGLES_DEG: Final = (5, 10, 15, 20, 25, 30, 35, 40)
 
 
 def kg_hull_m(length_m: float, beam_m: float, depth_m: float, block_coefficient: float) -> float:
-    """KG of the structure, above the keel. Source: Kupras, in Parsons.
+    """Return KG of the structure: its center of gravity above the keel, in m.
+
+    Source: Kupras, in Parsons.
 
     0.01·D·[46.6 + 0.135(0.81 - Cb)(L/D)²], to 120 m with + 0.008·D·(L/B - 6.5). Some public codes
     have L/D in the last term; Parsons has L/B, and the worked example closes with it.
@@ -42,44 +44,53 @@ def kg_hull_m(length_m: float, beam_m: float, depth_m: float, block_coefficient:
 
 
 def kg_machinery_m(depth_m: float, double_bottom_m: float) -> float:
-    """KG of the machinery, h_db + 0.35(D' - h_db). Source: Watson & Gilfillan, in Parsons."""
+    """Return KG of the machinery, h_db + 0.35(D' - h_db), in m. Source: W&G, in Parsons."""
     return double_bottom_m + 0.35 * (depth_m - double_bottom_m)
 
 
 def kg_outfit_m(length_m: float, depth_m: float) -> float:
-    """KG of the outfit: D + 1.25 to L 125 m, rising to D + 2.5 at 250 m. Source: W&G."""
+    """Return KG of the outfit, in m: D + 1.25 up to L 125 m, rising to D + 2.5 at 250 m.
+
+    Source: W&G.
+    """
     return depth_m + 1.25 + 0.01 * min(max(length_m - 125.0, 0.0), 125.0)
 
 
 def gm_m(metacenter_height_m: float, kg_m: float) -> float:
-    """GM = KM - 1.03·KG, with an allowance of 3 % for free surfaces."""
+    """Return GM = KM - 1.03·KG, in m, with an allowance of 3 % for free surfaces."""
     return metacenter_height_m - FREE_SURFACE_FACTOR * kg_m
 
 
 def righting_lever_m(angle_deg: float, gm: float, bm: float) -> float:
-    """GZ = sin φ·(GM + ½·BM·tan²φ). Valid below the deck-edge angle. Source: PNA."""
+    """Return GZ = sin φ·(GM + ½·BM·tan²φ), in m. Valid below the deck-edge angle. Source: PNA."""
     angle = math.radians(angle_deg)
     return math.sin(angle) * (gm + 0.5 * bm * math.tan(angle) ** 2)
 
 
 def righting_area_m_rad(angle_deg: float, gm: float, bm: float) -> float:
-    """Area under GZ: GM(1 - cos φ) + ½·BM(sec φ + cos φ - 2). Valid as `righting_lever_m`."""
+    """Return the area under GZ up to an angle: GM(1 - cos φ) + ½·BM(sec φ + cos φ - 2).
+
+    Valid below the deck-edge angle.
+    """
     cosine = math.cos(math.radians(angle_deg))
     return gm * (1.0 - cosine) + 0.5 * bm * (1.0 / cosine + cosine - 2.0)
 
 
 def deck_edge_angle_deg(freeboard_m: float, beam_m: float) -> float:
-    """φ_d = atan(2(D - T)/B): the heel at which the edge of the deck goes under."""
+    """Return the heel at which the deck's edge meets the water, φ_d = atan(2(D - T)/B)."""
     return math.degrees(math.atan(2.0 * freeboard_m / beam_m))
 
 
 def roll_coefficient(beam_m: float, draft_m: float, length_m: float) -> float:
-    """C = 0.373 + 0.023·B/T - 0.043·L/100. Source: IMO 2008 IS Code, part A 2.3."""
+    """Return C = 0.373 + 0.023·B/T - 0.043·L/100. Source: IMO 2008 IS Code, part A 2.3."""
     return 0.373 + 0.023 * beam_m / draft_m - 0.043 * length_m / 100.0
 
 
 def roll_period_s(coefficient: float, beam_m: float, gm: float) -> float:
-    """T = 2·C·B/√GM. GM and C are positive. Source: IMO 2008 IS Code, part A 2.3."""
+    """Return the roll period T = 2·C·B/√GM, in s. GM and C are positive.
+
+    Source: IMO 2008 IS Code, part A 2.3.
+    """
     return 2.0 * coefficient * beam_m / math.sqrt(gm)
 
 

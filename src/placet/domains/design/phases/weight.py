@@ -54,7 +54,7 @@ def equipment_numeral_m2(
     depth_m: float,
     superstructure_m2: float = 0.0,
 ) -> float:
-    """E = L(B + T) + 0.85·L(D - T) + superstructures. Source: Lloyd's numeral, in W&G 1977.
+    """Return Lloyd's numeral E = L(B + T) + 0.85·L(D - T) + superstructures. Source: W&G 1977.
 
     Args:
         length_m: L.
@@ -68,13 +68,13 @@ def equipment_numeral_m2(
 
 
 def block_at_depth(block_coefficient: float, draft_m: float, depth_m: float) -> float:
-    """Cb' = Cb + (1 - Cb)(0.8·D - T)/(3·T), at 0.8 of the depth. Source: W&G 1977."""
+    """Return Cb' = Cb + (1 - Cb)(0.8·D - T)/(3·T), at 0.8 of the depth. Source: W&G 1977."""
     rise = (0.8 * depth_m - draft_m) / (3.0 * draft_m)
     return block_coefficient + (1.0 - block_coefficient) * rise
 
 
 def structure_weight_t(numeral_m2: float, block: float, steel_factor: float) -> float:
-    """W_S = K·E^1.36·[1 + 0.5(Cb' - 0.70)], of steel. Source: W&G 1977.
+    """Return the weight of the steel, W_S = K·E^1.36·[1 + 0.5(Cb' - 0.70)]. Source: W&G 1977.
 
     Raises:
         OutOfRangeError: The numeral or the correction for Cb' is not positive.
@@ -90,14 +90,16 @@ def structure_weight_t(numeral_m2: float, block: float, steel_factor: float) -> 
 
 
 def machinery_weight_t(installed_power_kw: float) -> float:
-    """W_M = 0.72·MCR^0.78, of medium-speed diesels. Source: Parsons."""
+    """Return W_M = 0.72·MCR^0.78, of medium-speed diesels. Source: Parsons."""
     return 0.72 * math.pow(installed_power_kw, 0.78)
 
 
 def machinery_weight_by_speed_t(
     engines_kw_rpm: tuple[tuple[float, float], ...], other_factor: float
 ) -> float:
-    """W_M = 12·Σ(MCR/rpm)^0.84 + C_m·MCR^0.70, of engines of known speed. Source: Parsons.
+    """Return W_M = 12·Σ(MCR/rpm)^0.84 + C_m·MCR^0.70, of engines of known speed.
+
+    Source: Parsons.
 
     Args:
         engines_kw_rpm: Power and speed of each engine.
@@ -109,7 +111,10 @@ def machinery_weight_by_speed_t(
 
 
 def fuel_t(power_kw: float, sfc_g_per_kwh: float, hours: float) -> float:
-    """W_F = P·SFC·t·1.05·10⁻⁶, with a reserve of 5 %. Source: Parsons; SFC 190 to 215 g/kWh."""
+    """Return the weight of the fuel, W_F = P·SFC·t·1.05·10⁻⁶, with a reserve of 5 %.
+
+    Source: Parsons; SFC 190 to 215 g/kWh.
+    """
     return power_kw * sfc_g_per_kwh * hours * FUEL_RESERVE * 1e-6
 
 
@@ -133,7 +138,7 @@ def lightship(
     weight_margin: float,
     superstructure_m2: float = 0.0,
 ) -> Lightship:
-    """Add up the weight groups of the empty ship.
+    """Return the weight groups of the empty ship and their sum.
 
     Raises:
         OutOfRangeError: Raised by `structure_weight_t`.

@@ -107,7 +107,7 @@ def _keep(draft: Draft, slot: str, values: dict[str, Json], locks: dict[str, Jso
 
 
 def undo(draft: Draft, undo_max: int) -> RuleRefusal | None:
-    """Revert the latest commit."""
+    """Apply `design.undo`: revert the latest commit, or return a refusal if there is none."""
     oldest, done, newest, plans = draft.get(ABOUT, DESIGN, "counts")
     if done == oldest:
         return refuse("nothing_to_undo", f"no commit is left to undo; {undo_max} are kept")
@@ -116,7 +116,7 @@ def undo(draft: Draft, undo_max: int) -> RuleRefusal | None:
 
 
 def redo(draft: Draft, undo_max: int) -> RuleRefusal | None:
-    """Restore the latest reverted commit."""
+    """Apply `design.redo`: restore the latest reverted commit, or return a refusal if none."""
     oldest, done, newest, plans = draft.get(ABOUT, DESIGN, "counts")
     if done == newest:
         return refuse("nothing_to_redo", "no undone commit is left to redo")

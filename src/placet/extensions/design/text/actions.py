@@ -133,7 +133,7 @@ class Wording:
         raise UnclearError(question, fitting, measure.said)
 
     def changed(self, items: Sequence[Item], action_type: ActionType) -> Action:
-        """Build the actions of a clause that increases or decreases fields.
+        """Build the action of a clause that increases or decreases a field.
 
         `beam by 2 m`, `power by 15 %`, `draft a bit`, `beam to 9 m`.
         """
@@ -155,7 +155,7 @@ class Wording:
                 raise UnclearError(message)
 
     def added(self, items: Sequence[Item], action_type: ActionType) -> Action:
-        """Build the actions of a clause that adds or removes: `2 m to the beam`, `2 engines`."""
+        """Build the action of a clause that adds or removes: `2 m to the beam`, `2 engines`."""
         link = "to" if action_type is ActionType.INCREASE else "from"
         match items:
             case [Measure() as measure, Link(said), Meaning(path, None)] if said in {link, "of"}:

@@ -87,19 +87,22 @@ def resistance(
 
 
 def froude(form: HullForm, speed_m_per_s: float) -> float:
-    """Fn = V / √(gL)."""
+    """Return the Froude number Fn = V / √(gL)."""
     return speed_m_per_s / math.sqrt(GRAVITY_M_PER_S2 * form.length_m)
 
 
 def frictional_coefficient(reynolds: float) -> float:
-    """C_F = 0.075 / (log₁₀Rn - 2)². Valid for Rn above 1e5. Source: ITTC 1957."""
+    """Return the frictional coefficient C_F = 0.075 / (log₁₀Rn - 2)².
+
+    Valid for Reynolds numbers above 1e5. Source: ITTC 1957.
+    """
     if reynolds <= 1e5:
         raise OutOfRangeError("reynolds", f"Rn is {reynolds:.3g}; the ITTC line needs Rn > 1e5")
     return 0.075 / (math.log10(reynolds) - 2.0) ** 2
 
 
 def form_factor(form: HullForm, year: Year) -> float:
-    """1 + k1, the factor by which the hull's shape raises its friction."""
+    """Return the form factor 1 + k1, by which the hull's shape raises its friction."""
     cp, length, beam, draft = (
         form.prismatic_coefficient,
         form.length_m,
@@ -124,7 +127,7 @@ def form_factor(form: HullForm, year: Year) -> float:
 
 
 def c12(form: HullForm) -> float:
-    """Effect of T/L on the form factor of 1982."""
+    """Return Holtrop's factor c12: the effect of T/L on the form factor of 1982."""
     ratio = form.draft_m / form.length_m
     if ratio > 0.05:
         return math.pow(ratio, 0.2228446)
@@ -139,7 +142,7 @@ def wave_kn(
     year: Year,
     density_t_per_m3: float = DENSITY_T_PER_M3,
 ) -> float:
-    """R_W, the resistance of making and breaking waves."""
+    """Return R_W, the resistance of making and breaking waves, in kN."""
     fn = froude(form, speed_m_per_s)
     weight = form.displaced_volume_m3 * density_t_per_m3 * GRAVITY_M_PER_S2
     shape = c2(form) * c5(form) * weight
@@ -153,13 +156,13 @@ def wave_kn(
 
 
 def wave_exponential(form: HullForm, fn: float, decay: float, year: Year) -> float:
-    """exp{m·Fn^-0.9 + m₂·cos(λ·Fn^-2)}, with m₂ of 1982 or m₄ of 1984."""
+    """Return exp{m·Fn^-0.9 + m₂·cos(λ·Fn^-2)}, with m₂ of 1982 or m₄ of 1984: `decay` is m."""
     amplitude = m2(form, fn) if year == 1982 else m4(form, fn)
     return math.exp(decay * math.pow(fn, -0.9) + amplitude * math.cos(wave_lambda(form) * fn**-2))
 
 
 def c1(form: HullForm) -> float:
-    """c1 of the wave resistance at low speed."""
+    """Return Holtrop's factor c1 of the wave resistance at low speed."""
     return (
         2223105.0
         * math.pow(c7(form), 3.78613)
@@ -169,12 +172,12 @@ def c1(form: HullForm) -> float:
 
 
 def c2(form: HullForm) -> float:
-    """c2: reduction of the wave resistance by a bulb."""
+    """Return Holtrop's factor c2: the reduction of the wave resistance by a bulb."""
     return math.exp(-1.89 * math.sqrt(c3(form)))
 
 
 def c3(form: HullForm) -> float:
-    """c3: size and immersion of the bulb."""
+    """Return Holtrop's factor c3, of the size and immersion of the bulb."""
     if form.bulb_area_m2 == 0:
         return 0.0
     depth = form.draft_fore_m - form.bulb_center_m
@@ -183,7 +186,7 @@ def c3(form: HullForm) -> float:
 
 
 def c5(form: HullForm) -> float:
-    """c5: reduction of the wave resistance by a transom."""
+    """Return Holtrop's factor c5: the reduction of the wave resistance by a transom."""
     section = form.beam_m * form.draft_m * form.midship_coefficient
     factor = 1.0 - 0.8 * form.transom_area_m2 / section
     if factor <= 0:
@@ -193,7 +196,7 @@ def c5(form: HullForm) -> float:
 
 
 def c7(form: HullForm) -> float:
-    """c7: B/L, bent at both ends."""
+    """Return Holtrop's factor c7: B/L, with other formulas for narrow and for wide hulls."""
     ratio = form.beam_m / form.length_m
     if ratio < 0.11:
         return 0.229577 * math.pow(ratio, 0.33333)
@@ -201,7 +204,7 @@ def c7(form: HullForm) -> float:
 
 
 def c15(form: HullForm) -> float:
-    """c15: slenderness in the humps and hollows."""
+    """Return Holtrop's factor c15: slenderness in the humps and hollows of the resistance."""
     ratio = form.length_m**3 / form.displaced_volume_m3
     if ratio < 512.0:
         return -1.69385
@@ -209,7 +212,7 @@ def c15(form: HullForm) -> float:
 
 
 def c16(form: HullForm) -> float:
-    """c16: Cp in m1."""
+    """Return Holtrop's factor c16: the effect of Cp on m1."""
     cp = form.prismatic_coefficient
     if cp < 0.8:
         return 8.07981 * cp - 13.8673 * cp**2 + 6.984388 * cp**3
@@ -217,7 +220,7 @@ def c16(form: HullForm) -> float:
 
 
 def c17(form: HullForm) -> float:
-    """c17 of the wave resistance at high speed (1984). Needs L/B > 2."""
+    """Return Holtrop's factor c17 of the wave resistance at high speed (1984). Needs L/B > 2."""
     ratio = form.length_m / form.beam_m
     if ratio <= 2.0:
         message = f"L/B is {ratio:.4g}; above Fn 0.40 Holtrop & Mennen 1984 needs L/B > 2"
@@ -231,7 +234,7 @@ def c17(form: HullForm) -> float:
 
 
 def m1(form: HullForm) -> float:
-    """m1: rise of the wave resistance at low speed."""
+    """Return Holtrop's exponent m1: the rise of the wave resistance at low speed."""
     length = form.length_m
     return (
         0.0140407 * length / form.draft_m
@@ -242,12 +245,12 @@ def m1(form: HullForm) -> float:
 
 
 def m2(form: HullForm, fn: float) -> float:
-    """m2: amplitude of humps and hollows, 1982."""
+    """Return Holtrop's m2: the amplitude of humps and hollows of the resistance, 1982."""
     return c15(form) * form.prismatic_coefficient**2 * math.exp(-0.1 * fn**-2)
 
 
 def m3(form: HullForm) -> float:
-    """m3: rise of the wave resistance at high speed."""
+    """Return Holtrop's exponent m3: the rise of the wave resistance at high speed."""
     beam = form.beam_m
     return (
         -7.2035 * math.pow(beam / form.length_m, 0.326869) * math.pow(form.draft_m / beam, 0.605375)
@@ -255,24 +258,24 @@ def m3(form: HullForm) -> float:
 
 
 def m4(form: HullForm, fn: float) -> float:
-    """m4: amplitude of humps and hollows, 1984."""
+    """Return Holtrop's m4: the amplitude of humps and hollows of the resistance, 1984."""
     return 0.4 * c15(form) * math.exp(-0.034 * math.pow(fn, -3.29))
 
 
 def wave_lambda(form: HullForm) -> float:
-    """λ: position of humps and hollows."""
+    """Return Holtrop's λ: the position of humps and hollows of the resistance."""
     ratio = form.length_m / form.beam_m
     return 1.446 * form.prismatic_coefficient - (0.03 * ratio if ratio < 12.0 else 0.36)
 
 
 def bulb_emergence(form: HullForm) -> float:
-    """P_B: distance of the bulb from the surface."""
+    """Return P_B, a measure of the emergence of the bulb from the water."""
     immersion = form.draft_fore_m - 1.5 * form.bulb_center_m
     return 0.56 * math.sqrt(form.bulb_area_m2) / immersion
 
 
 def bulb_froude(form: HullForm, speed_m_per_s: float) -> float:
-    """Fni, on the immersion of the bulb."""
+    """Return Fni, the Froude number based on the immersion of the bulb."""
     depth = form.draft_fore_m - form.bulb_center_m - 0.25 * math.sqrt(form.bulb_area_m2)
     head = GRAVITY_M_PER_S2 * depth + 0.15 * speed_m_per_s**2
     if head <= 0:
@@ -284,7 +287,7 @@ def bulb_froude(form: HullForm, speed_m_per_s: float) -> float:
 def bulb_kn(
     form: HullForm, speed_m_per_s: float, density_t_per_m3: float = DENSITY_T_PER_M3
 ) -> float:
-    """R_B, resistance of a bulb near the surface."""
+    """Return R_B, the resistance of a bulb near the surface, in kN."""
     if form.bulb_area_m2 == 0:
         return 0.0
     fni = bulb_froude(form, speed_m_per_s)
@@ -295,13 +298,13 @@ def bulb_kn(
 
 
 def transom_froude(form: HullForm, speed_m_per_s: float) -> float:
-    """FnT, on the depth of the transom."""
+    """Return FnT, the Froude number based on the immersion of the transom."""
     width = form.beam_m + form.beam_m * form.waterplane_coefficient
     return speed_m_per_s / math.sqrt(2.0 * GRAVITY_M_PER_S2 * form.transom_area_m2 / width)
 
 
 def transom_coefficient(form: HullForm, speed_m_per_s: float) -> float:
-    """c6 = 0.2·(1 - 0.2·FnT) of a wet transom, 0 of a dry one."""
+    """Return c6 of the transom resistance: 0.2·(1 - 0.2·FnT) if wet, 0 if dry."""
     if form.transom_area_m2 == 0:
         return 0.0
     fnt = transom_froude(form, speed_m_per_s)
@@ -309,7 +312,7 @@ def transom_coefficient(form: HullForm, speed_m_per_s: float) -> float:
 
 
 def correlation_allowance(form: HullForm) -> float:
-    """C_A, the model-ship correlation allowance of a new and clean hull."""
+    """Return C_A, the model-ship correlation allowance of a new and clean hull."""
     length = form.length_m
     c4 = min(form.draft_fore_m / length, 0.04)
     return (
@@ -320,7 +323,7 @@ def correlation_allowance(form: HullForm) -> float:
 
 
 def customary_range(form: HullForm, speed_m_per_s: float, year: Year) -> Iterator[Flag]:
-    """Flag each proportion outside the range of the regression, with the bound."""
+    """Yield a flag for each proportion outside the range of the regression, with the bound."""
     bounds = (
         ("prismatic_coefficient", "Cp", form.prismatic_coefficient, 0.55, 0.85),
         ("length_to_beam", "L/B", form.length_m / form.beam_m, 3.9, 15.0),

@@ -61,22 +61,22 @@ class HullForm:
 
     @property
     def draft_m(self) -> float:
-        """T, the mean draft."""
+        """T, the mean draft, in m."""
         return (self.draft_fore_m + self.draft_aft_m) / 2.0
 
     @property
     def block_coefficient(self) -> float:
-        """Cb."""
+        """Cb, the block coefficient."""
         return self.displaced_volume_m3 / (self.length_m * self.beam_m * self.draft_m)
 
     @property
     def prismatic_coefficient(self) -> float:
-        """Cp."""
+        """Cp, the prismatic coefficient."""
         return self.block_coefficient / self.midship_coefficient
 
     @property
     def run_length_m(self) -> float:
-        """L_R, the length of the run."""
+        """L_R, the length of the run (the tapering stern), in m."""
         cp = self.prismatic_coefficient
         return self.length_m * (1.0 - cp + 0.06 * cp * self.lcb_percent / (4.0 * cp - 1.0))
 
@@ -95,7 +95,7 @@ class HullForm:
 
     @property
     def wetted_surface_m2(self) -> float:
-        """S, without appendages. Source: H&M 1982."""
+        """S, the wetted surface of the hull without appendages, in m². Source: H&M 1982."""
         length, beam, draft = self.length_m, self.beam_m, self.draft_m
         cb, cm = self.block_coefficient, self.midship_coefficient
         return (
@@ -114,7 +114,7 @@ class HullForm:
 
     @property
     def surface_with_appendages_m2(self) -> float:
-        """S + S_APP: the area for the correlation allowance and the wake."""
+        """S + S_APP, the wetted surface with appendages, in m²: for correlation and wake."""
         return self.wetted_surface_m2 + self.appendage_area_m2
 
 

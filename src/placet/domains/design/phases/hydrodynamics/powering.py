@@ -32,15 +32,15 @@ class Drive:
     mcr_fraction: float
 
     def shaft_kw(self, effective_kw: float, quasi_propulsive_coefficient: float) -> float:
-        """P_S in calm water."""
+        """Return P_S, the shaft power in calm water, in kW."""
         return effective_kw / quasi_propulsive_coefficient / self.shaft_efficiency
 
     def service_kw(self, shaft_kw: float) -> float:
-        """P_S with the sea margin: the power that determines fuel consumption."""
+        """Return the shaft power with the sea margin, in kW, which determines fuel consumption."""
         return shaft_kw * (1.0 + self.sea_margin)
 
     def brake_kw(self, shaft_kw: float) -> float:
-        """P_B,req: the installed power that the speed requires."""
+        """Return P_B, the engine power to install for this shaft power in calm water, in kW."""
         return self.service_kw(shaft_kw) / self.mcr_fraction
 
 
@@ -83,5 +83,5 @@ def _bisected(
 
 
 def admiralty_coefficient(displacement_t: float, speed_kts: float, power_kw: float) -> float:
-    """A_c = Δ^⅔·V³/P, with kts and kW: a plausibility check, 300 to 700 for most ships."""
+    """Return the Admiralty coefficient Δ^⅔·V³/P (t, kts, kW): 300 to 700 for most ships."""
     return math.pow(displacement_t, 2.0 / 3.0) * speed_kts**3 / power_kw

@@ -51,7 +51,7 @@ class PropulsionFactors:
 
     @property
     def quasi_propulsive_coefficient(self) -> float:
-        """QPC = η_H·η_0·η_R."""
+        """The quasi-propulsive coefficient, QPC = η_H·η_0·η_R."""
         return self.hull_efficiency * self.open_water_efficiency * self.relative_rotative_efficiency
 
 
@@ -64,7 +64,7 @@ def propulsion_factors(
     *,
     density_t_per_m3: float = DENSITY_T_PER_M3,
 ) -> PropulsionFactors:
-    """Predict the factors; more than two propellers are computed as two.
+    """Predict the propulsion factors; more than two propellers are computed as two.
 
     Raises:
         OutOfRangeError: The wake or the thrust deduction is 1 or more, or so low that the disc
@@ -100,7 +100,10 @@ def ideal_efficiency(
     diameter_m: float,
     density_t_per_m3: float = DENSITY_T_PER_M3,
 ) -> float:
-    """η_ideal = 2/(1 + √(1 + C_T)) of one disc. Source: actuator-disc theory (Rankine, Froude)."""
+    """Return the ideal efficiency of one propeller disc, η = 2/(1 + √(1 + C_T)).
+
+    Source: actuator-disc theory (Rankine, Froude).
+    """
     pressure = 0.5 * density_t_per_m3 * advance_m_per_s**2
     loading = thrust_kn / (pressure * math.pi * diameter_m**2 / 4.0)
     if loading < -1.0:
@@ -110,7 +113,10 @@ def ideal_efficiency(
 
 
 def viscous_coefficient(form: HullForm, speed_m_per_s: float, year: Year) -> float:
-    """C_V = (1 + k)·C_F + C_A, with 1 + k averaged over hull and appendages by surface."""
+    """Return the viscous resistance coefficient C_V = (1 + k)·C_F + C_A.
+
+    1 + k is averaged over hull and appendages by surface.
+    """
     factor = form_factor(form, year)
     share = form.appendage_area_m2 / form.surface_with_appendages_m2
     effective = factor + (form.appendage_factor - factor) * share
@@ -119,7 +125,7 @@ def viscous_coefficient(form: HullForm, speed_m_per_s: float, year: Year) -> flo
 
 
 def c8(form: HullForm, diameter_m: float) -> float:
-    """c8 of the wake of a single screw."""
+    """Return Holtrop's factor c8 in the wake fraction of a single screw."""
     surface, draft = form.surface_with_appendages_m2, form.draft_aft_m
     ratio = form.beam_m / draft
     if ratio < 5.0:
@@ -128,7 +134,7 @@ def c8(form: HullForm, diameter_m: float) -> float:
 
 
 def c9(form: HullForm, diameter_m: float) -> float:
-    """c9 of the wake of a single screw."""
+    """Return Holtrop's factor c9 in the wake fraction of a single screw, a function of c8."""
     c = c8(form, diameter_m)
     return c if c < 28.0 else 32.0 - 16.0 / (c - 24.0)
 

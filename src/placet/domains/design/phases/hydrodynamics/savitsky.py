@@ -47,7 +47,7 @@ def planing(
     speed_m_per_s: float,
     density_t_per_m3: float = DENSITY_T_PER_M3,
 ) -> tuple[Planing, tuple[Flag, ...]]:
-    """Find the trim at which the hull carries its weight at its center of gravity.
+    """Return the equilibrium of a planing hull: its trim balances weight and center of gravity.
 
     Raises:
         OutOfRangeError: No equilibrium exists, or it is so far outside that the formulae have no
