@@ -10,6 +10,7 @@ import copy
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # of schemathesis
 from schemathesis.checks import not_a_server_error
 from schemathesis.core.result import Ok
 from schemathesis.specs.openapi.checks import (
@@ -24,6 +25,7 @@ from placet.domains.program import Program
 from placet.domains.session import Sessions
 from placet.domains.world import World
 from placet.server import create_app
+from placet.server.routes.state import EventsQuery
 from tests.server.process import running
 from tests.server.served import serving
 
@@ -125,3 +127,36 @@ def test_every_response_matches_the_document(tmp_path, domain):
 
             check()
     assert {200, 201, 404, 422} <= seen
+
+
+@pytest.mark.parametrize(
+    "domains",
+    [[World()], [Design(), Sessions()], [Program()]],
+    ids=["world", "design", "program"],
+)
+def test_the_document_is_valid_openapi(domains):
+    document = create_app(domains).state.openapi()
+    assert document["openapi"] == "3.1.0"
+    for schema in document["components"]["schemas"].values():
+        Draft202012Validator.check_schema(schema)
+    operations = [one for item in document["paths"].values() for one in item.values()]
+    names = [operation["operationId"] for operation in operations]
+    assert len(set(names)) == len(names)
+    for operation in operations:
+        assert operation["operationId"].isidentifier()
+        assert operation["summary"]
+        assert operation["description"]
+        assert operation["responses"].keys() >= {"422"}
+        for parameter in operation.get("parameters", ()):
+            Draft202012Validator.check_schema(parameter["schema"])
+
+
+def test_a_query_is_described_by_the_struct_that_reads_it():
+    paths = create_app(World()).state.openapi()["paths"]
+    events = paths["/api/v1/worlds/{world}/events"]["get"]
+    parameters = {one["name"]: one for one in events["parameters"]}
+    assert set(parameters) == {"world", *EventsQuery.__struct_fields__}
+    assert parameters["from_record"]["schema"]["type"] == "integer"
+    assert parameters["limit"]["schema"]["maximum"] == 1_000_000
+    assert not parameters["limit"]["required"]
+    assert parameters["world"]["required"]

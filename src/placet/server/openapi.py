@@ -89,8 +89,8 @@ def _operation(route: ApiRoute, operation: Operation) -> dict[str, Json]:
     described: dict[str, Json] = {
         "tags": [operation.tag],
         "summary": operation.summary,
-        "description": operation.description or getdoc(operation.function),
-        "operationId": operation.name or operation.function.__name__,
+        "description": getdoc(operation.function),
+        "operationId": operation.function.__name__,
         "responses": {str(status): responses[status] for status in sorted(responses)},
     }
     parameters = [

@@ -133,12 +133,7 @@ def routes(app: Starlette) -> list[ApiRoute]:
     return table.routes()
 
 
-@table.on(
-    "GET",
-    "/designs",
-    "List designs",
-    answers(200, "Designs", 401, 503),
-)
+@table.on("GET", "/designs", "List designs", answers(200, "Designs", 401, 503))
 async def list_designs(request: Request) -> Response:
     """List designs with their versions."""
     context = context_of(request)
@@ -165,12 +160,7 @@ async def create_design(request: Request) -> Response:
     return json_response(await (await context.worlds.create(name)).query(_shown), 201)
 
 
-@table.on(
-    "GET",
-    "/designs/{design_id}",
-    "Get a design",
-    answers(200, "Design", 401, 404, 503),
-)
+@table.on("GET", "/designs/{design_id}", "Get a design", answers(200, "Design", 401, 404, 503))
 async def get_design(design_id: str, request: Request) -> Response:
     """Return a design: its version, its parameters in kernel units, its locks and phases."""
     return json_response(
@@ -239,10 +229,7 @@ async def undo_commit(design_id: str, request: Request) -> Response:
 
 
 @table.on(
-    "GET",
-    "/designs/{design_id}/phases",
-    "List phases",
-    answers(200, "Phases", 401, 404, 503),
+    "GET", "/designs/{design_id}/phases", "List phases", answers(200, "Phases", 401, 404, 503)
 )
 async def list_phases(design_id: str, request: Request) -> Response:
     """Return every phase with its state and its results."""

@@ -128,6 +128,7 @@ def _add(route: _Route) -> None:
             program, route.kind, payload, request, read_fields(beside, RequestKey)
         )
 
+    submit.__name__, submit.__doc__ = route.operation_id, route.tells
     schema = {
         "type": "object",
         "description": f"The payload of `{route.kind}`, with req_id and context_seq beside it if "
@@ -139,8 +140,6 @@ def _add(route: _Route) -> None:
         route.summary,
         VERDICT_ANSWERS,
         body=Body(schema, {"default": {"value": route.example}}),
-        name=route.operation_id,
-        description=route.tells,
     )(submit)
 
 

@@ -7,7 +7,7 @@ that is sent twice, is refused.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, NamedTuple, TypeAlias, TypedDict, TypeVar, Unpack
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -39,37 +39,25 @@ class Body(NamedTuple):
     is_optional: bool = False
 
 
-class OperationOptions(TypedDict, total=False):
-    """The fields of an `Operation` that it may go without."""
-
-    query: type[Fields]
-    body: Body
-    name: str
-    description: str
-
-
 class Operation(NamedTuple):
     """A function of a path, and its description.
 
     Attributes:
-        function: Called with the request, the parts of the path, and `query` if it is declared.
+        function: Called with the request, the parts of the path, and `query` if it is declared. Its
+            name is the `operationId`, its docstring the description.
         tag: The group of the operation.
         summary: Title of a few words.
         answers: Every status that it may have.
         query: Struct of the query parameters; None if it has none.
         body: Body; None if it has none.
-        name: Its `operationId`; by default the function's name.
-        description: By default the function's docstring.
     """
 
     function: Callable[..., Awaitable[Response]]
     tag: str
     summary: str
     answers: Answers
-    query: type[Fields] | None = None
-    body: Body | None = None
-    name: str = ""
-    description: str = ""
+    query: type[Fields] | None
+    body: Body | None
 
 
 class ApiRoute(Route):
@@ -107,18 +95,20 @@ class Routes:
         summary: str,
         answers: Answers,
         *,
+        query: type[Fields] | None = None,
+        body: Body | None = None,
         is_hot: bool = False,
-        **more: Unpack[OperationOptions],
     ) -> Callable[[Function], Function]:
-        """Register a function for a method of a path.
+        """Register a function for a method of a path, as an `Operation`.
 
         Args:
             method: In capitals.
             path: Below the prefix, as Starlette writes it.
             summary: Title of a few words.
             answers: Every status that it may have.
+            query: Struct of the query parameters.
+            body: Body of the request.
             is_hot: It is asked often, so the application tries the path before the others.
-            more: `query`, `body`, `name` and `description` of the `Operation`.
         """
         path = self._prefix + path
         if is_hot:
@@ -127,7 +117,7 @@ class Routes:
         def register(function: Function) -> Function:
             operations = self._paths.setdefault(path, {})
             assert method not in operations, f"{method} {path} has a function"
-            operations[method] = Operation(function, self._tag, summary, answers, **more)
+            operations[method] = Operation(function, self._tag, summary, answers, query, body)
             return function
 
         return register

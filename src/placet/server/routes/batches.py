@@ -33,12 +33,7 @@ class VerdictQuery(Fields, frozen=True):
 
 
 @table.on(
-    "POST",
-    "/worlds/{world}/batches",
-    "Submit a batch",
-    VERDICT_ANSWERS,
-    body=_BATCH,
-    is_hot=True,
+    "POST", "/worlds/{world}/batches", "Submit a batch", VERDICT_ANSWERS, body=_BATCH, is_hot=True
 )
 async def submit_batch(world: str, request: Request) -> Response:
     """Decide a batch: all of it, or none of it.
@@ -49,12 +44,7 @@ async def submit_batch(world: str, request: Request) -> Response:
 
 
 @table.on(
-    "POST",
-    "/worlds/{world}/dry-run",
-    "Dry-run a batch",
-    VERDICT_ANSWERS,
-    body=_BATCH,
-    is_hot=True,
+    "POST", "/worlds/{world}/dry-run", "Dry-run a batch", VERDICT_ANSWERS, body=_BATCH, is_hot=True
 )
 async def dry_run_batch(world: str, request: Request) -> Response:
     """Decide a batch as it would be decided now, and change nothing."""
