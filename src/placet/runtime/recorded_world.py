@@ -5,7 +5,7 @@ begin with what this returns, and list what differs.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Final, NamedTuple
 
 from placet.kernel.domain import Domain
@@ -127,16 +127,18 @@ class RecordedWorld:
 
     def orchestrator_config(self) -> OrchestratorConfig:
         """Return the configuration with which an `Orchestrator` continues the log."""
-        config = self.config
-        return OrchestratorConfig(
-            store=self.store,
-            world=config.world,
-            seed=config.seed,
-            staleness_threshold=config.staleness_threshold,
-            quotas=config.quotas,
-            world_quota=config.world_quota,
-            default_permissions=config.default_permissions,
-            limits=config.limits,
+        return self.continued_by(OrchestratorConfig(store=self.store))
+
+    def continued_by(self, config: OrchestratorConfig) -> OrchestratorConfig:
+        """Return a configuration with the log's name, seed, quotas and limits in place of its own.
+
+        Args:
+            config: Its remaining values, such as the clock, are kept.
+        """
+        recorded = {name: getattr(self.config, name) for name in RECORDED}
+        limits = self.config.limits
+        return replace(
+            config, **recorded, limits=limits, mailbox_batches_max=None, mailbox_bytes_max=None
         )
 
 

@@ -24,7 +24,7 @@ from placet.runtime.config import OrchestratorConfig
 from placet.runtime.history.position import divided_tick
 from placet.runtime.orchestrator import Orchestrator
 from placet.runtime.plugins import DomainNotFound, find_domain
-from placet.runtime.recorded_world import RECORDED, recorded_world
+from placet.runtime.recorded_world import recorded_world
 from placet.runtime.snapshots.writer import EVERY_SEQS
 from placet.runtime.stores.url import open_event_log
 from placet.scenarios.fairness import FairnessStats
@@ -249,14 +249,7 @@ class ScenarioRunner:
             self._report.ticks = min(ticks, scenario.ticks)
         domains = (scenario.domain,) if ":" in scenario.domain else ()
         (self._domain,) = recorded.domains(domains)
-        recorded_settings = {name: getattr(recorded.config, name) for name in RECORDED}
-        self._config = replace(
-            self._config,
-            **recorded_settings,
-            limits=recorded.config.limits,
-            mailbox_batches_max=None,
-            mailbox_bytes_max=None,
-        )
+        self._config = recorded.continued_by(self._config)
 
     async def _register(self, world: Orchestrator) -> None:
         """Register all agents in the scenario's order, many in one durable write.

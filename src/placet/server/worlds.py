@@ -12,9 +12,10 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote
 
-from anyio import Path
+from anyio import Path, to_thread
 
 from placet.runtime.orchestrator import Orchestrator
+from placet.runtime.recorded_world import recorded_world
 from placet.runtime.stores.files import quoted
 from placet.runtime.stores.postgres.address import SCHEMES
 from placet.runtime.stores.url import file_of, open_event_log
@@ -73,7 +74,7 @@ class Worlds:
             return
         try:
             async for path in folder.glob(f"*{_ENDING}"):
-                await self._enter(self._beside(unquote(path.stem)))
+                await self._enter(await self._continued(unquote(path.stem)))
         except BaseException:
             await self.close()
             raise
@@ -165,6 +166,15 @@ class Worlds:
             path = PurePosixPath(str(self._folder), _stem(name) + _ENDING)
             store = f"sqlite:///{quoted(path)}" + (f"?{query}" if query else "")
         return Orchestrator(self.make(name), replace(self.first.config, world=name, store=store))
+
+    async def _continued(self, name: str) -> Orchestrator:
+        """Make a world beside the first from its log, with the settings in it."""
+        assert self.make is not None, "who makes worlds says of what"
+        config = self._beside(name).config
+        recorded = await to_thread.run_sync(recorded_world, config.store)
+        if recorded is not None:
+            config = recorded.continued_by(config)
+        return Orchestrator(self.make(name), config)
 
     @property
     def _folder(self) -> Path | None:

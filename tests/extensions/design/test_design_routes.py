@@ -1,9 +1,12 @@
 """Seed 000 over HTTP: plans, stale plans, rejections, undo, phases, events and the audit."""
 
+from dataclasses import replace
+
 import pytest
 
-from placet import OrchestratorConfig
+from placet import Orchestrator, OrchestratorConfig
 from placet.domains.design import Design
+from placet.runtime.recorded_world import recorded_world
 from placet.schemas.limits import HttpLimits
 from placet.server import create_app
 from placet.server.config import ServeConfig
@@ -471,6 +474,25 @@ async def test_designs_are_restored_after_a_restart(tmp_path):
         assert listed[0] == {"design_id": "a%20b", "design_version": 1}
         answer = await served.post(f"{url}/actions", plan(LOA))
         assert answer.json()["success"]
+
+
+async def test_a_design_is_reopened_with_the_quotas_of_its_own_log(tmp_path):
+    store = f"sqlite:///{tmp_path}/ships.db?synchronous=off"
+    async with designing(store=store) as served:
+        name = (await make(served)).rpartition("/")[2]
+    log = f"sqlite:///{tmp_path}/ships/{name}.db?synchronous=off"
+    recorded = recorded_world(log)
+    assert recorded is not None
+    quotas = {"*": {"rate": 1, "burst": 9}}
+    async with Orchestrator(
+        recorded.domains(), replace(recorded.orchestrator_config(), quotas=quotas)
+    ):
+        pass  # another program has changed the log's settings
+    async with designing(store=store) as served:
+        assert (await served.get(f"/api/v1/designs/{name}")).status_code == 200
+    after = recorded_world(log)
+    assert after is not None
+    assert dict(after.config.quotas) == quotas
 
 
 async def test_a_design_name_has_at_most_the_bytes_of_a_file_name(tmp_path):
