@@ -1,5 +1,7 @@
 """A world whose store has failed is opened again from its log, in the same process."""
 
+import shutil
+
 import pytest
 
 from placet import Orchestrator, OrchestratorConfig
@@ -65,6 +67,47 @@ async def test_a_world_that_cannot_be_opened_yet_may_be_opened_later(tmp_path, m
 
 def _unreachable(self, *, take_over: bool = False) -> int:
     raise StoreError("the server is away", store=self.url)
+
+
+@pytest.mark.parametrize("is_shorter", [False, True], ids=["no log", "an older log"])
+async def test_a_world_is_not_replaced_by_another_one_at_the_same_place(
+    tmp_path, fail_writes, is_shorter
+):
+    """A disk that is gone leaves an empty folder: a new world there would forget the old one."""
+    file, away = tmp_path / "w.db", tmp_path / "away.db"
+    async with world_in(tmp_path):
+        pass
+    shutil.copy(file, tmp_path / "old.db")
+    async with world_in(tmp_path) as world:
+        await world.register_agent("alice")
+        fail_writes(True)
+        with pytest.raises(StoreError):
+            await world.submit([add("lost", 2)])
+        fail_writes(False)
+        await world.close()
+        file.rename(away)
+        if is_shorter:
+            shutil.copy(tmp_path / "old.db", file)
+        before = sorted(path.name for path in tmp_path.iterdir())
+        with pytest.raises(StoreError, match=r"there is no file|expected 3 records at least"):
+            await world.store.reopen()
+        assert sorted(path.name for path in tmp_path.iterdir()) == before
+        away.replace(file)
+        await world.store.reopen()
+        assert (await world.submit([add("r", 1)])).admitted
+
+
+async def test_the_same_file_is_opened_again_from_another_folder(
+    tmp_path, fail_writes, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    async with Orchestrator(Lab(), OrchestratorConfig(store="w.db")) as world:
+        await world.register_agent("alice")
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        await world.store.reopen()
+        assert (await world.submit([add("r", 1)])).admitted
+    assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
 async def test_a_fenced_world_is_not_reopened_while_the_other_writes(tmp_path):

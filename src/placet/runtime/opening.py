@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Final
 
 import anyio
 
@@ -21,6 +22,9 @@ from placet.runtime.stores.url import is_lasting, open_event_log
 from placet.runtime.world import WorldRuntime, in_thread_if
 from placet.schemas.errors import StoreError
 
+_LASTING: Final = frozenset({"full", "local"})
+"""Durability levels at which an acknowledged record survives a loss of power."""
+
 
 @dataclass(frozen=True, slots=True)
 class WorldOpener:
@@ -30,11 +34,13 @@ class WorldOpener:
         domain: A domain, or several.
         config: Configuration of the world.
         validator: The host's own rule.
+        records_min: Number of records that the log has at least; 0 to begin a new one.
     """
 
     domain: Domain | Sequence[Domain]
     config: OrchestratorConfig
     validator: EffectValidator | None
+    records_min: int = 0
 
     async def open(self, on_failure: Callable[[StoreError], None]) -> WorldRuntime:
         """Open the world from its log, and start its actors.
@@ -79,6 +85,7 @@ class WorldOpener:
         Returns:
             The epoch, the kernel, the list to which it appends new records, and the recovery.
         """
+        self._require_records(log)
         # The fence before the first look, so that no other writer appends after it.
         epoch = log.open(take_over=self.config.take_over)
         recovery = recover(log) if standby is None else standby.fold()
@@ -112,6 +119,7 @@ class WorldOpener:
         """Build the kernel of a log that another process may write; it blocks."""
         from placet.runtime.history.reader import config_from  # noqa: PLC0415  # few programs need it
 
+        self._require_records(log)
         recovery = recover(log) if is_lasting(log) else Recovery(Replayer())
         config = config_from(recovery.past)
         if config is None:
@@ -129,3 +137,28 @@ class WorldOpener:
             read_only=True,
         )
         return kernel, recovery
+
+    def _require_records(self, log: EventLog) -> None:
+        """Check that a log is the one that was known before, and not a new or an older one.
+
+        Raises:
+            StoreError: It has fewer records, or cannot be read; nothing is made then.
+        """
+        if not self.records_min:
+            return
+        count = log.count()
+        if count < self.records_min:
+            raise StoreError(
+                f"cannot open {log.url} again: expected {self.records_min} records at least, which "
+                f"were durable, got {count}; bring back the disk, or the log from a copy",
+                store=log.url,
+            )
+
+
+def records_to_expect(world: WorldRuntime) -> int:
+    """Return the number of records that the log of a stopped world must still have.
+
+    A store whose durability is weaker may have lost its latest groups, but not all of them.
+    """
+    records = world.committer.durable_records
+    return records if world.log.durability in _LASTING else min(records, 1)

@@ -39,11 +39,11 @@ from placet.runtime.api.store import WorldStore
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.executors.fork_handlers import LiveHandler, SimulatedHandler
 from placet.runtime.executors.handlers import AnyHandler, AnyInDoubt
-from placet.runtime.opening import WorldOpener
+from placet.runtime.opening import WorldOpener, records_to_expect
 from placet.runtime.pending_verdict import PendingVerdict
 from placet.runtime.plugins import default_domain
 from placet.runtime.state_path import state_at
-from placet.runtime.stores.url import is_lasting
+from placet.runtime.stores.url import is_lasting, lasting_url_of, whereabouts_of
 from placet.runtime.world import WorldRuntime, in_thread_if
 from placet.schemas.codec import Json
 from placet.schemas.config import QuotaSpec
@@ -133,7 +133,10 @@ class Orchestrator:
             if world.committer.failure is None:
                 raise
         config = replace(self.config, take_over=False, standby=False)
-        self._world = await self._opener(config).open(self._warn)
+        if whereabouts_of(world.log) is not None:  # the same file, wherever a link leads by now
+            config = replace(config, store=lasting_url_of(world.log))
+        opener = replace(self._opener(config), records_min=records_to_expect(world))
+        self._world = await opener.open(self._warn)
 
     def _opener(self, config: OrchestratorConfig) -> WorldOpener:
         return WorldOpener(self._domain, config, self._validator)
