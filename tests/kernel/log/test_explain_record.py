@@ -94,6 +94,15 @@ def test_quota_reports_tokens_before_and_after(kernel, log):
     assert (of_world["agent_id"], of_world["before"], of_world["after"]) == (None, 5.0, 3.0)
 
 
+def test_quotas_of_work_are_reported_with_the_units_of_the_record(log):
+    quotas = {"work:agent": {"rate": 10, "burst": 20}}
+    kernel = kernel_of(Lab(things=("cup",)), sink=log, quotas=quotas)
+    kernel.decide([add("p"), add("q")], 1.0)
+    (compared,) = stage(explain_record_at(log), "quota").compared
+    assert (compared["kind"], compared["charged"]) == ("units of work:agent", 10)
+    assert (compared["before"], compared["after"]) == (20.0, 10.0)
+
+
 def test_stages_after_a_refusal_are_not_run(kernel, log):
     kernel.decide([intent("Look", {"thing": "cup"}, "p", context_seq=4)])
     kernel.decide([intent("Grab", {"thing": "cup"}, "q", agent_id="bob", context_seq=5)])

@@ -11,17 +11,18 @@ from typing import Final, TypeAlias
 
 from placet.kernel.gate.staleness import reads_of
 from placet.kernel.ledger.dedup_window import PLAIN, DedupEntry, unpack
-from placet.kernel.ledger.token_buckets import charges_on
+from placet.kernel.ledger.token_buckets import charges_on, work_charges
 from placet.kernel.log.divergence import STRUCTURE_NOTICES, BatchRecord
 from placet.kernel.log.verify import Verifier
 from placet.kernel.registry import Registry
 from placet.kernel.state.tree import State
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json
+from placet.schemas.config import AGENT_WORK, WORLD_WORK
 from placet.schemas.identity import OPERATOR
 from placet.schemas.intent import Intent
 from placet.schemas.limits import SECOND_NS
-from placet.schemas.log.record import Admitted, Scheduled
+from placet.schemas.log.record import Admitted, AdmittedWithWork, Scheduled
 from placet.schemas.refusal import Stage
 
 Compared: TypeAlias = Mapping[str, Json]
@@ -235,13 +236,16 @@ def _read_text(read: Compared) -> str:
 
 def _compare_quota(past: Verifier, record: BatchRecord, batch: CheckedBatch) -> Iterator[Compared]:
     ledger = past.ledger
-    for charge in charges_on(batch, ledger, record.now_ns):
-        agent, _, kind, (interval_ns, burst), intents, tat_ns = charge
+    charges = charges_on(batch, ledger, record.now_ns)
+    if isinstance(record, AdmittedWithWork):
+        charges += work_charges(batch, ledger, record.work, record.now_ns)
+    for charge in charges:
+        agent, bucket, kind, (interval_ns, burst), intents, tat_ns = charge
         after_ns = tat_ns - record.now_ns
         after = burst - after_ns / interval_ns
         yield {
             "agent_id": None if agent is None else agent.agent_id,
-            "kind": kind,
+            "kind": f"units of {bucket}" if bucket in {AGENT_WORK, WORLD_WORK} else kind,
             "rate": SECOND_NS / interval_ns,
             "interval_s": interval_ns / SECOND_NS,
             "burst": burst,
