@@ -121,7 +121,8 @@ class Kind:
         payload: A pydantic model, a TypedDict, or any type pydantic can validate to a mapping. A
             TypedDict is the fastest; a model is dumped to a dict.
         rule: Applies the intent.
-        reads: The footprint for staleness; None declares none.
+        reads: Returns the footprint of an intent: the entities on which it depends. The gate
+            refuses the intent as stale if one of them has changed. None declares none.
         reads_self: Collection of the agent's own entity; use it instead of `reads` where the
             intent depends on that entity alone. It is checked once per batch and costs almost
             nothing.
@@ -195,7 +196,7 @@ class EffectHandler:
 
     Attributes:
         handler: Runs one effect and returns its output; it runs in a thread.
-        delivery: Whether a second attempt may repeat the effect outside.
+        delivery: Retry class of the effect: `at_most_once` is never repeated, the others may be.
         on_in_doubt: Finds out the outcome of an effect whose attempt was cut off.
         attempts_max: Number of failed attempts after which the effect is given up; None for the
             default.
@@ -238,7 +239,7 @@ class VisibilityPolicy(Protocol):
         indexed_by: Fields fully covered by the interest index: when one changes, the entities
             that are in `candidates_for` both before and after keep their visibility, and only
             the others are checked again.
-        is_indexed: The index returns bounds.
+        is_indexed: Whether the interest index narrows the candidates; if not, all are checked.
         hides_fields: `hidden_fields` may return fields.
     """
 
@@ -264,7 +265,7 @@ class VisibilityPolicy(Protocol):
         """Return an entity's distance from an agent, in the world's unit; None if it has none."""
 
     def dependents_of(self, state: "State", ref: Ref) -> Iterable[Ref]:
-        """Return the entities whose visibility is derived from an entity, such as its load."""
+        """Return the entities whose visibility derives from an entity, such as carried objects."""
 
     def new_index(self) -> InterestIndex:
         """Build an empty index for one published state."""
@@ -373,7 +374,7 @@ class Domain(Protocol):
         return self.sight is None or self.sight.may_see(state, agent_id, ref)
 
     def hidden_fields(self, state: "State", agent_id: str, ref: Ref) -> Collection[str]:
-        """Name the fields that an agent may not see of an entity that it may see."""
+        """Return the names of the fields that an agent may not see of a visible entity."""
         return () if self.sight is None else self.sight.hidden_fields(state, agent_id, ref)
 
     def should_deliver(self, state: "State", agent_id: str, intent: Intent) -> bool:

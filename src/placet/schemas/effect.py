@@ -81,7 +81,7 @@ class Effect(msgspec.Struct, frozen=True):
 
 
 class Settlement(msgspec.Struct, frozen=True):
-    """The outcome of an effect.
+    """The final outcome of an effect, as reported to the kernel.
 
     Attributes:
         key: Key of the effect.

@@ -67,7 +67,7 @@ def write_out(payload: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def keep_export(draft: Draft, output: Mapping[str, Json]) -> None:
-    """Store the latest export of each format."""
+    """Store an export in the state, in place of the last one of its format."""
     format_name = output["format"]
     if not draft.exists(EXPORTS, format_name):
         draft.create(EXPORTS, format_name)

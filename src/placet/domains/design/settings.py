@@ -20,7 +20,7 @@ class DesignSettings:
     """The setup of a design world.
 
     Attributes:
-        design_id: The design's name; None until a `design.create` gives it one.
+        design_id: Id of the design; None until a `design.create` sets it.
         policy: Handling of a value beyond its bounds, if its field has no policy.
         fields: Path -> field.
         undo_max: Number of commits that can be undone.

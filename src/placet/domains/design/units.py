@@ -51,7 +51,7 @@ N = TypeVar("N", int, float)
 
 
 class UnitConversionError(PlacetError, ValueError):
-    """No conversion exists between two units.
+    """Raised if no conversion exists between two units.
 
     Attributes:
         from_unit: The given unit.

@@ -38,8 +38,8 @@ class Files(Domain):
     """Files below one folder that agents create, and texts and archives that they inspect.
 
     Attributes:
-        root: The folder, for the executor. It is no setting: which files may be written does not
-            depend on it, and a log that is read elsewhere must not name a folder there.
+        root: The folder, used by the executor alone. It is not among the settings in the log: the
+            rules do not depend on it, and a log may be read on another machine.
     """
 
     name = "files"

@@ -26,7 +26,7 @@ _BYTES_PER_UNIT: Final = 256
 
 
 def risk_of_creating(payload: Mapping[str, Json], _: WorldState) -> Risk:
-    """Return the risk of a `create_file` payload: an overwrite may lose a file."""
+    """Return the risk of a `files.create_file` payload: `medium` if it may overwrite a file."""
     return "medium" if payload.get("overwrite") else "low"
 
 

@@ -25,7 +25,7 @@ class EditBuffer(Functions):
         self.edited: dict[str, Function | None] = {}
 
     def find(self, name: str) -> Function | None:
-        """Return a function, including the batch's edits."""
+        """Return a function as edited so far; None if it does not exist."""
         return self.edited[name] if name in self.edited else super().find(name)
 
     def names(self) -> list[str]:

@@ -99,7 +99,7 @@ class Sessions(Domain):
             draft.put(SESSIONS, session, "approvals", ())
 
     def on_settle(self, draft: Draft, effect: Effect, settlement: Settlement) -> None:
-        """Add the cost of a proposer's answer."""
+        """Add the requests and tokens of a proposer's answer to its turn."""
         if effect.kind != PROPOSE:
             return
         turn = _turn_id(effect.payload)

@@ -55,7 +55,7 @@ class Report(NamedTuple):
 
 
 def plan_report(result: ExecutionResult, manager: StateManager) -> Report:
-    """Return the report of a plan."""
+    """Return the report of a plan that was executed or refused."""
     fields = manager.design.setup.fields
     version = result.plan.design_version_before
     document = {"answer": "executed" if result.success else "rejected", **result.as_dict()}

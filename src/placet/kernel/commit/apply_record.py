@@ -71,7 +71,7 @@ def _given(batch: CheckedBatch | None) -> CheckedBatch:
 
 
 def apply_configured(ledger: Ledger, record: Configured) -> None:
-    """Set the gate settings; limits that this release does not know are dropped."""
+    """Apply a record of gate settings; limits that this release does not know are dropped."""
     permissions = record.default_permissions
     settings = GateSettings(
         record.staleness_threshold,
@@ -84,7 +84,7 @@ def apply_configured(ledger: Ledger, record: Configured) -> None:
 
 
 def apply_registered(ledger: Ledger, record: Registered) -> None:
-    """Add an agent."""
+    """Apply the record of a registration: add the agent to the ledger."""
     agent = ledger.add_agent(record.agent_id)
     agent.owner = record.owner
     agent.permissions = None if record.permissions is None else frozenset(record.permissions)
@@ -94,7 +94,7 @@ def apply_registered(ledger: Ledger, record: Registered) -> None:
 
 
 def apply_agent_changed(ledger: Ledger, record: AgentChanged) -> None:
-    """Remove, suspend or resume an agent, or set its permissions."""
+    """Apply the record of a change of an agent: removal, suspension, resumption, permissions."""
     agent = ledger.agents[record.agent_id]
     if record.what == "removed":
         ledger.remove_agent(record.agent_id)
@@ -105,7 +105,7 @@ def apply_agent_changed(ledger: Ledger, record: AgentChanged) -> None:
 
 
 def apply_executor(ledger: Ledger, record: ExecutorChanged) -> None:
-    """Add or remove the executor of an effect kind."""
+    """Apply the record of a registered or removed executor of an effect kind."""
     if record.depth_max is None:
         ledger.executors.pop(record.kind, None)
     else:
@@ -113,7 +113,10 @@ def apply_executor(ledger: Ledger, record: ExecutorChanged) -> None:
 
 
 def apply_fork_adopted(ledger: Ledger, record: ForkAdopted) -> None:
-    """Remove dropped agents and their scheduled batches; all executors if effects are refused."""
+    """Apply the record of a fork: remove dropped agents and their scheduled batches.
+
+    All executors are removed too if the fork refuses effects.
+    """
     for agent_id in record.dropped:
         for number, scheduled in list(ledger.scheduled.items()):
             if any(item[0] == agent_id for item in from_canonical(scheduled.encoded)):

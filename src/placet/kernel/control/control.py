@@ -214,7 +214,7 @@ class Control:
         self.write(*self.act("on_tick", hooks, ticked, is_contained=True))
 
     def checkpoint(self) -> None:
-        """Record the state digest."""
+        """Write a checkpoint: a record of the state digest, which a replay compares."""
         record = Checkpoint(
             prev=self._journal.prev,
             seq=self._ledger.seq,
@@ -333,10 +333,10 @@ def _plain(attributes: Mapping[str, Json], limits: Limits) -> dict[str, Json]:
 
 
 def require_owner(agent: Agent | None, owner: str | None) -> None:
-    """Check that the owner given for a registered agent is its present owner.
+    """Check that `owner` is the present owner of a registered agent; None is not checked.
 
     Raises:
-        AgentError: It is another.
+        AgentError: The agent has another owner.
     """
     if agent is not None and owner not in {None, agent.owner}:
         raise AgentError(

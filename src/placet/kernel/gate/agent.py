@@ -9,8 +9,9 @@ from placet.schemas.refusal import Refusal, RefusalCode
 
 
 def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
-    """Refuse intents of an unknown, suspended, foreign or not permitted agent; None if all pass.
+    """Return a refusal for each intent that its submitter or agent may not propose; else None.
 
+    The agent may be unknown, suspended, foreign, or not permitted the kind.
     An agent is foreign if the submitter is neither the agent, its owner, nor the operator.
     """
     agents, submitter = context.ledger.agents, batch.submitter

@@ -26,7 +26,7 @@ class _Signal(NamedTuple):
 
 
 def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
-    """Refuse kinds whose outboxes are full, and batches for a full schedule; None if all pass."""
+    """Return refusals if an outbox of an emitted effect, or the schedule, is full; else None."""
     ledger, kinds = context.ledger, context.registry.kinds
     refusals: list[Refusal] | None = None
     for agent_id, kind, _ in batch.counts if ledger.executors else ():

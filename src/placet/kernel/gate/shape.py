@@ -63,7 +63,7 @@ _NOT_SCHEMAS: Final = frozenset({"default", "expected", "json_schema", "metadata
 
 
 def intents_adapter(registry: Registry, limits: Limits) -> TypeAdapter[list[Intent]]:
-    """Compile the validator of a list of intents; worlds of the same kinds share it."""
+    """Return the compiled validator of a list of intents; worlds of the same kinds share it."""
     shapes = tuple((kind.name, kind.payload) for kind in registry)
     try:
         return _shared(shapes, limits)

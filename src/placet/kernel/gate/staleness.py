@@ -19,7 +19,7 @@ from placet.schemas.refusal import Refusal, RefusalCode
 
 
 def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
-    """Refuse intents that are based on old state, or whose time has passed; None if all pass.
+    """Return a refusal for each intent based on old state, or whose time has passed; else None.
 
     Refused are a `context_seq` that the world has not reached or that is too far behind, a past
     `valid_until`, and an intent that depends on an entity which changed after its `context_seq`.

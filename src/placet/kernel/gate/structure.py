@@ -104,6 +104,9 @@ class Structure:
             batch: The batch.
             versions: Version of each kind when the record was made (see `upcast`).
 
+        Returns:
+            None if the batch is valid, else the refusals.
+
         Raises:
             PluginError: An upcaster raised, or there is none for the version of a payload.
         """

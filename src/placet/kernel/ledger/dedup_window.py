@@ -214,7 +214,7 @@ def dump_entry(entry: DedupEntry) -> list[Json]:
 
 
 def load_entry(dumped: Sequence[Json]) -> DedupEntry:
-    """Rebuild an entry from `dump_entry`."""
+    """Rebuild an entry of a dedup window from the output of `dump_entry`."""
     fingerprint, now_ns, seq, detail, highest, *ids = dumped
     span = only_sequence(ids) if detail == PLAIN and highest != MIXED and ids else None
     if span is not None and span.is_run:
@@ -313,7 +313,7 @@ class Window:
 
     @classmethod
     def load(cls, dumped: list[Json]) -> "Window":
-        """Rebuild a window from `dump`."""
+        """Rebuild a window from the output of `dump`."""
         window = cls()
         answers, forgotten = dumped
         for values in answers:

@@ -191,7 +191,7 @@ class Ledger:
         self.world_work_tat = 0
 
     def set_policy(self, policy: GateSettings) -> None:
-        """Put other gate settings in force."""
+        """Replace the gate settings in force."""
         self.policy = policy
         own = any(agent.quotas for agent in self.agents.values())
         self.has_quotas = own or bool(policy.quotas) or policy.world_quota is not None

@@ -146,7 +146,7 @@ class Difference:
         )
 
     def as_dict(self) -> dict[str, Json]:
-        """Return plain JSON."""
+        """Return the difference as plain JSON."""
         fields = {name: getattr(self, name) for name in self.__slots__}
         return {**fields, "draws": [draw._asdict() for draw in self.draws], "why": self.why}
 

@@ -37,7 +37,7 @@ class Stamp:
         self.foreign_seq = foreign_seq
 
     def touch(self, seq: int, by: str) -> None:
-        """Record a change."""
+        """Record a change of the entity by an agent at a seq."""
         if by != self.by:
             self.foreign_seq = self.seq
             self.by = by

@@ -49,7 +49,7 @@ class Buckets(Generic[Key, Mark]):
         self.everywhere[ref] = None
 
     def remove(self, ref: Ref) -> None:
-        """Remove an entity."""
+        """Remove an entity from the index; no effect if it is absent."""
         self.everywhere.pop(ref, None)
         held = self._keys.pop(ref, None)
         if held is not None:

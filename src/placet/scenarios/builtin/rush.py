@@ -14,7 +14,7 @@ from placet.schemas.view import View
 
 
 class Grabber:
-    """Picks up a free object, drawn at random; puts back an object that it holds."""
+    """A policy that picks up a random free object, and puts it back in its next turn."""
 
     def __init__(self, member: Member, scenario: Scenario, intent: IntentFactory) -> None:
         self._agent_id = member.agent_id

@@ -89,7 +89,7 @@ class _Resident:
 
 
 class Townsfolk(_Resident):
-    """Fetches wanted objects, sells them to a merchant or takes them home, and talks on the way.
+    """A policy that fetches wanted objects, sells them or takes them home, and talks on the way.
 
     Options: `merchants` is the name of the cohort that buys, `popular` the number of wanted objects
     per day, `talkative` the share of ticks in which the agent looks for another agent to talk to.
@@ -172,7 +172,7 @@ class Townsfolk(_Resident):
 
 
 class Merchant(_Resident):
-    """Stands at a stall, puts out bought objects as soon as possible, and advertises them.
+    """A policy that stays at its stall, drops bought objects there at once, and advertises them.
 
     Options: `talkative` is the share of idle ticks in which it advertises.
     """
@@ -193,7 +193,7 @@ class Merchant(_Resident):
 
 
 class Child(_Resident):
-    """Moves at random without reading the view, and interacts with objects out of its reach."""
+    """A policy that moves by random steps, and uses objects nearby, some just out of its reach."""
 
     def propose(self, view: View) -> Iterable[Intent]:
         """Return an intent to move by a random step, or to use an object nearby."""
@@ -220,7 +220,7 @@ class Child(_Resident):
 
 
 class Crier(_Resident):
-    """Walks round the town and cries the news at every step, even beyond its quota."""
+    """A policy that walks round the town and speaks to all at every step, even beyond its quota."""
 
     def propose(self, view: View) -> Iterable[Intent]:
         """Return an intent to speak to all, and an intent to move one step on the round."""

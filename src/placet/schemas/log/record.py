@@ -35,7 +35,7 @@ class _Record(RecordHead, msgspec.Struct, array_like=True, frozen=True):
 
 
 class Header(_Record, array_like=True, frozen=True, tag=0):
-    """The first record: the world's identity, its rules, and the domains' initial state.
+    """Log record, the first: the world's identity, its rules, and the domains' initial state.
 
     Attributes:
         settings: Name of a domain -> keywords that recreate it; absent for a domain without
@@ -68,7 +68,7 @@ class Forked(Header, array_like=True, frozen=True, tag=23):
 
 
 class Configured(_Record, array_like=True, frozen=True, tag=1):
-    """The settings for the decisions that follow. Quotas are `[interval_ns, burst]`."""
+    """Log record: gate settings for the decisions after it. Quotas are `[interval_ns, burst]`."""
 
     staleness_threshold: int | None
     quotas: dict[str, tuple[int, int]]
@@ -78,7 +78,7 @@ class Configured(_Record, array_like=True, frozen=True, tag=1):
 
 
 class Registered(_Record, array_like=True, frozen=True, tag=2):
-    """An agent was registered. `quotas` apply to this agent only."""
+    """Log record: an agent was registered. `quotas` apply to this agent only."""
 
     agent_id: str
     owner: str
@@ -90,7 +90,10 @@ class Registered(_Record, array_like=True, frozen=True, tag=2):
 
 
 class AgentChanged(_Record, array_like=True, frozen=True, tag=3):
-    """An agent changed: `what` is `permissions`, `suspended`, `resumed` or `removed`."""
+    """Log record: an agent was changed.
+
+    `what` is `permissions`, `suspended`, `resumed` or `removed`.
+    """
 
     agent_id: str
     what: str
@@ -99,7 +102,7 @@ class AgentChanged(_Record, array_like=True, frozen=True, tag=3):
 
 
 class ExecutorChanged(_Record, array_like=True, frozen=True, tag=4):
-    """An executor of an effect kind was registered, or removed (`depth_max` None)."""
+    """Log record: an executor of an effect kind was registered, or removed (`depth_max` None)."""
 
     kind: str
     depth_max: int | None
@@ -131,7 +134,7 @@ class _BatchBody(_Record, array_like=True, frozen=True):
 
 
 class Admitted(_BatchBody, array_like=True, frozen=True, tag=5):
-    """An admitted batch.
+    """Log record of an admitted batch.
 
     Attributes:
         order: Positions in order of execution; None for the submitted order.
@@ -149,7 +152,7 @@ class Admitted(_BatchBody, array_like=True, frozen=True, tag=5):
 
 
 class AdmittedWithOutput(Admitted, array_like=True, frozen=True, tag=20):
-    """An admitted batch whose rules returned output.
+    """Log record of an admitted batch whose rules returned output.
 
     It has a separate tag, so that batches without output keep their bytes.
 
@@ -161,7 +164,7 @@ class AdmittedWithOutput(Admitted, array_like=True, frozen=True, tag=20):
 
 
 class AdmittedWithWork(AdmittedWithOutput, array_like=True, frozen=True, tag=25):
-    """An admitted batch of a world that has a quota of work; `answers` may be empty.
+    """Log record of an admitted batch in a world with a quota of work; `answers` may be empty.
 
     Attributes:
         work: Units of work charged to the quotas of work.
@@ -171,13 +174,16 @@ class AdmittedWithWork(AdmittedWithOutput, array_like=True, frozen=True, tag=25)
 
 
 class Refused(_BatchBody, array_like=True, frozen=True, tag=6):
-    """A batch whose refusal is final. `refusals` are `[index, stage, code, message]`."""
+    """Log record of a batch whose refusal is final.
+
+    `refusals` are `[index, stage, code, message]`.
+    """
 
     refusals: list[tuple[int | None, str, str, str]]
 
 
 class Scheduled(_BatchBody, array_like=True, frozen=True, tag=7):
-    """A batch accepted for later; its quota is charged.
+    """Log record of a batch accepted for later; its quotas are charged.
 
     Attributes:
         number: Number of its entry in the schedule.
@@ -191,13 +197,13 @@ class Scheduled(_BatchBody, array_like=True, frozen=True, tag=7):
 
 
 class Tick(_Record, array_like=True, frozen=True, tag=8):
-    """One step of simulated time."""
+    """Log record of one step of simulated time, with the changes of the domains' `on_tick`."""
 
     changes: Changes
 
 
 class Settled(_Record, array_like=True, frozen=True, tag=9):
-    """An effect was settled."""
+    """Log record: an effect was settled with its outcome."""
 
     effect_seq: int
     effect_index: int
@@ -207,7 +213,7 @@ class Settled(_Record, array_like=True, frozen=True, tag=9):
 
 
 class SettlementFailed(Settled, array_like=True, frozen=True, tag=26):
-    """The outcome of an effect is known, and a domain's `on_settle` raised: a dead letter.
+    """Log record of a dead letter: an effect's outcome is known, and `on_settle` raised.
 
     The effect stays in the outbox with its outcome until `on_settle` accepts it. It has a separate
     tag, so that other settlements keep their bytes.
@@ -220,13 +226,13 @@ class SettlementFailed(Settled, array_like=True, frozen=True, tag=26):
 
 
 class Checkpoint(_Record, array_like=True, frozen=True, tag=10):
-    """The state digest, which a replay compares with its own."""
+    """Log record of the state digest, which a replay compares with its digest."""
 
     state_digest: bytes
 
 
 class EffectChanged(_Record, array_like=True, frozen=True, tag=24):
-    """An `at_most_once` effect was `started`, or is `in_doubt`.
+    """Log record: an `at_most_once` effect was `started`, or is `in_doubt`.
 
     `started` is durable before the attempt begins. Effects of other deliveries have no such record.
 
@@ -241,7 +247,7 @@ class EffectChanged(_Record, array_like=True, frozen=True, tag=24):
 
 
 class RulesChanged(_Record, array_like=True, frozen=True, tag=11):
-    """Other rules decide from this record on. The fields replace those of the header."""
+    """Log record: other rules decide after it. The fields replace those of the header."""
 
     domains: list[tuple[str, str]]
     fingerprint: str

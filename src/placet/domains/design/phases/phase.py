@@ -34,7 +34,7 @@ NOT_MET: Final = "not_met"
 
 
 class OutOfRangeError(PlacetError, ValueError):
-    """A formula has no value for its input.
+    """Raised if a formula has no value for its input.
 
     Attributes:
         at: Name of the quantity that is out of range.
@@ -76,7 +76,7 @@ Run: TypeAlias = Callable[[Mapping[str, Json]], PhaseOutcome]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One input: its path, its symbol in the formulae, and its valid range.
+    """The declaration of one input of a phase: its path, its symbol, and its valid range.
 
     Attributes:
         path: State path, or `phase:output`.
@@ -130,42 +130,45 @@ class Phase:
 
 
 def required(path: str, name: str, low: float = 0.001) -> Reading:
-    """Declare an input that the phase needs; by default it must be positive."""
+    """Return the declaration of an input that the phase needs; positive by default."""
     return Reading(path, name, low)
 
 
 def optional(path: str, name: str, low: float = 0.001) -> Reading:
-    """Declare an input that refines the phase if it is set."""
+    """Return the declaration of an input that is optional, and refines the phase's result."""
     return Reading(path, name, low, is_optional=True)
 
 
 def result(path: str, name: str) -> Reading:
-    """Declare an output of an earlier phase, `phase:output`."""
+    """Return the declaration of an input that is an output of an earlier phase.
+
+    Its path has the form `phase:output`.
+    """
     return Reading(path, name)
 
 
 def assumed(
     name: str, default: float, low: float, high: float, source: str, *, path: str = ""
 ) -> Reading:
-    """Declare a number that has a default; its path is `assumptions.<name>` unless given."""
+    """Return the declaration of a number with a default, by default at `assumptions.<name>`."""
     return Reading(path or f"assumptions.{name}", name, low, high, default, source)
 
 
 def assumed_word(name: str, default: str, source: str, *, path: str) -> Reading:
-    """Declare a word, such as the hull type, that has a default."""
+    """Return the declaration of a word with a default, such as the hull type."""
     return Reading(path, name, default=default, source=source)
 
 
 def declare(
     name: str, method: str, after: tuple[str, ...], readings: tuple[Reading, ...], compute: Run
 ) -> Phase:
-    """Make a phase from its readings and its formulae.
+    """Build a phase from the declarations of its inputs and its formulae.
 
     Args:
         name: Name of the phase.
         method: Id of the method if `compute` ends before naming one.
         after: Phases that run before it.
-        readings: Inputs of the phase.
+        readings: Declarations of the inputs.
         compute: Function from values by name (floats, words) to an outcome; may raise
             OutOfRangeError, and ArithmeticError if numbers leave the range of a float.
     """

@@ -44,9 +44,9 @@ def locked(draft: Draft, path: str) -> RuleRefusal | None:
 
 
 def replace(draft: Draft, path: str, value: float) -> bool:
-    """Replace the value of a free parameter.
+    """Write a parameter's value, and return whether it was written.
 
-    Return False, unchanged, if it is locked or has this value.
+    It is not written if the parameter is locked or has this value already.
 
     The fast path of nearly every SET: every path has both rows from the start, so they are read
     directly from the tree. Two calls of `draft.get` are 3 % of a plan.

@@ -63,14 +63,14 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Noun:
-    """A noun for the vessel itself."""
+    """A word in a sentence that means the vessel itself."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """A named step, such as `a_bit`."""
+    """A named step in a sentence, such as `a_bit`, instead of a number."""
 
     text: str
 
