@@ -5,8 +5,9 @@ neither a head nor the time a client takes. This class is between the socket and
 keeps these rules:
 
 - One request at a time. Bytes behind it stay unparsed, and reading pauses.
-- Bytes are parsed in parts of `_PART_BYTES`. Connections with more than one part take turns, one
-  part in a pass of the event loop: other clients wait for the events of one part.
+- Bytes are parsed in parts of `_PART_BYTES`, or a quarter of it in a head or a chunked body. Of the
+  connections with more than one part, one parses one part in a pass of the event loop, in turn:
+  other clients wait for the events of one part.
 - A head has `head_bytes_max`, counted to its last byte before it is parsed; so has any stretch of a
   chunked body in which no data comes (chunk extensions, trailers).
 - A request arrives within `head_seconds_max` + `body_seconds_max`.
@@ -35,6 +36,9 @@ _OVERLAP_BYTES: Final = len(_HEAD_END) - 1
 """Parsed bytes that are kept: an end may begin in them."""
 
 _PART_BYTES: Final = 8 * 1024
+_EVENTS_WEIGHT: Final = 4
+"""Of a byte of a head or of a chunked body, where each few bytes may be an event of the parser."""
+
 _PARTS_MAX: Final = 8
 """In one turn: an end of a head after each few bytes makes small parts."""
 
@@ -241,10 +245,12 @@ class BoundedConnection(HttpToolsProtocol):
             self._parse()
 
     def _parse(self) -> None:
-        parts_left, bytes_left = _PARTS_MAX, _PART_BYTES
-        while parts_left and bytes_left and self._has_unparsed() and self._may_parse():
+        parts_left, budget = _PARTS_MAX, _PART_BYTES
+        while (
+            parts_left and budget >= _EVENTS_WEIGHT and self._has_unparsed() and self._may_parse()
+        ):
             parts_left -= 1
-            bytes_left -= self._parse_part(bytes_left)
+            budget -= self._parse_part(budget)
         if not self._is_open():
             self._drop()
         elif self._has_unparsed():
@@ -259,16 +265,17 @@ class BoundedConnection(HttpToolsProtocol):
         if not self._is_whole and self._request_timer is None and self._is_open():
             self._wait_for_request()
 
-    def _parse_part(self, bytes_max: int) -> int:
-        """Parse at most `bytes_max` bytes, to the end of a head or a message; return how many."""
-        end = self._end_of_part(bytes_max)
+    def _parse_part(self, budget: int) -> int:
+        """Parse bytes up to the end of a head or a message; return how much budget they took."""
+        is_in_head = self._is_in_head
+        weight = 1 if self._body_bytes_left and not is_in_head else _EVENTS_WEIGHT
+        end = self._end_of_part(budget // weight)
         part = self._unparsed[self._at : end]
         self._at = end
         self._head_bytes += len(part)
-        is_in_head = self._is_in_head
         if is_in_head and self._head_bytes > self._limits.head_bytes_max:
             self._refuse(_head_too_large(self._limits.head_bytes_max))
-            return len(part)
+            return budget
         if not is_in_head:
             self._body_bytes_left = max(self._body_bytes_left - len(part), 0)
             latest = self._latest_cycle
@@ -281,7 +288,7 @@ class BoundedConnection(HttpToolsProtocol):
             or self._ignored_bytes > _IGNORED_BYTES_MAX
         ):
             self._close()
-        return len(part)
+        return len(part) * weight
 
     def _end_of_part(self, bytes_max: int) -> int:
         latest = min(self._at + bytes_max, len(self._unparsed))
