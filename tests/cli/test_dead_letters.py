@@ -104,7 +104,10 @@ def test_dead_letters_are_settled_again_by_mended_rules(shop):
     chair, vase = (folder / "paid.txt").read_text("utf-8").splitlines()
     before = open_event_log("shop.db").count()
     failed = placet("effects", "shop.db", "--settle-again", chair, "--domain", "shop:Shop")
-    assert (failed.code, "is still a dead letter: on_settle raised KeyError" in failed.out) == (
+    assert (
+        failed.code,
+        "is still a dead letter: on_settle of shop raised KeyError" in failed.out,
+    ) == (
         1,
         True,
     )
@@ -116,7 +119,7 @@ def test_dead_letters_are_settled_again_by_mended_rules(shop):
     assert done.code == 1  # one of the two
     assert done.json() == [
         {"key": chair, "error": None},
-        {"key": vase, "error": "on_settle raised ValueError: no vase"},
+        {"key": vase, "error": "on_settle of shop raised ValueError: no vase"},
     ]
     past = fold(open_event_log("shop.db"))
     paid = past.state.get("shop.orders", chair.split("/")[1], "paid")

@@ -214,7 +214,7 @@ class Raising(Domain):
 
 def test_fault_of_a_domain_is_reported_and_the_gate_continues(capsys):
     session = GateSession(Raising())
-    assert "the domain raised RuntimeError('no place')" in ask(session, ANN)["error"]
+    assert "on_register of raising raised RuntimeError: no place" in ask(session, ANN)["error"]
     ask(session, {"register": "ann"})
     assert ask(session, move())["refusals"][0]["code"] == "rule_error"
     err = capsys.readouterr().err

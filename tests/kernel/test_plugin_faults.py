@@ -214,14 +214,17 @@ def test_invariant_reads_must_name_entities():
         Registry([Watching()])
 
 
-@pytest.mark.parametrize("fault", ["on_tick", "emit_on_tick", "huge_on_tick"])
-def test_a_raising_tick_advances_time_and_nothing_else(fault):
+@pytest.mark.parametrize(
+    ("fault", "where"),
+    [("on_tick", "on_tick of lab"), ("emit_on_tick", "on_tick"), ("huge_on_tick", "on_tick")],
+)
+def test_a_raising_tick_advances_time_and_nothing_else(fault, where):
     kernel, log = reused(domain=Lab(fault))
     faults = listened_to(kernel)
     digest, seq = kernel.digest(), kernel.seq
     kernel.tick(3.0)
     assert (kernel.digest(), kernel.seq, kernel.sim_time) == (digest, seq + 1, 3.0)
-    assert [where for where, _ in faults] == ["on_tick"]
+    assert [where for where, _ in faults] == [where]
     assert kernel.open_effects() == []
     assert folded(log).ledger.now_ns == 3 * 10**9
 
@@ -236,10 +239,10 @@ def test_a_raising_on_settle_makes_the_effect_a_dead_letter_that_keeps_its_outco
     paid = Settlement(effect.key, succeeded=True, output={"paid": [7]})
     assert kernel.settle(paid)
     assert (kernel.digest(), kernel.open_effects()) == (digest, [effect])
-    assert [where for where, _ in faults] == ["on_settle"]
+    assert [where for where, _ in faults] == ["on_settle of lab"]
     before = trace(kernel)
     assert not kernel.settle(paid)  # the outcome is recorded once
-    with pytest.raises(ValidationError, match="on_settle raised RuntimeError: on_settle raises"):
+    with pytest.raises(ValidationError, match="on_settle of lab raised RuntimeError: on_settle"):
         kernel.settle(paid, again=True)
     assert trace(kernel) == before
     place, output = (effect.key.seq, effect.key.effect_index), FrozenDict({"paid": (7,)})
@@ -306,10 +309,23 @@ def test_a_raising_on_register_registers_no_agent():
         kernel.register_agent("carol", count={1})
     assert (trace(kernel), len(log)) == (before, length)
     raising = kernel_of(Lab("on_register"), agents=())
-    before = trace(raising)
-    with pytest.raises(RuntimeError, match="on_register raises"):
+    before, faults = trace(raising), listened_to(raising)
+    with pytest.raises(
+        ValidationError, match="on_register of lab raised RuntimeError: on_register raises; nothing"
+    ) as raised:
         raising.register_agent("carol")
+    assert isinstance(raised.value.__cause__, RuntimeError)
+    assert faults == [("on_register of lab", "RuntimeError")]
     assert trace(raising) == before
+
+
+def test_a_raising_on_open_is_named():
+    class Unopened(Lab):
+        def on_open(self, draft):
+            raise LookupError("no seed")
+
+    with pytest.raises(ValidationError, match="on_open of lab raised LookupError: no seed"):
+        Kernel(Unopened())
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The registry of a world: what is compiled once for all worlds of a process."""
 
+import pytest
 from typing_extensions import TypedDict
 
 from placet.domains.world import World
@@ -36,3 +37,43 @@ def _registry(payload: object) -> Registry:
 
 def _bid(draft: Draft, intent: Intent) -> None:
     pass
+
+
+@pytest.mark.parametrize(
+    ("hook", "message"),
+    [
+        (
+            lambda self, draft: None,
+            r"Orchard\.on_tick must take \(draft, sim_time\), got \(draft\)",
+        ),
+        (
+            lambda self, draft, now, dt: None,
+            r"must take \(draft, sim_time\), got \(draft, now, dt\)",
+        ),
+        (staticmethod(lambda draft: None), r"must take \(draft, sim_time\), got \(draft\)"),
+        (None, r"Orchard\.on_tick must take \(draft, sim_time\), got None"),
+    ],
+)
+def test_a_hook_that_cannot_take_its_arguments_is_refused_at_the_start(hook, message):
+    with pytest.raises(ValueError, match=message):
+        Registry([_orchard(hook)])
+
+
+@pytest.mark.parametrize(
+    "hook",
+    [
+        lambda self, *arguments: None,
+        lambda self, at, when, more=1: None,
+        staticmethod(lambda draft, sim_time: None),
+        classmethod(lambda cls, draft, sim_time: None),
+    ],
+)
+def test_a_hook_may_name_its_arguments_as_it_likes_and_have_defaults(hook):
+    assert len(Registry([_orchard(hook)]).with_on_tick) == 1
+
+
+def _orchard(hook: object) -> Domain:
+    kinds = (Kind("Bid", Bid, _bid),)
+    attributes = {"name": "orchard", "version": "1", "kinds": kinds, "on_tick": hook}
+    orchard: Domain = type("Orchard", (Domain,), attributes)()
+    return orchard

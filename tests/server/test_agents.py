@@ -3,6 +3,7 @@
 import pytest
 
 from tests.kernel.builders import add
+from tests.kernel.domains import Lab
 from tests.server.served import codes, serving
 
 
@@ -47,6 +48,15 @@ async def test_another_owner_of_a_registered_agent_is_a_problem():
         await served.register("alice", owner="carol")
         other = await served.post("agents", {"agent_id": "alice", "owner": "bob"})
         assert (other.status_code, "its owner is 'carol'" in other.text) == (422, True)
+
+
+async def test_an_on_register_that_raises_is_a_problem_that_names_it():
+    async with serving(Lab("on_register"), agents=()) as served:
+        answer = await served.post("agents", {"agent_id": "alice"})
+        assert (answer.status_code, answer.json()["detail"]) == (
+            422,
+            "on_register of lab raised RuntimeError: on_register raises; nothing was changed",
+        )
 
 
 async def test_an_agent_is_suspended_and_resumed():

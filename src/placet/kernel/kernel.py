@@ -314,7 +314,7 @@ class Kernel:
         Raises:
             AgentError: The name is not an identity, is reserved or has another owner; or there are
                 too many agents.
-            ValidationError: An attribute is not plain JSON, or a domain refused it.
+            ValidationError: An attribute is not plain JSON, or a domain refused it or raised.
             ValueError: The permissions, the priority or a quota are invalid.
         """
         permitted = permitted_kinds(permissions)

@@ -1,5 +1,6 @@
 """The registry of a world: its domains and their kinds, checked once at the start."""
 
+import inspect
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
 
 _COMPILED_MAX: Final = 512
 """Number of payload types whose validators are kept: compiling one takes 1 ms."""
+
+_HOOKS: Final = (
+    *("settings", "on_open", "on_register", "on_remove", "on_tick", "on_batch", "on_settle"),
+    *("on_patch", "invariants", "may_see", "hidden_fields", "should_deliver"),
+)
+"""Methods of a domain that the kernel calls; their arguments are those of `Domain`."""
 
 
 class Registry:
@@ -91,6 +98,7 @@ class Registry:
             raise ValueError(
                 f"a domain must be an object of a subclass of placet.kernel.Domain, got {domain!r}"
             )
+        _require_hooks(type(domain))
         name = domain.name
         if type(name) is not str or not name.isidentifier() or iskeyword(name):
             raise ValueError(f"a domain's name must be an identifier, got {name!r} of {domain!r}")
@@ -175,6 +183,33 @@ class Registry:
         }
         data = canonical([described, schemas])
         return blake2b(data, digest_size=16).hexdigest()
+
+
+@lru_cache(maxsize=_COMPILED_MAX)
+def _require_hooks(domain: type[Domain]) -> None:
+    """Check that the hooks of a class of domains take the arguments that they are called with.
+
+    Raises:
+        ValueError: A hook does not.
+    """
+    for name in _HOOKS:
+        hook = getattr(domain, name)
+        if hook is getattr(Domain, name):
+            continue
+        expected = list(inspect.signature(getattr(Domain, name)).parameters)[1:]
+        takes = f"{domain.__name__}.{name} must take ({', '.join(expected)})"
+        if not callable(hook):
+            raise ValueError(f"{takes}, got {hook!r}")
+        try:
+            signature = inspect.signature(hook)
+        except (TypeError, ValueError):  # of a compiled function, which shows no signature
+            continue
+        has_self = inspect.isfunction(inspect.getattr_static(domain, name))
+        try:
+            signature.bind(*[None] * has_self, *expected)
+        except TypeError:
+            names = list(map(str, signature.parameters.values()))[has_self:]
+            raise ValueError(f"{takes}, got ({', '.join(names)})") from None
 
 
 def _validator_of(kind: Kind) -> "TypeAdapter[object]":

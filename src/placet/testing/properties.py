@@ -72,9 +72,14 @@ def _check_never_raises(runner: TraceRunner, trace: Trace, _: Factory) -> str | 
     for step in trace:
         runner.run(step)
         for where, error in runner.faults:
+            remedy = (
+                " Delete in `on_remove` what `on_register` creates: an agent may come again."
+                if where.startswith("on_register of ")
+                else ""
+            )
             return (
                 f"{where} raised {type(error).__name__}: {error}. The kernel contains it; return a "
-                "refusal instead, which tells the agent what to change."
+                f"refusal instead, which tells the agent what to change.{remedy}"
             )
     return None
 

@@ -147,9 +147,6 @@ class GateSession:
             kernel.register_agent(agent_id, permissions=permissions, **attributes)
         except (PlacetError, TypeError, ValueError) as error:
             return {"registered": None, "error": f"line {self._lines}: {error}"}
-        except Exception as error:  # noqa: BLE001  # the rule boundary: a domain places the agent
-            self._report_fault("on_register", error)
-            return {"registered": None, "error": f"line {self._lines}: the domain raised {error!r}"}
         return {"registered": agent_id, "new": is_new, "seq": kernel.seq}
 
     def _refused(self, code: RefusalCode, message: str) -> bytes:

@@ -16,14 +16,15 @@ from placet.kernel.commit.apply_record import (
 )
 from placet.kernel.commit.commit import Journal
 from placet.kernel.context import GateContext
-from placet.kernel.domain import RuleRefusal
+from placet.kernel.domain import Domain, RuleRefusal
 from placet.kernel.gate.domain_rules import DomainRules
 from placet.kernel.ledger.ledger import Agent, GateSettings, Ledger
+from placet.kernel.plugin_boundary import PluginError, plugin_boundary
 from placet.kernel.rules_version import Rules
 from placet.kernel.state.transaction import NO_CHANGES
 from placet.schemas.codec import ENCODE_ERRORS, Json, freeze, thaw
 from placet.schemas.config import AGENT_WORK, WORLD_WORK, Quota
-from placet.schemas.errors import INTERRUPTS, AgentError, ValidationError
+from placet.schemas.errors import INTERRUPTS, AgentError, ValidationError, describe_error
 from placet.schemas.identity import RESERVED_IDS, SYSTEM, is_identity
 from placet.schemas.json_value import InvalidJsonValue, to_json_value
 from placet.schemas.limits import SECOND_NS, Limits
@@ -61,7 +62,11 @@ class Control:
         return self._context.ledger
 
     def begin(self, world: str, seed: int, origin: Mapping[str, Json], rules: Rules) -> None:
-        """Write the header, the first record of a log, with the domains' initial state; seq 0."""
+        """Write the header, the first record of a log, with the domains' initial state; seq 0.
+
+        Raises:
+            ValidationError: An `on_open` raised, or made what no record can hold.
+        """
         registry, draft = self._context.registry, self._context.draft
 
         def header(changes: Changes) -> Header:
@@ -77,8 +82,12 @@ class Control:
                 origin=dict(origin),
             )
 
-        hooks = [partial(domain.on_open, draft) for domain in registry.domains]
-        self.write(*self.act("on_open", hooks, header, seq=0))
+        hooks = [hook_of(domain, "on_open", draft) for domain in registry.domains]
+        try:
+            made = self.act("on_open", hooks, header, seq=0)
+        except PluginError as fault:
+            raise _hook_error(fault) from fault.error
+        self.write(*made)
 
     def change_rules(self, rules: Rules) -> None:
         """Record that the decisions after this record are made by these rules."""
@@ -121,8 +130,8 @@ class Control:
 
         Raises:
             AgentError: A name is not an identity, is reserved, or there are too many agents.
-            ValidationError: The attributes are not plain JSON, a domain refused them, or its
-                changes do not fit into a record.
+            ValidationError: The attributes are not plain JSON, a domain refused them or raised, or
+                its changes do not fit into a record.
             ValueError: The priority or a quota is invalid.
         """
         ledger, draft = self._ledger, self._context.draft
@@ -156,10 +165,14 @@ class Control:
             )
 
         hooks = [  # each with a copy of its own: the record tells what was given
-            partial(domain.on_register, draft, agent_id, thaw(frozen))
+            hook_of(domain, "on_register", draft, agent_id, thaw(frozen))
             for domain in self._context.registry.concerned(agent_id)
         ]
-        record, data = self.act("on_register", hooks, registered, agent_id)
+        try:
+            record, data = self.act("on_register", hooks, registered, agent_id)
+        except PluginError as fault:
+            self.report_fault(fault.where, fault.error)
+            raise _hook_error(fault) from fault.error
         apply_registered(ledger, record)
         self.write(record, data)
         return ledger.agents[agent_id]
@@ -196,7 +209,7 @@ class Control:
         hooks: list[Hook] = []
         if change == "removed":
             domains = self._context.registry.concerned(agent_id)
-            hooks = [partial(domain.on_remove, draft, agent_id) for domain in domains]
+            hooks = [hook_of(domain, "on_remove", draft, agent_id) for domain in domains]
         record, data = self.act("on_remove", hooks, changed, agent_id, is_contained=True)
         apply_agent_changed(ledger, record)
         self.write(record, data)
@@ -210,7 +223,7 @@ class Control:
 
         sim_time = now_ns / SECOND_NS
         ticking = self._context.registry.with_on_tick
-        hooks = [partial(domain.on_tick, draft, sim_time) for domain in ticking]
+        hooks = [hook_of(domain, "on_tick", draft, sim_time) for domain in ticking]
         self.write(*self.act("on_tick", hooks, ticked, is_contained=True))
 
     def checkpoint(self) -> None:
@@ -276,6 +289,9 @@ class Control:
 
         Returns:
             The record, and its encoded bytes.
+
+        Raises:
+            PluginError: A hook of a domain raised.
         """
         draft = self._context.draft
         draft.open_group(self._context.now_ns)
@@ -293,11 +309,27 @@ class Control:
             draft.undo()
             if not is_contained or isinstance(error, INTERRUPTS):
                 raise
-            self._rules.on_fault(action, error)
+            fault = error if isinstance(error, PluginError) else PluginError(action, error)
+            self.report_fault(fault.where, fault.error)
             record = record_of(NO_CHANGES)
             return record, encode_record(record)
         draft.trim(changes)
         return record, data
+
+
+def hook_of(domain: Domain, hook: str, *arguments: object) -> Hook:
+    """Return the call of a domain's hook, whose exception names hook and domain."""
+    return partial(_call, domain, hook, arguments)
+
+
+def _call(domain: Domain, hook: str, arguments: tuple[object, ...]) -> object:
+    with plugin_boundary(f"{hook} of {domain.name}"):
+        return getattr(domain, hook)(*arguments)
+
+
+def _hook_error(fault: PluginError) -> ValidationError:
+    why = describe_error(fault.error)
+    return ValidationError(f"{fault.where} raised {why}; nothing was changed")
 
 
 def _encoded(action: str, record: Record) -> bytes:

@@ -5,14 +5,14 @@ plain JSON (structure), its effect open (dedup), and the domains update the stat
 (domain).
 """
 
-from functools import partial
 from typing import Final
 
 from placet.kernel.commit.apply_record import apply_effect_changed, apply_executor, apply_settled
 from placet.kernel.commit.commit import Journal
 from placet.kernel.context import GateContext
-from placet.kernel.control.control import Control
+from placet.kernel.control.control import Control, hook_of
 from placet.kernel.ledger.ledger import Ledger
+from placet.kernel.plugin_boundary import PluginError
 from placet.kernel.state.transaction import NO_CHANGES
 from placet.schemas.codec import Json, freeze, thaw
 from placet.schemas.effect import Effect, EffectKey, EffectMark, Settlement
@@ -141,18 +141,22 @@ class Outbox:
             return Settled(**fields) if error is None else SettlementFailed(**fields, error=error)
 
         hooks = [  # each with a copy of its own: the record tells what came back
-            partial(domain.on_settle, draft, effect, Settlement(key, sound.succeeded, thaw(output)))
+            hook_of(
+                domain, "on_settle", draft, effect, Settlement(key, sound.succeeded, thaw(output))
+            )
             for domain in self._context.registry.domains
         ]
         try:
             record, data = self._control.act("on_settle", hooks, settled)
         except INTERRUPTS:
             raise
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001  # the rule boundary
+            fault = error if isinstance(error, PluginError) else PluginError("on_settle", error)
+            why = describe_error(fault.error)
             if is_dead:
-                raise ValidationError(f"on_settle raised {describe_error(error)}") from error
-            self._control.report_fault("on_settle", error)
-            record = settled(NO_CHANGES, describe_error(error))
+                raise ValidationError(f"{fault.where} raised {why}") from fault.error
+            self._control.report_fault(fault.where, fault.error)
+            record = settled(NO_CHANGES, why)
             data = encode_record(record)
         apply_settled(ledger, record)
         self._control.write(record, data)
