@@ -130,10 +130,10 @@ class RecordedWorld:
         return self.continued_by(OrchestratorConfig(store=self.store))
 
     def continued_by(self, config: OrchestratorConfig) -> OrchestratorConfig:
-        """Return a configuration with the log's name, seed, quotas and limits in place of its own.
+        """Return a configuration in which name, seed, quotas and limits are those of the log.
 
         Args:
-            config: Its remaining values, such as the clock, are kept.
+            config: The configuration; other values, such as the clock, are kept.
         """
         recorded = {name: getattr(self.config, name) for name in RECORDED}
         limits = self.config.limits
