@@ -1,7 +1,7 @@
 """Views: a consistent copy of the state, as one agent may see it.
 
-The first request at a seq takes a cut of the state (`State.cut`), which all agents share and no code
-changes. Visibility is judged lazily, on the cut and not on the live state, so a view costs its
+The first request at a seq takes a cut of the state (`State.cut`), which all agents share and no
+code changes. Visibility is judged lazily, on the cut and not on the live state, so a view costs its
 agent O(the entities that it reads) and stays true at its seq.
 """
 
