@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from placet import Orchestrator, OrchestratorConfig
 from placet.kernel.domain import Domain
 from placet.schemas.identity import OPERATOR
-from placet.schemas.limits import HttpLimits
+from placet.schemas.limits import HttpLimits, Limits
 from placet.server import create_app
 from placet.server.config import ServeConfig
 from placet.server.credentials import Credentials, KnownToken, hash_of
@@ -83,9 +83,12 @@ async def serving(
     serve: ServeConfig | None = None,
     limits: Mapping[str, Any] | None = None,
     agents: tuple[str, ...] = ("alice", "bob"),
+    limits_of_world: Limits | None = None,
     **config: Any,
 ) -> AsyncIterator[Served]:
     """Serve a world of the lab."""
+    if limits_of_world is not None:
+        config["limits"] = limits_of_world
     known = Credentials(KnownToken(name, hash_of(token)) for name, token in TOKENS.items())
     serve = serve or ServeConfig(limits=HttpLimits(**(limits or {})))
     app = create_app(domain or Lab(), OrchestratorConfig(**config), credentials=known, serve=serve)

@@ -7,7 +7,9 @@ import httpx
 import pytest
 
 from placet.cli.commands.gate_session import GateSession
+from placet.domains.program import Program
 from placet.errors import TimeStalledError
+from placet.schemas.limits import Limits
 from placet.server import create_app
 from tests.actors.virtual_time import turns
 from tests.kernel.builders import add, intent
@@ -99,6 +101,35 @@ async def test_a_quota_refusal_has_retry_after():
         never = await served.submit(add("r4"), add("r5"), add("r6"))
         assert (never.status_code, codes(never)[0]) == (422, "batch_exceeds_burst")
         assert "retry-after" not in never.headers
+
+
+async def test_a_dry_run_of_many_simulations_is_refused_for_its_work():
+    """At the default limits it stopped the whole server for two minutes."""
+    loop = [
+        {"op": "add_function", "name": "f", "params": [{"name": "n", "type": "int"}], "returns": "int"},
+        {"op": "set_node", "function": "f", "name": "n", "node": {"op": "param", "target": "n"}},
+        {"op": "set_node", "function": "f", "name": "r", "node": {"op": "add", "inputs": ["n", "n"]}},
+        {"op": "set_result", "function": "f", "node": "r"},
+    ]  # fmt: skip
+    run = {"function": "f", "inputs": {"n": 1}, "fuel": 100_000}
+    async with serving(Program()) as served:
+        made = await served.submit(intent("program.mutate_batch", {"mutations": loop}))
+        assert made.status_code == 200
+        many = [intent("program.simulate", run, f"s:{number}") for number in range(512)]
+        refused = await served.post("dry-run", many)
+        assert (refused.status_code, codes(refused)) == (422, ["work_exceeded"])
+        assert "retry-after" not in refused.headers
+        assert (await served.post("dry-run", many[:20])).json()["admitted"]
+
+
+async def test_dry_runs_beyond_their_rate_of_work_have_retry_after():
+    limits = Limits(unpaid_work_per_second_max=1, unpaid_work_burst_max=12)
+    async with serving(limits_of_world=limits) as served:
+        for _ in range(3):
+            assert (await served.post("dry-run", [add("r")])).status_code == 200
+        refused = await served.post("dry-run", [add("r")])
+        assert (refused.status_code, codes(refused)) == (429, ["work_exceeded"])
+        assert int(refused.headers["retry-after"]) >= 1
 
 
 async def test_an_overload_refusal_has_retry_after():

@@ -33,7 +33,8 @@ class OrchestratorConfig:
         agent_think_seconds_max: There: how many real seconds one thought may hold up time.
         staleness_threshold: Refuse batches more than this many seqs behind; None turns it off, 0 is
             strict.
-        quotas: `{kind: {"rate": per second, "burst": count}}`; kind `*` is all kinds of an agent.
+        quotas: `{kind: {"rate": per second, "burst": count}}`; kind `*` is all kinds of an agent,
+            `work:agent` and `work:world` units of work (`docs/concepts/backpressure.md`).
         world_quota: The same for all agents together.
         default_permissions: Kinds that an agent may use when nothing is said; None is all.
         mailbox_batches_max: How many batches may wait; None is the limits' own: 256, or twice the
