@@ -1,10 +1,10 @@
 """HTTP: requests per second of the server's processor, over keep-alive connections.
 
 Two servers run as processes (`placet serve`, in memory, every stage on), one of a world and one of
-designs; the clients are in this process. Every load gets its turn in each round, and the
-figures are medians over the rounds. Figures are by the CPU time of the server alone, so it does not
-matter what the clients cost. The cost of a stream message is what a batch costs more while
-`_STREAMS` streams are shown it.
+designs; the clients are in this process. The loads alternate in rounds, and the figures are medians
+over the rounds. They count the processor time of the server alone, so the cost of the clients does
+not matter. The cost of a stream message is the additional cost of a batch while `_STREAMS` streams
+are open, divided by their number.
 
 It does not show TLS, a network, a disk, or clients that open a connection for each request.
 """
@@ -79,8 +79,8 @@ class Server(NamedTuple):
         return head.encode() + body
 
 
-class Load(NamedTuple):
-    """What the clients of a turn send.
+class HttpLoad(NamedTuple):
+    """The requests of the clients in a turn.
 
     Attributes:
         server: Server that they ask.
@@ -91,7 +91,7 @@ class Load(NamedTuple):
     requests: list[Iterator[bytes]]
 
 
-class Turn(NamedTuple):
+class HttpTurn(NamedTuple):
     """A measurement of one load.
 
     Attributes:
@@ -111,7 +111,7 @@ async def http(_scale: Scale, seconds: float) -> dict[str, Json]:
     waits: list[int] = []
     async with _serving("world") as world, _serving("design") as designs:
         loads = {
-            "health": Load(world, [repeat(world.request("GET", "/healthz"))] * _CLIENTS),
+            "health": HttpLoad(world, [repeat(world.request("GET", "/healthz"))] * _CLIENTS),
             "batch": await _batches(world, "batches", "a"),
             "dry_run": await _batches(world, "dry-run", "d"),
             "plan": await _plans(designs),
@@ -171,12 +171,12 @@ async def _serving(domain: str) -> AsyncIterator[Server]:
         await process.wait()
 
 
-async def _batches(server: Server, path: str, prefix: str) -> Load:
+async def _batches(server: Server, path: str, prefix: str) -> HttpLoad:
     """Return batches of moves for one agent of each client, which are registered."""
     names = [f"{prefix}{number}" for number in range(_CLIENTS)]
     for name in names:
         await _ask_once(server, "/api/v1/worlds/world/agents", {"agent_id": name})
-    return Load(server, [_batches_of(server, path, name) for name in names])
+    return HttpLoad(server, [_batches_of(server, path, name) for name in names])
 
 
 def _batches_of(server: Server, path: str, agent_id: str) -> Iterator[bytes]:
@@ -201,12 +201,12 @@ def _batches_of(server: Server, path: str, agent_id: str) -> Iterator[bytes]:
         )
 
 
-async def _plans(server: Server) -> Load:
+async def _plans(server: Server) -> HttpLoad:
     """Return plans for one design of each client, which are created."""
     names = [f"design-{number}" for number in range(_CLIENTS)]
     for name in names:
         await _ask_once(server, "/api/v1/designs", {"design_id": name})
-    return Load(server, [_plans_of(server, name) for name in names])
+    return HttpLoad(server, [_plans_of(server, name) for name in names])
 
 
 def _plans_of(server: Server, design_id: str) -> Iterator[bytes]:
@@ -231,14 +231,14 @@ async def _ask_once(server: Server, path: str, document: Json) -> None:
     await _close(writer)
 
 
-async def _turn(load: Load, seconds: float) -> Turn:
+async def _turn(load: HttpLoad, seconds: float) -> HttpTurn:
     """Measure a load for some seconds."""
     waits: list[int] = []
     before, ends = load.server.cpu_ns(), time.perf_counter() + seconds
     await asyncio.gather(
         *(_client(load.server, requests, ends, waits) for requests in load.requests)
     )
-    return Turn((load.server.cpu_ns() - before) / 1e3 / len(waits), waits)
+    return HttpTurn((load.server.cpu_ns() - before) / 1e3 / len(waits), waits)
 
 
 async def _client(server: Server, requests: Iterator[bytes], ends: float, waits: list[int]) -> None:
