@@ -10,14 +10,16 @@ from placet.runtime.plugins import find_domain
 
 DomainOption: TypeAlias = Annotated[
     str | None,
-    typer.Option("--domain", metavar="D", help="An installed domain, or module:Class of your own."),
+    typer.Option(
+        "--domain", metavar="D", help="An installed domain, or module:attribute of your own."
+    ),
 ]
 
 AgainBy: Final = typer.Option(
     "--domain",
     metavar="D",
     help="Domain to re-execute the log with, if the log does not have its settings: an installed "
-    "name, module:Class or module:attribute. Repeat it for each domain.",
+    "name or module:attribute. Repeat it for each domain.",
 )
 
 

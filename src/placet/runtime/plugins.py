@@ -1,4 +1,4 @@
-"""The door by which domains enter: by the name of an entry point, or as `module:Class`."""
+"""The door by which domains enter: by the name of an entry point, or as `module:attribute`."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -48,8 +48,8 @@ def find_domain(spec: str) -> Callable[..., Domain]:
     """Find the class, or factory, of a domain.
 
     Args:
-        spec: The name of an installed domain, or `module:Class`; a module in the current folder
-            is found too. A domain that is made already is given by what takes no settings.
+        spec: The name of an installed domain, or `module:attribute`, also of a module in the
+            current folder: a class, a function, or a domain, which takes no settings.
 
     Raises:
         DomainNotFound: There is none, or its module cannot be imported.
@@ -65,15 +65,15 @@ def _find(spec: str) -> Callable[..., Domain] | Domain:
     if colon:
         if not all(part.isidentifier() for part in [*module_name.split("."), attribute]):
             raise DomainNotFound(
-                f"{spec!r} names no class; expected an installed name or module:Class"
+                f"{spec!r} names no class; expected an installed name or module:attribute"
             )
         return _import(spec, module_name, attribute)
     for entry in _installed():
         if entry.name == spec:
             if not entry.attr:
                 raise DomainNotFound(
-                    f"the entry point of domain {spec!r} names no class; expected module:Class, "
-                    f"got {entry.value!r}"
+                    f"the entry point of domain {spec!r} names no class; expected "
+                    f"module:attribute, got {entry.value!r}"
                 )
             return _import(spec, entry.module, entry.attr)
     if spec == "world":  # a source tree on the path, without the installed metadata
@@ -81,7 +81,7 @@ def _find(spec: str) -> Callable[..., Domain] | Domain:
     near = get_close_matches(spec, domain_names(), 1)
     hint = f"did you mean {near[0]!r}?" if near else f"installed: {', '.join(domain_names())}"
     raise DomainNotFound(
-        f"there is no domain {spec!r}; expected an installed name or module:Class; {hint}"
+        f"there is no domain {spec!r}; expected an installed name or module:attribute; {hint}"
     )
 
 
@@ -90,8 +90,8 @@ def remake(rules: Rules, given: Sequence[str] = ()) -> list[Domain]:
 
     Args:
         rules: Which, as the log names them.
-        given: In place of the log's domains: `module:Class`, called with the log's settings, or
-            `module:attribute`, a domain or a factory.
+        given: In place of the log's domains, as `module:attribute`: a class or a function, called
+            with the log's settings, or a domain.
 
     Raises:
         DomainNotRemade: A domain cannot be made from the log, or does not belong to it.
@@ -116,8 +116,8 @@ def _given(spec: str, rules: Rules) -> Domain:
 
 
 def _remade(name: str, rules: Rules) -> Domain:
-    # A log may be a stranger's. A name in it chooses among what is installed here; `module:Class`
-    # would import what it likes, and call that with what it likes.
+    # A log may be a stranger's. A name in it chooses among what is installed here; by
+    # `module:attribute` it could import any module and call any function with any arguments.
     if not name.isidentifier():
         raise DomainNotRemade(
             f"the log names a domain {name!r}, but a domain's name is an identifier: placet did "
@@ -127,16 +127,15 @@ def _remade(name: str, rules: Rules) -> Domain:
     settings = rules.settings.get(name)
     if settings is None:
         raise DomainNotRemade(
-            f"the log does not have the settings of domain {name!r}, because the domain declares "
-            "none "
-            "or has rules that are code; give the domain with --domain module:attribute"
+            f"the log does not have the settings of domain {name!r}, because its settings() "
+            "returned None; give the domain with --domain module:attribute"
         )
     try:
         factory = find_domain(name)
     except DomainNotFound as error:
         raise DomainNotRemade(
             f"the log is of the domain {name!r}, which is not installed here; give it with "
-            f"--domain module:Class ({error})"
+            f"--domain module:attribute ({error})"
         ) from error
     return _made(name, factory, settings)
 

@@ -108,7 +108,7 @@ class Scenario:
     Attributes:
         name: Its name: the file's name without the ending.
         title: One line of description.
-        domain: Name of the domain, or `module:Class`.
+        domain: Name of the domain, or `module:attribute`.
         seed: Seed of ties, random draws, positions and policies.
         ticks: Number of steps.
         tick_s: Simulated seconds of one step.

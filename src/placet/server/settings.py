@@ -61,7 +61,7 @@ class ServerSettings:
     """All that a server is configured by.
 
     Attributes:
-        domain: Name of an installed domain, or `module:Class`.
+        domain: Name of an installed domain, or `module:attribute`.
         settings: The domain's own.
         world: Of the world.
         serve: Of the server.

@@ -62,7 +62,7 @@ _Domain: TypeAlias = Annotated[
         "--domain",
         metavar="D",
         help="With --resolve or --settle-again, if the log does not have the settings of its "
-        "domain: an installed name, module:Class or module:attribute.",
+        "domain: an installed name or module:attribute.",
     ),
 ]
 
