@@ -41,7 +41,9 @@ def test_built_in_world_is_found_without_installed_metadata(monkeypatch):
 def test_entry_point_without_a_class_is_reported(monkeypatch):
     entries = EntryPoints([EntryPoint("halves", "json", "placet.domains")])
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: entries)
-    with pytest.raises(DomainNotFound, match="'halves' names no class; expected module:attribute, got"):
+    with pytest.raises(
+        DomainNotFound, match="'halves' names no class; expected module:attribute, got"
+    ):
         find_domain("halves")
 
 
