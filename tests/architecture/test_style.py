@@ -228,6 +228,27 @@ def classes_by_public_name(sources: Iterable[Source]) -> dict[str, list[str]]:
     return modules
 
 
+def imported_names(source: Source) -> dict[str, str]:
+    """Return the module of each name that a file imports from one."""
+    return {
+        alias.asname or alias.name: node.module or ""
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+
+
+def test_one_class_has_a_base_of_the_http_server():
+    subclasses = [
+        node.name
+        for source in package_sources()
+        for node in source.classes()
+        for base in map(ast.unparse, node.bases)
+        if base.startswith("uvicorn.") or imported_names(source).get(base, "").startswith("uvicorn")
+    ]
+    assert subclasses == ["BoundedConnection"]
+
+
 def test_a_public_class_name_stands_in_one_module():
     classes = classes_by_public_name(package_sources())
     homonyms = {name: paths for name, paths in classes.items() if len(paths) > 1}

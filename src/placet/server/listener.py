@@ -27,7 +27,6 @@ from placet.server.config import ServeConfig
 from placet.server.http.connection import BoundedConnection, Connections
 from placet.server.http.problems import Problem
 from placet.server.http.request_id import HEADER, KEY
-from placet.server.http.stream_connection import StreamConnection
 
 if TYPE_CHECKING:
     from placet.server.context import RequestContext
@@ -259,7 +258,7 @@ async def serve_until_signal(
         _GivenUp(app),
         lifespan="off",
         http=partial(BoundedConnection, limits=_with_files_for(serve.limits), shared=Connections()),  # type: ignore[arg-type]  # is called
-        ws=StreamConnection,
+        ws="websockets-sansio",
         ws_per_message_deflate=False,
         log_config=None,
         log_level="warning",

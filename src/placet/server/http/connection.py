@@ -14,7 +14,8 @@ keeps these rules:
 - Of a body that was answered before its end, `_IGNORED_BYTES_MAX` are read, then it closes.
 - A client that takes nothing of an answer for `stream_send_seconds_max` is disconnected.
 - The number of connections is bounded, in all and per address.
-- After the handshake of a WebSocket every byte goes to its protocol (`stream_connection.py`).
+- After the handshake of a WebSocket the bytes go to the server's protocol for it, if they are what
+  the client of a stream may send (`stream_connection.py`).
 """
 
 import asyncio
@@ -28,6 +29,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 
 from placet.schemas.limits import HttpLimits
 from placet.server.http.problems import Problem
+from placet.server.http.stream_connection import StreamBytes, StreamClient
 
 _HEAD_END: Final = b"\r\n\r\n"
 """Ends a head and a chunked body. The parser accepts no bare LF, so nothing else does."""
@@ -43,6 +45,7 @@ _PARTS_MAX: Final = 8
 """In one turn: an end of a head after each few bytes makes small parts."""
 
 _IGNORED_BYTES_MAX: Final = 256 * 1024
+_POLICY_VIOLATION: Final = 1008
 _RETRY: Final = {"retry-after": "1"}
 
 
@@ -104,6 +107,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._request_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
         self._websocket: WebSocketsSansIOProtocol | None = None
+        self._stream_client = StreamClient()
 
     # What the transport calls.
 
@@ -137,7 +141,7 @@ class BoundedConnection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Buffer the received bytes, and parse a part of them."""
         if self._websocket is not None:
-            self._websocket.data_received(data)
+            self._pass_to_websocket(self._websocket, data)
             return
         self._unparsed = self._unparsed + data if self._unparsed else data
         if not self._is_waiting_for_turn:
@@ -330,6 +334,16 @@ class BoundedConnection(HttpToolsProtocol):
             self._is_reading_paused = False
             self.transport.resume_reading()
 
+    def _pass_to_websocket(self, websocket: WebSocketsSansIOProtocol, data: bytes) -> None:
+        checked = self._stream_client.check(data, self.loop.time())
+        if checked is StreamBytes.ALLOWED:
+            websocket.data_received(data)
+        elif checked is StreamBytes.MESSAGE and _is_established(websocket):
+            websocket.conn.fail(_POLICY_VIOLATION, "a stream takes no messages")
+            websocket.handle_parser_exception()
+        else:
+            self.transport.abort()
+
     @property
     def _address(self) -> str:
         return "" if self.client is None else self.client[0]
@@ -379,6 +393,10 @@ class BoundedConnection(HttpToolsProtocol):
             self._wait_for_writing()
         else:
             self.transport.abort()
+
+
+def _is_established(websocket: WebSocketsSansIOProtocol) -> bool:
+    return websocket.handshake_complete and not websocket.close_sent
 
 
 def _head_too_large(bytes_max: int) -> Problem:
