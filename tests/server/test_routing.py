@@ -52,6 +52,12 @@ async def test_a_parameter_has_one_value_of_its_type(query, detail):
     assert answer.json()["detail"].startswith(detail)
 
 
+async def test_a_query_has_a_limited_number_of_parameters():
+    async with serving() as served:
+        answer = await served.get("/healthz?" + "a&" * 30_000, token=None)
+    assert answer.json()["detail"] == "more than 32 parameters"
+
+
 async def test_missing_parameters_are_named():
     async with serving() as served:
         answer = await served.get("verdicts")

@@ -25,6 +25,9 @@ class Fields(Struct, frozen=True, forbid_unknown_fields=True):
 T = TypeVar("T", bound=Fields)
 
 _SEQ_MAX: Final = 2**62
+_PARAMETERS_MAX: Final = 32
+"""Of a query: it is read before a token is checked."""
+
 
 _END: Final = r"(?![\s\S])"
 """The end of a text. In Python `$` also matches before a last newline."""
@@ -70,7 +73,12 @@ def read_query(query: bytes, kind: type[T]) -> T:
     Raises:
         Problem: It has an unknown or a repeated parameter, or a value that is not permitted.
     """
-    pairs = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
+    try:
+        pairs = parse_qsl(
+            query.decode("latin-1"), keep_blank_values=True, max_num_fields=_PARAMETERS_MAX
+        )
+    except ValueError:
+        raise Problem("request_invalid", f"more than {_PARAMETERS_MAX} parameters") from None
     given = dict(pairs)
     _check_names(given, kind, "parameters")
     if len(given) < len(pairs):
