@@ -26,18 +26,19 @@ DEFAULT_PRIORITY = 10
 
 
 class AgentHandle:
-    """One agent of an open world: submit its batches, read its view, observe.
+    """A handle of one registered agent: submits its batches, returns its views and observations.
 
     Attributes:
         agent_id: Name of the agent.
-        generation: Number of registrations of the name; a handle of an earlier one is refused.
-        view_seq: Seq of the latest view; fills in `context_seq` of its intents.
+        generation: Number of registrations of the name up to this agent; once the agent is removed,
+            this handle is refused, even if the name is registered again.
+        view_seq: Seq of the latest view, used as `context_seq` by `intent`.
 
     Args:
         world: The world that the agent is registered in.
         agent_id: Name of the agent.
         generation: Generation of the agent.
-        sequence: Prefix of the req_ids that it makes, unique to this handle.
+        sequence: Prefix of the req_ids that `intent` makes, unique to this handle.
     """
 
     __slots__ = ("_numbers", "_sequence", "_world", "agent_id", "generation", "view_seq")
@@ -53,7 +54,7 @@ class AgentHandle:
         self._numbers = count()
 
     def intent(self, kind: str, /, **payload: Json) -> Intent:
-        """Return an intent with this payload; the other fields are filled in.
+        """Build an intent of a kind with this payload; the other fields are filled in.
 
         The req_id is `PREFIX:NUMBER`, and `context_seq` is the seq of the latest view.
         """
@@ -68,7 +69,7 @@ class AgentHandle:
         }
 
     async def submit(self, batch: object, *, dry_run: bool = False) -> Verdict:
-        """Submit a batch of this agent; never raises for a refusal.
+        """Submit a batch of this agent and return its verdict, also if the batch is refused.
 
         Args:
             batch: A list of intents, a batch object, or one intent.
@@ -77,21 +78,24 @@ class AgentHandle:
         return await self._world.submit(batch, self.agent_id, dry_run, self)
 
     def submit_nowait(self, batch: object, *, dry_run: bool = False) -> PendingVerdict:
-        """Submit a batch of this agent without waiting; await the result for its verdict."""
+        """Submit a batch of this agent without waiting.
+
+        Await the returned object for the verdict.
+        """
         reply = self._world.actor.post_batch(batch, self.agent_id, dry_run, self)
         return PendingVerdict(reply, reply.done())
 
     async def submit_intents(
         self, intents: Iterable[Mapping[str, Json]], sim_time: float | None = None
     ) -> list[str]:
-        """Submit intents that pass or fail together, and return their req_ids.
+        """Submit intents as one batch, admitted or refused together; return their req_ids.
 
         Args:
             intents: 1 to 512 intents.
-            sim_time: When to decide, in simulated seconds; None, or a past time, means now.
+            sim_time: Simulated time at which to decide, seconds; None, or a past time, is now.
 
         Raises:
-            PlacetError: The batch was refused; the subclass stands for the first refusal.
+            PlacetError: The batch was refused; the subclass depends on the first refusal.
         """
         return await self._world.submit_intents(intents, sim_time, self.agent_id, self)
 
@@ -99,15 +103,17 @@ class AgentHandle:
         """Submit one intent, and return its req_id.
 
         Raises:
-            PlacetError: The intent was refused; the subclass stands for the refusal.
+            PlacetError: The intent was refused; the subclass depends on the refusal.
         """
         return (await self.submit_intents([intent], sim_time))[0]
 
     async def refresh_view(self) -> View:
-        """Return a view: an atomic cut of what the agent may see, at the latest durable seq.
+        """Return a view: a consistent copy of the entities visible to the agent, at the latest seq.
+
+        The copy is durable.
 
         Raises:
-            PermissionDeniedError: The agent was removed since.
+            PermissionDeniedError: The agent was removed.
         """
         view = await self._world.actor.command(self._look)
         self.view_seq = view.view_seq
@@ -125,15 +131,15 @@ class AgentHandle:
         relevant: Callable[[ExternalChange], bool] | None = None,
         debounce: float = 0.0,
     ) -> StalenessScope:
-        """Open a block on a fresh view that is canceled once the view is stale.
+        """Return an async context manager whose block is canceled once its view is stale.
 
             async with alice.fresh_context(reads=["world.agents/bob"]) as context:
                 intents = await think(context.view)
 
-        The block is canceled when another agent's durable change affects what it depends on; then
-        `StaleContextError` is raised out of it, with what changed. A block that completes raises
-        nothing. The arguments are those of `StalenessOptions`, which may be passed instead; with
-        none of them, everything that the agent may see counts.
+        The block is canceled when a durable change by another agent affects a dependency; then
+        `StaleContextError` is raised out of it and lists the changes. A block that completes
+        raises nothing. The arguments are those of `StalenessOptions`, which may be passed instead;
+        with none of them, everything that the agent may see counts.
 
         Raises:
             PermissionDeniedError: Entered after the agent was removed.
@@ -156,7 +162,7 @@ class AgentHandle:
         )
 
     def skip_step(self) -> None:
-        """Submit nothing before the next step; a barrier does not wait for this agent.
+        """Declare that the agent submits nothing before the next step; barriers do not wait for it.
 
         Raises:
             ValueError: The world is not stepped.
@@ -166,20 +172,22 @@ class AgentHandle:
         self._world.actor.barrier.note_pass(self.agent_id)
 
     async def sleep_until(self, sim_time: float) -> None:
-        """Wait until simulated time reaches a moment, in seconds.
+        """Wait until the world's simulated time reaches `sim_time` seconds.
 
         Raises:
             ClosedError, StoreError: The world is closed, or fails, before.
-            ValueError: It is no time that the world can reach.
+            ValueError: The time is not finite, or beyond the range of simulated time.
         """
         await time_api.sleep_until(self._world, sim_time, self.agent_id)
 
     async def sleep(self, seconds: float) -> None:
-        """Wait for a number of simulated seconds.
+        """Wait until simulated time has advanced by `seconds`.
+
+        Real time depends on the world's clock.
 
         Raises:
             ClosedError, StoreError: The world is closed, or fails, before.
-            ValueError: The end is no time that the world can reach.
+            ValueError: The end is not finite, or beyond the range of simulated time.
         """
         await time_api.sleep(self._world, seconds, self.agent_id)
 
@@ -187,7 +195,7 @@ class AgentHandle:
         """Remove the agent from the world, and stop a policy that runs for it.
 
         Raises:
-            PermissionDeniedError: The agent was removed before.
+            PermissionDeniedError: The agent was already removed.
         """
         actor, agent_id = self._world.actor, self.agent_id
         try:
@@ -204,7 +212,7 @@ class AgentHandle:
         limits: ObserverLimits | None = None,
         latency: Latency | None = None,
     ) -> AsyncGenerator[Observation, None]:
-        """Observe: a snapshot, then deltas of the agent's view, until closed.
+        """Yield observations of the agent: a snapshot of its view, then changes, until closed.
 
         Args:
             bytes_max: Byte budget of one observation: changes that do not fit are deferred, the
@@ -233,7 +241,10 @@ class AgentHandle:
         limits: ObserverLimits | None = None,
         latency: Latency | None = None,
     ) -> Observer:
-        """Return an observer as an async context manager; its `next` returns observations."""
+        """Return an observer as an async context manager; its `next` returns the next observation.
+
+        The arguments are those of `observe`.
+        """
 
         def begin(act: Callable[[Kernel], None]) -> Awaitable[None]:
             return self._world.actor.command(lambda kernel: act(self._checked(kernel)))

@@ -26,14 +26,16 @@ ANCHOR_SECONDS: Final = 10.0
 
 
 class Anchor(msgspec.Struct, frozen=True, kw_only=True):
-    """A head of a log's chain: one line of a file of anchors.
+    """A copy, outside the log, of the hash with which a log's chain ended at some time.
+
+    One line of a file of anchors.
 
     Attributes:
         world: Name of the world.
-        seq: Seq of the world at the head.
-        record: Ordinal number of the record whose hash the head is.
-        head: The hash, hexadecimal.
-        time: When it was written, in UTC.
+        seq: Seq of the world at that time.
+        record: Ordinal number of the last record at that time.
+        head: Hash of this record, hexadecimal.
+        time: When the anchor was written, in UTC.
     """
 
     world: str
@@ -45,10 +47,10 @@ class Anchor(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class AnchorReport:
-    """Whether a log contains the anchors of its world.
+    """The result of looking for anchors in a log.
 
     Attributes:
-        records: Ordinal number after the last record of the log.
+        records: Number of records of the log, compacted ones included.
         checked: Number of anchors that were looked for.
         skipped: Number of anchors before the first record of a compacted log.
         last: The last anchor that the log contains; None if it contains none.
@@ -62,18 +64,18 @@ class AnchorReport:
     missing: Anchor | None
 
     def as_dict(self) -> dict[str, Json]:
-        """Return plain JSON."""
+        """Return the report as plain JSON."""
         plain: dict[str, Json] = msgspec.to_builtins(self)
         return plain
 
 
 def find_head(log: EventLog, head: str, records: int) -> int | None:
-    """Return the ordinal number of the record whose hash is a head; None if there is none. O(log).
+    """Return the ordinal number of the record that has a hash; None if no record has. O(log).
 
     Args:
         log: The log; it is only read.
-        head: Hexadecimal.
-        records: Ordinal number after the last record to look at.
+        head: The hash, hexadecimal.
+        records: Look only at records with a lower ordinal number.
 
     Raises:
         StoreError: The log cannot be read.
@@ -87,12 +89,12 @@ def find_head(log: EventLog, head: str, records: int) -> int | None:
 
 
 def check_anchors(log: EventLog, anchors: Sequence[Anchor], records: int) -> AnchorReport:
-    """Check that a log contains anchors, each at its record. O(log).
+    """Look for anchors in a log, each at its record, and report the first missing one. O(log).
 
     Args:
         log: The log; it is only read.
-        anchors: Anchors of its world, in any order.
-        records: Ordinal number after the last record to look at.
+        anchors: Anchors of the log's world, in any order.
+        records: Look only at records with a lower ordinal number.
 
     Raises:
         StoreError: The log cannot be read.
@@ -113,7 +115,7 @@ def check_anchors(log: EventLog, anchors: Sequence[Anchor], records: int) -> Anc
 
 
 def is_head(text: str) -> bool:
-    """Return whether a text has the form of a head: 32 hexadecimal digits."""
+    """Return whether a text has the form of a record's hash: 32 hexadecimal digits."""
     return len(text) == 2 * HASH_BYTES and not set(text) - set("0123456789abcdef")
 
 
@@ -148,7 +150,7 @@ def _anchor(path: Path, number: int, line: bytes) -> Anchor:
 
 
 class AnchorWriter:
-    """Appends anchors of an open world to a file: when it is opened, at intervals, when it closes.
+    """A writer that appends anchors of an open world to a file, at intervals.
 
     Several worlds and processes may share a file.
 
@@ -173,7 +175,7 @@ class AnchorWriter:
         self._written = b""
 
     async def append(self) -> None:
-        """Append an anchor if the head has changed; it is durable when this returns.
+        """Append an anchor if the log has grown since the last one; it is durable on return.
 
         Raises:
             StoreError: The file cannot be written.
@@ -188,14 +190,17 @@ class AnchorWriter:
         self._written = head
 
     async def try_append(self) -> None:
-        """Append an anchor if the head has changed; report a failure instead of raising it."""
+        """Append an anchor if the log has grown.
+
+        Pass a failure to `on_fault` instead of raising it.
+        """
         try:
             await self.append()
         except StoreError as error:
             self._on_fault("anchors", error)
 
     async def run(self) -> None:
-        """Append an anchor at each interval, until canceled."""
+        """Append an anchor every `ANCHOR_SECONDS` seconds if the log has grown, until canceled."""
         while True:
             await anyio.sleep(ANCHOR_SECONDS)
             await self.try_append()

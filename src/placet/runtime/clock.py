@@ -17,15 +17,15 @@ _NEWS_NS: Final = 1_000_000_000
 
 
 class RealtimeClock:
-    """Simulated time runs with the machine's monotonic clock.
+    """A clock whose simulated time runs at the speed of the machine's monotonic clock.
 
     Args:
         start_ns: Simulated time to continue from: that of the last record of the log.
         monotonic_ns: The machine's clock; a test hands in its own.
 
     Attributes:
-        monotonic_ns: Gives the machine's monotonic time. It is that clock itself: it is asked
-            several times for each batch.
+        monotonic_ns: Returns the machine's monotonic time, nanoseconds. It is the function itself,
+            without a method around it, because it is called several times for each batch.
     """
 
     monotonic_ns: Callable[[], int]
@@ -38,20 +38,21 @@ class RealtimeClock:
         self._offset_ns = start_ns - monotonic_ns()
 
     def now_ns(self) -> int:
-        """Return the simulated time."""
+        """Return the simulated time, nanoseconds."""
         return self.monotonic_ns() + self._offset_ns
 
 
 class DilatedClock(RealtimeClock):
-    """Simulated time runs with the machine's, or slower by a factor that follows the load.
+    """A clock whose simulated time runs slower than the machine's under load.
 
-    It never goes back and never leaps: a new factor holds from the present on.
+    The time never goes back and never jumps: a new factor applies from the present on.
 
     Args:
-        start_ns: As of `RealtimeClock`.
-        dilation: Chooses the factor.
+        start_ns: Simulated time to continue from, nanoseconds.
+        dilation: Computes the factor from the load.
         monotonic_ns: The machine's clock; a test hands in its own.
-        on_change: Told when the factor halved or doubled, once a second, and when it is 1 again.
+        on_change: Called with the dilation and the predicted wait in nanoseconds, when the factor
+            has halved or doubled (at most once a second), and when it is 1 again.
     """
 
     _PARTS = 1_000_000
@@ -73,11 +74,14 @@ class DilatedClock(RealtimeClock):
         self._parts = self._PARTS  # in whole parts, so that a sum of times is exact
 
     def now_ns(self) -> int:
-        """Return the simulated time."""
+        """Return the simulated time, nanoseconds."""
         return self._then_ns + (self.monotonic_ns() - self._set_ns) * self._parts // self._PARTS
 
     def follow(self, wait_ns: int) -> bool:
-        """Take in how long a batch that comes now would wait; True while time runs slower."""
+        """Adjust the speed of simulated time to the predicted wait of a batch, nanoseconds.
+
+        Return True while simulated time is slowed.
+        """
         machine_ns = self.monotonic_ns()
         elapsed_ns = machine_ns - self._set_ns if self._parts < self._PARTS else _BEGIN_NS
         factor = self.dilation.follow(wait_ns, elapsed_ns)
@@ -92,12 +96,14 @@ class DilatedClock(RealtimeClock):
 
     @property
     def behind_ns(self) -> int:
-        """How far simulated time fell behind the machine's since the clock was made."""
+        """Nanoseconds that simulated time has lost to real time since the clock was created."""
         return self.monotonic_ns() + self._offset_ns - self.now_ns()
 
 
 class SteppedClock:
-    """Simulated time stands still until the host moves it. Waits are still measured in real time.
+    """A clock whose simulated time advances only when the host program advances it.
+
+    `monotonic_ns`, by which waits are measured, is real time.
 
     Args:
         start_ns: Simulated time to continue from.
@@ -107,7 +113,7 @@ class SteppedClock:
         self._now_ns = start_ns
 
     def advance(self, dt_ns: int) -> int:
-        """Advance simulated time and return the new time.
+        """Advance simulated time by nanoseconds, and return the new time.
 
         Raises:
             ValueError: The step is negative.
@@ -118,17 +124,17 @@ class SteppedClock:
         return self._now_ns
 
     def now_ns(self) -> int:
-        """Return the simulated time."""
+        """Return the simulated time, nanoseconds."""
         return self._now_ns
 
     def monotonic_ns(self) -> int:
-        """Return the machine's monotonic time."""
+        """Return the machine's monotonic time, nanoseconds."""
         return time.monotonic_ns()
 
 
 class ManualClock(SteppedClock):
-    """For tests: both times are the same, and stand still until the test moves them."""
+    """A clock for tests: simulated and monotonic time are equal, and only a test advances them."""
 
     def monotonic_ns(self) -> int:
-        """Return the simulated time: a wait is as long as the test says."""
+        """Return the simulated time, nanoseconds, so that the test decides how long a wait is."""
         return self.now_ns()

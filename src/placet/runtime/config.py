@@ -155,18 +155,18 @@ class OrchestratorConfig:
             )
 
     def dilation(self) -> Dilation:
-        """Make what chooses how fast time runs under `dilate`.
+        """Build the object that computes the speed of time under `dilate`.
 
         Raises:
-            ValueError: A value is not as it must be.
+            ValueError: A value is invalid.
         """
         return Dilation(self.dilation_wait_ms, self.dilation_factor_min)
 
     def kernel_config(self) -> KernelConfig:
-        """Return the part that the kernel decides by.
+        """Build the part of the configuration by which the kernel decides.
 
         Raises:
-            ValueError: A value is not as it must be.
+            ValueError: A value is invalid.
         """
         own = {
             "mailbox_batches_max": self.mailbox_batches_max,

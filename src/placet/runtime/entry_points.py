@@ -21,25 +21,25 @@ ROUTES: Final = "placet.routes"
 
 
 class PluginBroken(PlacetError):  # noqa: N818  # what it says
-    """A plug-in's object cannot be loaded."""
+    """The error of a plug-in object that cannot be loaded."""
 
 
 class Plugin(NamedTuple):
-    """Something that a distribution brings, not loaded yet.
+    """A plug-in that an installed distribution provides, not imported yet.
 
     Attributes:
-        name: By which it is called.
-        entry: Where it is.
+        name: Name under which the plug-in is used, such as a command.
+        entry: The entry point, which names its module and object.
     """
 
     name: str
     entry: "EntryPoint"
 
     def load(self) -> object:
-        """Import it.
+        """Import the plug-in and return its object.
 
         Raises:
-            PluginBroken: It cannot be imported, or is not there.
+            PluginBroken: The module cannot be imported, or does not have the object.
         """
         try:
             target = import_from_here(self.entry.module)
@@ -57,10 +57,10 @@ class Plugin(NamedTuple):
 
 
 def plugins(group: str) -> dict[str, Plugin]:
-    """List the plug-ins of a group by name, without importing any of them.
+    """Return the plug-ins of a group by name, sorted, without importing any of them.
 
-    Of two with one name the first by its distribution's name and place counts: which of them it is
-    must not depend on the order of folders.
+    If two plug-ins have one name, the first in the order of their distributions' names is returned,
+    so that the choice does not depend on the order of folders.
     """
     from importlib.metadata import entry_points  # noqa: PLC0415  # 15 ms, and `run` asks for none
 

@@ -17,7 +17,7 @@ THRESHOLDS: Final = (50_000, 20, 50)
 
 
 def tune_gc() -> None:
-    """Collect less often until the process ends, and exclude the objects loaded so far.
+    """Make the garbage collector run less often until the process ends; skip objects loaded so far.
 
     Runs one full collection first, because garbage that is frozen is never freed.
     """
@@ -28,7 +28,7 @@ def tune_gc() -> None:
 
 @contextmanager
 def tuned_gc() -> Iterator[None]:
-    """Collect less often inside the `with` block, then restore the collector as it was.
+    """Make the garbage collector run less often inside a `with` block, then restore its settings.
 
     Objects that the host program froze stay frozen. Costs no collection.
     """

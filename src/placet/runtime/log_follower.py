@@ -21,12 +21,12 @@ _CHUNK_RECORDS: Final = 64
 
 
 class LogFollower:
-    """Folds the new records of a log into the state of a read-only world.
+    """A reader that keeps a read-only world at the state of the log that another process writes.
 
     Args:
         log: The log; it is only read.
-        past: The fold whose state and ledger the world's kernel has.
-        clock: Clock of the world: it is set to the time of the records.
+        past: The replayed state, which the world's kernel shares.
+        clock: Clock of the world; it is advanced to the time of the records.
     """
 
     def __init__(self, log: EventLog, past: Replayer, clock: HostClock) -> None:
@@ -35,10 +35,10 @@ class LogFollower:
         self._clock = clock
 
     async def run(self, on_group: Callable[[LogGroup], None]) -> None:
-        """Fold records as they are appended, until canceled.
+        """Apply records to the world as they are appended, until canceled.
 
         Args:
-            on_group: Called with new records once they are folded.
+            on_group: Called with new records once they are applied.
 
         Raises:
             StoreError: The log cannot be read, is damaged, or was compacted beyond this reader.

@@ -28,12 +28,12 @@ _LASTING: Final = frozenset({"full", "local"})
 
 @dataclass(frozen=True, slots=True)
 class WorldOpener:
-    """Opens one world, once or again after its store has failed.
+    """The means to open one world: at first, and again after its store has failed.
 
     Attributes:
         domain: A domain, or several.
         config: Configuration of the world.
-        validator: The host's own rule.
+        validator: The host's effect validator; None for none.
         records_min: Number of records that the log has at least; 0 to begin a new one.
     """
 
@@ -43,7 +43,7 @@ class WorldOpener:
     records_min: int = 0
 
     async def open(self, on_failure: Callable[[StoreError], None]) -> WorldRuntime:
-        """Open the world from its log, and start its actors.
+        """Open the world from its log, start its actors, and return the open world.
 
         Args:
             on_failure: Called with the error if a standby cannot read its store.
@@ -80,7 +80,9 @@ class WorldOpener:
     def load(
         self, log: EventLog, standby: Standby | None = None
     ) -> tuple[int, Kernel, list[bytes], Recovery]:
-        """Take the fence of a log, and build the kernel of its world; it blocks.
+        """Acquire the exclusive right to write a log, and build the kernel of its world; blocking.
+
+        `standby` has replayed the log already; None replays it here.
 
         Returns:
             The epoch, the kernel, the list to which it appends new records, and the recovery.

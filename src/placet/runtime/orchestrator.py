@@ -68,15 +68,17 @@ T = TypeVar("T")
 
 
 class Orchestrator:
-    """One world: its state, its log, its actors. Use it as an async context manager.
+    """One world: its state, its log, its actors; every operation of a host program on them.
+
+    Use it as an async context manager.
 
     Args:
-        domain: A domain, or several; None is an open `World()`.
-        config: None is all defaults: in memory, in real time.
-        effect_validator: The host's own rule, called before each domain rule.
+        domain: A domain, or several; None is `placet.domains.world.World()` without settings.
+        config: The configuration; None for the defaults: in memory, in real time.
+        effect_validator: A rule of the host, called before each domain rule.
 
     Raises:
-        ValueError: The domain or the configuration is unsound.
+        ValueError: The domain or the configuration is invalid.
     """
 
     def __init__(
@@ -114,9 +116,7 @@ class Orchestrator:
     async def close(self) -> None:
         """Decide the queued batches, let effects finish within the limit, and release the store.
 
-        All decisions are durable then.
-
-        Harmless if done twice.
+        All decisions are durable on return. A second call does nothing.
         """
         if self._world is not None:
             with anyio.CancelScope(shield=True):
@@ -172,13 +172,21 @@ class Orchestrator:
         quotas: Mapping[str, Mapping[str, float] | QuotaSpec] | None = None,
         **attributes: Json,
     ) -> AgentHandle:
-        """Register an agent, and return its handle; the domain reads the attributes.
+        """Register an agent, and return its handle.
 
-        Registering a registered name changes its permissions if some are passed, and nothing else;
-        an owner that is passed must be the present one.
+        For a registered name only the permissions are changed, if some are passed; an owner that
+        is passed must be the present one.
+
+        Args:
+            agent_id: Name of the agent.
+            permissions: Kinds that the agent may submit; None is the configured default.
+            owner: Name of a submitter that may also submit for the agent; None for none.
+            priority_max: Highest priority that the agent's batches may have.
+            quotas: Quotas of this agent, in the form of `OrchestratorConfig.quotas`.
+            **attributes: Attributes for the domain, such as a position.
 
         Raises:
-            AgentError: The name is no identity, reserved or another owner's; too many agents.
+            AgentError: The name is invalid, reserved or of another owner; or too many agents.
             ValidationError: The domain refused the attributes.
         """
         world = self._writable
@@ -196,7 +204,7 @@ class Orchestrator:
         return AgentHandle(world, agent.agent_id, agent.generation, f"{world.epoch}.{number}")
 
     async def set_agent_permissions(self, agent_id: str, permissions: Iterable[str] | None) -> None:
-        """Set the kinds that an agent may submit: None is all, the empty set nothing.
+        """Set the kinds that an agent may submit: None is all, an empty set is none.
 
         Raises:
             AgentError: There is no such agent.
@@ -212,7 +220,7 @@ class Orchestrator:
         await self._writable.change_agent(agent_id, "suspended")
 
     async def resume_agent(self, agent_id: str) -> None:
-        """End a suspension; a policy that runs for the agent continues with a new failure budget.
+        """End an agent's suspension; its policy, if one runs, continues with a new failure budget.
 
         Raises:
             AgentError: There is no such agent.
@@ -228,23 +236,25 @@ class Orchestrator:
         await self._writable.change_agent(agent_id, "removed")
 
     def run_agent(self, agent: AgentActor) -> None:
-        """Run an agent actor under this world's supervisor; if it keeps failing it is suspended.
+        """Run an agent's policy under this world's supervisor.
+
+        Suspend the agent if it keeps failing.
 
         The policy of a suspended agent waits until the agent is resumed.
 
         Raises:
-            AgentError: The agent was removed since its handle was made.
+            AgentError: The agent was removed after its handle was created.
             ValueError: A policy runs for the agent already.
         """
         self._writable.policy_supervisor.run(agent)
 
     def agent_status(self, agent_id: str) -> AgentStatus:
-        """Return the status of an agent and its policy; `gone` also for an unknown name."""
+        """Return the status of an agent and its policy; for an unknown name the state is `gone`."""
         return self._open.policy_supervisor.status(agent_id)
 
     @property
     def gateway(self) -> AgentGateway:
-        """This world as the agent layer uses it: kinds, risks, entities, effect outcomes."""
+        """The queries of the agent layer to this world: kinds, risks, entities, effect outcomes."""
         return AgentGateway(self._open)
 
     # batches
@@ -252,7 +262,7 @@ class Orchestrator:
     async def submit(
         self, batch: object, *, dry_run: bool = False, identity: AgentIdentity | None = None
     ) -> Verdict:
-        """Submit a batch for any agent, as the operator; never raises for a refusal.
+        """Submit a batch for any agent, as the operator; return its verdict, also of a refusal.
 
         Args:
             batch: A list of intents, a batch object, or one intent.
@@ -268,12 +278,13 @@ class Orchestrator:
     def submit_nowait(
         self, batch: object, *, dry_run: bool = False, submitter: str = OPERATOR
     ) -> PendingVerdict:
-        """Submit a batch without waiting; await the result for its verdict.
+        """Submit a batch without waiting; await the returned object for its verdict.
 
         Args:
             batch: A list of intents, a batch object, or one intent.
             dry_run: Decide, and change nothing.
-            submitter: Name of the submitter: it may submit for agents of that name and owner only.
+            submitter: Name of the submitter, which may submit for the agent of that name and for
+                agents that it owns; the default is the operator.
 
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
@@ -284,14 +295,14 @@ class Orchestrator:
     async def submit_intents(
         self, intents: Iterable[Mapping[str, Json]], sim_time: float | None = None
     ) -> list[str]:
-        """Submit intents that pass or fail together, and return their req_ids.
+        """Submit intents as one batch, admitted or refused together; return their req_ids.
 
         Args:
             intents: 1 to 512 intents.
-            sim_time: When to decide, in simulated seconds; None, or a past time, means now.
+            sim_time: Simulated time at which to decide, seconds; None, or a past time, is now.
 
         Raises:
-            PlacetError: The batch was refused; the subclass stands for the first refusal.
+            PlacetError: The batch was refused; the subclass depends on the first refusal.
         """
         return await self._writable.submit_intents(intents, sim_time, OPERATOR)
 
@@ -299,12 +310,12 @@ class Orchestrator:
         """Submit one intent, and return its req_id.
 
         Raises:
-            PlacetError: The intent was refused; the subclass stands for the refusal.
+            PlacetError: The intent was refused; the subclass depends on the refusal.
         """
         return (await self.submit_intents([intent], sim_time))[0]
 
     async def verdict_of(self, agent_id: str, req_id: str) -> Verdict | None:
-        """Return the verdict on a request; None if it is not, or no longer, in the dedup window."""
+        """Return the verdict on an earlier request; None if the dedup window does not have it."""
         return await self._open.actor.operate(lambda kernel: kernel.verdict_of(agent_id, req_id))
 
     # load
@@ -312,19 +323,16 @@ class Orchestrator:
     async def pause(self) -> None:
         """Decide no batches until `resume`; they are queued within the limits.
 
-        Control messages are handled.
+        Commands such as a registration are still executed.
         """
         await self._writable.actor.pause()
 
     async def drain(self) -> None:
-        """Reject new batches until `resume`.
-
-        Return once the queued ones are decided and durable.
-        """
+        """Reject new batches until `resume`; wait until the queued ones are decided and durable."""
         await self._writable.actor.drain()
 
     async def resume(self) -> None:
-        """End `pause` and `drain`."""
+        """Accept and decide batches again, after `pause` or `drain`."""
         await self._writable.actor.resume()
 
     # reading
@@ -336,23 +344,23 @@ class Orchestrator:
 
     @property
     def head(self) -> str:
-        """The hash of the last durable record, to which the log's chain leads, hexadecimal."""
+        """The hash of the last durable record, which ends the log's hash chain, hexadecimal."""
         return self._open.committer.head.hex()
 
     async def log_start(self) -> LogStart:
-        """Return where the log begins: after its first record once it was compacted."""
+        """Return the position of the log's first record: record 0, unless the log was compacted."""
         log = self._open.log
         return await in_thread_if(log.is_blocking, log.start)
 
     @property
     def domains(self) -> Sequence[Domain]:
-        """The domains of the world, in the order given."""
+        """The domains of the world, in the order in which they were passed."""
         domain = self._domain  # to ask whether it is a Domain would look at each part of the port
         return list(domain) if isinstance(domain, Sequence) else [domain]
 
     @property
     def records(self) -> int:
-        """Number of durable records of the log; the next one gets this ordinal."""
+        """Number of durable records of the log, which is the ordinal of the next record."""
         return self._open.committer.durable_records
 
     @property
@@ -362,11 +370,14 @@ class Orchestrator:
 
     @property
     def is_paused(self) -> bool:
-        """Whether batches are queued and not decided, until `resume`."""
+        """Whether the world is paused: batches are queued and not decided until `resume`."""
         return self._open.actor.is_paused and not self._open.is_read_only
 
     async def state(self, path: str = "") -> Json:
-        """Copy the state, or a part: `collection`, `collection/entity`, `collection/entity/field`.
+        """Return a copy of the state at a path as plain JSON.
+
+        A path is `collection`, `collection/entity` or `collection/entity/field`; empty for the
+        whole state.
 
         Raises:
             KeyError: There is nothing at the path.
@@ -374,9 +385,9 @@ class Orchestrator:
         return await self._open.actor.operate(lambda kernel: state_at(kernel.state, path))
 
     async def query(self, fn: Callable[[Kernel], T]) -> T:
-        """Run a function on the kernel between two batches.
+        """Run a function on the kernel between two batches; return its result.
 
-        Its result is returned once it is durable.
+        Returns once everything that the function could read is durable.
 
         Args:
             fn: Reads and changes nothing; returns copies. It blocks the world while it runs.
@@ -387,7 +398,7 @@ class Orchestrator:
         return await self._open.actor.operate(fn)
 
     def query_nowait(self, fn: Callable[[Kernel], T]) -> T:
-        """Run a function on the kernel at once, between two batches; `query` waits for its turn.
+        """Run a function on the kernel at once and return its result; unlike `query`, do not wait.
 
         Args:
             fn: Reads and changes nothing; returns copies.
@@ -402,18 +413,18 @@ class Orchestrator:
         return fn(self._open.kernel)
 
     async def digest(self) -> str:
-        """Return the state digest, hexadecimal: equal states have equal digests."""
+        """Return the digest of the state, hexadecimal: equal states have equal digests."""
         return await self._open.actor.operate(lambda kernel: kernel.digest())
 
     async def views_for(self, agent_ids: Iterable[str]) -> list[View]:
-        """Return the views of several agents, all at one seq, in the given order."""
+        """Return the views of several agents at one seq, in the order of `agent_ids`."""
         view = self._open.viewer.view
         return await self._open.actor.operate(
             lambda kernel: [view(kernel, agent_id) for agent_id in agent_ids]
         )
 
     def events(self, since: int = 0) -> AsyncIterator[Event]:
-        """Return every event after a seq, past and future."""
+        """Yield every event after a seq, past and future, until the world is closed."""
         return self._open.publisher.events(since)
 
     def event_pages(
@@ -423,11 +434,11 @@ class Orchestrator:
         from_record: int | None = None,
         page_records_max: int = PAGE_RECORDS_MAX,
     ) -> AsyncGenerator[list[Event]]:
-        """Return the events in pages of those available.
+        """Yield events in lists: those available now, then new ones as they become durable.
 
         Args:
             since: Sequence number; events with a greater one are returned.
-            from_record: Ordinal of the first record, instead of `since`.
+            from_record: Ordinal of the first record to return, instead of `since`.
             page_records_max: Largest number of records that are decoded for a page; at most 256.
         """
         pages = self._open.publisher.pages
@@ -456,7 +467,9 @@ class Orchestrator:
         limits: ObserverLimits | None = None,
         latency: Latency | None = None,
     ) -> AsyncGenerator[Observation, None]:
-        """Observe as an agent, as its handle does; it ends with the world, or with the agent.
+        """Yield an agent's observations: a snapshot of its view, then changes of it.
+
+        Ends when the agent is removed or the world is closed.
 
         Args:
             agent_id: Agent whose visibility applies.
@@ -499,7 +512,7 @@ class Orchestrator:
         outbox_max: int | None = None,
         on_in_doubt: AnyInDoubt | None = None,
     ) -> None:
-        """Run effects of a kind, including the open ones.
+        """Start the executor of a kind of effect; it also runs the effects that are open now.
 
         An effect runs at least once, with one key on all attempts, and is settled exactly once.
         `at_most_once` is the reverse: one attempt, whose start is in the log before it begins; if
@@ -511,8 +524,8 @@ class Orchestrator:
                 failed attempt. An async function runs in the event loop, a plain one in a thread,
                 `InProcess(function)` in another process, `DbosWorkflow(workflow)` in durable steps.
                 In a forked world, pass `SimulatedHandler(handler)` or `LiveHandler(handler)`.
-            delivery: Whether a second attempt may repeat the effect outside: `pure`, `idempotent`,
-                `keyed` (the callee knows the key), or, if it does harm, `at_most_once`.
+            delivery: Why a second attempt is harmless outside the world: `pure`, `idempotent`,
+                `keyed` (the callee knows the key); `at_most_once` if it is not.
             concurrency: Number of effects that run at a time.
             attempts_max: Number of failed attempts after which an effect is settled as failed.
             seconds_max: Time limit of one attempt, in seconds.
@@ -538,7 +551,7 @@ class Orchestrator:
         await effects_api.register_executor(self._writable, kind, handler, options)
 
     async def unregister_executor(self, kind: str) -> None:
-        """Refuse effects of a kind from now on, and let running attempts finish.
+        """Stop the executor of a kind: refuse its effects, and wait for running attempts.
 
         Open effects stay open until the kind has an executor again.
 
@@ -549,7 +562,7 @@ class Orchestrator:
         await self._writable.executors.unregister(kind)
 
     async def wait_effects(self, verdict: Verdict | None = None) -> None:
-        """Wait until effects are settled, durably, or in doubt.
+        """Wait until effects are durably settled, or in doubt.
 
         An effect without an executor is waited for too: it settles once there is one.
 
@@ -557,14 +570,14 @@ class Orchestrator:
             verdict: Verdict of the batch that emitted them; None for all effects so far.
 
         Raises:
-            ClosedError, StoreError: The world is closed, or fails, before they are.
+            ClosedError, StoreError: The world is closed, or fails, before that.
         """
         await effects_api.wait_effects(self._open, verdict)
 
     async def effects(
         self, state: EffectState | None = None, *, kind: str | None = None
     ) -> list[EffectStatus]:
-        """List the effects that are not settled, oldest first; or the effects that were given up.
+        """Return the effects that are not settled, oldest first; or the effects that were given up.
 
         Args:
             state: `open`, `started`, `in_doubt`, or `dead`, which is read from the log: O(log).
@@ -578,10 +591,10 @@ class Orchestrator:
         return await effects_api.list_effects(self._open, state, kind)
 
     async def resolve_effect(self, key: EffectKey, *, succeeded: bool, output: Json = None) -> bool:
-        """Settle an effect by hand: one that is in doubt, or that no longer has an executor.
+        """Settle by hand an effect that is in doubt, or that no longer has an executor.
 
         Returns:
-            False if it is settled already, or unknown.
+            True if the effect was settled; False if it is settled already, or unknown.
 
         Raises:
             ValueError: The output is not plain JSON, or too large; the effect is unchanged.
@@ -594,10 +607,11 @@ class Orchestrator:
     # history
 
     async def explain(self, agent_id: str, req_id: str) -> "Explanation":
-        """Explain from the log what each stage of the gate compared for a request. O(log).
+        """Return an explanation of the verdict on a request: each stage of the gate. O(log).
 
-        For a request without an answer in the log, it names where it may have been refused. A log
-        in memory is read in the event loop's thread; one on disk, in a separate thread.
+        For a request without an answer in the log, the explanation names where it may have been
+        refused. A log in memory is read in the event loop's thread; one on disk, in a separate
+        thread.
 
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
@@ -611,13 +625,15 @@ class Orchestrator:
         *,
         at: "int | Position | None" = None,
     ) -> "Fork":
-        """Fork this world, which continues. O(log up to there).
+        """Copy this world's log up to a position, as a separate world; this world continues.
+
+        O(copied records).
 
         Args:
             to: Path of the new log; nothing may exist there.
             options: Changes to apply in the fork; None for none.
-            at: Where: a seq, which is the end of a batch, or another position; None for all that is
-                durable.
+            at: Seq at which to fork, which must be the end of a batch; or another position. None
+                is the latest durable record.
 
         Raises:
             ClosedError, StoreError: The world is closed, or has failed; or it cannot be forked
@@ -628,7 +644,9 @@ class Orchestrator:
         return await history_api.fork(self._open, to, options, at, self._validator)
 
     async def restore(self, path: str, to_seq: int) -> int:
-        """Set a part of the state back to an earlier value, by a new record: nothing is rewound.
+        """Set a part of the state back to an earlier value, by a new record.
+
+        The log is not rewound.
 
         Decisions made since then stay; agents, quotas and effects are unchanged. The domains'
         invariants are checked, as for a batch.
@@ -638,7 +656,7 @@ class Orchestrator:
             to_seq: Seq of the earlier value: the end of a batch that the log still has.
 
         Returns:
-            The seq of the world after it; the present one if nothing differs.
+            The seq of the world after the change; the present seq if nothing differs.
 
         Raises:
             ClosedError, StoreError: The world is closed, has failed, or never was at that seq.
@@ -651,7 +669,7 @@ class Orchestrator:
 
     @property
     def sim_time(self) -> float:
-        """Simulated time, seconds."""
+        """The world's simulated time, seconds."""
         return self._open.clock.now_ns() / SECOND_NS
 
     async def step(self, dt: float) -> list[Verdict]:
@@ -668,7 +686,7 @@ class Orchestrator:
     async def barrier(
         self, agents: Iterable[str] | None = None, *, deadline_s: float = 10.0
     ) -> Arrivals:
-        """Wait, before a step, until each agent has submitted since the last step, or skipped it.
+        """Wait until each agent has submitted or skipped the next step, or until a deadline.
 
         A batch that is malformed or rejected at admission does not count as submitted. An agent
         skips the step by `handle.skip_step()`.
@@ -678,7 +696,7 @@ class Orchestrator:
             deadline_s: Real seconds after which missing agents count as late.
 
         Returns:
-            The agents that skipped, and the late ones. The next step does not wait for these.
+            The agents that skipped, and the late ones. The next step does not wait for late agents.
 
         Raises:
             ClosedError, StoreError: The world is closed, or fails, before.
@@ -687,7 +705,7 @@ class Orchestrator:
         return await time_api.barrier(self._writable, agents, deadline_s)
 
     async def wait_until(self, sim_time: float) -> None:
-        """Wait until simulated time reaches a moment, in seconds.
+        """Wait until simulated time reaches `sim_time` seconds.
 
         A stepped world must be stepped by another task meanwhile. With time dilation this takes
         longer in real seconds.
@@ -695,7 +713,7 @@ class Orchestrator:
         Raises:
             ClosedError, StoreError: The world is closed, or fails, before.
             TimeStalledError: A participant holds up the time of a `next_event` world.
-            ValueError: It is no time that the world can reach.
+            ValueError: The time is not finite, or beyond the range of simulated time.
         """
         await time_api.sleep_until(self._open, sim_time, "the host")
 

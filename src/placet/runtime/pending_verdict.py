@@ -11,7 +11,7 @@ from placet.schemas.verdict import Verdict
 
 
 class PendingVerdict(msgspec.Struct, eq=False):
-    """The verdict of a batch that `submit_nowait` submitted. Can be awaited any number of times.
+    """The future verdict of a batch that `submit_nowait` submitted; await it any number of times.
 
     Canceling an `await` leaves the batch submitted; `cancel` withdraws it.
     """
@@ -43,7 +43,7 @@ class PendingVerdict(msgspec.Struct, eq=False):
         await this object get a `CancelledError`.
 
         Returns:
-            False if the verdict is available already.
+            True if the batch was withdrawn; False if it is decided or was withdrawn already.
         """
         return self._future.cancel()
 

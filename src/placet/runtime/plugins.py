@@ -20,15 +20,15 @@ GROUP = "placet.domains"
 
 
 class DomainNotFound(PlacetError, LookupError):  # noqa: N818  # what it says
-    """There is no such domain, or it cannot be imported."""
+    """The error of a domain name that is unknown, or whose module cannot be imported."""
 
 
 class DomainNotRemade(PlacetError):  # noqa: N818  # what it says
-    """A log does not hold what would make its domain again."""
+    """The error of a log from which its domain cannot be recreated."""
 
 
 def default_domain() -> Domain:
-    """Make the domain of a world that names none."""
+    """Create the domain of a world for which none is named: the domain `world`."""
     return find_domain("world")()
 
 
@@ -40,7 +40,7 @@ def _installed() -> "EntryPoints":
 
 
 def domain_names() -> list[str]:
-    """Name the domains that are installed, sorted."""
+    """Return the names of the installed domains, sorted."""
     return sorted({entry.name for entry in _installed()} | {"world"})
 
 
@@ -155,10 +155,10 @@ def _made(spec: str, factory: Callable[..., object], settings: Mapping[str, Json
 
 
 def import_from_here(module_name: str) -> ModuleType:
-    """Import a module of the user's, from the current folder too.
+    """Import a module of the user by name, also from the current folder, and return it.
 
     Raises:
-        ImportError: There is none, or it raised something as it was imported.
+        ImportError: There is no such module, or it raised an exception while it was imported.
     """
     here = str(Path.cwd())
     added = here not in sys.path

@@ -34,11 +34,11 @@ LIMITS: Final = tuple(field.name for field in fields(Limits))
 
 
 class Override(NamedTuple):
-    """A value of a recorded world that a configuration changes.
+    """A value in a recorded world's configuration that a new configuration changes.
 
     Attributes:
-        key: Its key; `settings.max_step` for a setting of the domain.
-        recorded: The log's value.
+        key: Key of the value; `settings.max_step` for a setting of the domain.
+        recorded: The value in the log.
         value: The new value.
     """
 
@@ -52,13 +52,13 @@ class Override(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RecordedWorld:
-    """How a world was opened last, as its log says.
+    """The domains and the configuration with which a log was last opened.
 
     Attributes:
         store: The store of the log.
         rules: The domains that decided last, and their settings.
         config: Name, seed, quotas, limits and the other gate settings.
-        now_ns: Simulated time of its latest record, nanoseconds.
+        now_ns: Simulated time of the latest record, nanoseconds.
     """
 
     store: str
@@ -73,26 +73,26 @@ class RecordedWorld:
 
     @property
     def main_domain(self) -> str:
-        """The name of the first domain that is no record of conversations."""
+        """The name of the first domain other than `session`, which records conversations."""
         names = self.domain_names
         return next((name for name in names if name != SESSION), names[0])
 
     @property
     def settings(self) -> Mapping[str, Json]:
-        """The settings of the main domain; empty if it has none."""
+        """The settings of the main domain; empty if the log has none."""
         return self.rules.settings.get(self.main_domain, {})
 
     def domains(
         self, given: Sequence[str] = (), settings: Mapping[str, Json] | None = None
     ) -> list[Domain]:
-        """Make the domains of the log again.
+        """Recreate the domains of the log.
 
         Args:
-            given: Domains in place of the log's, as for `remake`.
-            settings: Settings of the main domain in place of the log's; None is those.
+            given: Domains to use instead of the domains of the log, as for `remake`.
+            settings: Settings of the main domain that replace those in the log; None for none.
 
         Raises:
-            DomainNotFound, DomainNotRemade: One cannot be made.
+            DomainNotFound, DomainNotRemade: A domain cannot be created.
         """
         rules = self.rules
         if settings is not None and settings != self.settings:
@@ -101,11 +101,13 @@ class RecordedWorld:
         return remake(rules, given)
 
     def overrides(self, config: OrchestratorConfig, domains: Sequence[Domain]) -> list[Override]:
-        """List what differs from the log; a value is the same in each of its spellings.
+        """Return the values of a configuration that differ from the log.
+
+        Values that are written differently and mean the same are equal.
 
         Args:
             config: The configuration of the world.
-            domains: Its domains.
+            domains: Domains of the world.
         """
         was, now = GateSettings.of(self.config), GateSettings.of(config.kernel_config())
         return [
@@ -126,7 +128,7 @@ class RecordedWorld:
         ]
 
     def orchestrator_config(self) -> OrchestratorConfig:
-        """Return the configuration with which an `Orchestrator` continues the log."""
+        """Return the configuration with which an `Orchestrator` continues the log unchanged."""
         return self.continued_by(OrchestratorConfig(store=self.store))
 
     def continued_by(self, config: OrchestratorConfig) -> OrchestratorConfig:
@@ -157,12 +159,12 @@ def _differing(
 
 
 def recorded_world(store: str) -> RecordedWorld | None:
-    """Read how the world of a store is continued; None if there is none yet.
+    """Read the domains and the configuration of a store's world; None if it has no world yet.
 
-    O(state + the log after its newest snapshot). It takes no fence and makes no file.
+    O(state + the log after its newest snapshot). It only reads, and creates no file.
 
     Args:
-        store: As `OrchestratorConfig.store`.
+        store: URL of the store, as `OrchestratorConfig.store`.
 
     Raises:
         StoreError: The log cannot be read, or is damaged.

@@ -8,7 +8,7 @@ from placet.schemas.codec import Json
 
 
 def registry_json(domains: Sequence[Domain]) -> list[dict[str, Json]]:
-    """Describe domains, each by itself: their kinds, with the JSON Schemas of the payloads."""
+    """Return a description of each domain as plain JSON: its kinds and their payload schemas."""
     return [_described(domain) for domain in domains]
 
 

@@ -6,9 +6,11 @@ from placet.schemas.codec import Json, thaw
 
 
 def state_at(state: Mapping[str, Mapping[str, Mapping[str, Json]]], path: str) -> Json:
-    """Copy the value at a path as plain JSON. O(its size).
+    """Return a copy of the value at a path of the state, as plain JSON. O(its size).
 
-    The id of an entity may hold a slash; the longest id that is there is meant.
+    An empty path is the whole state.
+
+    The id of an entity may contain a slash; the longest existing id is used.
 
     Raises:
         KeyError: There is nothing at the path.

@@ -9,7 +9,10 @@ from placet.schemas.verdict import Verdict
 
 
 def verdict_line(verdict: Verdict) -> bytes:
-    """Encode a verdict as it goes over the wire: the JSON of `verdict.as_dict()`, but faster."""
+    """Encode a verdict as JSON bytes, equal to `verdict.as_dict()`.
+
+    Faster than a general encoder.
+    """
     results = [
         _ResultLine(
             req_id,

@@ -58,22 +58,22 @@ T = TypeVar("T")
 
 
 class WorldRuntime:
-    """The parts of an open world, and their life.
+    """The parts of one open world, with their start and stop.
 
     Args:
         config: The user's configuration.
-        log: Opened for writing.
-        epoch: What its `open` gave.
-        kernel: Loaded with the log's history.
-        records: Where the kernel's journal puts new records.
-        clock: None is the one that the configuration names.
-        recovery: How the history was read; None where there was none to read.
-        follower: Follows the log in a world that is open read-only; None in any other.
+        log: The log, opened for writing.
+        epoch: The epoch that `log.open` returned.
+        kernel: The kernel, loaded with the log's history.
+        records: The list to which the kernel's journal appends new records.
+        clock: The clock; None for the configured one.
+        recovery: How the history was read; None if there was no history.
+        follower: Follows the log in a read-only world; None in other worlds.
 
     Attributes:
         is_read_only: Another process may write the log; nothing is decided here.
-        failed: Set once the world has stopped for a failure, which is the committer's.
-        handle_numbers: So that no two handles of one epoch make the same req_ids.
+        failed: Event that is set once a failure has stopped the world (`committer.failure`).
+        handle_numbers: Numbers of agent handles, so that the req_ids of no two handles are equal.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class WorldRuntime:
         self._watch()
 
     async def start(self) -> None:
-        """Start the actors; the records that the kernel wrote on opening become durable."""
+        """Start the actors; make the records durable that the kernel wrote on opening."""
         self.committer.begin(*self.kernel.history_end, self.kernel.history_head)
         started = anyio.Event()
         for sentence in self._recovery.skipped:
@@ -169,7 +169,7 @@ class WorldRuntime:
             self.metrics_server = serve_metrics(self.metrics_registry, self.config.metrics_port)
 
     async def stop(self) -> None:
-        """Take everything down in order, within `shutdown_seconds_max`."""
+        """Stop all parts in order, within `shutdown_seconds_max`."""
         if self._root is None:
             return
         root, self._root = self._root, None
@@ -195,9 +195,9 @@ class WorldRuntime:
         await in_thread_if(self.log.is_blocking, self.log.close)
 
     async def check_writable(self) -> None:
-        """Prove that the world decides, and that its store could be written now.
+        """Check by one durable write that the world still decides and its store can be written.
 
-        A world that is open read-only proves that its store can be read.
+        In a read-only world, check that the store can be read.
 
         Raises:
             ClosedError, StoreError: The world is closed, has failed, or fails now.
@@ -209,7 +209,9 @@ class WorldRuntime:
             await self.committer.check_writable()
 
     async def change_agent(self, agent_id: str, change: str) -> None:
-        """Change an agent's standing, durably; a policy that is run for it follows.
+        """Suspend, resume or remove an agent durably; its policy is paused, resumed or ended.
+
+        `change` is `suspended`, `resumed` or `removed`.
 
         Raises:
             AgentError: There is no such agent.
@@ -221,14 +223,14 @@ class WorldRuntime:
 
     @cached_property
     def metrics_registry(self) -> "CollectorRegistry":
-        """Made when first asked for."""
+        """The Prometheus registry of this world, created when it is first read."""
         from placet.runtime.telemetry.prometheus import create_registry  # noqa: PLC0415  # 69 ms
 
         return create_registry(self.counters)
 
     @property
     def forked_from(self) -> tuple[str, int] | None:
-        """World and seq that this one was forked from; None where it was not."""
+        """Name and seq of the parent from which this world was forked; None if it is no fork."""
         header = self._recovery.past.header
         return header.forked_from if isinstance(header, Forked) else None
 
@@ -239,7 +241,7 @@ class WorldRuntime:
         dry_run: bool = False,
         identity: AgentIdentity | None = None,
     ) -> Verdict:
-        """Submit a batch, and wait for its verdict; never raises for a refusal."""
+        """Submit a batch and return its verdict, also of a refusal."""
         reply = self.actor.post_batch(batch, submitter, dry_run, identity)
         if reply.done():  # refused at admission: who retries in a loop yields to others
             await asyncio.sleep(0)
@@ -252,10 +254,10 @@ class WorldRuntime:
         submitter: str,
         identity: AgentIdentity | None = None,
     ) -> list[str]:
-        """Submit intents as one batch, and return their req_ids in the submitter's order.
+        """Submit intents as one batch, and return their req_ids in order.
 
         Raises:
-            PlacetError: The batch was refused; the subclass stands for the first refusal.
+            PlacetError: The batch was refused; the subclass depends on the first refusal.
         """
         value: object = intents
         if isinstance(value, Iterable) and not isinstance(value, Mapping | str | bytes):
@@ -267,7 +269,7 @@ class WorldRuntime:
         return list(verdict.req_ids)
 
     def statistics(self) -> dict[str, Json]:
-        """Return the counts of this world by name, as the JSON of `Orchestrator.statistics`."""
+        """Return the counts and latencies of this world as plain JSON."""
         return {
             **self.counters.statistics(),
             "seq": self.committer.durable_seq,
@@ -442,5 +444,5 @@ def _ignore(name: str, error: BaseException) -> None:
 
 
 async def in_thread_if(is_blocking: bool, act: Callable[[], T]) -> T:
-    """Call something in a thread where it may wait for a disk or a network."""
+    """Call a function and return its result: in a thread if it may block, else directly."""
     return await to_thread.run_sync(act) if is_blocking else act()

@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 
 
 class WorldTime:
-    """The time-related parts of a world, built from its configuration.
+    """The clock of a world and its sleeping tasks, built from the configuration.
 
     Args:
         config: The user's configuration.
         start_ns: Simulated time to continue from.
-        clock: None is the one that the configuration names.
-        on_dilated: Told when time slowed, and when it is as it should be again.
+        clock: The clock; None for the configured one.
+        on_dilated: Called when dilation has slowed time, and when time is back at full speed.
         on_stall: Called when time cannot advance.
 
     Attributes:
         clock: The world's simulated clock.
-        sleepers: Those who wait for a moment.
-        participants: The participants, if the clock is `next_event`; else None.
+        sleepers: The queue of tasks that wait for a simulated time.
+        participants: The same queue, if the clock is `next_event`; else None.
     """
 
     def __init__(
@@ -56,7 +56,10 @@ class WorldTime:
     def next_event(
         self, kernel: Kernel, actor: OrchestratorActor, executors: Executors
     ) -> NextEvent:
-        """Return the driver of a `next_event` world's time, and let it receive every batch."""
+        """Build the driver of a `next_event` world's time.
+
+        From then on it is notified of each batch.
+        """
         participants, config, post = self.participants, self._config, actor.post_batch
         assert participants is not None, "only a `next_event` world goes by its next event"
 
@@ -85,12 +88,15 @@ class WorldTime:
         )
 
     def factor(self) -> float:
-        """Return simulated seconds in a second of the machine, as far as load has slowed them."""
+        """Return the present speed of simulated time: simulated seconds per real second.
+
+        Only dilation (`backpressure="dilate"`) lowers it below 1.
+        """
         clock = self.clock
         return clock.dilation.factor if isinstance(clock, DilatedClock) else 1.0
 
     def statistics(self) -> dict[str, Json]:
-        """Return how time runs; `behind_s` is what dilation has cost since the opening."""
+        """Return the state of the clock as plain JSON; `behind_s`: seconds lost to dilation."""
         clock = self.clock
         report: dict[str, Json] = {"clock": self._config.clock, "asleep": len(self.sleepers)}
         if isinstance(clock, DilatedClock):

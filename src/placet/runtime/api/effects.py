@@ -30,7 +30,7 @@ from placet.schemas.verdict import Verdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutorOptions:
-    """The options of `Orchestrator.register_executor`; None is the world's default."""
+    """The options of `Orchestrator.register_executor`; None selects the world's default."""
 
     delivery: Delivery = "keyed"
     concurrency: int | None = None
@@ -47,7 +47,7 @@ async def register_executor(
     handler: AnyHandler | SimulatedHandler | LiveHandler,
     options: ExecutorOptions,
 ) -> None:
-    """Start an executor of effects of a kind, which also takes the open effects.
+    """Start the executor of a kind of effect in a world; it also runs the effects open now.
 
     Raises:
         ValueError: The kind has an executor already, an option is invalid, or the world is a fork
@@ -77,12 +77,14 @@ async def register_executor(
 
 
 async def register_domain_executors(world: WorldRuntime, domains: Iterable[Domain]) -> None:
-    """Register the executors that domains provide; effects that cannot run here are refused.
+    """Register the executors that domains provide.
+
+    In a fork, the gate refuses effects whose handler may act on the outside world.
 
     A log may have an executor for such a kind, registered by an earlier process: it is removed.
 
     Raises:
-        PlacetError: One of them cannot run here; the message says why.
+        PlacetError: An executor cannot run on this machine; the message says why.
     """
     is_fork = world.forked_from is not None
     for domain in domains:
@@ -108,7 +110,10 @@ def _without_executor(kind: str, kernel: Kernel) -> None:
 
 
 async def wait_effects(world: WorldRuntime, verdict: Verdict | None) -> None:
-    """Wait until the effects of a verdict, or all so far, are settled durably or in doubt."""
+    """Wait until the effects of a verdict are settled durably or in doubt.
+
+    None as the verdict waits for all effects so far.
+    """
     if verdict is None:
         await world.executors.settled()
         return
@@ -123,7 +128,9 @@ async def wait_effects(world: WorldRuntime, verdict: Verdict | None) -> None:
 async def list_effects(
     world: WorldRuntime, state: EffectState | None, kind: str | None
 ) -> list[EffectStatus]:
-    """List unsettled effects, oldest first, or the effects that were given up (`dead`, O(log)).
+    """Return the unsettled effects, oldest first, or the effects that were given up (`dead`).
+
+    Given-up effects are read from the log: O(log).
 
     Raises:
         ValueError: There is no such state.
@@ -148,7 +155,7 @@ async def list_effects(
 async def resolve_effect(
     world: WorldRuntime, key: EffectKey, *, succeeded: bool, output: Json
 ) -> bool:
-    """Settle an effect by hand; False if it is settled already, or unknown.
+    """Settle an effect by hand; return False if it is settled already, or unknown.
 
     Raises:
         ValueError: The output is not plain JSON, or too large; the effect is unchanged.

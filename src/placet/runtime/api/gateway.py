@@ -1,4 +1,4 @@
-"""The gateway of the agent layer: what it asks an open world besides submitting."""
+"""The gateway of the agent layer: its queries to an open world, besides submitting."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
@@ -23,9 +23,9 @@ class EffectOutcome(NamedTuple):
     Attributes:
         seq: Seq of the intent that emitted the effect.
         kind: Kind of the effect.
-        succeeded: None while it is not settled.
-        output: The executor's return value, or the reason why it gave up.
-        is_in_doubt: Its outcome is unknown, to the executor's hook too.
+        succeeded: Whether the effect succeeded; None while it is not settled.
+        output: The handler's return value, or the reason of the failure.
+        is_in_doubt: The outcome is unknown, also to the executor's hook.
     """
 
     seq: int
@@ -36,7 +36,7 @@ class EffectOutcome(NamedTuple):
 
 
 class AgentGateway:
-    """The questions of the agent layer about an open world (`placet.agents.ports.Gateway`).
+    """The queries of the agent layer to an open world (`placet.agents.ports.Gateway`).
 
     Args:
         world: The open world.
@@ -49,11 +49,11 @@ class AgentGateway:
 
     @property
     def registry(self) -> Registry:
-        """The kinds of this world and their domains."""
+        """The registry of this world: its domains and their kinds."""
         return self._open.kernel.registry
 
     async def permitted(self, agent_id: str) -> frozenset[str] | None:
-        """Return the kinds that an agent may use; None is all. An unknown agent has none.
+        """Return the kinds that an agent may use; None for all, an empty set for an unknown agent.
 
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
@@ -66,11 +66,11 @@ class AgentGateway:
         return await self._open.actor.command(kinds)
 
     async def is_registered(self, agent_id: str, generation: int | None = None) -> bool:
-        """Return whether there is an agent of this name.
+        """Return whether an agent is registered.
 
         Args:
-            agent_id: Its name.
-            generation: Of its handle: the next of its name is then another.
+            agent_id: Name of the agent.
+            generation: Required generation, as of a handle; None accepts any.
 
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
@@ -85,11 +85,13 @@ class AgentGateway:
     async def entities(
         self, collection: str, names: Sequence[str] | None = None
     ) -> dict[str, dict[str, Json]]:
-        """Copy the existing entities of a collection as plain JSON. O(size of the copies).
+        """Return copies of the entities of a collection as plain JSON, by name.
+
+        O(size of the copies).
 
         Args:
-            collection: Where they are; need not exist.
-            names: Which; None is all.
+            collection: Name of the collection; it need not exist.
+            names: Names of the entities; missing ones are left out. None for all.
 
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
@@ -111,7 +113,7 @@ class AgentGateway:
         return await self._open.actor.command(lambda kernel: frozenset(kernel.ledger.executors))
 
     async def risks(self, actions: Sequence[tuple[str, Mapping[str, Json]]]) -> list[Risk]:
-        """Return the risk of each `(kind, payload)` at the present state.
+        """Return the risk of each action `(kind, payload)` at the present state: `read` to `high`.
 
         If a kind's own risk function raises, the risk is `high`.
 

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 async def explain(
     world: WorldRuntime, agent_id: str, req_id: str, validator: EffectValidator | None
 ) -> "Explanation":
-    """Explain from the log what each stage of the gate compared for a request. O(log)."""
+    """Return an explanation of the verdict on a request: each stage of the gate, from the log.
+
+    O(log).
+    """
     from placet.runtime.history.explain import explain  # noqa: PLC0415
 
     domains = await world.actor.operate(lambda kernel: kernel.registry.domains)
@@ -34,7 +37,10 @@ async def fork(
     at: "int | Position | None",
     validator: EffectValidator | None,
 ) -> "Fork":
-    """Copy the log up to a position into a new store, which becomes a world of its name. O(log)."""
+    """Copy a world's log up to a position into a new store, as a world with another name.
+
+    O(log).
+    """
     from placet.runtime.history.fork import fork  # noqa: PLC0415
     from placet.runtime.history.position import Position  # noqa: PLC0415
 
@@ -46,7 +52,7 @@ async def fork(
 
 
 async def restore(world: WorldRuntime, path: str, to_seq: int) -> int:
-    """Set a part of the state back to its value at a seq, by a new record; return the seq."""
+    """Set a part of the state back to its value at `to_seq`; return the seq after the change."""
     from placet.runtime.history.fork import replay_to  # noqa: PLC0415
     from placet.runtime.history.patch import inverse_patch  # noqa: PLC0415
 

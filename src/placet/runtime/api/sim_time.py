@@ -13,7 +13,9 @@ _SECONDS_MAX: Final = SIM_TIME_NS_MAX / SECOND_NS
 
 
 async def step(world: WorldRuntime, dt: float) -> list[Verdict]:
-    """Advance a stepped world by `dt` seconds, and decide every batch that is due or held.
+    """Advance a stepped world by `dt` simulated seconds, and decide every batch due or held.
+
+    Return the verdicts of the batches that were held for the step.
 
     Raises:
         ValueError: The world is not stepped, or `dt` is negative or leads past the end of time.
@@ -29,7 +31,9 @@ async def step(world: WorldRuntime, dt: float) -> list[Verdict]:
 
 
 async def barrier(world: WorldRuntime, agents: Iterable[str] | None, deadline_s: float) -> Arrivals:
-    """Wait until each agent has submitted since the last step, or skipped it.
+    """Wait until each agent has submitted or skipped the next step, or `deadline_s` real seconds.
+
+    None for `agents` is all that are registered and not suspended.
 
     Raises:
         ValueError: The world is not stepped, or another caller waits here already.
@@ -48,19 +52,19 @@ def _active_agents(kernel: Kernel) -> list[str]:
 
 
 async def sleep_until(world: WorldRuntime, sim_time: float, sleeper: str) -> None:
-    """Wait until simulated time reaches `sim_time` seconds.
+    """Wait until simulated time reaches `sim_time` seconds; `sleeper` is a name for messages.
 
     Raises:
-        ValueError: `sim_time` is no time that the world can reach.
+        ValueError: `sim_time` is not finite, or beyond the range of simulated time.
     """
     await world.sleepers.sleep_until(_nanoseconds(sim_time), sleeper)
 
 
 async def sleep(world: WorldRuntime, seconds: float, sleeper: str) -> None:
-    """Wait for a number of simulated seconds.
+    """Wait for a number of simulated seconds; `sleeper` is a name for messages.
 
     Raises:
-        ValueError: The end is no time that the world can reach.
+        ValueError: The end is not finite, or beyond the range of simulated time.
     """
     end_ns = _nanoseconds(seconds, world.clock.now_ns())
     await world.sleepers.sleep_until(end_ns, sleeper)

@@ -7,11 +7,11 @@ from placet.schemas.errors import StoreError
 
 
 class WorldStore:
-    """The store of an open world.
+    """The store of an open world: its durability, its failure, and the way to reopen the world.
 
     Args:
         world: The open world.
-        reopen: Stops the world, and opens it again from its log.
+        reopen: Function that stops the world and opens it again from its log.
     """
 
     __slots__ = ("_reopen", "_world")
@@ -27,7 +27,7 @@ class WorldStore:
 
     @property
     def durability(self) -> str:
-        """Durability level of acknowledged records: `memory off normal local full`."""
+        """Durability of acknowledged records: `memory`, `off`, `normal`, `local` or `full`."""
         return self._world.log.durability
 
     @property
@@ -36,13 +36,16 @@ class WorldStore:
         return self._world.committer.failure
 
     async def wait_failed(self) -> StoreError:
-        """Wait until the world stops for a failure, and return it; a closed world never returns."""
+        """Wait until the world stops because of a failure, and return the failure.
+
+        If the world is closed in order, this never returns.
+        """
         await self._world.failed.wait()
         assert self.failure is not None, "a world fails for a reason"
         return self.failure
 
     async def check_writable(self) -> None:
-        """Prove that the world decides, and that its store could be written now. One durable write.
+        """Check by one durable write that the world still decides and its store can be written.
 
         A store that cannot be written stops the world. A world that is open read-only proves that
         its store can be read.
@@ -57,7 +60,7 @@ class WorldStore:
 
         For a world whose store has failed, once the store may work again. A batch without an answer
         is in the log or not: submit it again with its req_ids. Handles, observers, policies and the
-        host's executors belong to the stopped world: make them again. So does this object.
+        host's executors belong to the stopped world, as does this object: create them again.
 
         Raises:
             InUseError: Another process writes the log by now.

@@ -29,7 +29,7 @@ _UNFINISHED: Final = frozenset({"PENDING", "ENQUEUED", "DELAYED"})
 
 
 class DbosWorkflow:
-    """Mark a handler as a DBOS workflow. The program launches DBOS itself.
+    """A mark on a handler that is a DBOS workflow. The program launches DBOS itself.
 
     A workflow that raises fails its effect without another attempt: retries belong to the steps
     (`@DBOS.step(retries_allowed=True)`). An attempt that exceeds its time limit leaves the workflow
@@ -51,7 +51,7 @@ class DbosWorkflow:
         self._pause_s_max = pause_s_max
 
     def handler(self, concurrency: int) -> AsyncEffectHandler:
-        """Return the async function that an executor calls for each attempt.
+        """Return an async function that runs one attempt at an effect and returns its output.
 
         Args:
             concurrency: Number of workflows that are waited for at a time.
@@ -91,7 +91,7 @@ class DbosWorkflow:
 
 
 def require_dbos() -> None:
-    """Check that the `dbos` library is installed.
+    """Raise if the `dbos` library is not installed; else do nothing.
 
     Raises:
         ModuleNotFoundError: It is not installed; the message says how to install it.

@@ -8,11 +8,13 @@ from placet.schemas.errors import PlacetError
 
 
 class ExecutorNotFound(PlacetError, LookupError):  # noqa: N818  # reads as the failure
-    """A domain names executors that cannot be loaded."""
+    """The error of a domain whose effect handlers cannot be loaded."""
 
 
 def load_handlers(domain: Domain, *, is_fork: bool) -> Mapping[str, EffectHandler | None]:
-    """Return the handlers that a domain brings, by effect kind; None for a kind without a handler.
+    """Import and return the effect handlers that a domain names, by kind of effect.
+
+    None for a kind without a handler.
 
     In a fork only handlers with `delivery="pure"` are returned, the others as None: the host
     decides whether a fork acts on the outside world, with `SimulatedHandler` or `LiveHandler`.

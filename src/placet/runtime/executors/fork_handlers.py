@@ -15,16 +15,19 @@ from placet.schemas.effect import DoNotRetry, Effect
 
 
 class SimulatedHandler(NamedTuple):
-    """A handler without effects outside the fork. It also gets the effects open in the parent."""
+    """A mark on a handler that has no effect outside a forked world.
+
+    The handler also receives the effects that were open in the parent world.
+    """
 
     handler: AnyHandler
 
 
 class LiveHandler(NamedTuple):
-    """A handler that is meant to act on the outside world in a fork.
+    """A mark on a handler that may act on the outside world although its world is a fork.
 
-    It does not get the effects that were open in the parent: the parent runs them, and the fork
-    settles them as failed.
+    It does not receive the effects that were open in the parent world: the parent runs them, and
+    the fork settles them as failed.
     """
 
     handler: AnyHandler
@@ -36,7 +39,7 @@ def handler_in(
     handler: AnyHandler | SimulatedHandler | LiveHandler,
     concurrency: int,
 ) -> AsyncEffectHandler:
-    """Return the async function that runs the effects of a kind.
+    """Return the async function that runs effects of a kind in a world, which may be a fork.
 
     Args:
         forked_from: World and seq of the fork; None if this world is not a fork.

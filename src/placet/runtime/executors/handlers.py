@@ -22,7 +22,9 @@ AnyInDoubt: TypeAlias = (
 
 
 def as_handler(handler: AnyHandler, concurrency: int) -> AsyncEffectHandler:
-    """Return the async function that an executor calls for each attempt.
+    """Convert a handler of any form to an async function that runs one attempt at an effect.
+
+    `concurrency` is the number of attempts that run at a time.
 
     Raises:
         ValueError: The handler cannot be called.
@@ -35,7 +37,7 @@ def as_handler(handler: AnyHandler, concurrency: int) -> AsyncEffectHandler:
 def awaitable(
     function: Callable[[Effect], Awaitable[T]] | Callable[[Effect], T], concurrency: int
 ) -> Callable[[Effect], Awaitable[T]]:
-    """Return an async function unchanged, and a plain function wrapped to run in a thread.
+    """Return an async function unchanged; wrap a plain one in an async function that uses a thread.
 
     Args:
         function: The function of an effect.

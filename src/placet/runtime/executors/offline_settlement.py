@@ -25,19 +25,19 @@ from placet.schemas.log.record import LogGroup
 def resolve(
     log: EventLog, path: Path | None, settlement: Settlement, domains: Sequence[str] = ()
 ) -> bool:
-    """Append a settlement to a log that no other process has open.
+    """Settle an effect in a log that no process has open; return whether it was settled.
 
     Args:
         log: Opened and closed here; takes the fence, which ends another writer's epoch.
         path: The log's file; None for a store that excludes other writers by its own lock.
         settlement: The outcome of the effect.
-        domains: Domains in place of the log's, as for `remake`.
+        domains: Domains to use instead of the domains in the log, as for `remake`.
 
     Returns:
         True if the settlement was written; False if the effect is unknown or already settled.
 
     Raises:
-        DomainNotFound, DomainNotRemade: A domain of the log cannot be made.
+        DomainNotFound, DomainNotRemade: The domains cannot be created from the log.
         InvalidJsonValue: The output is not plain JSON, or too large; nothing is written.
         ValidationError: The domain's `on_settle` raised; nothing is written.
         StoreError: The log is in use, cannot be written, or is damaged.
@@ -55,19 +55,21 @@ def settle_again(
     keys: Collection[EffectKey] | None = None,
     domains: Sequence[str] = (),
 ) -> dict[EffectKey, str]:
-    """Settle dead letters of a log again, with their recorded outcomes. One durable write.
+    """Settle dead letters of a log again with their recorded outcomes, in one durable write.
 
     Args:
-        log: As for `resolve`.
-        path: As for `resolve`.
-        keys: Which; None is all of them.
-        domains: As for `resolve`.
+        log: A log that no process has open; opened and closed here.
+        path: The log's file; None for a store that excludes other writers by its own lock.
+        keys: Keys of the dead letters; None is all of them.
+        domains: Domains to use instead of the domains in the log, as for `remake`.
 
     Returns:
-        Key of each dead letter, oldest first -> what `on_settle` raised; empty if it is settled.
+        For each dead letter, oldest first, by key: the error text of `on_settle`; empty if the
+        letter is settled.
 
     Raises:
-        DomainNotFound, DomainNotRemade, StoreError: As for `resolve`.
+        DomainNotFound, DomainNotRemade: The domains cannot be created from the log.
+        StoreError: The log is in use, cannot be written, or is damaged.
     """
     outcomes: dict[EffectKey, str] = {}
     with _Writer(log, path, domains) as writer:

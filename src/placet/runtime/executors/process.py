@@ -15,7 +15,7 @@ from placet.schemas.effect import Effect, OutcomeUnknown
 
 
 class InProcess:
-    """Mark a handler to run in a separate process.
+    """A mark on a handler that makes it run in a separate process.
 
     Args:
         function: Runs one effect and returns its output. The function and the classes of its
@@ -26,10 +26,10 @@ class InProcess:
         self.function = function
 
     def handler(self, concurrency: int) -> AsyncEffectHandler:
-        """Return the async function that an executor calls for each attempt.
+        """Return an async function that runs one attempt at an effect in a process of the pool.
 
         Args:
-            concurrency: Highest number of processes.
+            concurrency: Maximum number of processes.
         """
         from anyio import to_process  # noqa: PLC0415  # loads pickle, subprocess
 

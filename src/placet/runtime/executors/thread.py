@@ -17,14 +17,14 @@ T = TypeVar("T")
 
 
 class ThreadsBusy(RuntimeError):  # noqa: N818  # reads as the failure
-    """All threads are taken by abandoned calls."""
+    """The error of a call for which no thread is free: abandoned calls occupy all of them."""
 
 
 class ThreadHandler(Generic[T]):
-    """Call a plain function in a thread.
+    """A plain effect handler, callable as an async function that runs it in a thread.
 
     Args:
-        function: Takes the effect.
+        function: Plain function of one effect; returns its output, or an awaitable of it.
         concurrency: Number of attempts that run at a time.
     """
 

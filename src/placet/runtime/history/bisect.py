@@ -66,9 +66,8 @@ class FirstDifference:
     Attributes:
         record: Ordinal number of the first record that differs. If none differs, the number of
             records that both logs have.
-        seq: Sequence number of the world before it.
-        shared: No record differs: the logs are equal, or the shorter one is the beginning of the
-            other.
+        seq: Sequence number of the world before that record.
+        shared: No record differs: the logs are equal, or one is the start of the other.
         reads: Number of records read.
         set_up: Fields in which the headers differ; they do not count as a first difference.
         renumbered: The first record whose batch has another number, which does not count either;
@@ -78,9 +77,9 @@ class FirstDifference:
         second: The record in the second log, as `placet log --json` shows it.
         part: The part of the record that differs, in words.
         values: The value of this part in the first log, and in the second.
-        rule: The rule that decided it; empty without the domain.
+        rule: The domain rule that decided the part; empty if the domain is not available.
         decided_as: The log whose record re-execution reproduces: `first`, `second`, `both` (each
-            by the rules of its log) or `neither`; None without the domain.
+            by the rules of its log) or `neither`; None if the domain is not available.
         draws: Random draws of the rules in the re-execution.
     """
 
@@ -99,7 +98,7 @@ class FirstDifference:
     draws: tuple[Json, ...] = ()
 
     def as_dict(self) -> dict[str, Json]:
-        """Return it as plain JSON."""
+        """Return the difference as plain JSON."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
@@ -113,9 +112,9 @@ class _Place(NamedTuple):
 def bisect(
     first: EventLog, second: EventLog, domains: Sequence[Domain] | Maker = remake
 ) -> FirstDifference:
-    """Find the first record in which two logs differ. O(log n) reads, and a fold up to there.
+    """Find the first record in which two logs differ. O(log n) reads, and a replay up to it.
 
-    O(n) reads if their headers or their batch numbers differ.
+    O(n) reads if the headers or the batch numbers of the logs differ.
 
     Raises:
         StoreError: A log cannot be read, or they differ before the start of a compacted one.

@@ -61,14 +61,14 @@ _DIFFERENCES_MAX: Final = 10_000
 
 
 class CounterfactualReplay:
-    """A fork in which its parent's later inputs are re-executed.
+    """The re-execution, in a fork, of the inputs that its parent world had after the fork.
 
     Args:
-        past: The fork's fold; it is taken over and changed.
-        domains: By what to decide.
+        past: The replayed state of the fork; it is changed in place.
+        domains: Domains that decide, or a function that creates them from recorded rules.
         dropped: Agents whose inputs are left out.
-        is_refusing_effects: Executors that came to the parent later do not come here.
-        validator: The host's own rule, where the parent was made with one.
+        is_refusing_effects: Do not register the executors that the parent registered later.
+        validator: The host's effect validator, if the parent had one.
 
     Attributes:
         report: The results so far.
@@ -99,16 +99,23 @@ class CounterfactualReplay:
 
     @property
     def seq(self) -> int:
-        """Where the fork is."""
+        """Sequence number that the fork has reached."""
         return self._past.ledger.seq
 
     @property
     def digest(self) -> str:
-        """Its state digest, hexadecimal."""
+        """State digest of the fork, hexadecimal."""
         return self._past.state.digest().hex()
 
     def live(self, ordinal: int, data: bytes) -> bool:
-        """Live through one record of the parent's; False where that cannot be done any more."""
+        """Re-execute one record of the parent's log in the fork; return False if it cannot be.
+
+        After False the replay has ended, and `report.stopped` says why.
+
+        Args:
+            ordinal: Ordinal number of the record.
+            data: The encoded record.
+        """
         record = decode_record(data)
         try:
             self._live(ordinal, record)
@@ -340,11 +347,15 @@ class CounterfactualReplay:
 
 
 def registry_of(domains: Sequence[Domain] | Maker, then: Rules) -> Registry:
-    """Make what decides by given rules.
+    """Build the registry of domains; check that it can re-execute decisions of recorded rules.
+
+    Args:
+        domains: The domains, or a function that creates them from the rules.
+        then: The recorded rules: names and settings of the domains.
 
     Raises:
         StoreError: The domains are not those of the log.
-        PlacetError: The log does not hold what makes them again.
+        PlacetError: The domains cannot be created from the log.
     """
     registry = Registry(domains(then) if callable(domains) else domains)
     why_not = incompatibility(then, registry)

@@ -8,15 +8,15 @@ from placet.schemas.codec import Json
 
 @dataclass(frozen=True, slots=True)
 class ChangedDecision:
-    """A batch of the parent's log whose decision in the fork is another.
+    """A batch that was decided in one way in the parent's log and in another way in the fork.
 
     Attributes:
-        record: Ordinal number of its record in the parent's log.
+        record: Ordinal number of the batch's record in the parent's log.
         seq: Sequence number of the parent's world before the batch.
         sim_time: Simulated time of the decision in the parent, seconds.
-        was: Verdict in the parent's log.
-        now: Verdict in the fork; None if the batch is not submitted there.
-        why: Message of the first refusal, of the side that refuses.
+        was: Decision in the parent's log.
+        now: Decision in the fork; None if the batch is not submitted there.
+        why: Message of the first refusal, in the fork or else in the parent.
     """
 
     record: int
@@ -27,7 +27,7 @@ class ChangedDecision:
     why: str
 
     def as_dict(self) -> dict[str, Json]:
-        """Return it as plain JSON."""
+        """Return the entry as plain JSON."""
         return {
             "record": self.record,
             "seq": self.seq,
@@ -82,6 +82,6 @@ class CounterfactualReport:
     parent_digest: str = ""
 
     def as_dict(self) -> dict[str, Json]:
-        """Return it as plain JSON."""
+        """Return the report as plain JSON."""
         plain = {name: getattr(self, name) for name in self.__slots__}
         return {**plain, "changed": [decision.as_dict() for decision in self.changed]}

@@ -28,7 +28,7 @@ class BatchDecision(NamedTuple):
     Attributes:
         outcome: `admitted`, `scheduled` or `refused`.
         codes: Codes of the refusals, in order.
-        requests: `(agent_id, req_id)` of its intents, in order.
+        requests: `(agent_id, req_id)` of the batch's intents, in order.
     """
 
     outcome: str
@@ -37,17 +37,17 @@ class BatchDecision(NamedTuple):
 
     @property
     def agent_ids(self) -> tuple[str, ...]:
-        """The agents of its intents, each once, in order of the intents."""
+        """Names of the agents of the batch's intents, each once, in order of the intents."""
         return tuple(dict.fromkeys(agent_id for agent_id, _ in self.requests))
 
     @property
     def req_ids(self) -> tuple[str, ...]:
-        """Request ids of its intents, in order."""
+        """Request ids of the batch's intents, in order."""
         return tuple(req_id for _, req_id in self.requests)
 
     @property
     def passes(self) -> bool:
-        """Return whether the batch was admitted or scheduled."""
+        """Whether the batch was admitted or scheduled."""
         return self.outcome != "refused"
 
     def __str__(self) -> str:
@@ -55,7 +55,7 @@ class BatchDecision(NamedTuple):
 
 
 def decision_of(record: Admitted | Refused | Scheduled) -> BatchDecision:
-    """Return the decision that a log record states."""
+    """Return the decision on a batch that a log record contains."""
     requests = tuple((intent["agent_id"], intent["req_id"]) for intent in intents_of(record))
     if isinstance(record, Refused):
         return BatchDecision("refused", tuple(r[2] for r in record.refusals), requests)
@@ -64,7 +64,7 @@ def decision_of(record: Admitted | Refused | Scheduled) -> BatchDecision:
 
 
 def decision_of_verdict(verdict: Verdict, of: BatchDecision) -> BatchDecision:
-    """Return the decision of a verdict, with the requests of `of` (the same batch)."""
+    """Return the decision of a verdict; `of` is a decision on the same batch, for its requests."""
     outcome = "scheduled" if verdict.scheduled else "admitted" if verdict.admitted else "refused"
     return of._replace(outcome=outcome, codes=tuple(r.code for r in verdict.refusals))
 
@@ -73,10 +73,10 @@ _ABSENT: Final = object()
 
 
 class WorldDifference(NamedTuple):
-    """One place at which two worlds differ.
+    """One path of the state or of the ledger at which two worlds differ.
 
     Attributes:
-        path: `collection/entity/field`, or shorter where all of it is on one side.
+        path: `collection/entity/field`; `collection/entity` if only one world has the entity.
         first: The value in the first world, plain JSON; None if `is_in_first` is false.
         second: The value in the second world, plain JSON; None if `is_in_second` is false.
         is_in_first: The path exists in the first world.
@@ -101,7 +101,7 @@ class DecisionDifference(NamedTuple):
 
     Attributes:
         agent_id: The agent that submitted it.
-        req_ids: Its request id; all those of its batch if the batch is the same in both worlds.
+        req_ids: The request id; the ids of the whole batch if both worlds have the same batch.
         first: The decision in the first world; None if its log has none.
         second: The decision in the second world; None if its log has none.
     """
@@ -112,7 +112,7 @@ class DecisionDifference(NamedTuple):
     second: BatchDecision | None
 
     def as_dict(self) -> dict[str, Json]:
-        """Return plain JSON."""
+        """Return the difference as plain JSON."""
         return {
             "agent_id": self.agent_id,
             "req_ids": list(self.req_ids),
@@ -123,14 +123,14 @@ class DecisionDifference(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorldDiff:
-    """How two worlds differ.
+    """The differences between two worlds.
 
     Attributes:
         seqs: Sequence number at which each world was read.
         digests: State digest of each world at that number, hexadecimal.
         shared_records: Number of equal records at the start of both logs.
-        state: What differs in the state, in order of path.
-        ledger: What differs in the ledger: agents, effects that are open, the schedule, executors.
+        state: Differences of the state, in order of path.
+        ledger: Differences of the ledger: agents, open effects, the schedule, executors.
         decisions: Differing decisions, in the order of the first log, then of the second.
     """
 
@@ -143,11 +143,11 @@ class WorldDiff:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether nothing differs."""
+        """Whether nothing differs."""
         return not (self.state or self.ledger or self.decisions)
 
     def as_dict(self) -> dict[str, Json]:
-        """Return plain JSON."""
+        """Return the differences as plain JSON."""
         return {
             "seqs": list(self.seqs),
             "digests": list(self.digests),
@@ -159,7 +159,7 @@ class WorldDiff:
 
 
 def diff(first: EventLog, second: EventLog, *, at: int | None = None, path: str = "") -> WorldDiff:
-    """Compare two worlds. O(both states, and both logs after the place where they part).
+    """Compare two worlds by their logs. O(both states, and the logs after their first difference).
 
     Args:
         first: A log; it is only read.

@@ -11,12 +11,12 @@ _Place = tuple[int, int]
 
 
 def open_effects(log: EventLog, *, is_running: bool) -> list[EffectStatus]:
-    """List the effects that are not settled, oldest first. O(state + the log's tail).
+    """Return the effects that are not settled, oldest first. O(state + the log after a snapshot).
 
     Args:
         log: The log; it is only read.
         is_running: A process is writing the log: an effect marked as started may be in progress.
-            Otherwise it was cut off, and is in doubt.
+            If false, the effect was cut off, and is in doubt.
 
     Raises:
         StoreError: The log cannot be read.
@@ -42,15 +42,16 @@ def open_effects(log: EventLog, *, is_running: bool) -> list[EffectStatus]:
 
 
 def dead_letters(log: EventLog, world: str) -> list[EffectStatus]:
-    """List the effects that were settled as failed, in the order in which they were. O(log).
+    """Return the effects that were settled as failed, in the order of their settlement. O(log).
 
     Dead letters whose outcome can be settled again are in `open_effects`.
 
-    Of a compacted log, those whose settlement is left; what declared them may be gone.
+    In a compacted log, effects are listed whose settlement is left. The record that declared such
+    an effect may be gone; then its kind and payload are empty.
 
     Args:
         log: The log; it is only read.
-        world: Its name.
+        world: Name of the log's world.
 
     Raises:
         StoreError: The log cannot be read.

@@ -43,13 +43,13 @@ def explain(
     *,
     validator: EffectValidator | None = None,
 ) -> Explanation:
-    """Explain the latest answer to a request. O(log).
+    """Return an explanation of the latest answer to a request. O(log).
 
     Args:
         log: The log; it is only read.
         agent_id: Agent of the request.
         req_id: Id of the request.
-        domains: The domains that decided it. By default they are recreated from the log.
+        domains: The domains that decided the request. By default they are recreated from the log.
         validator: The effect validator, if the log was made with one.
 
     Raises:
@@ -70,10 +70,10 @@ def explain_seq(
     *,
     validator: EffectValidator | None = None,
 ) -> Explanation:
-    """Explain the record at a sequence number. O(log).
+    """Return an explanation of the decision that took a sequence number. O(log).
 
     Raises:
-        StoreError: The log cannot be read, was compacted beyond it, or does not reach it.
+        StoreError: The log cannot be read, was compacted beyond the seq, or ends before it.
     """
     for ordinal, data in log.read(log.find_seq(seq)):
         record = decode(data, ordinal)

@@ -43,19 +43,19 @@ _END: Final = Position()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fork:
-    """A world that was forked.
+    """The result of forking a world: identity and start of the fork.
 
     Attributes:
-        store: Where its log is.
-        world: Its name, as it must be opened.
-        parent: The name of the world that it was.
-        seq: Where it was forked.
-        record: Ordinal number of the record that says so.
-        seed: Its seed from there on.
-        chain: Hash of the parent's record before it, hexadecimal.
-        digest: Its state digest as it begins, hexadecimal.
-        effects: `refuse` or `simulate`.
-        open_effects: Effects of the parent's that were not settled there; they stay open.
+        store: URL of the fork's log.
+        world: Name of the fork, with which it must be opened.
+        parent: Name of the parent world.
+        seq: Seq of the parent at which the fork begins.
+        record: Ordinal number of the record that starts the fork.
+        seed: Seed of the fork.
+        chain: Hash of the parent's record before the fork, hexadecimal.
+        digest: State digest of the fork at its start, hexadecimal.
+        effects: `refuse` or `simulate`, see `ForkOptions`.
+        open_effects: Number of effects that were not settled in the parent; they stay open.
         counterfactual: Result of the counterfactual replay, if one was requested.
     """
 
@@ -72,7 +72,7 @@ class Fork:
     counterfactual: CounterfactualReport | None = None
 
     def as_dict(self) -> dict[str, Json]:
-        """Return it as plain JSON."""
+        """Return the result as plain JSON."""
         plain = {name: getattr(self, name) for name in self.__slots__}
         return {
             **plain,
@@ -84,17 +84,17 @@ class Fork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForkOptions:
-    """How a fork differs from its parent.
+    """The differences of a fork from its parent world.
 
     Attributes:
-        world: Its name; None makes one that no other has. It is part of every key of an effect,
-            so that no effect of the fork is taken for one of its parent's.
-        seed: Seed of its ties and draws, 0..2**64-1; None is the parent's.
+        world: Name of the fork; None generates a unique one. It is part of every effect key, so
+            that no effect of the fork is mistaken for one of the parent.
+        seed: Seed of tie-breaks and random draws, 0..2**64-1; None is the parent's.
         effects: `refuse`: no kind of effect has an executor. `simulate`: the gate behaves as if the
             parent's executors were there, and no effect runs until the host provides a handler.
-        put: Initial changes: `collection/entity/field`, or `collection/entity` with all its fields,
-            or with None to delete it -> the value.
-        dropped: Agents that are not there from the start.
+        put: Initial changes, path -> value: `collection/entity/field` with a value, or
+            `collection/entity` with all fields of the entity, or with None to delete it.
+        dropped: Names of agents to remove at the start.
         is_replayed: Re-execute the parent's later inputs in the fork.
     """
 
@@ -115,17 +115,17 @@ def fork(
     domains: Sequence[Domain] | Maker = remake,
     validator: EffectValidator | None = None,
 ) -> Fork:
-    """Fork a world. O(log up to there), for it is copied.
+    """Copy a world's log up to a position into a new log, as a separate world. O(copied records).
 
     Args:
-        log: The parent's; it is only read.
-        to: A path, or `sqlite:///` and one, at which nothing is yet.
+        log: The parent's log; it is only read.
+        to: Path or `sqlite:///` URL of the new log; no file may exist there.
         options: Differences from the parent; None is an exact copy.
-        at: Where: a seq, which is the end of a batch, or another position. None is the end of the
-            log.
+        at: Seq at which to fork, which must be the end of a batch; or another position. None is
+            the end of the log.
         domains: Domains to use if values are set, agents dropped or inputs re-executed. By default
-            they are remade from the log.
-        validator: The host's own rule, where the parent was made with one.
+            they are recreated from the log.
+        validator: The host's effect validator, if the parent had one.
 
     Raises:
         StoreError: The log cannot be read, was compacted beyond `at`, `at` is inside a batch or
@@ -218,10 +218,10 @@ def _new_path(to: str) -> Path:
 
 
 def replay_to(log: EventLog, at: int | Position | None) -> Replayer:
-    """Fold a log up to a position; an int is a seq.
+    """Replay a log up to a position, and return the replayed world; an int is a seq.
 
     Raises:
-        StoreError: The log has no such position, or it is inside a batch.
+        StoreError: The log has no such position, or the position is inside a batch.
     """
     if not log.count():
         raise StoreError(f"{log.url} is empty: there is no world in it", store=log.url)

@@ -32,12 +32,12 @@ from placet.schemas.log.snapshot import Snapshot, encode_snapshot
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """The result of packing.
+    """The result of packing a log into a file.
 
     Attributes:
-        path: Where.
-        size_bytes: Of the file.
-        about: The pack's description of itself.
+        path: Path of the file.
+        size_bytes: Size of the file.
+        about: The description in the pack: world, rules, positions, digests.
     """
 
     path: Path
@@ -47,13 +47,12 @@ class Packed:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The result of checking a pack.
+    """The result of checking a packed log.
 
     Attributes:
-        verification: The verification of its log.
-        about: The pack's description of itself.
-        false: Names of the false entries of the description; the pack is sound only if there are
-            none.
+        verification: The verification of the packed log.
+        about: The description in the pack: world, rules, positions, digests.
+        false: Names of the wrong entries of the description; a valid pack has none.
     """
 
     verification: Verification
@@ -62,27 +61,27 @@ class Check:
 
     @property
     def is_ok(self) -> bool:
-        """Return whether the pack holds."""
+        """Whether the log was verified and its description is right."""
         return self.verification.integrity.is_ok and not self.false
 
     def as_dict(self) -> dict[str, Json]:
-        """Return it as plain JSON."""
+        """Return the result as plain JSON."""
         verification = {**self.verification.as_dict(), "ok": self.is_ok}
         return {**verification, "false": list(self.false), "about": self.about}
 
 
 def pack(log: EventLog, path: Path, *, from_seq: int | None = None) -> Packed:
-    """Put a log into one file. O(log), in memory.
+    """Write a whole log into one file, with a description and a checksum. O(log), in memory.
 
     Args:
         log: The log to pack; it is only read, and may be written meanwhile: the records present now
             are packed.
-        path: Where nothing is yet.
+        path: Path of the new file; no file may exist there.
         from_seq: Leave out the records up to this seq, the end of a batch; a snapshot replaces
             them.
 
     Raises:
-        StoreError: The log cannot be read, or not from there; or the file is there, or cannot be
+        StoreError: The log cannot be read from that seq on; or the file exists, or cannot be
             written.
     """
     start, begun_at = _beginning(log, from_seq)
@@ -109,15 +108,15 @@ def check(
     *,
     validator: EffectValidator | None = None,
 ) -> Check:
-    """Check a packed log, by itself: no store is asked. O(log).
+    """Verify a packed log and compare its description with it, without access to a store. O(log).
 
     Args:
         log: The pack.
-        domains: Domains for the re-execution; by default they are remade from the log.
-        validator: The host's own rule, where the log was made with one.
+        domains: Domains for the re-execution; by default they are recreated from the log.
+        validator: The host's effect validator, if the log was written with one.
 
     Raises:
-        StoreError: It is damaged, or is no pack.
+        StoreError: The file is damaged, or is no pack.
     """
     stated = log.pack.about
     verification = verify_log(log, domains, validator=validator)
@@ -129,7 +128,12 @@ def check(
 
 
 def about(past: Replayer, start: LogStart) -> dict[str, Json]:
-    """Return the description of a log, from its fold."""
+    """Build the description of a log for a pack: world, rules, positions, digests.
+
+    Args:
+        past: The replay of the whole log.
+        start: Position of the log's first record.
+    """
     header = past.header
     if header is None:
         raise StoreError("the log is empty: there is no world in it")

@@ -11,16 +11,17 @@ from placet.schemas.log.operator_records import Given
 def parse_patch(
     state: State, path: str, value: Json
 ) -> tuple[str, str, dict[str, Json] | None, bool]:
-    """Read a path at a state. The id of an entity that is there may hold a slash.
+    """Parse a path and a value into `(collection, entity, fields, is_whole)`, an operator's change.
+
+    `fields` is None to delete the entity. The id of an existing entity may contain a slash.
 
     Args:
-        state: Where it is to be put.
-        path: `collection/entity/field`; or `collection/entity`, with all its fields, or with None
-            to delete it.
-        value: Plain JSON.
+        state: The state to change, which knows the existing entities.
+        path: `collection/entity/field`, or `collection/entity`.
+        value: Value of the field; or an object of all fields of the entity, None to delete it.
 
     Raises:
-        ValidationError: The path names neither.
+        ValidationError: The path or the value does not have these forms.
     """
     collection, _, rest = path.strip("/").partition("/")
     entity, _, name = rest.rpartition("/")
@@ -39,15 +40,15 @@ def parse_patch(
 
 
 def inverse_patch(then: State, now: State, path: str) -> Given:
-    """List the values to put so that a part of the state gets its earlier values. O(that part).
+    """Return the changes that give a part of the state its earlier values. O(that part).
 
     Args:
-        then: As it was.
-        now: As it is.
+        then: The earlier state.
+        now: The present state.
         path: `collection`, or `collection/entity`.
 
     Raises:
-        ValidationError: There was nothing at the path, and there is nothing.
+        ValidationError: Neither state has anything at the path.
     """
     collection, _, entity = path.strip("/").partition("/")
     names = {entity} if entity else {*then.ids(collection), *now.ids(collection)}

@@ -19,7 +19,7 @@ _BATCHES: Final = (Admitted, Refused, Scheduled)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """A position in a log, by one of three numbers; without any it is the end of the log.
+    """A position in a log, given by a seq, a tick or a record; without any, the end of the log.
 
     Attributes:
         seq: After the record that took this seq, which is a control record or the end of a batch,
@@ -45,7 +45,7 @@ class Position:
 
 
 def records_to(log: EventLog, at: Position) -> int:
-    """Return how many records of a log lie before a position. O(log) for a tick.
+    """Return the number of records of a log before a position. O(log) for a tick.
 
     Raises:
         StoreError: The log cannot be read, has no such position, or the seq is inside a batch.
@@ -68,11 +68,11 @@ def records_to(log: EventLog, at: Position) -> int:
 
 
 def divided_tick(log: EventLog, count: int, tick_ns: int) -> int | None:
-    """Return the record at which a tick begins of which the first `count` records hold a part.
+    """Return the first record of a tick that is cut in two by the first `count` records of a log.
 
-    The batches of a tick are one tick later than the record before them, and its end is the record
-    of a tick at their time. Batches at another time were decided while the log was served, and are
-    in no tick. None if they end between two ticks. O(records of the last tick).
+    None if the cut lies between two ticks. The batches of a tick are one tick later than the record
+    before them, and the tick ends with a `Tick` record at their time. Batches at another time were
+    decided while the log was served, and are in no tick. O(records of the last tick).
 
     Raises:
         StoreError: The log cannot be read.

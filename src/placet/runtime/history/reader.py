@@ -31,19 +31,19 @@ def _as_it_is(past: Replayer) -> Replayer:
 
 @dataclass(frozen=True, slots=True)
 class IntegrityReport:
-    """Whether the records of a log hold, and how many do.
+    """The result of checking a log's chain and digests: how many of its records are valid.
 
     Attributes:
         is_ok: Every record follows the one before it, and every recorded digest is the replay's.
-        records: How many records hold.
-        seq: Sequence number that they reach.
-        digest: State digest there, hexadecimal.
-        head: Hash of the last of them, to which the chain leads, hexadecimal.
+        records: Number of valid records before the first invalid one.
+        seq: Sequence number that the valid records reach.
+        digest: State digest at that seq, hexadecimal.
+        head: Hash of the last valid record, hexadecimal.
         world: Name of the world; empty before its header.
-        first_divergence: `{record, seq, why}` of the first record that does not hold, or None.
-        start: Where the log begins; earlier records were compacted away.
+        first_divergence: `{record, seq, why}` of the first invalid record, or None.
+        start: Position of the log's first record; earlier records were compacted away.
         snapshots: Number of snapshots that equal the replay at their positions.
-        warnings: Snapshots that cannot be used, one sentence each. The log holds without them.
+        warnings: One sentence for each snapshot that cannot be used; the log is valid without it.
     """
 
     is_ok: bool
@@ -59,11 +59,11 @@ class IntegrityReport:
 
     @property
     def end(self) -> int:
-        """Ordinal number after the last record that holds."""
+        """Ordinal number after the last valid record."""
         return self.start.record + self.records
 
     def as_dict(self) -> dict[str, Json]:
-        """Return plain JSON; empty entries are left out."""
+        """Return the report as plain JSON; empty entries are left out."""
         report: dict[str, Json] = {
             "ok": self.is_ok,
             "records": self.records,
@@ -85,7 +85,7 @@ class IntegrityReport:
 def check_integrity(
     log: EventLog, *, continue_with: Callable[[Replayer], Replayer] = _as_it_is
 ) -> IntegrityReport:
-    """Check the chain of a log and every digest in it, by a replay of all its records. O(log).
+    """Check a log's hash chain and its recorded digests, by a replay of all records. O(log).
 
     The part of a compacted log before its oldest snapshot is checked by the chain alone. Each
     snapshot must equal the replay at its position.
@@ -140,15 +140,15 @@ def check_integrity(
 
 
 def fold(log: EventLog, to_seq: int | None = None) -> Replayer:
-    """Fold a log up to a seq, from the nearest snapshot before it on.
+    """Replay a log up to a seq, and return the replayed world; start from the nearest snapshot.
 
     Args:
-        log: Which.
-        to_seq: None is all of it. In the middle of a batch, the batch is left out: the world
-            never was there.
+        log: The log; it is only read.
+        to_seq: Last seq to replay; None for the whole log. A batch that a seq lies inside of is
+            left out.
 
     Raises:
-        StoreError: The log cannot be read, does not hold together, was compacted beyond `to_seq`,
+        StoreError: The log cannot be read, is inconsistent, was compacted beyond `to_seq`,
             or ends before it.
     """
     past = recover(log, to_seq=to_seq).past
@@ -165,7 +165,7 @@ def fold(log: EventLog, to_seq: int | None = None) -> Replayer:
 def records_between(
     log: EventLog, from_seq: int = 0, to_seq: int | None = None
 ) -> Iterator[tuple[int, Record]]:
-    """Return `(ordinal, record)` of what happened from a seq to a seq, both included.
+    """Yield the `(ordinal, record)` pairs of a log from a seq to a seq, both included.
 
     A record that takes no seq, such as a refusal, belongs to the seq at which it was made.
 
@@ -181,9 +181,9 @@ def records_between(
 
 
 def config_of(log: EventLog) -> KernelConfig | None:
-    """Return the configuration under which a log continues; None if it is empty.
+    """Return the kernel configuration with which a log continues; None if the log is empty.
 
-    O(state + the log's tail).
+    O(state + the log after its newest snapshot).
 
     Raises:
         StoreError: The log cannot be read.
@@ -192,7 +192,9 @@ def config_of(log: EventLog) -> KernelConfig | None:
 
 
 def config_from(past: Replayer) -> KernelConfig | None:
-    """Return the configuration under which a world continues; None before its first record.
+    """Return the kernel configuration with which a replayed world continues.
+
+    None if no record was replayed.
 
     Raises:
         StoreError: The log holds no valid configuration.

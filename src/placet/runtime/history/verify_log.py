@@ -18,12 +18,12 @@ class Verification:
     """The result of verifying a log by re-execution.
 
     Attributes:
-        integrity: Whether chain, digests and decisions hold, and the first record that does not.
+        integrity: Whether chain, digests and decisions are valid, and the first invalid record.
         batches: Number of re-executed batches.
-        intents: Number of their intents.
+        intents: Number of intents in the re-executed batches.
         others: Number of registrations, ticks, settlements and similar records that were
             re-executed.
-        unverified: Ranges of records that were folded and not re-executed, with the reason.
+        unverified: Ranges of records that were applied without re-execution, with the reason.
         refused_by_host: Number of refusals that only the host's effect validator can have made,
             while it is not available.
     """
@@ -36,7 +36,10 @@ class Verification:
     refused_by_host: int
 
     def as_dict(self) -> dict[str, Json]:
-        """Return plain JSON: the integrity report, and under `verified` what was re-executed."""
+        """Return the result as plain JSON.
+
+        The entry `verified` has the counts of re-executed records.
+        """
         verified: dict[str, Json] = {
             "batches": self.batches,
             "intents": self.intents,
@@ -60,8 +63,8 @@ def verify_log(
 
     Args:
         log: The log; it is only read, and may be written meanwhile.
-        domains: The domains that decided the log. By default they are remade from the names and
-            settings in it.
+        domains: The domains that decided the log. By default they are recreated from the names and
+            settings in the log.
         validator: The host's effect validator, if the log was made with one.
 
     Raises:

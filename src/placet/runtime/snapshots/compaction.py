@@ -21,12 +21,12 @@ _SLICE_GROUPS = 1_024
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """The result of a compaction.
+    """The result of removing the oldest records of a log.
 
     Attributes:
-        seq: Where the log ends.
-        before: Where it began.
-        after: Where it begins now.
+        seq: Last seq of the log.
+        before: Position of the log's first record before the compaction.
+        after: Position of the log's first record now.
     """
 
     seq: int
@@ -35,26 +35,26 @@ class Compaction:
 
     @property
     def removed_records(self) -> int:
-        """How many records went."""
+        """Number of removed records."""
         return self.after.record - self.before.record
 
 
 def compact(
     log: EventLog, path: Path | None, files: SnapshotStore, *, keep_seqs: int
 ) -> Compaction:
-    """Remove the beginning of a log before its last seqs, and release its space.
+    """Remove the records of a log before its last seqs, and release their space.
 
-    Takes two snapshots, at the cut and at the end, and the fence: the log must not be in use.
+    Writes two snapshots, at the cut and at the end. No other process may have the log open.
 
     Args:
-        log: Which; opened and closed here.
+        log: The log; opened and closed here.
         path: The log's file; None for a store that excludes other users by its own lock and
             releases space by itself.
-        files: Where its snapshots are.
-        keep_seqs: How many seqs to keep at least, from 1 on.
+        files: Store of the log's snapshots.
+        keep_seqs: Minimum number of seqs to keep, at least 1.
 
     Raises:
-        StoreError: The log is in use, cannot be written, or does not hold together.
+        StoreError: The log is in use, cannot be written, or is inconsistent.
     """
     log.count()  # what is no log at all is said in a reader's words
     if path is not None and is_in_use(path, log.url):

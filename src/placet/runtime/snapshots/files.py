@@ -24,54 +24,54 @@ _NUMBERS: Final = count()
 
 
 class SnapshotStore(Protocol):
-    """Where the snapshots of one log are.
+    """The interface of a place that keeps the snapshots of one log.
 
     Attributes:
-        where: In words, for messages.
+        where: Description of the place, for messages.
     """
 
     where: str
 
     def places(self) -> list[SnapshotPosition]:
-        """List the snapshots there are, newest first.
+        """Return the positions of all snapshots, newest first.
 
         Raises:
-            OSError: They cannot be listed.
+            OSError: The snapshots cannot be listed.
         """
 
     def read(self, place: SnapshotPosition) -> Snapshot:
-        """Read a snapshot and check that it is whole, and is the one that it is kept as.
+        """Read the snapshot at a position; check that it is undamaged and of that position.
 
         Raises:
-            ValueError: It is damaged, or of another version.
-            OSError: It cannot be read; `FileNotFoundError` if it went meanwhile.
+            ValueError: The snapshot is damaged, or of another version.
+            OSError: The snapshot cannot be read; `FileNotFoundError` if it was removed.
         """
 
     def write(self, snapshot: Snapshot) -> int:
-        """Write a snapshot, durable when this returns; return its size in bytes.
+        """Write a snapshot durably; return its size in bytes.
 
         Raises:
             OSError: The write failed; no readable snapshot is left.
         """
 
     def remove(self, places: Iterable[SnapshotPosition]) -> None:
-        """Remove snapshots; harmless if another process has removed them.
+        """Remove the snapshots at positions; ignore those already removed.
 
         Raises:
-            OSError: They could not be removed.
+            OSError: The snapshots could not be removed.
         """
 
 
 class SnapshotFiles:
-    """The snapshots of one log.
+    """A folder with the snapshots of one log, one file each.
 
     Args:
-        folder: Where they are; it need not exist.
-        disk: What does the work; a test hands in its own.
+        folder: The folder; it need not exist.
+        disk: File operations; None uses the machine's disk.
 
     Attributes:
-        folder: As given.
-        where: Likewise, for messages.
+        folder: The folder.
+        where: The folder as text, for messages.
     """
 
     def __init__(self, folder: Path, disk: FileOperations | None = None) -> None:
@@ -80,7 +80,7 @@ class SnapshotFiles:
         self._disk = disk or Disk()
 
     def places(self) -> list[SnapshotPosition]:
-        """List the snapshots there are, newest first, by their names alone.
+        """Return the positions of all snapshots, newest first; only file names are read.
 
         Raises:
             OSError: The folder cannot be read.
@@ -89,11 +89,11 @@ class SnapshotFiles:
         return sorted((SnapshotPosition(int(f[1]), int(f[2])) for f in matches if f), reverse=True)
 
     def read(self, place: SnapshotPosition) -> Snapshot:
-        """Read a snapshot and check that it is whole, and is the one that its name says.
+        """Read the snapshot at a position; check that it is undamaged and of that position.
 
         Raises:
-            ValueError: It is damaged, or of another version.
-            OSError: It cannot be read; `FileNotFoundError` if it went meanwhile.
+            ValueError: The snapshot is damaged, or of another version.
+            OSError: The snapshot cannot be read; `FileNotFoundError` if it was removed.
         """
         snapshot = decode_snapshot(self._disk.read(self.folder / place.name))
         if (snapshot.records, snapshot.seq) != place:
@@ -104,10 +104,10 @@ class SnapshotFiles:
         return snapshot
 
     def write(self, snapshot: Snapshot) -> int:
-        """Write a snapshot, durable when this returns; return its size in bytes.
+        """Write a snapshot durably; return its size in bytes.
 
         Raises:
-            OSError: The disk refused; no file is left, or one that no reader opens.
+            OSError: The write failed; no readable snapshot is left.
         """
         disk, folder = self._disk, self.folder
         disk.make_dir(folder)
@@ -127,10 +127,10 @@ class SnapshotFiles:
         return len(data)
 
     def remove(self, places: Iterable[SnapshotPosition]) -> None:
-        """Remove snapshots, and the unfinished file of an earlier writer.
+        """Remove the snapshots at positions, and unfinished files of earlier writers.
 
         Raises:
-            OSError: The disk refused.
+            OSError: A file could not be removed.
         """
         names = self._disk.list(self.folder)
         unfinished = (name for name in names if name.endswith(_UNFINISHED))
@@ -140,7 +140,7 @@ class SnapshotFiles:
 
 
 def snapshots_of(log: EventLog) -> SnapshotStore | None:
-    """Return the snapshots that are kept beside a log; None where it is in memory."""
+    """Return the snapshot store that belongs to a log; None for a log in memory."""
     address = postgres_address_of(log)
     if address is not None:
         # The driver is an extra, and whoever has such a log has it.
@@ -156,6 +156,6 @@ def snapshots_of(log: EventLog) -> SnapshotStore | None:
 
 
 def files_beside(path: Path) -> SnapshotFiles:
-    """Return the snapshot files of a log file: those in the folder `<path>.snapshots`."""
+    """Return the snapshot folder of a log file: `<path>.snapshots`."""
     path = behind_link(path)
     return SnapshotFiles(path.with_name(path.name + ".snapshots"))

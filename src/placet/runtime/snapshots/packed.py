@@ -7,10 +7,10 @@ from placet.schemas.log.snapshot import Snapshot, SnapshotPosition, decode_snaps
 
 
 class PackedSnapshots:
-    """The snapshots of one pack. They can only be read.
+    """The snapshots in a packed log; read-only.
 
     Attributes:
-        where: For messages.
+        where: URL of the pack, for messages.
     """
 
     def __init__(self, log: PackEventLog) -> None:
@@ -18,19 +18,19 @@ class PackedSnapshots:
         self._log = log
 
     def places(self) -> list[SnapshotPosition]:
-        """List the snapshots there are, newest first.
+        """Return the positions of all snapshots, newest first.
 
         Raises:
-            OSError: One of them is none.
+            OSError: A snapshot in the pack cannot be decoded.
         """
         return sorted(self._found(), reverse=True)
 
     def read(self, place: SnapshotPosition) -> Snapshot:
-        """Read a snapshot."""
+        """Return the snapshot at a position; raise `KeyError` if the pack has none there."""
         return self._found()[place]
 
     def write(self, snapshot: Snapshot) -> int:
-        """Refuse.
+        """Raise: a packed log is read-only.
 
         Raises:
             OSError: Always.
@@ -38,7 +38,7 @@ class PackedSnapshots:
         raise OSError(f"record {snapshot.records}: a packed log is read-only")
 
     def remove(self, places: Iterable[SnapshotPosition]) -> None:
-        """Refuse.
+        """Raise: a packed log is read-only.
 
         Raises:
             OSError: Always.

@@ -29,13 +29,15 @@ _REMOVE: Final = """\
 
 
 class SnapshotRows:
-    """The snapshots of one log. Each method opens its own session, because calls are rare and long.
+    """The snapshots of one log in a PostgreSQL table.
+
+    Each method opens its own session, because calls are rare and long.
 
     Args:
-        address: Of the log.
+        address: Address of the log.
 
     Attributes:
-        where: For messages.
+        where: URL and table, for messages.
     """
 
     def __init__(self, address: PostgresAddress) -> None:
@@ -44,7 +46,7 @@ class SnapshotRows:
         self.where = f"{address.url} (table snapshots)"
 
     def places(self) -> list[SnapshotPosition]:
-        """List the snapshots there are, newest first.
+        """Return the positions of all snapshots, newest first.
 
         Raises:
             OSError: The server cannot be read.
@@ -57,11 +59,11 @@ class SnapshotRows:
         return [SnapshotPosition(*row) for row in rows]
 
     def read(self, place: SnapshotPosition) -> Snapshot:
-        """Read a snapshot and check that it is whole, and is the one that it is kept as.
+        """Read the snapshot at a position; check that it is undamaged and of that position.
 
         Raises:
-            ValueError: It is damaged, or of another version.
-            OSError: It cannot be read; `FileNotFoundError` if it went meanwhile.
+            ValueError: The snapshot is damaged, or of another version.
+            OSError: The snapshot cannot be read; `FileNotFoundError` if it was removed.
         """
         with self._session() as connection:
             statement = sql.SQL(_READ).format(self._table)
@@ -77,10 +79,10 @@ class SnapshotRows:
         return snapshot
 
     def write(self, snapshot: Snapshot) -> int:
-        """Write a snapshot, durable when this returns; return its size in bytes.
+        """Write a snapshot durably; return its size in bytes.
 
         Raises:
-            OSError: The server refused; nothing is there.
+            OSError: The write failed; no snapshot was stored.
         """
         data = memoryview(encode_snapshot(snapshot))
         place = SnapshotPosition(snapshot.records, snapshot.seq)
@@ -92,10 +94,10 @@ class SnapshotRows:
         return len(data)
 
     def remove(self, places: Iterable[SnapshotPosition]) -> None:
-        """Remove snapshots; harmless if another process has removed them.
+        """Remove the snapshots at positions; ignore those already removed.
 
         Raises:
-            OSError: The server refused.
+            OSError: The server could not remove them.
         """
         gone = list(places)
         records, seqs = [place.records for place in gone], [place.seq for place in gone]

@@ -26,18 +26,18 @@ _LISTINGS_MAX: Final = 5
 
 
 class Upto(NamedTuple):
-    """How much of a log is recovered; None is no bound.
+    """A bound up to which a log is replayed; None is no bound.
 
     Attributes:
-        seq: Records that end there or before.
-        record: This many records.
+        seq: Last seq.
+        record: Number of records.
     """
 
     seq: int | None = None
     record: int | None = None
 
     def includes(self, place: SnapshotPosition) -> bool:
-        """Return whether a snapshot lies within."""
+        """Return whether a snapshot's position lies within the bound."""
         is_early = self.seq is None or place.seq <= self.seq
         return is_early and (self.record is None or place.records <= self.record)
 
@@ -50,11 +50,11 @@ class Recovery:
     """A recovered world, and the cost of its recovery.
 
     Attributes:
-        past: The fold; it holds the state and the ledger.
-        snapshot: The snapshot that it began from; None is the beginning of the log.
-        folded: How many records were folded after it.
-        start: Where the log began then.
-        skipped: Why each newer snapshot was not used, one sentence each.
+        past: The replayed world: state and ledger.
+        snapshot: The snapshot from which the replay started; None for the first record.
+        folded: Number of records that were replayed after it.
+        start: Position of the log's first record at that time.
+        skipped: One sentence for each newer snapshot: why it was not used.
     """
 
     past: Replayer
@@ -71,18 +71,20 @@ def recover(
     to_record: int | None = None,
     files: SnapshotStore | None = None,
 ) -> Recovery:
-    """Bring a world back from its log and the snapshots beside it. O(state + the log after).
+    """Rebuild a world from its newest valid snapshot and the log after it.
+
+    O(state + the records after the snapshot).
 
     Args:
-        log: Which; it is only read.
-        to_seq: Up to where: all records that end there or before. In the middle of a batch, the
-            batch is left out, for the world never was there. None is the end of the log.
-        to_record: Up to where: this many records of the log, those before a snapshot counted.
-        files: Where the snapshots are; None is beside the log.
+        log: The log; it is only read.
+        to_seq: Last seq to replay; a batch that a seq lies inside of is left out. None is the end
+            of the log.
+        to_record: Number of records to replay, including those before the snapshot. None is all.
+        files: Store of the snapshots; None is the one that belongs to the log.
 
     Raises:
-        StoreError: The log cannot be read, does not hold together, or was compacted beyond every
-            snapshot that can be trusted, or beyond `to_seq` or `to_record`.
+        StoreError: The log cannot be read, is inconsistent, or was compacted beyond every valid
+            snapshot, or beyond `to_seq` or `to_record`.
     """
     for _ in range(_LISTINGS_MAX):
         recovery = _started(log, Upto(to_seq, to_record), files or snapshots_of(log))
@@ -100,14 +102,14 @@ def recover(
 
 
 def read_on(log: EventLog, record: int) -> Generator[tuple[int, bytes]]:
-    """Read a log from the very record at which a fold stands.
+    """Yield `(ordinal, record)` pairs of a log from a record on; raise if that record is gone.
 
-    A log begins a reading where it begins itself: what another has compacted away since the fold
-    was begun would be missing without a word, and the chain look broken.
+    `EventLog.read` starts at the first record that a log still has. If another process compacted
+    the log during a replay, records would be missing unnoticed, and the chain would look broken.
 
     Raises:
-        OvertakenError: It was compacted beyond the record.
-        StoreError: It cannot be read.
+        OvertakenError: The log was compacted beyond the record.
+        StoreError: The log cannot be read.
     """
     is_first = True
     for ordinal, data in log.read(record):
@@ -118,7 +120,9 @@ def read_on(log: EventLog, record: int) -> Generator[tuple[int, bytes]]:
 
 
 def why_not(log: EventLog, snapshot: Snapshot) -> str | None:
-    """Return why a snapshot does not stand on a record of this log; None if it does.
+    """Return the reason why a snapshot does not belong to a log; None if it belongs to it.
+
+    It belongs to the log if the log has the record whose hash the snapshot contains.
 
     Raises:
         StoreError: The log cannot be read.
@@ -135,10 +139,10 @@ def why_not(log: EventLog, snapshot: Snapshot) -> str | None:
 
 
 def listed(log: EventLog, files: SnapshotStore) -> list[SnapshotPosition]:
-    """List the snapshots there are, newest first, whether they can be trusted or not.
+    """Return the positions of all snapshots, newest first, valid or not.
 
     Raises:
-        StoreError: Their folder cannot be read.
+        StoreError: The snapshots cannot be listed.
     """
     try:
         return files.places()
@@ -149,17 +153,17 @@ def listed(log: EventLog, files: SnapshotStore) -> list[SnapshotPosition]:
 def trusted(
     log: EventLog, files: SnapshotStore, *, upto: Upto = EVERYWHERE, skipped: list[str]
 ) -> Iterator[tuple[SnapshotPosition, Snapshot]]:
-    """Return the snapshots that are whole and stand on this log, newest first.
+    """Yield the undamaged snapshots that belong to a log, with their positions, newest first.
 
     Args:
-        log: Which.
-        files: Where they are.
-        upto: Only snapshots up to there.
-        skipped: Takes a sentence for each that cannot be trusted.
+        log: The log; it is only read.
+        files: Store of the snapshots.
+        upto: Bound of the positions.
+        skipped: A sentence is appended for each snapshot that is left out.
 
     Raises:
-        StoreError: The log, or the snapshots' folder, cannot be read.
-        FileNotFoundError: One went while this was reading: list them again.
+        StoreError: The log or the snapshots cannot be read.
+        FileNotFoundError: A snapshot was removed during the reading: start again.
     """
     for place in listed(log, files):
         if not upto.includes(place):
@@ -181,10 +185,10 @@ def trusted(
 def trusted_snapshots(
     log: EventLog, files: SnapshotStore, *, upto: Upto = EVERYWHERE, skipped: list[str]
 ) -> list[tuple[SnapshotPosition, Snapshot]]:
-    """Return all that `trusted` gives, at once; where one goes meanwhile, those of another list.
+    """Return all snapshots that `trusted` yields; start again if one is removed meanwhile.
 
     Raises:
-        StoreError: The log, or the snapshots' folder, cannot be read, or they go all the time.
+        StoreError: The log or the snapshots cannot be read, or snapshots keep being removed.
     """
     for _ in range(_LISTINGS_MAX):
         skipped.clear()
@@ -196,15 +200,15 @@ def trusted_snapshots(
 def trusted_places(
     log: EventLog, files: SnapshotStore, count: int | None = None
 ) -> list[SnapshotPosition]:
-    """List the newest snapshots that are whole and stand on this log, newest first.
+    """Return the positions of the newest undamaged snapshots that belong to a log, newest first.
 
     Args:
-        log: Which.
-        files: Where they are.
-        count: How many, at most; None is all of them.
+        log: The log; it is only read.
+        files: Store of the snapshots.
+        count: Maximum number of positions; None for all.
 
     Raises:
-        StoreError: The log, or the snapshots' folder, cannot be read, or they go all the time.
+        StoreError: The log or the snapshots cannot be read, or snapshots keep being removed.
     """
     for _ in range(_LISTINGS_MAX):
         with suppress(FileNotFoundError):  # likewise; one at a time, for a snapshot may be large
@@ -213,10 +217,10 @@ def trusted_places(
 
 
 def decode(data: bytes, ordinal: int) -> Record:
-    """Decode one encoded record of a log.
+    """Decode one record of a log; `ordinal` is its number, for the error.
 
     Raises:
-        Divergence: The bytes are not a record of a known format; the error has its number.
+        Divergence: The bytes are not a record of a known format.
     """
     try:
         return decode_record(data)
@@ -277,14 +281,13 @@ def _emptied(log: EventLog, files: SnapshotStore) -> StoreError:
 def no_beginning(
     log: EventLog, start: LogStart, skipped: list[str], places: Sequence[SnapshotPosition] = ()
 ) -> StoreError:
-    """Make the error for a compacted log without a snapshot to begin from.
+    """Build the error for a compacted log without a valid snapshot from which to start a replay.
 
     Args:
-        log: Which.
-        start: Where it begins.
-        skipped: Why snapshots were not used.
-        places: Snapshots that can be trusted and are of a later seq than the wanted one, newest
-            first.
+        log: The log.
+        start: Position of the log's first record.
+        skipped: One sentence for each unused snapshot: why it was not used.
+        places: Valid snapshots, newest first, all of a later seq than the requested one.
     """
     cut = f"{log.url} was compacted up to seq {start.seq}"
     if places:

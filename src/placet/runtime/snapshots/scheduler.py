@@ -27,17 +27,17 @@ _REST: Final = 4.0
 
 
 class SnapshotScheduler:
-    """Keeps the tail of a log short.
+    """A scheduler that takes snapshots of an open world's log, so that it reopens quickly.
 
     Args:
-        log: Which, opened for writing.
-        epoch: What its `open` gave.
+        log: The log, opened for writing.
+        epoch: The epoch that `log.open` returned.
         process: Takes the snapshots.
-        counters: Counts them.
-        every: A snapshot is due after so many seqs, or so many records.
-        recovery: How the log was opened: where the newest snapshot stands, where the log begins.
-        is_compacting: Remove from the log what two snapshots hold.
-        on_fault: Told of what failed.
+        counters: Metrics, which count the snapshots.
+        every: Number of seqs, or of records, after which a snapshot is due.
+        recovery: How the log was opened: position of its newest snapshot and of its start.
+        is_compacting: Remove the records from the log that all kept snapshots cover.
+        on_fault: Called with the name of the failed work and its error.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class SnapshotScheduler:
         counters.watch("log_first_record", lambda: self._first_record)
 
     def note(self, records: int, seq: int) -> None:
-        """Take note of how far the log reaches. On the path of every group."""
+        """Record how many records and seqs the log has now. Called for every group."""
         self._reached = (records, seq)
         if seq >= self._due.seq or records >= self._due.records:
             self._is_due.set()
@@ -82,7 +82,7 @@ class SnapshotScheduler:
                 await self._compact(taken.compact_before)
 
     def close(self) -> None:
-        """Abandon a snapshot in progress; existing ones stay."""
+        """Stop a snapshot in progress; existing snapshots stay."""
         self._process.stop()
 
     async def _take(self) -> WrittenSnapshot | None:

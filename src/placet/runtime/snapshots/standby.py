@@ -25,13 +25,13 @@ LOOK_SECONDS: Final = 0.1
 
 @dataclass(slots=True)
 class Standby:
-    """The progress of a standby.
+    """A process that waits to become the writer of a log, and replays the log meanwhile.
 
     Attributes:
-        log: Which.
-        recovery: The world as far as it was folded; None until it was begun.
-        failure: Why the last look failed; None if it did not. A server that is restarted, or a
-            primary database that gives way to its standby, is away for a while.
+        log: The log.
+        recovery: The world as far as it was replayed; None before the first replay.
+        failure: The error of the last `look`; None if there was none. A database server that is
+            restarted or fails over is unreachable for a while.
     """
 
     log: EventLog
@@ -39,13 +39,13 @@ class Standby:
     failure: StoreError | None = None
 
     def look(self) -> bool:
-        """Try to take the writer's fence, and fold the new records. It blocks its thread.
+        """Replay the new records, and try to become the writer; blocking.
 
         Returns:
-            Whether this process holds the fence, and so is the writer now.
+            Whether this process is the writer of the log now.
 
         Raises:
-            StoreError: The store has no fence to wait for.
+            StoreError: The store cannot tell when its writer is gone.
         """
         fence = fence_of(self.log)
         if fence is None:
@@ -67,10 +67,10 @@ class Standby:
         return is_taken
 
     def fold(self) -> Recovery:
-        """Fold the new records, from the beginning if there is a usable start.
+        """Replay the new records, or the whole log if needed, and return the replayed world.
 
         Raises:
-            StoreError: The log cannot be read, or does not hold together.
+            StoreError: The log cannot be read, or is inconsistent.
         """
         past = None if self.recovery is None else self.recovery.past
         if past is None or self.log.start().record > past.journal.count:
@@ -92,14 +92,14 @@ class Standby:
 
 
 async def stand_by(log: EventLog, on_failure: Callable[[StoreError], None]) -> Standby:
-    """Wait until the fence of a log is ours, and know its world by then.
+    """Wait until this process may write a log; return the standby that has replayed the log.
 
     Args:
-        log: Which; its `open` is the caller's next step.
-        on_failure: Told when the store cannot be read, once until it can be again.
+        log: The log; the caller opens it next.
+        on_failure: Called with the error when the store cannot be read, once per outage.
 
     Raises:
-        StoreError: The store has no fence to wait for.
+        StoreError: The store cannot tell when its writer is gone.
     """
     standby = Standby(log)
     was_failing = False

@@ -39,8 +39,8 @@ class WrittenSnapshot:
     Attributes:
         records: Number of records before the newest snapshot.
         seq: Sequence number of the newest snapshot.
-        size_bytes: Size of its file; 0 if the newest snapshot was already at the end of the log.
-        folded: How many records were folded for it.
+        size_bytes: Size of the snapshot; 0 if one existed already at the end of the log.
+        folded: Number of records that were replayed for it.
         compact_before: Records before this one are covered by every kept snapshot, two at least. A
             compaction may remove them; the record before each snapshot stays.
     """
@@ -60,19 +60,19 @@ def take_snapshot(
     to_seq: int | None = None,
     is_wanted: Callable[[], bool] = lambda: True,
 ) -> WrittenSnapshot:
-    """Take a snapshot at the end of a log, and remove all but the newest `kept`.
+    """Write a snapshot at the end of a log, and remove all but the newest `kept_count`.
 
     Args:
         log: The log; it is only read, and may grow meanwhile.
         files: Store of the snapshots.
         kept_count: Number of snapshots to keep, at least `KEPT_MIN`; None keeps all.
-        to_seq: Take it at this seq instead, or where the last batch before it ended.
+        to_seq: Seq of the snapshot instead of the end; inside a batch, the seq before the batch.
         is_wanted: Called before anything is written or removed; false cancels.
 
     Raises:
         StoreError: The log cannot be read or is inconsistent, the disk refused, or the snapshot is
             no longer wanted.
-        ValueError: `kept` is too small.
+        ValueError: `kept_count` is too small.
     """
     if kept_count is not None and kept_count < KEPT_MIN:
         raise ValueError(f"at least {KEPT_MIN} snapshots are kept, got {kept_count}")
@@ -105,7 +105,7 @@ def keep_only(
     *,
     of: Iterable[SnapshotPosition],
 ) -> None:
-    """Remove the snapshots of a log, except some.
+    """Remove all snapshots of a log except those at given positions.
 
     Args:
         log: The log.
@@ -159,10 +159,10 @@ _ERROR_CHARACTERS: Final = 2_000
 
 
 class SnapshotProcess:
-    """The process that takes snapshots of a log, as seen by its parent.
+    """A child process that takes snapshots of a log, as seen by its parent.
 
     Args:
-        url: Of the log.
+        url: URL of the log.
         kept_count: Number of snapshots to keep.
         seconds_max: Time limit of the process, seconds.
         environment: Variables needed besides the URL, such as secrets that must not be visible.
@@ -230,7 +230,10 @@ class SnapshotProcess:
 
 
 def main() -> int:
-    """Take one snapshot: the child's side. Its arguments are URL, snapshots to keep, parent."""
+    """Take one snapshot in the child process; return its exit code.
+
+    Its arguments are the URL, the number of snapshots to keep, and the parent's process id.
+    """
     url, kept_count, parent = sys.argv[1:]
     os.nice(_NICENESS)
     tune_gc()

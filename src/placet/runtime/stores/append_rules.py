@@ -9,28 +9,28 @@ from placet.schemas.log.record import LogGroup, LogStart
 
 
 class NoWorldError(StoreError):
-    """The store can be reached, but holds no world of this name."""
+    """The error of a store that can be reached but has no world of the requested name."""
 
 
 class OvertakenError(StoreError):
-    """A log was compacted beyond the record that its reader wants next. The log is sound."""
+    """The error of a reader whose next record was removed by a compaction. The log is valid."""
 
 
 class InUseError(StoreError):
-    """A live process writes the log, and the caller did not ask to take it over."""
+    """The error of opening a log that a live process writes, without `take_over`."""
 
 
 class FencedError(StoreError):
-    """Another writer has taken the log over, so that this handle never appends again."""
+    """The error of an append after another writer has taken over the log; it is permanent."""
 
 
 def in_use(store: str, writer: str, since: str) -> InUseError:
-    """Make the error for a log that a live process writes.
+    """Build the error for opening a log that a live process writes.
 
     Args:
         store: URL of the log.
-        writer: The process, in words.
-        since: When it opened the log.
+        writer: Description of the process.
+        since: Time at which the process opened the log, as text.
     """
     return InUseError(
         f"cannot open {store}: {writer} writes it, since {since}. Stop that process; or only read "
@@ -42,13 +42,13 @@ def in_use(store: str, writer: str, since: str) -> InUseError:
 
 
 def require_writer(epoch: int, *, held: int | None, failure: str | None, store: str) -> None:
-    """Check that a handle may still append.
+    """Raise if a log handle may not append; else do nothing.
 
     Args:
-        epoch: The epoch that the caller holds.
-        held: The epoch that the handle took last; None if it is not open.
-        failure: Why an append of that epoch failed, if one did.
-        store: For the message.
+        epoch: The epoch that the caller has.
+        held: The epoch that the handle's `open` returned last; None if the handle is not open.
+        failure: Message of an earlier failed append in that epoch; None if there was none.
+        store: URL of the log, for messages.
 
     Raises:
         StoreError: The handle is not open, is fenced, or has failed.
@@ -66,10 +66,10 @@ def require_writer(epoch: int, *, held: int | None, failure: str | None, store: 
 
 
 def require_epoch(epoch: int, *, latest: int, store: str) -> None:
-    """Check that no other writer has taken the fence since.
+    """Raise if another writer has opened the log since an epoch; else do nothing.
 
     Raises:
-        FencedError: Another writer has.
+        FencedError: The latest epoch is not `epoch`.
     """
     if epoch != latest:
         raise FencedError(
@@ -80,10 +80,10 @@ def require_epoch(epoch: int, *, latest: int, store: str) -> None:
 
 
 def require_follows(group: LogGroup, *, count: int, seq: int, store: str) -> None:
-    """Check that a group begins where the log ends.
+    """Raise if a group does not begin where the log ends, at `count` records and at `seq`.
 
     Raises:
-        StoreError: It does not, or it is empty, or its seqs run backwards.
+        StoreError: It does not, or the group is empty, or its seqs decrease.
     """
     if not group.records:
         raise StoreError(f"cannot append to {store}: the group holds no record", store=store)
@@ -98,7 +98,7 @@ def require_follows(group: LogGroup, *, count: int, seq: int, store: str) -> Non
 
 
 def overtaken(store: str, record: int, start: LogStart) -> OvertakenError:
-    """Make the error for a reader whose next record was compacted away under it."""
+    """Build the error of a reader whose next record was removed by a compaction."""
     return OvertakenError(
         f"cannot continue at record {record} of {store}: the log was compacted meanwhile and now "
         f"begins at record {start.record}, after seq {start.seq}; read again from there",

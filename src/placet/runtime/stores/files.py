@@ -12,26 +12,26 @@ from urllib.parse import quote, unquote_to_bytes
 
 
 def quoted(path: str | PurePath) -> str:
-    """Return a path escaped for a URL."""
+    """Return a path percent-encoded for a URL."""
     return quote(os.fsencode(path))
 
 
 def unquoted(text: str) -> str:
-    """Return the path that an escaped part of a URL names."""
+    """Return the path of a percent-encoded part of a URL."""
     return os.fsdecode(unquote_to_bytes(os.fsencode(text)))
 
 
 def behind_link(path: Path) -> Path:
-    """Return the file that a link leads to: a log has one `-wal` and one folder of snapshots.
+    """Return the target of a symbolic link; a path that is no link is returned unchanged.
 
-    A path that is no link is returned unchanged.
+    Names beside a log, such as its `-wal`, are derived from the target.
     """
     # Not `is_symlink`, which raises where one may not look; the store says that in its own words.
     return Path(os.path.realpath(path)) if os.path.islink(path) else path  # noqa: PTH114
 
 
 class FileOperations(Protocol):
-    """The operations on a disk. Each raises `OSError` where the system refuses."""
+    """The interface to a disk. Each method raises `OSError` if the system refuses."""
 
     def make_dir(self, folder: Path) -> None:
         """Create a folder; do nothing if it exists."""
@@ -59,7 +59,7 @@ class FileOperations(Protocol):
 
 
 class Disk:
-    """The disk of the machine."""
+    """File operations on the machine's disk."""
 
     def make_dir(self, folder: Path) -> None:
         """Create a folder; do nothing if it exists."""
@@ -79,9 +79,9 @@ class Disk:
         source.replace(target)
 
     def rename_new(self, source: Path, target: Path) -> None:
-        """Rename a file within its folder, to a name that is free.
+        """Rename a file within its folder, to a name that must not exist.
 
-        Of several processes that rename to the same name at once, one succeeds.
+        If several processes rename to one name at the same time, one succeeds.
 
         Raises:
             FileExistsError: The name is taken.

@@ -18,7 +18,7 @@ _URL: Final = "memory://"
 
 
 class MemoryEventLog:
-    """An `EventLog` that forgets everything when the process ends.
+    """An `EventLog` in memory, which is lost when the process ends.
 
     Attributes:
         durability: `memory`.
@@ -43,14 +43,17 @@ class MemoryEventLog:
         self._failure: str | None = None
 
     def open(self, *, take_over: bool = False) -> int:  # no other process has it
-        """Take the fence and return the new epoch; the holder of the previous epoch is shut out."""
+        """Make this the writer of the log and return the new epoch.
+
+        Earlier epochs become invalid.
+        """
         self._epoch += 1
         self._is_open = True
         self._failure = None
         return self._epoch
 
     def append(self, group: LogGroup, epoch: int) -> None:
-        """Keep a group, all of it or nothing.
+        """Append a group, completely or not at all.
 
         Raises:
             StoreError: The log is full or closed, an append has failed before, the group does
@@ -98,7 +101,7 @@ class MemoryEventLog:
         self._size_bytes = size_bytes
 
     def read(self, from_record: int = 0) -> Iterator[tuple[int, bytes]]:
-        """Yield `(ordinal, record)` pairs from an ordinal on.
+        """Yield `(ordinal, record)` pairs in order, from ordinal `from_record` on.
 
         Records appended meanwhile are included.
         """
@@ -113,19 +116,22 @@ class MemoryEventLog:
                 record += 1
 
     def find_seq(self, seq: int) -> int:
-        """Return the ordinal of the group that reached a seq; `count()` if none has. O(log n)."""
+        """Return the ordinal of the first record of the group that reached a seq. O(log n).
+
+        `count()` if no group has reached it.
+        """
         place = bisect_left(self._seqs, seq)
         return self._firsts[place] if place < len(self._firsts) else self._count
 
     def start(self) -> LogStart:
-        """Return where the log begins."""
+        """Return the position of the log's first record."""
         return self._start
 
     def compact(self, before_record: int, epoch: int, *, groups_max: int) -> bool:
-        """Remove the oldest groups that lie wholly before a record, and never the last one.
+        """Remove the oldest groups, at most `groups_max`, that lie before a record; keep the last.
 
         Returns:
-            Whether there is more to remove.
+            Whether more groups could be removed.
 
         Raises:
             StoreError: The log is closed, an append has failed, or `epoch` is not the latest.
@@ -140,7 +146,7 @@ class MemoryEventLog:
         return cut < place
 
     def count(self) -> int:
-        """Count the records that were ever appended."""
+        """Return the number of records ever appended, compacted ones included."""
         return self._count
 
     def size_bytes(self) -> int:

@@ -19,10 +19,10 @@ _URL: Final = "pack:///"
 
 
 class PackEventLog:
-    """A read-only `EventLog`.
+    """A packed log in a file, as a read-only `EventLog`.
 
     Args:
-        path: Of the file.
+        path: Path of the file.
 
     Attributes:
         durability: `pack`.
@@ -38,10 +38,10 @@ class PackEventLog:
 
     @cached_property
     def pack(self) -> Pack:
-        """All of it.
+        """The decoded content of the file, read once.
 
         Raises:
-            StoreError: It cannot be read, or is damaged.
+            StoreError: The file cannot be read, or is damaged.
         """
         try:
             return decode_pack(self._path.read_bytes())
@@ -69,32 +69,35 @@ class PackEventLog:
             ) from error
 
     def read(self, from_record: int = 0) -> Iterator[tuple[int, bytes]]:
-        """Return `(ordinal, record)` from an ordinal on."""
+        """Yield `(ordinal, record)` pairs in order, from ordinal `from_record` on."""
         pack = self.pack
         skipped = max(0, from_record - pack.first_record)
         yield from enumerate(pack.records[skipped:], pack.first_record + skipped)
 
     def find_seq(self, seq: int) -> int:
-        """Return the ordinal of the record that reached a seq; `count()` if none has. O(log n)."""
+        """Return the ordinal of the first record that reached a seq; `count()` if none has.
+
+        O(log n).
+        """
         return self.pack.first_record + bisect_left(self._seqs, seq)
 
     def start(self) -> LogStart:
-        """Return where the log begins."""
+        """Return the position of the log's first record."""
         return LogStart(self.pack.first_record, self.pack.after_seq)
 
     def count(self) -> int:
-        """Count the records that were ever appended."""
+        """Return the number of records ever appended, compacted ones included."""
         return self.pack.first_record + len(self.pack.records)
 
     def size_bytes(self) -> int:
-        """Return the bytes of the records in it."""
+        """Return the bytes of the records in the file."""
         return sum(map(len, self.pack.records))
 
     def close(self) -> None:
         """Do nothing: no resource is held."""
 
     def open(self, *, take_over: bool = False) -> int:  # the port's
-        """Refuse: a pack is read-only.
+        """Raise: a pack is read-only.
 
         Raises:
             StoreError: Always.
@@ -102,7 +105,7 @@ class PackEventLog:
         self._refuse()
 
     def append(self, group: LogGroup, epoch: int) -> None:  # the port's
-        """Refuse.
+        """Raise: a pack is read-only.
 
         Raises:
             StoreError: Always.
@@ -110,7 +113,7 @@ class PackEventLog:
         self._refuse()
 
     def check_writable(self, epoch: int) -> None:  # the port's
-        """Refuse.
+        """Raise: a pack is read-only.
 
         Raises:
             StoreError: Always.
@@ -118,7 +121,7 @@ class PackEventLog:
         self._refuse()
 
     def compact(self, before_record: int, epoch: int, *, groups_max: int) -> bool:  # the port's
-        """Refuse.
+        """Raise: a pack is read-only.
 
         Raises:
             StoreError: Always.
@@ -134,7 +137,7 @@ class PackEventLog:
 
 
 def pack_at(store: str) -> PackEventLog | None:
-    """Return the packed log that a path or a `pack:///` URL names; None if it is no pack."""
+    """Return the packed log at a path or a `pack:///` URL; None if the file is no pack."""
     path = Path(unquoted(store.removeprefix(_URL)) if store.startswith(_URL) else store)
     try:
         if not path.is_file():  # from a pipe one would wait for ever

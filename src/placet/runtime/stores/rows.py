@@ -24,7 +24,7 @@ Row: TypeAlias = tuple[int, int, int, int, int, int, bytes]
 
 
 class Tail(NamedTuple):
-    """Where a log ends."""
+    """The end of a log: number of its records, last seq, and bytes of all records."""
 
     record_count: int = 0
     seq: int = 0
@@ -32,7 +32,7 @@ class Tail(NamedTuple):
 
 
 def row_of(group: LogGroup, tail: Tail) -> tuple[Row, Tail]:
-    """Return the row of a group that follows a tail, and the tail after it."""
+    """Return the table row of a group that is appended at `tail`, and the tail after it."""
     blob = _ENCODE(group.records)
     count = len(group.records)
     size_bytes = tail.size_bytes + sum(map(len, group.records))
@@ -42,10 +42,15 @@ def row_of(group: LogGroup, tail: Tail) -> tuple[Row, Tail]:
 
 
 def records_of(row: Row, place: int, store: str) -> Sequence[bytes]:
-    """Take the records out of a row that should begin at a place.
+    """Decode the records in a row of a log, and check the row.
+
+    Args:
+        row: The row.
+        place: Expected ordinal of the row's first record.
+        store: URL of the log, for messages.
 
     Raises:
-        StoreError: The row is damaged, or the group that belongs here is missing.
+        StoreError: The row is damaged, or the group at `place` is missing.
     """
     *head, checksum, blob = row
     try:
@@ -67,14 +72,14 @@ def read_rows(
     from_record: int,
     store: str,
 ) -> Iterator[tuple[int, bytes]]:
-    """Return `(ordinal, record)` pairs page by page, including records appended meanwhile.
+    """Yield the `(ordinal, record)` pairs of a log, row by row, including later appends.
 
     Args:
-        page: Returns some rows from a record on, at most as many as fit in memory.
-        place: First record of the row that holds `from_record`.
-        start: Returns where the log begins now: another process may compact it meanwhile.
-        from_record: The first record to return.
-        store: For messages.
+        page: Returns the next rows from an ordinal on, a bounded number; none at the end.
+        place: First record of the row that contains `from_record`.
+        start: Returns the present start of the log, which another process may compact.
+        from_record: Ordinal of the first record to yield.
+        store: URL of the log, for messages.
 
     Raises:
         StoreError: A row is damaged, or the next row was compacted away under the reader.
@@ -96,7 +101,13 @@ def read_rows(
 
 
 def damaged(store: str, place: int, how: str) -> StoreError:
-    """Make the error for a group that cannot be trusted."""
+    """Build the error for a log whose group at a record is damaged or missing.
+
+    Args:
+        store: URL of the log.
+        place: First record of the group.
+        how: Description of the damage, which continues "the group at record N".
+    """
     return StoreError(
         f"{store} is damaged: the group at record {place} {how}. What comes before it is sound; "
         "restore the file from a copy",

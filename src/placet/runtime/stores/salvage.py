@@ -17,12 +17,12 @@ _GROUP_RECORDS = 256
 
 @dataclass(slots=True)
 class Salvage:
-    """The result of a salvage.
+    """The result of copying the valid part of a damaged log.
 
     Attributes:
-        past: The fold of it.
-        why_not_more: What stopped it; empty if the whole log holds.
-        waiting: Records of the group that is being filled.
+        past: The world, replayed from the valid records.
+        why_not_more: Fault of the first invalid record; empty if the whole log is valid.
+        waiting: Valid records that are not yet written to the copy.
     """
 
     past: Replayer = field(default_factory=Replayer)
@@ -31,15 +31,15 @@ class Salvage:
 
 
 def salvage(log: EventLog, into: EventLog) -> Salvage:
-    """Copy a log, record by record, as far as its chain and digests hold. O(log).
+    """Copy the valid records at the start of a log, as far as chain and digests match. O(log).
 
     Args:
-        log: Which; it is only read.
-        into: An empty one; opened and closed here.
+        log: The log; it is only read.
+        into: An empty log; opened and closed here.
 
     Raises:
-        StoreError: The log was compacted, so its beginning is not there to copy; the new one is
-            not empty, or cannot be written.
+        StoreError: The log was compacted, so its first records cannot be copied; or the new log
+            is not empty, or cannot be written.
     """
     start = log.start()
     if start.record:

@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
 
 class Fence(Protocol):
-    """The exclusive right to write, held for the lifetime of its holder."""
+    """The exclusive right of one process to write a log, until the process gives it up or ends."""
 
     def try_take(self) -> bool:
-        """Take the fence if it is free.
+        """Acquire the right if no process has it; return whether this process has it now.
 
         Raises:
             StoreError: The store cannot be reached, or cannot be written.
         """
 
     def release(self) -> None:
-        """Release the fence; harmless if called twice."""
+        """Give up the right; harmless if called twice."""
 
 
 class ChangeFeed(Protocol):
-    """Notifies a reader of a log that records were appended, by a file descriptor to poll.
+    """A subscription that notifies a reader of a log of appends, by a file descriptor to poll.
 
     Attributes:
         look_ms: Maximum milliseconds to wait for a notification; then read the log anyway.
@@ -44,13 +44,13 @@ class ChangeFeed(Protocol):
     look_ms: int
 
     def fileno(self) -> int:
-        """Return the descriptor that can be read once there is news."""
+        """Return the file descriptor, which becomes readable when a notification arrives."""
 
     def drain(self) -> bool:
-        """Consume the pending notifications; False if none will come any more."""
+        """Consume the pending notifications; return False if no more will come."""
 
     def close(self) -> None:
-        """Listen no more."""
+        """End the subscription."""
 
 
 _FILE_URL: Final = "sqlite:///"
@@ -61,17 +61,17 @@ KNOWN_STORES: Final = (
 
 
 def open_event_log(url: str, limits: Limits | None = None) -> EventLog:
-    """Return the log that a URL or a path names. Its `open` makes a writer of it.
+    """Return the log of a URL or a path, as a reader; its `open` makes it a writer.
 
     Args:
         url: `memory://`; `sqlite:///` and a percent-encoded path, relative with three slashes and
             absolute with four, with `?synchronous=full|normal|off`; `postgresql://` as libpq reads
             it, with `?world=`, `synchronous_commit=` and `lease_s=`; or a plain path that ends in
             `.db` or names a file.
-        limits: For `log_bytes_max`, which bounds the log in memory.
+        limits: Limits, of which `log_bytes_max` bounds a log in memory.
 
     Raises:
-        StoreError: It names no store that this release knows.
+        StoreError: The URL is invalid, or names an unknown kind of store.
     """
     scheme, separator, rest = url.partition("://")
     if not separator:
@@ -137,23 +137,22 @@ def _unknown(url: str, came: str) -> StoreError:
 
 
 def file_of(log: EventLog) -> Path | None:
-    """Return the file of a log's URL, as it was named; None if it is in no file."""
+    """Return the path in a log's URL, as it was passed; None if the log is in no file."""
     if not log.url.startswith(_FILE_URL):
         return None
     return Path(unquoted(log.url.removeprefix(_FILE_URL).partition("?")[0]))
 
 
 def whereabouts_of(log: EventLog) -> Path | None:
-    """Return the file that a log was opened from; None if it is in no file.
+    """Return the absolute path of the file that a log was opened from; None if it is in no file.
 
-    Its process may work elsewhere by now, and a link lead elsewhere: what has the log's name then
-    is another log.
+    Unlike `file_of`, it stays right if the process changes its folder or a link changes.
     """
     return log.file if _is_sqlite(log) else None
 
 
 def lasting_url_of(log: EventLog) -> str:
-    """Return the URL of that file, or else the log's own: by it another process opens the same."""
+    """Return a URL by which another process can open a log; with an absolute path for a file."""
     if not _is_sqlite(log):
         return log.url
     _, mark, options = log.url.partition("?")
@@ -161,30 +160,30 @@ def lasting_url_of(log: EventLog) -> str:
 
 
 def is_lasting(log: EventLog) -> bool:
-    """Return whether a log is there when its process has ended."""
+    """Return whether a log outlives its process, that is, is not in memory."""
     return not log.url.startswith("memory:")
 
 
 def postgres_address_of(log: EventLog) -> PostgresAddress | None:
-    """Return where in PostgreSQL a log is; None if it is elsewhere."""
+    """Return the PostgreSQL address of a log; None if it is not in PostgreSQL."""
     return log.address if _is_postgres(log) else None
 
 
 def environment_of(log: EventLog) -> dict[str, str]:
-    """Return the environment variables with which another process opens the log by its URL."""
+    """Return the environment variables that another process needs to open a log by its URL."""
     return log.address.environment if _is_postgres(log) else {}
 
 
 def fence_of(log: EventLog) -> Fence | None:
-    """Return the fence of a log that is held by a live session.
+    """Return the fence of a log whose right to write belongs to a session; None for other stores.
 
-    None if opening the log takes it.
+    In other stores, opening the log takes the right from its writer.
     """
     return log.fence if _is_postgres(log) else None
 
 
 def change_feed_of(log: EventLog) -> ChangeFeed | None:
-    """Subscribe to notifications of a log; None if its readers must poll.
+    """Subscribe to notifications of appends to a log; None if readers of the store must poll.
 
     Raises:
         StoreError: The store cannot be reached.

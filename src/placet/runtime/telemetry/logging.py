@@ -22,7 +22,9 @@ PRIVATE_KEYS: Final = frozenset({"payload", "payloads", "intent", "intents", "ba
 def configure_logging(
     log_format: str = "console", level: str = "warning", stream: TextIO | None = None
 ) -> FilteringBoundLogger:
-    """Return the logger of a world. Add its name with `.bind(world=..., agent_id=...)`.
+    """Return a logger for a world, in a format and at a level.
+
+    Bind context with `.bind(world=..., agent_id=...)`.
 
     Args:
         log_format: `console` for people, `json` for one object per line, or `host` for the

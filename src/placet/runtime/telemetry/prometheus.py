@@ -64,7 +64,10 @@ _EFFECT_COUNTS: Final[dict[EffectCount, str]] = {
 
 
 class CountersCollector(Collector):
-    """Build metric families from `Counters`, on request only. O(number of series)."""
+    """A Prometheus collector that converts `Counters` to metrics, on request.
+
+    O(number of series).
+    """
 
     def __init__(self, counters: Counters) -> None:
         self._counters = counters

@@ -22,11 +22,11 @@ _KERNEL = "placet.kernel"
 
 
 class RunningRule(NamedTuple):
-    """The plug-in code that runs now.
+    """The plug-in code that a thread runs at present.
 
     Attributes:
         name: `rule of <kind>`, or the qualified name of a hook.
-        place: `<file>:<line>` at which the rule or hook itself is.
+        place: `<file>:<line>` of the rule or hook.
     """
 
     name: str
@@ -34,13 +34,13 @@ class RunningRule(NamedTuple):
 
 
 class RuleWatchdog:
-    """Watches one orchestrator from a separate thread.
+    """A thread that reports domain rules which block the orchestrator for too long.
 
     Args:
         busy_since_ns: Returns the monotonic time at which the present cycle of the orchestrator
             began; 0 between cycles. Called from the watching thread.
-        limit_ms: How long a cycle may take before it is reported.
-        counters: Has the gauge `rule_running_seconds` while a rule runs beyond the limit.
+        limit_ms: Milliseconds of a cycle after which it is reported.
+        counters: Metrics; the gauge `rule_running_seconds` is set while a rule exceeds the limit.
         on_runaway: Called in the watching thread with the rule and the seconds that it has run:
             once at the limit, then each time that the duration has doubled.
     """
@@ -61,7 +61,7 @@ class RuleWatchdog:
         self._thread = threading.Thread(target=self._run, name="placet-watchdog", daemon=True)
 
     def start(self) -> None:
-        """Start watching the calling thread, which is the one that decides."""
+        """Start watching the calling thread, in which the orchestrator runs."""
         self._watched = threading.get_ident()
         self._thread.start()
 
@@ -96,7 +96,7 @@ class RuleWatchdog:
 
 
 def running_rule(frame: FrameType) -> RunningRule | None:
-    """Return the plug-in code that a thread runs; None if it runs none.
+    """Return the plug-in code that a thread runs, found in its stack; None if it runs none.
 
     Args:
         frame: The innermost frame of the thread.

@@ -8,7 +8,7 @@ from placet.schemas.verdict import Verdict
 
 
 class WorldLogger:
-    """Write the log lines of one world, without payloads."""
+    """The logger of one world; its lines contain no payloads."""
 
     def __init__(self, log_format: str, level: str, world: str) -> None:
         self._logger = configure_logging(log_format, level).bind(world=world)
@@ -33,12 +33,15 @@ class WorldLogger:
                 )
 
     def dilated(self, factor: float, wait_s: float) -> None:
-        """Log a change of time dilation: a warning if time is slowed, info at factor 1."""
+        """Log a change of the time scale: a warning if time is slowed, info at factor 1.
+
+        `wait_s` is the predicted wait of a batch, seconds.
+        """
         log = self._logger.info if factor == 1.0 else self._logger.warning
         log("time dilation", factor=round(factor, 3), wait_s=round(wait_s, 3))
 
     def runaway(self, rule: str, place: str, seconds: float) -> None:
-        """Log a rule that still holds the world, with the place in its code."""
+        """Log a rule that blocks the world: its name, its place in the code, seconds so far."""
         self._logger.warning(
             "rule still running", rule=rule, place=place, seconds=round(seconds, 3)
         )
@@ -48,9 +51,11 @@ class WorldLogger:
         self._logger.warning(message)
 
     def fault(self, where: str, error: BaseException, *, is_restarted: bool = False) -> None:
-        """Log a fault with its traceback.
+        """Log an exception with its traceback.
 
-        A `StoreError` is logged without one: its message says what to do.
+        `where` names the part that raised it; `is_restarted` says whether its task runs again.
+
+        A `StoreError` is logged without a traceback: its message says what to do.
         """
         if isinstance(error, StoreError):
             self._logger.error("fault", where=where, is_restarted=is_restarted, error=str(error))

@@ -29,15 +29,15 @@ _EXAMPLE: Final = "postgresql://user@host/database?world=town"
 
 @dataclass(frozen=True, slots=True)
 class PostgresAddress:
-    """One world's log on a server.
+    """The address of one world's log on a PostgreSQL server.
 
     Attributes:
-        url: What people are shown; it names the log again, save for its password.
-        conninfo: What libpq is given, secrets left out.
-        world: The world's name.
-        synchronous_commit: The server's own word for when a commit is acknowledged.
-        lease_s: How long the writer may be silent, seconds.
-        secrets: Each by the environment variable in which it is looked for.
+        url: URL of the log for messages, without a password.
+        conninfo: Connection string for libpq, without secrets.
+        world: Name of the world.
+        synchronous_commit: The server's setting of when a commit is acknowledged.
+        lease_s: Seconds without a sign of life after which the server ends a writer's session.
+        secrets: `(environment variable, secret)` pairs.
     """
 
     url: str
@@ -52,36 +52,36 @@ class PostgresAddress:
 
     @property
     def schema(self) -> str:
-        """The schema that holds the world's tables; also the channel on which news is told."""
+        """Name of the schema with the world's tables, and of its notification channel."""
         return _SCHEMA_PREFIX + self.world
 
     @property
     def password(self) -> str | None:
-        """As the URL had it; None leaves it to the environment, a password file or the server."""
+        """The password in the URL; None uses the environment, a password file, or none."""
         return dict(self.secrets).get(_SECRETS["password"])
 
     @property
     def key_password(self) -> str | None:
-        """Of the key of a client's certificate; None where the key has none."""
+        """Password of the client certificate's key; None if the key has none."""
         name = _SECRETS["sslpassword"]
         return dict(self.secrets).get(name) or os.environ.get(name)
 
     @property
     def environment(self) -> dict[str, str]:
-        """Environment variables that another process needs besides `url` to open the same log."""
+        """Environment variables that another process needs besides `url` to open the log."""
         return dict(self.secrets)
 
     def key(self, purpose: str) -> int:
-        """Return the number of an advisory lock of this world, 64 bits with a sign."""
+        """Return the number of an advisory lock of this world, for a purpose; signed 64 bits."""
         digest = blake2b(f"{purpose} {self.schema}".encode(), digest_size=8).digest()
         return int.from_bytes(digest, "big", signed=True)
 
 
 def address_of(url: str) -> PostgresAddress:
-    """Read a URL.
+    """Parse a `postgresql://` URL of a log.
 
     Raises:
-        StoreError: It is no URL of a world; the message shows no secret.
+        StoreError: The URL is invalid; the message shows no secret.
     """
     parts, options = _split(url)
     secrets = _secrets_in(url)
@@ -105,7 +105,7 @@ def address_of(url: str) -> PostgresAddress:
 
 
 def shown_url(url: str) -> str:
-    """Return a store's name as people may see it: without a password, whatever else is wrong."""
+    """Return the URL of a store without its password, for messages; it may be an invalid URL."""
     if not url.lower().startswith(tuple(f"{scheme}:" for scheme in SCHEMES)):
         return url
     try:

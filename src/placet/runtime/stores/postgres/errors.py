@@ -56,10 +56,14 @@ _UNKNOWN: Final = ("the server gave an error", "see the reason in parentheses")
 
 @contextmanager
 def postgres_faults(doing: str, store: str) -> Iterator[None]:
-    """Turn an error of the driver inside the block into one that says what to do.
+    """Convert a driver error inside a `with` block to a `StoreError` that says what to do.
+
+    Args:
+        doing: The operation, for the message, such as `open`.
+        store: URL of the log.
 
     Raises:
-        StoreError: For any `psycopg.Error` of the block.
+        StoreError: The block raised a `psycopg.Error`.
     """
     try:
         yield
@@ -72,7 +76,7 @@ def postgres_faults(doing: str, store: str) -> Iterator[None]:
 
 
 def meaning_of(error: psycopg.Error) -> tuple[str, str]:
-    """Return a description of the error and the remedy."""
+    """Return a description of a driver error, and the remedy."""
     state = error.sqlstate
     if state is not None:
         return _MEANINGS.get(state) or _MEANINGS.get(state[:2]) or _UNKNOWN
@@ -84,12 +88,12 @@ def meaning_of(error: psycopg.Error) -> tuple[str, str]:
 
 
 def is_lost(error: BaseException | None) -> bool:
-    """Return whether the connection was lost.
+    """Return whether an error means that the connection was lost.
 
-    So that the outcome of the last statement is unknown.
+    Then the outcome of the last statement is unknown.
     """
     return isinstance(error, psycopg.Error) and meaning_of(error) is _LOST
 
 
 class ConnectionRefused(psycopg.OperationalError):
-    """No connection was made in the first place."""
+    """The error of a connection that could not be opened."""

@@ -50,7 +50,12 @@ _IS_FOLLOWED: Final = f"SELECT EXISTS (SELECT FROM pg_locks WHERE {_LOCK_ROW})"
 
 
 def connect(address: PostgresAddress, role: str, **options: int) -> Connection[TupleRow]:
-    """Open a session in which every statement is its own transaction.
+    """Open a session on the server in which every statement is a separate transaction.
+
+    Args:
+        address: Address of the log.
+        role: Purpose of the session, which is part of its name on the server.
+        **options: Connection options, unless the address has them.
 
     Raises:
         StoreError: The server cannot be reached, or refuses the login.
@@ -70,14 +75,14 @@ def connect(address: PostgresAddress, role: str, **options: int) -> Connection[T
 
 
 class PostgresFence:
-    """The right to write one world's log.
+    """The exclusive right of one process to write a world's log.
 
     Args:
         address: Address of the log.
 
     Attributes:
-        connection: The writer's session, while the fence is held.
-        is_followed: A session wants notifications; checked with each lease renewal.
+        connection: The writer's session, while this process holds the right; else None.
+        is_followed: Another session wants notifications; checked with each lease renewal.
     """
 
     def __init__(self, address: PostgresAddress) -> None:
@@ -90,13 +95,15 @@ class PostgresFence:
         self.is_followed = False
 
     def take(self, *, take_over: bool = False) -> Connection[TupleRow]:
-        """Take the fence, waiting as long as a dead writer may hold it, and return the session.
+        """Acquire the right to write, and return the writer's session.
+
+        Waits as long as the lease of a dead writer lasts.
 
         Args:
-            take_over: End the session that holds it.
+            take_over: End the session of the present writer.
 
         Raises:
-            InUseError: A writer that is alive holds it.
+            InUseError: Another writer is alive.
             StoreError: The server is read-only, or does not permit to end the other session.
         """
         until = monotonic() + self._address.lease_s + _GRACE_SECONDS
@@ -112,7 +119,7 @@ class PostgresFence:
         return self.connection
 
     def try_take(self) -> bool:
-        """Take the fence if it is free.
+        """Acquire the right to write if no process has it; return whether this process has it now.
 
         Raises:
             StoreError: The server cannot be reached, or cannot be written.
@@ -142,7 +149,7 @@ class PostgresFence:
         return True
 
     def release(self) -> None:
-        """Release the fence and the session; harmless if called twice."""
+        """Give up the right to write and close its session; harmless if called twice."""
         self._ended.set()
         if self._signs is not None:
             # Before the session is closed under it: a thread that waits for an answer on what is no
@@ -219,7 +226,7 @@ class PostgresFence:
 
 
 def announce_follower(connection: Connection[TupleRow], address: PostgresAddress) -> None:
-    """Announce that this session wants notifications, for its lifetime."""
+    """Declare that this session wants notifications of appends, until it ends."""
     connection.execute("SELECT pg_advisory_lock_shared(%s::bigint)", (address.key("follower"),))
 
 

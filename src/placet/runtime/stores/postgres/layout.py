@@ -86,13 +86,13 @@ _CUT: Final = """\
 
 
 class Layout:
-    """The SQL statements of one world's schema, built once.
+    """The SQL statements for the schema of one world.
 
-    Because the server prepares them by their text.
+    Built once, because the server prepares statements by their text.
 
     Args:
-        schema: Its name.
-        store: For messages.
+        schema: Name of the schema.
+        store: URL of the log, for messages.
     """
 
     def __init__(self, schema: str, store: str) -> None:
@@ -141,10 +141,10 @@ class Layout:
         self.require_version(connection)
 
     def require_version(self, connection: Connection[TupleRow]) -> None:
-        """Check that this release can read the tables.
+        """Raise if this release cannot read the tables; else do nothing.
 
         Raises:
-            StoreError: It cannot.
+            StoreError: The tables are of another version.
         """
         rows = connection.execute(self._named("SELECT layout_version FROM {schema}.meta"))
         versions = [version for (version,) in rows]
@@ -156,16 +156,16 @@ class Layout:
             )
 
     def tail_of(self, connection: Connection[TupleRow]) -> Tail:
-        """Return where the log ends. O(log n)."""
+        """Return the end of the log: record count, seq and bytes. O(log n)."""
         row = connection.execute(self.tail).fetchone()
         return Tail(*row) if row else Tail()
 
     def epoch_of(self, connection: Connection[TupleRow]) -> int:
-        """Return the latest epoch that anyone has taken."""
+        """Return the latest epoch that any writer has taken."""
         return _only(connection.execute(self.epoch).fetchone())
 
     def start_of(self, connection: Connection[TupleRow]) -> LogStart:
-        """Return where the log begins. O(log n).
+        """Return the position of the log's first record. O(log n).
 
         Raises:
             StoreError: The recorded start and the stored rows contradict each other.
@@ -182,21 +182,26 @@ class Layout:
         return LogStart(recorded, seq_before or 0)
 
     def page_of(self, connection: Connection[TupleRow], place: int) -> list[Row]:
-        """Read groups from a place on, `PAGE_GROUPS` of them or `PAGE_BYTES`; one at least."""
+        """Return rows of groups from record `place` on, up to `PAGE_GROUPS` or `PAGE_BYTES`.
+
+        At least one row, if there is one.
+        """
         cursor = connection.execute(self.page, (place, PAGE_GROUPS, PAGE_BYTES), binary=True)
         return cast("list[Row]", cursor.fetchall())
 
     def holder_of_record(self, connection: Connection[TupleRow], record: int) -> int:
-        """Return the first record of the group that holds a record; 0 if none does. O(log n)."""
+        """Return the first record of the group that contains a record; 0 if none does. O(log n)."""
         return _only(connection.execute(self.holds_record, (record,)).fetchone()) or 0
 
     def remove_groups(
         self, connection: Connection[TupleRow], before_record: int, groups_max: int
     ) -> bool:
-        """Remove the oldest groups that lie wholly before a record; call it in a transaction.
+        """Remove the oldest groups, at most `groups_max`, that lie before a record.
+
+        Call it in a transaction.
 
         Returns:
-            Whether there is more to remove.
+            Whether more groups could be removed.
         """
         row = connection.execute(self.cut, (before_record, groups_max + 1)).fetchone()
         cut = None if row is None else row[0]

@@ -45,12 +45,12 @@ _DIAGNOSIS_SECONDS_MAX: Final = 2
 
 
 class PostgresEventLog:
-    """An `EventLog` on a server. A handle on which `open` was not called is a reader.
+    """An `EventLog` in PostgreSQL; a handle whose `open` was not called is a reader.
 
     `append` and `close` may be called from different threads; they wait for each other.
 
     Args:
-        address: Where.
+        address: Address of the log.
 
     Attributes:
         durability: `full` survives what the server's own commits survive, and waits for synchronous
@@ -59,8 +59,8 @@ class PostgresEventLog:
             server itself runs with `fsync` off.
         is_blocking: True.
         url: Where the log is, without a password.
-        address: As given.
-        fence: Whose right it is to write.
+        address: Address of the log.
+        fence: The exclusive right to write the log.
     """
 
     def __init__(self, address: PostgresAddress) -> None:
@@ -78,9 +78,9 @@ class PostgresEventLog:
         finalize(self, _close_all, self._idle)
 
     def open(self, *, take_over: bool = False) -> int:
-        """Make the tables if there are none, take the fence, and return the new epoch.
+        """Create missing tables, become the writer, and return the new epoch.
 
-        Waits for the lease of a writer that has died; a standby has taken the fence before.
+        Waits for the lease of a writer that has died.
 
         Args:
             take_over: End the session of a writer that is alive, which releases its fence.
@@ -110,7 +110,7 @@ class PostgresEventLog:
             return epoch
 
     def append(self, group: LogGroup, epoch: int) -> None:
-        """Make a group durable at this log's level, all of it or nothing.
+        """Append a group, completely or not at all; it is durable at the log's level on return.
 
         Raises:
             StoreError: The server refused or was lost, the group does not follow the last one,
@@ -123,10 +123,11 @@ class PostgresEventLog:
                 self._tail = self._write(connection, group, epoch)
 
     def check_writable(self, epoch: int) -> None:
-        """Prove by a durable write that changes no record that a group could be appended now.
+        """Check, by a durable write that changes no record, that a group could be appended now.
 
         Raises:
-            StoreError: As for `append`.
+            StoreError: The store cannot be written, `epoch` is not the latest, or an append or a
+                check has failed before.
         """
         with self._lock:
             connection = self._writer(epoch)
@@ -137,7 +138,7 @@ class PostgresEventLog:
                     self._require_unfenced(epoch)
 
     def read(self, from_record: int = 0) -> Iterator[tuple[int, bytes]]:
-        """Yield `(ordinal, record)` pairs from an ordinal on.
+        """Yield `(ordinal, record)` pairs in order, from ordinal `from_record` on.
 
         Records appended meanwhile are included.
 
@@ -156,7 +157,9 @@ class PostgresEventLog:
         yield from read_rows(self._page, place, self.start, from_record, self.url)
 
     def find_seq(self, seq: int) -> int:
-        """Return the ordinal of the group that reached a seq; `count()` if none has. O(log n).
+        """Return the ordinal of the first record of the group that reached a seq. O(log n).
+
+        `count()` if no group has reached it.
 
         Raises:
             StoreError: The log cannot be read.
@@ -166,7 +169,7 @@ class PostgresEventLog:
             return row[0] if row else self._layout.tail_of(connection).record_count
 
     def start(self) -> LogStart:
-        """Return where the log begins. O(log n).
+        """Return the position of the log's first record. O(log n).
 
         Raises:
             StoreError: The log cannot be read, or a group is lost at its front.
@@ -175,12 +178,12 @@ class PostgresEventLog:
             return self._layout.start_of(connection)
 
     def compact(self, before_record: int, epoch: int, *, groups_max: int) -> bool:
-        """Remove the oldest groups that lie wholly before a record, and never the last one.
+        """Remove the oldest groups, at most `groups_max`, that lie before a record; keep the last.
 
         The server's vacuum makes the space available to later rows.
 
         Returns:
-            Whether there is more to remove.
+            Whether more groups could be removed.
 
         Raises:
             StoreError: The server refused, `epoch` is not the latest, or an append has failed.
@@ -194,7 +197,7 @@ class PostgresEventLog:
                 return self._layout.remove_groups(connection, before_record, groups_max)
 
     def count(self) -> int:
-        """Count the records that were ever appended.
+        """Return the number of records ever appended, compacted ones included.
 
         Raises:
             StoreError: The log cannot be read.
@@ -202,7 +205,7 @@ class PostgresEventLog:
         return self._known_tail().record_count
 
     def size_bytes(self) -> int:
-        """Return the bytes of all records ever appended, without the server's own.
+        """Return the bytes of all records ever appended, without the server's overhead.
 
         Raises:
             StoreError: The log cannot be read.
@@ -210,7 +213,7 @@ class PostgresEventLog:
         return self._known_tail().size_bytes
 
     def close(self) -> None:
-        """Release the fence and every session."""
+        """Give up the right to write, and close every session."""
         with self._lock:
             self._release()
             _close_all(self._idle)

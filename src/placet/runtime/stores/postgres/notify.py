@@ -20,13 +20,13 @@ noticed it yet."""
 
 
 class PostgresChangeFeed:
-    """A subscription to appends of a log, as a pollable object.
+    """A subscription to notifications of appends to a log.
 
     Args:
-        address: Of the log.
+        address: Address of the log.
 
     Attributes:
-        look_ms: How long to wait at most.
+        look_ms: Maximum milliseconds to wait for a notification; then read the log anyway.
 
     Raises:
         StoreError: The server cannot be reached.
@@ -41,11 +41,11 @@ class PostgresChangeFeed:
             announce_follower(self._connection, address)
 
     def fileno(self) -> int:
-        """Return the descriptor that can be read once there is news."""
+        """Return the file descriptor, which becomes readable when a notification arrives."""
         return self._connection.fileno()
 
     def drain(self) -> bool:
-        """Consume the pending notifications; False if the session is lost."""
+        """Consume the pending notifications; return False if no more will come."""
         try:
             for _ in self._connection.notifies(timeout=0):
                 pass
@@ -54,5 +54,5 @@ class PostgresChangeFeed:
         return True
 
     def close(self) -> None:
-        """Listen no more."""
+        """End the subscription."""
         self._connection.close()

@@ -45,10 +45,16 @@ _UNKNOWN: Final = ("the system gave an error", "see the reason in parentheses")
 
 @contextmanager
 def sqlite_faults(doing: str, store: str) -> Iterator[None]:
-    """Turn an error of SQLite or the system inside the block into one that says what to do.
+    """Convert an error of SQLite or the system inside a `with` block to a `StoreError`.
+
+    The message says what to do.
+
+    Args:
+        doing: The operation, for the message, such as `open`.
+        store: URL of the log.
 
     Raises:
-        StoreError: For any `sqlite3.Error`, `OSError` or `UnicodeError` of the block.
+        StoreError: The block raised a `sqlite3.Error`, an `OSError` or a `UnicodeError`.
     """
     try:
         yield
@@ -59,7 +65,7 @@ def sqlite_faults(doing: str, store: str) -> Iterator[None]:
 
 
 def primary_code(error: sqlite3.Error | OSError | UnicodeError) -> int:
-    """Return SQLite's primary result code, or the nearest to it; 0 where there is none."""
+    """Return the primary SQLite result code of an error; 0 if it has none."""
     if isinstance(error, UnicodeError):  # SQLite's message quotes a damaged name
         return sqlite3.SQLITE_CORRUPT
     if isinstance(error, OSError):

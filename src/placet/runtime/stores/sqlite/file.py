@@ -15,13 +15,13 @@ _IN_USE = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def leave_wal(connection: sqlite3.Connection) -> bool:
-    """Fold the `-wal` file in, so that the log is one file that can be read from anywhere.
+    """Merge the `-wal` file of a log into it, so that the log is one file.
 
     A database in WAL mode makes its readers create files beside it, which a read-only medium
     refuses. While another process has it open, it stays in WAL mode, which is harmless.
 
     Returns:
-        Whether no other process has it open.
+        Whether it was merged; False if another process has the log open.
     """
     connection.execute("PRAGMA busy_timeout = 0")
     try:
@@ -34,7 +34,7 @@ def leave_wal(connection: sqlite3.Connection) -> bool:
 
 
 def is_in_use(path: Path, store: str) -> bool:
-    """Return whether a process has a log's file open: a live writer, or a reader beside one.
+    """Return whether any process has the file of a log open.
 
     Files left by a killed writer are not touched: they may be on a read-only medium.
 
@@ -51,7 +51,9 @@ def is_in_use(path: Path, store: str) -> bool:
 
 
 def connect_bare(path: Path) -> sqlite3.Connection:
-    """Connect to a log that `is_bare`, past all locks: what SQLite keeps in a `-shm` is in memory.
+    """Open a read-only connection, without locks, to a log for which `is_bare` is true.
+
+    SQLite keeps its `-shm` data in memory then.
 
     Raises:
         sqlite3.Error: The file cannot be opened.
@@ -63,9 +65,9 @@ def connect_bare(path: Path) -> sqlite3.Connection:
 
 
 def is_bare(path: Path) -> bool:
-    """Return whether a log has a `-wal` and no `-shm`, in a folder where none can be made.
+    """Return whether a log has a `-wal` and no `-shm` file, in a folder that cannot be written.
 
-    A copy on a read-only medium is so. SQLite makes a `-shm` even to read, and gives up without.
+    That is so for a copy on a read-only medium. SQLite needs a `-shm` file even to read.
     """
     wal, shm = (path.with_name(f"{path.name}{suffix}") for suffix in ("-wal", "-shm"))
     if not wal.exists() or shm.exists():
@@ -75,12 +77,12 @@ def is_bare(path: Path) -> bool:
 
 
 def vacuum(path: Path, store: str) -> None:
-    """Release the space of removed rows, whenever they were removed; if any, O(file).
+    """Shrink the file of a log by the space of removed rows, if there are any. O(file).
 
-    It needs as much again, and may have found no room for it before.
+    It needs free disk space of the size of the file.
 
     Raises:
-        StoreError: The disk refused, or another process is writing.
+        StoreError: The disk is full or failed, or another process is writing.
     """
     with sqlite_faults("shrink", store), closing(_connect(path)) as connection:
         if connection.execute("PRAGMA freelist_count").fetchone()[0]:

@@ -37,13 +37,13 @@ class Writer(msgspec.Struct, frozen=True):
 
     Attributes:
         pid: Process id.
-        started: When the process began, in the system's own unit, which tells it from a later
-            process of the same id; empty where the system does not say.
-        boot: The machine's boot in which it runs; empty where the system does not say.
-        namespace: The container's own numbering of processes; empty where there is none.
+        started: Start time of the process in the system's unit, which distinguishes it from a later
+            process with the same id; empty if the system does not provide it.
+        boot: Id of the machine's boot; empty if the system does not provide it.
+        namespace: Process namespace of the container; empty if there is none.
         host: Name of the machine, or of the container.
-        since: When it opened the log, UTC.
-        inode: Of the file itself: a copy of it names the writer of another log.
+        since: Time at which the process opened the log, UTC.
+        inode: Inode of the heartbeat file, by which a copy of the file is recognized.
     """
 
     pid: int
@@ -60,7 +60,7 @@ class Writer(msgspec.Struct, frozen=True):
         return f"process {self.pid} at {self.host}"
 
     def is_alive(self) -> bool | None:
-        """Return whether the process runs; None if this machine cannot tell."""
+        """Return whether the process runs; None if this machine cannot determine it."""
         if self.boot != _boot():
             # Without a boot id there is no telling; another one at this host is an earlier boot.
             return False if self.boot and self.host == socket.gethostname() else None
@@ -73,10 +73,10 @@ _UNKNOWN: Final = Writer(0, "", "", "", "another machine", "a time that it does 
 
 
 class Heartbeat:
-    """The heartbeat of one log, for its writer and for processes that want to write.
+    """A file beside a log that names the log's writer, and whose time shows that it is alive.
 
     Args:
-        log: File of the log.
+        log: Path of the log.
     """
 
     def __init__(self, log: Path) -> None:
@@ -85,7 +85,7 @@ class Heartbeat:
         self._pid = 0
 
     def read(self) -> Writer | None:
-        """Return the writer that the file names; None if there is no file, or a copy of one."""
+        """Return the writer named in the file; None if there is no file, or it is a copy."""
         try:
             with self.path.open("rb") as file:
                 writer = msgspec.json.decode(file.read(), type=Writer)
@@ -98,14 +98,17 @@ class Heartbeat:
     def is_alive(self, writer: Writer) -> bool:
         """Return whether the writer that the file names is alive.
 
-        It blocks for `SILENCE_SECONDS` at most, and only if the last beat is younger than that
-        and its process cannot be asked for: it is in another container or on another machine.
+        Blocks for at most `SILENCE_SECONDS`, and only if the file was renewed within that time
+        and its process cannot be looked up, as in another container or on another machine.
         """
         is_alive = writer.is_alive()
         return self._is_beating() if is_alive is None else is_alive
 
     def begin(self) -> None:
-        """Name this process as the writer, and beat from now on; a fault is ignored."""
+        """Create the file with this process as the writer, and renew it at intervals.
+
+        Ignore faults.
+        """
         self.end()
         if not _CAN_BEAT:  # then nobody could tell a live writer from a dead one
             return
@@ -126,7 +129,7 @@ class Heartbeat:
             _PULSE.add(self._descriptor)
 
     def end(self) -> None:
-        """Beat no more, and remove the file unless it names a later writer; may be repeated."""
+        """Stop renewing the file, and remove it unless it names a later writer; may be repeated."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is None or self._pid != os.getpid():  # a forked process is no writer
             return

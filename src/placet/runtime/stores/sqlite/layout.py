@@ -85,7 +85,7 @@ _CUT: Final = """\
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Hold the one write lock of the file for the block; commit, or roll back if it raises."""
+    """Run a `with` block as a write transaction of the file: commit, or roll back if it raises."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -98,10 +98,10 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def is_placet_log(connection: sqlite3.Connection, store: str) -> bool:
-    """Return whether a database is a placet log; False if it is empty, an error for any other.
+    """Return whether a database is a placet log; False if it is empty.
 
     Raises:
-        StoreError: The file is another program's.
+        StoreError: The file belongs to another program.
     """
     mark, table_count = connection.execute(_OWNER).fetchone()
     if mark == APPLICATION_ID and table_count:
@@ -112,22 +112,22 @@ def is_placet_log(connection: sqlite3.Connection, store: str) -> bool:
 
 
 def foreign(store: str, came: str) -> StoreError:
-    """Make the error for a file that is not a placet log."""
+    """Build the error for a file that is not a placet log; `came` describes its content."""
     message = f"cannot use {store}: expected a placet log, got {came}; give another path"
     return StoreError(message, store=store)
 
 
 def create_tables(connection: sqlite3.Connection) -> None:
-    """Make an empty log; call it inside a transaction."""
+    """Create the tables of an empty log; call it inside a transaction."""
     for statement in _SCHEMA:
         connection.execute(statement)
 
 
 def require_layout(connection: sqlite3.Connection, store: str) -> None:
-    """Check that this release can read the file.
+    """Raise if this release cannot read the file; else do nothing.
 
     Raises:
-        StoreError: It cannot.
+        StoreError: The file is of another version, or damaged.
     """
     declared = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master")}
     if not any(isinstance(sql, str) and sql.startswith("CREATE TABLE meta (") for sql in declared):
@@ -155,28 +155,29 @@ def take_epoch(connection: sqlite3.Connection) -> int:
 
 
 def epoch_of(connection: sqlite3.Connection) -> int:
-    """Return the latest epoch that anyone has taken."""
+    """Return the latest epoch that any writer has taken."""
     epoch: int = connection.execute("SELECT epoch FROM meta").fetchone()[0]
     return epoch
 
 
 def write_check(connection: sqlite3.Connection) -> None:
-    """Change the file's header, and no row; call it inside a transaction.
+    """Write to the file without changing a row, as a check; call it inside a transaction.
 
-    A row that is set to its own value would not do: SQLite writes no page that is unchanged.
+    It changes the file's header. Setting a row to its present value would not be a check, because
+    SQLite does not write an unchanged page.
     """
     (count,) = connection.execute("PRAGMA user_version").fetchone()
     connection.execute(f"PRAGMA user_version = {(count + 1) % CHECKS_MAX}")
 
 
 def tail_of(connection: sqlite3.Connection) -> Tail:
-    """Return where the log ends. O(log n)."""
+    """Return the end of the log: record count, seq and bytes. O(log n)."""
     row = connection.execute(_TAIL).fetchone()
     return Tail(*row) if row else Tail()
 
 
 def start_of(connection: sqlite3.Connection, store: str) -> LogStart:
-    """Return where the log begins. O(log n).
+    """Return the position of the log's first record. O(log n).
 
     Raises:
         StoreError: The recorded start and the stored rows contradict each other.
@@ -192,12 +193,12 @@ def start_of(connection: sqlite3.Connection, store: str) -> LogStart:
 
 
 def remove_groups(connection: sqlite3.Connection, before_record: int, groups_max: int) -> bool:
-    """Remove the oldest groups that lie wholly before a record, and never the last one.
+    """Remove the oldest groups, at most `groups_max`, that lie before a record; keep the last.
 
     Call it inside a transaction.
 
     Returns:
-        Whether there is more to remove.
+        Whether more groups could be removed.
     """
     (cut,) = connection.execute(_CUT, (before_record, groups_max + 1)).fetchone()
     if cut is not None:
@@ -207,21 +208,21 @@ def remove_groups(connection: sqlite3.Connection, before_record: int, groups_max
 
 
 def insert_group(connection: sqlite3.Connection, group: LogGroup, tail: Tail) -> Tail:
-    """Insert a group after the tail and return the new tail; call it inside a transaction."""
+    """Append a group at `tail` and return the new tail; call it inside a transaction."""
     row, tail = row_of(group, tail)
     connection.execute(_INSERT, row)
     return tail
 
 
 def begin_at(connection: sqlite3.Connection, record: int) -> None:
-    """Make an empty log start at a later ordinal; call it inside a transaction."""
+    """Set the first ordinal of an empty log; call it inside a transaction."""
     connection.execute("UPDATE meta SET first_record = ?", (record,))
 
 
 def holder_of_record(connection: sqlite3.Connection, record: int) -> int:
-    """Return the first record of the group that holds a record, or of the nearest before it.
+    """Return the first record of the group that contains a record, or of the nearest before it.
 
-    Of a record that was compacted away, and of an empty log, it is 0.
+    0 if the record was compacted away, or the log is empty.
     """
     first: int | None = connection.execute(_HOLDS_RECORD, (min(record, INTEGER_MAX),)).fetchone()[0]
     return first or 0
@@ -247,13 +248,13 @@ def holder_of_seq(connection: sqlite3.Connection, seq: int, store: str) -> int |
 
 
 def read_page(connection: sqlite3.Connection, place: int, store: str) -> list[Row]:
-    """Read groups from a place on, until there are `PAGE_GROUPS` of them or `PAGE_BYTES`.
+    """Return rows of groups from record `place` on, up to `PAGE_GROUPS` or `PAGE_BYTES`.
 
     Returns:
         Rows in order; none at the end of the log.
 
     Raises:
-        StoreError: The index knows of a later end.
+        StoreError: A group is lost: the index has a later end than the table.
     """
     rows = _rows(connection, place)
     if rows or require_end(connection, store) < place:

@@ -3,7 +3,7 @@
 Takes no lock, and changes no file.
 
 A process with an open log holds a shared lock on its file. The query runs in a separate process: a
-process that closes a file loses all of its own locks on it, and this one may have a world open.
+process that closes a file loses all its locks on it, and this one may have a world open.
 
 Source: https://www.sqlite.org/lockingv3.html; the bytes are those of `PENDING_BYTE` in its `os.h`.
 """
@@ -25,10 +25,10 @@ _SECONDS_MAX: Final = 30.0
 
 
 def is_locked(path: Path) -> bool:
-    """Return whether some process, this one included, holds a lock of SQLite on a file.
+    """Return whether any process, including this one, holds a SQLite lock on a file.
 
     Raises:
-        OSError: The file cannot be read, or the other process failed; its last words are told.
+        OSError: The file cannot be read, or the helper process failed; the message has its output.
     """
     # By its file, because importing it by its name would load the package.
     command = [sys.executable, "-I", "-S", __file__, str(path)]

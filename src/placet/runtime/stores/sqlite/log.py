@@ -37,7 +37,7 @@ LOCK_SECONDS_MAX: Final = 5.0
 
 
 class SqliteEventLog:
-    """An `EventLog` in a file. A handle on which `open` was not called is a reader.
+    """An `EventLog` in a SQLite file; a handle whose `open` was not called is a reader.
 
     `append` and `close` may be called from different threads; they wait for each other.
 
@@ -45,8 +45,8 @@ class SqliteEventLog:
         durability: `full` survives a power loss; `normal` survives a crash of the process, and may
             lose the last groups with the power; `off` leaves even their order to the system.
         is_blocking: True.
-        url: Where the log is, as it was named.
-        file: Likewise, wherever its process works and whatever a link leads to by now.
+        url: URL of the log, as it was passed.
+        file: Absolute path of the file, with links resolved when the handle was created.
     """
 
     def __init__(self, path: str | Path, *, synchronous: str = "full") -> None:
@@ -73,10 +73,10 @@ class SqliteEventLog:
         finalize(self, self._heartbeat.end)  # a handle that is dropped writes nothing more
 
     def open(self, *, take_over: bool = False) -> int:
-        """Make the file if there is none, take the fence, and return the new epoch.
+        """Create the file if it does not exist, become the writer, and return the new epoch.
 
         Args:
-            take_over: Do so even if another process writes the log at present.
+            take_over: Become the writer even if another process writes the log at present.
 
         Raises:
             InUseError: Another process writes the log.
@@ -100,7 +100,7 @@ class SqliteEventLog:
             return self._epoch
 
     def append(self, group: LogGroup, epoch: int) -> None:
-        """Make a group durable at this log's level, all of it or nothing.
+        """Append a group, completely or not at all; it is durable at the log's level on return.
 
         Raises:
             StoreError: The disk refused, the group does not follow the last one, `epoch` is no
@@ -112,10 +112,11 @@ class SqliteEventLog:
                 self._tail = self._write(connection, group, epoch)
 
     def check_writable(self, epoch: int) -> None:
-        """Prove by a durable write that changes no record that a group could be appended now.
+        """Check, by a durable write that changes no record, that a group could be appended now.
 
         Raises:
-            StoreError: As for `append`.
+            StoreError: The store cannot be written, `epoch` is not the latest, or an append or a
+                check has failed before.
         """
         with self._lock:
             connection = self._writer(epoch)
@@ -124,7 +125,9 @@ class SqliteEventLog:
                 layout.write_check(connection)
 
     def begin(self, group: LogGroup, epoch: int) -> None:
-        """Append the first group of a log that starts later: earlier records are in a snapshot.
+        """Append the first group of a log that starts at a later record than 0.
+
+        The earlier records are in a snapshot.
 
         Raises:
             StoreError: As for `append`, or the log is not empty.
@@ -148,7 +151,7 @@ class SqliteEventLog:
                 self._tail = layout.insert_group(connection, group, start)
 
     def read(self, from_record: int = 0) -> Iterator[tuple[int, bytes]]:
-        """Yield `(ordinal, record)` pairs from an ordinal on.
+        """Yield `(ordinal, record)` pairs in order, from ordinal `from_record` on.
 
         Records appended meanwhile are included.
 
@@ -166,7 +169,9 @@ class SqliteEventLog:
             yield from read_rows(page, place, self.start, from_record, self.url)
 
     def find_seq(self, seq: int) -> int:
-        """Return the ordinal of the group that reached a seq; `count()` if none has. O(log n).
+        """Return the ordinal of the first record of the group that reached a seq. O(log n).
+
+        `count()` if no group has reached it.
 
         Raises:
             StoreError: The file cannot be read.
@@ -176,7 +181,7 @@ class SqliteEventLog:
             return layout.tail_of(connection).record_count if first is None else first
 
     def start(self) -> LogStart:
-        """Return where the log begins. O(log n).
+        """Return the position of the log's first record. O(log n).
 
         Raises:
             StoreError: The file cannot be read, or a group is lost at its front.
@@ -185,12 +190,12 @@ class SqliteEventLog:
             return layout.start_of(connection, self.url)
 
     def compact(self, before_record: int, epoch: int, *, groups_max: int) -> bool:
-        """Remove the oldest groups that lie wholly before a record, and never the last one.
+        """Remove the oldest groups, at most `groups_max`, that lie before a record; keep the last.
 
         The file does not shrink, later rows take the space; `log_file_sqlite.vacuum` shrinks it.
 
         Returns:
-            Whether there is more to remove.
+            Whether more groups could be removed.
 
         Raises:
             StoreError: The disk refused, `epoch` is no longer the latest, or an append has failed.
@@ -205,7 +210,7 @@ class SqliteEventLog:
                 return layout.remove_groups(connection, before_record, groups_max)
 
     def count(self) -> int:
-        """Count the records that were ever appended.
+        """Return the number of records ever appended, compacted ones included.
 
         Raises:
             StoreError: The file cannot be read.
@@ -213,7 +218,7 @@ class SqliteEventLog:
         return self._known_tail().record_count
 
     def size_bytes(self) -> int:
-        """Return the bytes of all records ever appended, without SQLite's own.
+        """Return the bytes of all records ever appended, without SQLite's overhead.
 
         Raises:
             StoreError: The file cannot be read.
@@ -221,10 +226,10 @@ class SqliteEventLog:
         return self._known_tail().size_bytes
 
     def close(self) -> None:
-        """Release the file; if no other reader is open, one file without WAL is left.
+        """Close the file; if no other reader has it open, merge the `-wal` into it.
 
         Raises:
-            StoreError: The disk refused; acknowledged records are in the file or its `-wal`.
+            StoreError: The disk failed; acknowledged records are in the file or its `-wal`.
         """
         with self._lock:
             self._release()

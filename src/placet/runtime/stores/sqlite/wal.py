@@ -25,11 +25,11 @@ Checksum = tuple[int, int]
 
 
 class Damage(NamedTuple):
-    """Where a `-wal` file is damaged.
+    """The place of damage in a `-wal` file.
 
     Attributes:
-        offset: Of the first byte that cannot be trusted.
-        what: In words, for people.
+        offset: Offset of the first damaged byte.
+        what: Description of the damage.
     """
 
     offset: int
@@ -43,12 +43,14 @@ class _Frame(NamedTuple):
 
 
 def damage_of(wal: Path) -> Damage | None:
-    """Look for damage that is not a torn end. O(file): 22 ms a megabyte, CPython 3.11, 2026-11.
+    """Return the damage of a `-wal` file, other than a torn end; None if there is none.
 
-    A file that changes meanwhile is in the hands of a live writer, who looked at it first.
+    O(file): 22 ms per megabyte, CPython 3.11, 2026-11.
+
+    A file that changes meanwhile has a live writer, which has checked it before.
 
     Raises:
-        OSError: The file is there and cannot be read.
+        OSError: The file exists and cannot be read.
     """
     if not wal.exists():
         return None
@@ -65,7 +67,7 @@ def damage_of(wal: Path) -> Damage | None:
 
 
 def damage_in(data: bytes) -> Damage | None:
-    """Look for damage in the bytes of a `-wal`."""
+    """Return the damage in the bytes of a `-wal` file; None if there is none."""
     if len(data) < _HEADER.size + _FRAME.size:
         return None  # nothing was ever committed to it
     magic, _, page_bytes, _, salt_1, salt_2, *stored = _HEADER.unpack_from(data)
