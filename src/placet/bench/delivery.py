@@ -25,22 +25,22 @@ _SPHERE: Final = 4.18879
 
 
 def reach_for(agents: int, neighbors: int = NEIGHBORS, side: float = SIDE) -> float:
-    """Return the reach at which so many of the agents, spread evenly, are near one of them."""
+    """Return the viewing distance at which an evenly spread agent sees `neighbors` others."""
     share = neighbors / agents
     return float(side * (share / _SPHERE) ** (1 / 3))
 
 
 def make_observed_domain(reach: float | None, side: float = SIDE) -> World:
-    """Make W1's world, in which agents see so far; None is a world that shows everything."""
+    """Create the domain of workload W1 with a viewing distance; None shows everything."""
     observation = None if reach is None else {"distance": reach}
     return World(bounds=[[0.0, 0.0, 0.0], [side, side, side]], observation=observation)
 
 
 class Walking(Load):
-    """W1's load, with agents that walk in a small area instead of jumping anywhere."""
+    """The load of workload W1, with agents that walk near a home instead of jumping anywhere."""
 
     def batch(self, lane: int, context_seq: int, priority: int = PRIORITY) -> list[Intent]:
-        """Make the next batch of one lane, all of it steps about its agent's home."""
+        """Return the next batch of one lane: steps of its agent near its home position."""
         batch = super().batch(lane, context_seq, priority)
         home = Random(f"{SEED} {batch[0]['agent_id']}")
         places = [home.uniform(_STEP, SIDE - _STEP) for _ in range(3)]
@@ -51,16 +51,16 @@ class Walking(Load):
 
 
 class ObservedWorld(WholeWorld):
-    """W1's world with observers.
+    """The world of workload W1, in which agents also observe.
 
     Args:
-        load: As W1's.
-        reach: How far agents see.
-        observers: How many of them look; None is all.
+        load: The load of batches.
+        reach: Viewing distance of agents.
+        observers: Number of agents that observe; None is all.
 
     Attributes:
-        observations: How many were taken.
-        changes: How many changes were in them.
+        observations: Number of received observations.
+        changes: Number of changes in these.
     """
 
     def __init__(self, load: Load, reach: float, observers: int | None = None) -> None:

@@ -37,7 +37,7 @@ def _allocated() -> int:
 
 
 async def bytes_per_agent(scale: Scale) -> float:
-    """Measure an idle agent: its handle, ledger entry, entity, and record in memory."""
+    """Measure the memory of an idle agent, in bytes: handle, ledger entry, entity, record."""
     shape = Shape(agents=scale.idle_agents)
     agent_ids = Load(shape).agent_ids
     async with Orchestrator(make_domain(), make_config(shape)) as orchestrator:
@@ -64,7 +64,10 @@ class _FreeFormLoad(Load):
 
 
 async def bytes_per_req_id(scale: Scale, *, are_free_form: bool = False) -> float:
-    """Measure a remembered req_id, when all windows are full: of a sequence, or with its string."""
+    """Measure the memory of a req_id in a full dedup window, in bytes.
+
+    `are_free_form`: the req_ids are not a sequence, so each is stored as a string.
+    """
     shape = Shape(agents=scale.agents, window_ids=scale.window_ids)
     make = _FreeFormLoad if are_free_form else Load
     contender = KernelAlone(make(shape, chunk_intents=scale.chunk_intents))
@@ -77,7 +80,7 @@ async def bytes_per_req_id(scale: Scale, *, are_free_form: bool = False) -> floa
 
 
 def import_seconds(repeats: int, clock: Callable[[], float] = time.perf_counter) -> list[float]:
-    """Time `import placet` in fresh interpreters, less the start of an interpreter that does not.
+    """Measure the seconds of `import placet` in a fresh interpreter, without interpreter start.
 
     Returns:
         One figure for each repeat.
@@ -88,7 +91,7 @@ def import_seconds(repeats: int, clock: Callable[[], float] = time.perf_counter)
 def first_world_seconds(
     repeats: int, clock: Callable[[], float] = time.perf_counter
 ) -> list[float]:
-    """Return the time to open and close a first world, lazily loaded modules included."""
+    """Measure the seconds to import placet, open a first world and close it; one per repeat."""
     return _seconds_of(_FIRST_WORLD, repeats, clock)
 
 

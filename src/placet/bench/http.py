@@ -50,13 +50,13 @@ _LENGTH_64: Final = 127
 
 
 class Server(NamedTuple):
-    """A server in a process.
+    """A server process under measurement: its address, the operator's token, and its process id.
 
     Attributes:
-        host: Address.
-        port: Port.
+        host: Address that it listens on.
+        port: Port that it listens on.
         token: Token of the operator.
-        process_id: Process.
+        process_id: Id of the process.
     """
 
     host: str
@@ -65,12 +65,12 @@ class Server(NamedTuple):
     process_id: int
 
     def cpu_ns(self) -> int:
-        """Return the processor time of its threads so far, nanoseconds."""
+        """Return the CPU time of the server's threads so far, nanoseconds."""
         threads = Path(f"/proc/{self.process_id}/task").glob("*/schedstat")
         return sum(int(thread.read_text("utf-8").split()[0]) for thread in threads)
 
     def request(self, method: str, path: str, document: Json = None) -> bytes:
-        """Return the bytes of a request."""
+        """Build the bytes of an HTTP request with the operator's token."""
         body = b"" if document is None else to_json(document)
         head = (
             f"{method} {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {self.token}\r\n"
@@ -104,7 +104,7 @@ class HttpTurn(NamedTuple):
 
 
 async def http(_scale: Scale, seconds: float) -> dict[str, Json]:
-    """HTTP: requests per second of the server's processor."""
+    """Measure workload `http`: requests per second of the server's CPU time."""
     _check_system()
     rounds = max(TURNS_MIN, min(TURNS_MAX, round(seconds / TURN_SECONDS)))
     costs: dict[str, list[float]] = {}

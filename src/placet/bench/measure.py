@@ -21,7 +21,7 @@ TURNS_MIN, TURNS_MAX = 3, 15
 
 
 class Sample(NamedTuple):
-    """One measurement of one contender. CPU time is of the whole process, threads included."""
+    """One measurement of one contender: intents, wall time and CPU time of the whole process."""
 
     intents: int
     wall_ns: int
@@ -39,30 +39,33 @@ class Sample(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """A figure over the turns."""
+    """Minimum, median and maximum of a figure over the turns of a benchmark."""
 
     least: float
     middle: float
     most: float
 
     def as_dict(self) -> dict[str, float]:
-        """Return it as plain JSON."""
+        """Return the three values as plain JSON."""
         return {"min": self.least, "median": self.middle, "max": self.most}
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Sum up a figure."""
+    """Return minimum, median and maximum of values."""
     return Spread(min(values), median(values), max(values))
 
 
 async def interleave(
     subjects: Sequence[Contender], seconds: float
 ) -> dict[Contender, list[Sample]]:
-    """Run the subjects alternately, the first of them once more at the end.
+    """Run contenders in turns, so that a slow phase of the machine affects all.
+
+    Return their samples.
 
     Args:
-        subjects: In order; the first is the one that the others are compared with.
-        seconds: Timed work of each, together.
+        subjects: The contenders, in order; the others are compared with the first, which gets one
+            turn more.
+        seconds: Timed seconds of each contender, over all turns.
     """
     count = max(TURNS_MIN, min(TURNS_MAX, round(seconds / TURN_SECONDS)))
     turns: dict[Contender, list[Sample]] = {contender: [] for contender in subjects}
@@ -85,7 +88,7 @@ async def _turn(contender: Contender, seconds: float) -> Sample:
 
 
 def ratios(turns: Sequence[Sample], others: Sequence[Sample]) -> list[float]:
-    """Compare throughputs: each turn with the mean of its neighbors among the others' turns."""
+    """Return the throughput of each turn, relative to the mean of the two nearest of `others`."""
     pairs = zip(others, [*others[1:], others[-1]], strict=True)
     return [
         turn.per_second / mean((before.per_second, after.per_second))
@@ -94,7 +97,7 @@ def ratios(turns: Sequence[Sample], others: Sequence[Sample]) -> list[float]:
 
 
 def cpu_ratios(turns: Sequence[Sample], others: Sequence[Sample]) -> list[float]:
-    """Compare likewise by CPU time, which other programs on the machine disturb less."""
+    """Return the ratios of `ratios` by CPU time, which other programs disturb less."""
     pairs = zip(others, [*others[1:], others[-1]], strict=True)
     return [
         mean((before.cpu_us, after.cpu_us)) / turn.cpu_us
@@ -103,7 +106,7 @@ def cpu_ratios(turns: Sequence[Sample], others: Sequence[Sample]) -> list[float]
 
 
 def percentiles_ms(latencies_ns: Sequence[int]) -> dict[str, float] | None:
-    """Return the median and the 99th percentile in milliseconds; None where nothing was noted."""
+    """Return the median and the 99th percentile in milliseconds; None if there are no values."""
     if not latencies_ns:
         return None
     ordered = sorted(latencies_ns)

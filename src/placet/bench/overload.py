@@ -85,16 +85,16 @@ class _Client:
 
 
 class Harness:
-    """A world to be loaded, and the generator of the batches to load it with.
+    """A world to be overloaded by a benchmark, and the generator of its batches.
 
     Attributes:
         orchestrator: The world.
-        agents: How many agents offer, in turn.
+        agents: Number of agents, which submit in turn.
 
     Args:
-        shape: Of the load.
+        shape: Shape of the load.
         backpressure: Overflow policy of the queue.
-        places: Batches that may wait, in all.
+        places: Maximum number of queued batches, wait queue included.
     """
 
     def __init__(self, shape: Shape, backpressure: Backpressure, places: int = OUTSTANDING) -> None:
@@ -112,7 +112,7 @@ class Harness:
             self._posts.append(handle.submit_nowait)
 
     def burst(self, batches: int) -> list[_Offer]:
-        """Make so many new batches, as of now."""
+        """Generate new batches for the next agents, at the world's present seq."""
         make, choose, posts = self._load.batch, self._random.choice, self._posts
         seq = self.orchestrator.seq
         return [
@@ -121,7 +121,7 @@ class Harness:
         ]
 
     async def trial(self, arrivals: Sequence[float] | None, seconds: float) -> "Trial":
-        """Load this world once: as `Trial.run` says."""
+        """Run one trial with this world (`Trial.run`), and return it."""
         gc.collect()
         trial = Trial(self)
         await trial.run(arrivals, seconds)
@@ -148,18 +148,20 @@ def _config(shape: Shape, backpressure: Backpressure, places: int) -> Orchestrat
 
 
 class Trial:
-    """One load for one stretch of time, counted once the queue is as full as it will be.
+    """One run of an overload benchmark: a load for some time, and the counts of its batches.
+
+    Counting starts after a warm-up, when the queue is as full as it will be.
 
     Attributes:
-        offered: Batches offered.
-        admitted: Batches admitted.
-        refused: Batches refused, by code.
-        latencies_ns: From offer to verdict, of the admitted, wall time.
+        offered: Number of submitted batches.
+        admitted: Number of admitted batches.
+        refused: Number of refused batches, by code.
+        latencies_ns: Wall time from submission to verdict of each admitted batch, nanoseconds.
         control_ns: Latency of a control message from its due time, wall-clock nanoseconds.
-        wall_seconds: How long it was by the wall's clock.
-        cpu_seconds: How long it was: CPU time of the process.
-        generator_seconds: Part of it spent by the generator.
-        rss_growth: Resident bytes more than before: the log in memory, and whatever else stays.
+        wall_seconds: Counted wall time.
+        cpu_seconds: Counted CPU time of the process.
+        generator_seconds: Part of the CPU time that the generator of batches used.
+        rss_growth: Growth of resident memory, bytes: the log in memory, and other objects.
     """
 
     def __init__(self, harness: Harness) -> None:
@@ -188,25 +190,25 @@ class Trial:
 
     @property
     def world_seconds(self) -> float:
-        """CPU time that the generator did not use."""
+        """Counted CPU time without that of the generator, seconds."""
         return self.cpu_seconds - self.generator_seconds
 
     @property
     def goodput(self) -> float:
-        """Batches admitted per second of the world's time."""
+        """Admitted batches per second of `world_seconds`."""
         return self.admitted / self.world_seconds
 
     @property
     def goodput_raw(self) -> float:
-        """Batches admitted per second of CPU time, the generator's included."""
+        """Admitted batches per second of `cpu_seconds`."""
         return self.admitted / self.cpu_seconds
 
     async def run(self, arrivals: Sequence[float] | None, seconds: float) -> None:
-        """Offer batches at the given seconds; without any, so that 64 are outstanding always.
+        """Submit batches at given times; None submits so that 64 are always outstanding.
 
         Args:
-            arrivals: In ascending order, and in the world's time, as `seconds` is.
-            seconds: Duration, including the warm-up.
+            arrivals: Submission times, ascending, in CPU seconds without the generator.
+            seconds: Duration in the same time, including the warm-up.
         """
         tasks = [asyncio.create_task(self._collect(client)) for client in self._clients]
         tasks.append(asyncio.create_task(self._probe()))
@@ -284,7 +286,10 @@ class Trial:
 
 
 async def overload(scale: Scale, seconds: float) -> dict[str, Json]:
-    """Overload: an open-loop load at 0.5 to 5 times the capacity, for each policy."""
+    """Measure an open-loop load at 0.5 to 5 times the capacity, for each overflow policy.
+
+    Return the figures of the workload as plain JSON.
+    """
     shape = Shape(agents=scale.agents, window_ids=scale.window_ids)
     # All but `dilate`: there is no end to a load that does not come in simulated time.
     names = [policy for policy in BACKPRESSURE if policy != "dilate"]
@@ -352,7 +357,7 @@ def _open_points(
 
 
 def to_closed_loop(goodputs: Sequence[float], closed: Sequence[float]) -> float:
-    """Compare each round with the mean of the closed loops before and after it; the median."""
+    """Return the median ratio of each round's goodput to the closed loops before and after it."""
     means = [mean(pair) for pair in pairwise(closed)]
     ratios = [own / around for own, around in zip(goodputs, means, strict=True) if around]
     return median(ratios) if ratios else 0.0

@@ -19,11 +19,11 @@ GROUP_RECORDS = 32
 
 
 class DiskLog:
-    """A log of W1 in a file, as long as it is asked to be.
+    """A log in a file with the batches of workload W1, grown to any length.
 
     Attributes:
         log: The log, closed.
-        intents: How many are in it.
+        intents: Number of intents in the log.
     """
 
     def __init__(self, path: Path, load: Load) -> None:
@@ -35,7 +35,7 @@ class DiskLog:
         self._seq = 0
 
     async def grow(self, intents: int) -> None:
-        """Make the log longer until it holds so many intents; not timed."""
+        """Append batches to the log until it has at least `intents` intents; not timed."""
         epoch = self.log.open()
         while self.intents < intents:
             chunk = self._maker.next_chunk()
@@ -52,11 +52,14 @@ class DiskLog:
         self._seq = seq
 
     def take_snapshot(self) -> None:
-        """Take a snapshot at the end."""
+        """Write a snapshot at the end of the log."""
         take_snapshot(self.log, self._files)
 
     def open(self) -> Recovery:
-        """Recover the world, up to a kernel that could continue."""
+        """Rebuild the world from the log and build a kernel that could continue.
+
+        Return the recovery.
+        """
         recovery = recover(self.log)
         Kernel(make_domain(), make_kernel_config(self._load.shape), history=recovery.past)
         return recovery
@@ -69,7 +72,7 @@ class DiskLog:
 
 
 class Recovering(Contender):
-    """Opens a log again and again, from its first record."""
+    """A contender that rebuilds a world from a log on disk, again and again."""
 
     def __init__(self, disk: DiskLog, intents: int) -> None:
         super().__init__()
@@ -81,16 +84,16 @@ class Recovering(Contender):
         return self
 
     def next_chunk(self) -> Chunk:
-        """The whole log, each time."""
+        """Return the whole log as the work of a turn."""
         return Chunk(self._disk.intents, [])
 
     async def run(self, chunk: Chunk) -> None:
-        """Recover it."""
+        """Rebuild the world from the log once."""
         self._disk.open()
 
 
 class Opening(NamedTuple):
-    """How long it took to open a log that has a snapshot."""
+    """The measured time of opening a log that has a snapshot, with the numbers of records."""
 
     intents: int
     records: int
@@ -99,7 +102,7 @@ class Opening(NamedTuple):
 
 
 async def opening(disk: DiskLog, intents: int, tail_intents: int) -> Opening:
-    """Grow a log, take a snapshot shortly before its end, and time how it is opened."""
+    """Grow a log, write a snapshot shortly before its end, and measure the time to open it."""
     await disk.grow(intents - tail_intents)
     disk.take_snapshot()
     await disk.grow(intents)

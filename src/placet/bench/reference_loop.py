@@ -94,13 +94,13 @@ class _Agent:
 
 
 class ReferenceWorld:
-    """The ledger and the state of one world, as plain as they can be.
+    """The ledger and the state of one world in a hand-written loop, as simple as possible.
 
     Attributes:
         positions: The domain state.
         log: The encoded records.
         counts: Intents by outcome.
-        outbox_depth: Effects of `Move` that wait; it has none.
+        outbox_depth: Number of open effects of `Move`; always 0.
     """
 
     __slots__ = (
@@ -152,7 +152,10 @@ class ReferenceWorld:
 
 
 def submit(world: ReferenceWorld, raw: object, submitter: str, now_ns: int) -> Answer:
-    """Decide one batch."""
+    """Decide one batch in the hand-written loop.
+
+    Return `(True, seq)` or `(False, refusal code)`.
+    """
     world.batches += 1
     if type(raw) is not list or not 0 < len(raw) <= _BATCH_MAX:
         return _refused(world, 1, "batch_empty" if raw == [] else "batch_too_large")

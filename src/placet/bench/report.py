@@ -21,16 +21,16 @@ _LIBRARIES: Final = ("placet", "pydantic", "pydantic-core", "msgspec", "anyio")
 
 
 class Bar(NamedTuple):
-    """One line of the specification's table of speed.
+    """A performance target: one row of the specification's table of speed.
 
     Attributes:
-        label: The figure, as the table names it.
-        workload: Whose result holds it.
-        path: Where in the result, names joined by dots.
+        label: Name of the figure in the table.
+        workload: Workload whose result has the figure.
+        path: Path of the figure in the result, names joined by dots.
         is_at_least: True if more is better.
-        must: Bound that a release keeps.
-        aim: Bound that it hopes for; None where there is only one.
-        scale: By how much the figure is multiplied to have the unit of the label.
+        must: Bound that every release keeps.
+        aim: Bound that is aimed at; None if there is only one.
+        scale: Factor that converts the figure to the unit of the label.
     """
 
     label: str
@@ -67,12 +67,14 @@ BARS: Final = (
 def run(
     workloads: Sequence[str] = (), seconds: float = 5.0, *, scale: Scale | None = None
 ) -> list[dict[str, Json]]:
-    """Run workloads one after another. Takes their seconds, and some for preparation.
+    """Run workloads one after another, and return their results as plain JSON.
+
+    Takes the given seconds, and some for preparation.
 
     Args:
-        workloads: Names out of `WORKLOADS`; none is the six of throughput and latency.
+        workloads: Names of `WORKLOADS`; if empty, the six of throughput and latency.
         seconds: Timed work of each contender of each workload.
-        scale: Other sizes than the specification's.
+        scale: Sizes of the workloads; None for the specification's.
 
     Returns:
         For each workload at least `workload`, `intents_per_second`, `ratio_to_reference`,
@@ -106,7 +108,7 @@ async def _result(name: str, seconds: float, scale: Scale) -> dict[str, Json]:
 
 
 def machine() -> str:
-    """Name processor, number of cores, and system."""
+    """Return a description of processor, number of cores, and system."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
     models = (line.partition(": ")[2] for line in lines if line.startswith("model name"))
@@ -115,7 +117,7 @@ def machine() -> str:
 
 
 def figure(result: dict[str, Json], path: str) -> float | None:
-    """Find a figure in a result; None if it is not there."""
+    """Return the figure at a path in a result; None if it is missing."""
     part: Json = result
     for name in path.split("."):
         part = part.get(name) if isinstance(part, dict) else None
@@ -123,7 +125,7 @@ def figure(result: dict[str, Json], path: str) -> float | None:
 
 
 def as_table(results: Iterable[dict[str, Json]]) -> str:
-    """Return one line per workload, for people."""
+    """Return results as a text table, one line per workload."""
     head = (
         "workload",
         "intents/s",

@@ -42,14 +42,16 @@ GROUP_BATCHES = 32
 
 
 class UnexpectedRefusalError(AssertionError):
-    """A workload's batch was refused, so the measurement is not valid."""
+    """The error of a refused batch in a workload, which makes the measurement invalid."""
 
 
 class Contender:
-    """Performs prepared work. An async context manager, for subjects with a world to close.
+    """The base of the programs that a benchmark compares; each performs prepared work.
+
+    An async context manager, which sets the program up and closes it.
 
     Attributes:
-        latencies_ns: Time from submit to verdict of each batch, where there is one.
+        latencies_ns: Time from submit to verdict of each batch, nanoseconds; may stay empty.
     """
 
     def __init__(self) -> None:
@@ -67,16 +69,16 @@ class Contender:
         """Nothing to close."""
 
     def next_chunk(self) -> Chunk:
-        """Prepare work; not timed."""
+        """Return the work of the next timed stretch; not timed."""
         raise NotImplementedError
 
     async def run(self, chunk: Chunk) -> None:
-        """Do it; timed."""
+        """Perform a chunk of work; timed."""
         raise NotImplementedError
 
 
 class Reference(Contender):
-    """The reference loop, called in turn for every lane."""
+    """The contender that runs the hand-written reference loop, with which others are compared."""
 
     def __init__(self, load: Load) -> None:
         super().__init__()
@@ -97,11 +99,11 @@ class Reference(Contender):
         return self
 
     def next_chunk(self) -> Chunk:
-        """Prepare the next rounds."""
+        """Return the next batches of every lane; not timed."""
         return self._load.chunk(self.world.seq)
 
     async def run(self, chunk: Chunk) -> None:
-        """Submit them in a straight loop."""
+        """Submit the batches of a chunk in one loop."""
         world, submit, now_ns = self.world, reference_loop.submit, time.monotonic_ns
         submitters = [lane.agent_id for lane in chunk.lanes]
         for batches in zip(*[lane.batches for lane in chunk.lanes], strict=True):
@@ -112,11 +114,11 @@ class Reference(Contender):
 
 
 class KernelAlone(Contender):
-    """The kernel without actors: structure and decision, in groups, in a straight loop.
+    """The contender that runs the kernel without actors: check and decide, in groups.
 
     Attributes:
         kernel: The kernel.
-        records: Its log, where one was handed in to be kept.
+        records: The log records, if a list for them was passed; else None.
     """
 
     def __init__(self, load: Load, records: list[bytes] | None = None) -> None:
@@ -133,11 +135,11 @@ class KernelAlone(Contender):
         return self
 
     def next_chunk(self) -> Chunk:
-        """Prepare the next rounds."""
+        """Return the next batches of every lane; not timed."""
         return self._load.chunk(self.kernel.seq)
 
     async def run(self, chunk: Chunk) -> None:
-        """Decide them, `GROUP_BATCHES` at a time."""
+        """Decide the batches of a chunk, `GROUP_BATCHES` at a time."""
         kernel, check = self.kernel, self.kernel.check
         submitters = [lane.agent_id for lane in chunk.lanes]
         group: list[CheckedBatch] = []
@@ -161,7 +163,7 @@ def _decide(kernel: Kernel, group: list[CheckedBatch]) -> None:
 
 
 class WholeWorld(Contender):
-    """An orchestrator with all its actors; every lane is a task that awaits its verdicts.
+    """The contender that runs an orchestrator; every lane is a task that awaits its verdicts.
 
     Attributes:
         orchestrator: The world.
@@ -195,23 +197,23 @@ class WholeWorld(Contender):
         await self._exit.aclose()
 
     def next_chunk(self) -> Chunk:
-        """Prepare the next rounds."""
+        """Return the next batches of every lane; not timed."""
         return self._load.chunk(self.orchestrator.seq)
 
     async def run(self, chunk: Chunk) -> None:
-        """Submit the batches of every lane, one after another."""
+        """Submit the batches of a chunk: each lane awaits a verdict before its next batch."""
         async with asyncio.TaskGroup() as lanes:
             for lane in chunk.lanes:
                 lanes.create_task(self._submit(lane))
 
     async def grow(self, records: int) -> None:
-        """Make the log longer by batches of this world's own shape; not timed."""
+        """Submit batches until the log has at least `records` records; not timed."""
         while self.statistics()["records"] < records:
             await self.run(self.next_chunk())
         self.latencies_ns = array("q")
 
     def statistics(self) -> dict[str, Json]:
-        """Return the world's own counts."""
+        """Return the statistics of the world as plain JSON."""
         return self.orchestrator.statistics()
 
     async def _submit(self, lane: ClientLane) -> None:
@@ -226,7 +228,7 @@ class WholeWorld(Contender):
 
 
 class Fold(Contender):
-    """Replays a log, from its first record to its last, into a fresh state.
+    """The contender that replays a whole log into a fresh state.
 
     Attributes:
         records: The log.
@@ -248,21 +250,24 @@ class Fold(Contender):
         return self
 
     def next_chunk(self) -> Chunk:
-        """The whole log, each time."""
+        """Return the whole log as the work of a turn."""
         return Chunk(self._intents, [])
 
     async def run(self, chunk: Chunk) -> None:
-        """Fold it."""
+        """Replay the log once."""
         replayer = Replayer()
         for data in self.records:
             replayer.apply(data)
 
 
 class Verified(Fold):
-    """Verifies a log, as `placet verify` does; compiling the domain's kinds is in it."""
+    """The contender that verifies a log as `placet verify` does, by re-execution.
+
+    The time includes compiling the domain's kinds.
+    """
 
     async def run(self, chunk: Chunk) -> None:
-        """Re-execute every record."""
+        """Re-execute every record of the log once."""
         verifier = Verifier([make_domain()])
         for data in self.records:
             verifier.apply(data)

@@ -78,19 +78,19 @@ async def _in_memory(shape: Shape, scale: Scale, seconds: float) -> Figures:
 
 
 async def w1(scale: Scale, seconds: float) -> Figures:
-    """Throughput: batches of 10, one outstanding per agent."""
+    """Measure workload W1, throughput: batches of 10 intents, one outstanding per agent."""
     shape = Shape(agents=scale.agents, window_ids=scale.window_ids)
     return await _in_memory(shape, scale, seconds)
 
 
 async def w1s(scale: Scale, seconds: float) -> Figures:
-    """Throughput: batches of 1, one outstanding per agent."""
+    """Measure workload W1s, throughput: batches of 1 intent, one outstanding per agent."""
     shape = Shape(agents=scale.agents, window_ids=scale.window_ids, batch_intents=1)
     return await _in_memory(shape, scale, seconds)
 
 
 async def w2(scale: Scale, seconds: float) -> Figures:
-    """Delivery: W1, and every move shown to about eight neighbors, all of whom observe."""
+    """Measure workload W2, delivery: as W1, and about 8 neighbors observe every move."""
     shape = Shape(agents=scale.agents, window_ids=scale.window_ids)
     reference, world, observed = subjects = (
         Reference(Load(shape, chunk_intents=scale.chunk_intents)),
@@ -116,7 +116,7 @@ async def w2(scale: Scale, seconds: float) -> Figures:
 
 
 async def w3(scale: Scale, seconds: float) -> Figures:
-    """Durability: 4 outstanding per agent, SQLite FULL, beside the same in memory."""
+    """Measure workload W3, durability: SQLite FULL compared with memory, 4 batches per agent."""
     shape = Shape(agents=scale.agents, window_ids=scale.window_ids, lanes=_LANES_DURABLE)
     with tempfile.TemporaryDirectory(prefix="placet-bench-") as folder:
         store = f"sqlite:///{Path(folder) / 'w3.db'}?synchronous=full"
@@ -143,12 +143,12 @@ async def w3(scale: Scale, seconds: float) -> Figures:
 
 
 async def w4(scale: Scale, seconds: float) -> Figures:
-    """Measure W4, latency: one submitter, one batch of 10 intents after another."""
+    """Measure workload W4, latency: one agent, one batch of 10 intents after another."""
     return await _in_memory(Shape(agents=1, window_ids=scale.window_ids), scale, seconds)
 
 
 async def w5(scale: Scale, seconds: float) -> Figures:
-    """Scaling: more agents, and a long log."""
+    """Measure workload W5, scaling: 1 to 100 times as many agents, and a long log."""
     log_records = min(scale.log_records, round(seconds * _RECORDS_PER_SECOND))
     shapes = [
         Shape(agents=scale.agents * factor, window_ids=scale.crowd_window_ids)
@@ -185,7 +185,7 @@ async def w5(scale: Scale, seconds: float) -> Figures:
 
 
 async def replay(scale: Scale, seconds: float) -> Figures:
-    """Recovery: replaying the log of W1, and verifying it, beside W1 itself."""
+    """Measure workload `replay`: replay and verification of a log, compared with W1."""
     shape = Shape(agents=scale.agents, window_ids=scale.window_ids)
     reference = Reference(Load(shape, chunk_intents=scale.chunk_intents))
     world = WholeWorld(Load(shape, chunk_intents=scale.chunk_intents))
@@ -201,7 +201,7 @@ async def replay(scale: Scale, seconds: float) -> Figures:
 
 
 async def recovery(scale: Scale, seconds: float) -> Figures:
-    """Recovery: W1's log from a disk, all of it beside W1 itself, and from a snapshot."""
+    """Measure workload `recovery`: opening a log on disk, without and with a snapshot."""
     shape = Shape(agents=scale.agents, window_ids=scale.window_ids)
     first, *longer = scale.recovery_intents
     with tempfile.TemporaryDirectory(prefix="placet-bench-") as folder:
@@ -233,7 +233,7 @@ async def recovery(scale: Scale, seconds: float) -> Figures:
 
 
 async def kernel(scale: Scale, seconds: float) -> Figures:
-    """Measure the kernel alone on W1, without the actors."""
+    """Measure workload `kernel`: the kernel without actors, on the load of W1."""
     shape = Shape(agents=scale.agents, window_ids=scale.window_ids)
     reference = Reference(Load(shape, chunk_intents=scale.chunk_intents))
     alone = KernelAlone(Load(shape, chunk_intents=scale.chunk_intents))
@@ -242,7 +242,7 @@ async def kernel(scale: Scale, seconds: float) -> Figures:
 
 
 async def memory(scale: Scale, _seconds: float) -> Figures:
-    """Memory: an idle agent, a remembered req_id."""
+    """Measure workload `memory`: bytes of an idle agent and of a req_id in a dedup window."""
     return {
         "bytes_per_agent": await bytes_per_agent(scale),
         "bytes_per_req_id": await bytes_per_req_id(scale),
@@ -252,7 +252,7 @@ async def memory(scale: Scale, _seconds: float) -> Figures:
 
 
 async def importing(scale: Scale, _seconds: float) -> Figures:
-    """Import: `import placet` in a fresh interpreter, and with a first world."""
+    """Measure workload `import`: seconds to import placet, without and with a first world."""
     times = spread(import_seconds(scale.import_repeats))
     with_world = spread(first_world_seconds(scale.import_repeats))
     return {

@@ -30,10 +30,10 @@ CHUNK_INTENTS: Final = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """The form of a load.
+    """The shape of a load: numbers of agents, intents and outstanding batches.
 
     Attributes:
-        agents: How many agents submit.
+        agents: Number of agents that submit.
         batch_intents: Intents in each batch.
         lanes: Batches that each agent has outstanding at any moment.
         window_ids: Size of each agent's dedup window, which is full before the clock starts.
@@ -46,12 +46,12 @@ class Shape:
 
     @property
     def round_intents(self) -> int:
-        """Intents of one round, in which every lane submits one batch."""
+        """Number of intents in one round, in which every lane submits one batch."""
         return self.agents * self.lanes * self.batch_intents
 
     @property
     def filling_rounds(self) -> int:
-        """Rounds after which every window is full and evicts."""
+        """Number of rounds after which every dedup window is full and evicts."""
         return 2 + self.window_ids // (self.lanes * self.batch_intents)
 
 
@@ -63,12 +63,12 @@ class Scale:
         agents: Agents of W1.
         window_ids: Size of the dedup windows.
         crowds: Factors by which W5 multiplies the agents.
-        crowd_window_ids: Size of W5's windows: small, so that those of all agents can be filled.
+        crowd_window_ids: Size of W5's dedup windows; small, so that all can be filled.
         log_records: Records in the log of the world of W5 with the longest log.
-        replay_intents: Intents in the log that is folded.
+        replay_intents: Intents in the log that is replayed.
         recovery_intents: Lengths of the logs that are opened, shortest first.
         recovery_tail_intents: Number of intents after the snapshot.
-        overload_places: Batches that may wait in an overloaded world, in all.
+        overload_places: Maximum number of queued batches in an overloaded world.
         idle_agents: Agents registered for the memory figure.
         chunk_intents: Intents made ahead of one stretch of timed work.
         import_repeats: How often a fresh interpreter imports the package.
@@ -89,25 +89,25 @@ class Scale:
 
 
 class ClientLane(NamedTuple):
-    """Batches that one agent submits one after another."""
+    """Benchmark data: the prepared batches of one agent, in the order of submission."""
 
     agent_id: str
     batches: list[list[Intent]]
 
 
 class Chunk(NamedTuple):
-    """Prepared work that is timed as one piece."""
+    """Benchmark data: the prepared batches of all lanes for one timed stretch."""
 
     intents: int
     lanes: list[ClientLane]
 
 
 class Load:
-    """A seeded, endless source of batches. Two loads of one seed give the same intents.
+    """A seeded, endless generator of batches; equal seeds generate equal intents.
 
     Attributes:
-        shape: Its form.
-        agent_ids: The agents to register before.
+        shape: Shape of the load.
+        agent_ids: Names of the agents, which must be registered first.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Load:
         self._rounds = max(1, chunk_intents // shape.round_intents)
 
     def chunk(self, context_seq: int, rounds: int | None = None) -> Chunk:
-        """Make the next batches of every lane, as agents would who looked at `context_seq`."""
+        """Generate the next batches of every lane, with `context_seq` in their intents."""
         rounds = rounds or self._rounds
         shape = self.shape
         lanes = [
@@ -130,7 +130,7 @@ class Load:
         return Chunk(rounds * shape.round_intents, lanes)
 
     def batch(self, lane: int, context_seq: int, priority: int = PRIORITY) -> list[Intent]:
-        """Make the next batch of one lane; they are numbered agent by agent, then again."""
+        """Generate the next batch of one lane; lanes are numbered agent by agent, then again."""
         random = self._random
         first = self._numbers[lane]
         self._numbers[lane] = last = first + self.shape.batch_intents
@@ -151,12 +151,12 @@ class Load:
 
 
 def make_domain() -> World:
-    """Make the domain of all workloads."""
+    """Create the domain of all workloads."""
     return World(bounds=[[0.0, 0.0, 0.0], [SIDE, SIDE, SIDE]])
 
 
 def make_config(shape: Shape, store: str = "memory://") -> OrchestratorConfig:
-    """Configure a world with every stage on, and bounds that this load does not reach."""
+    """Build a configuration with every gate stage on, and limits that the load does not reach."""
     limits = Limits(
         window_ids_max=shape.window_ids,
         log_bytes_max=16 * 1024**3,
@@ -177,5 +177,5 @@ def make_config(shape: Shape, store: str = "memory://") -> OrchestratorConfig:
 
 
 def make_kernel_config(shape: Shape) -> KernelConfig:
-    """Configure the kernel alone likewise."""
+    """Build the kernel's part of `make_config`."""
     return make_config(shape).kernel_config()

@@ -104,7 +104,7 @@ def _give_up_stdout() -> None:
 
 
 def installed_version() -> str:
-    """Name the version that is installed; a bare source tree has none."""
+    """Return the installed version of placet; a note if only a source tree is there."""
     from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415  # 15 ms
 
     try:

@@ -50,13 +50,13 @@ APPLICATION: Final[Mapping[str, Any]] = MappingProxyType(
 
 
 class CommandGroup(TyperGroup):
-    """A group of commands that a command's help does not wait for.
+    """A group of commands whose help does not load the commands.
 
     The types of the framework under typer are private since typer took it in: hence `Any`.
     """
 
     def get_help_option(self, ctx: Any) -> Any:  # noqa: ANN401  # above
-        """Return the option `--help`. If it were unset instead, typer would load pydantic."""
+        """Return the option `--help`; without this method typer would load pydantic."""
         option = super().get_help_option(ctx)
         if option is not None:
             option.default = False
@@ -64,7 +64,7 @@ class CommandGroup(TyperGroup):
 
 
 class LateCommand(TyperCommand):
-    """A command, or a group of them, that takes the place of itself until it is called."""
+    """A placeholder of a command, which is loaded when it is called."""
 
     def make_context(
         self,
@@ -73,14 +73,14 @@ class LateCommand(TyperCommand):
         parent: Any = None,  # noqa: ANN401  # above
         **extra: Any,  # noqa: ANN401  # above
     ) -> Any:  # noqa: ANN401  # above
-        """Return the context of the command itself, which is loaded now."""
+        """Load the command, and return its context."""
         module = import_module(f"{__package__}.commands.{self.name}")
         command = command_of(getattr(module, str(self.name)))
         return command.make_context(info_name, args, parent, **extra)
 
 
 def command_of(target: typer.Typer | Callable[..., Any]) -> Any:  # noqa: ANN401  # above
-    """Make a command of an application of typer, or of a function."""
+    """Return the click command of a typer application or of a function."""
     if isinstance(target, typer.Typer):
         return typer.main.get_command(target)
     application = typer.Typer(**APPLICATION)

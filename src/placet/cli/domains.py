@@ -24,10 +24,10 @@ AgainBy: Final = typer.Option(
 
 
 def open_plain(spec: str) -> Domain:
-    """Make a domain without settings.
+    """Create a domain by its name or `module:Class`, without settings.
 
     Raises:
-        CommandError: It cannot be made without any.
+        CommandError: The domain cannot be created without settings.
         DomainNotFound: There is no such domain.
     """
     factory = find_domain(spec)

@@ -10,7 +10,10 @@ from placet.runtime.entry_points import COMMANDS, Plugin, PluginBroken, plugins
 
 
 class WithPlugins(CommandGroup):
-    """The commands of placet, and those of plug-ins. A name of placet takes precedence."""
+    """The group of all commands: those of placet, then those of plug-ins.
+
+    If both have a name, placet's command is used.
+    """
 
     def __init__(self, **options: Any) -> None:  # noqa: ANN401  # see CommandGroup
         super().__init__(**options)
@@ -18,10 +21,10 @@ class WithPlugins(CommandGroup):
             self.add_command(LateCommand(name, help=summary))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401  # see CommandGroup
-        """Return a command; a plugin's is loaded now.
+        """Return a command by its name; a plug-in's command is loaded now.
 
         Raises:
-            PluginBroken: It cannot be.
+            PluginBroken: The plug-in cannot be loaded.
         """
         own = super().get_command(ctx, cmd_name)
         if own is not None:
@@ -30,9 +33,9 @@ class WithPlugins(CommandGroup):
         return None if plugin is None else _command_of(plugin)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401  # see CommandGroup
-        """List all commands; a plug-in's summary is in its own help.
+        """Write the list of all commands; a plug-in's command has no summary there.
 
-        Because it would have to be loaded.
+        Its module would have to be loaded for that.
         """
         super().format_commands(ctx, formatter)
         names = [name for name in plugins(COMMANDS) if name not in self.commands]

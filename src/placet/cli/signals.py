@@ -10,13 +10,13 @@ _ASKED_BY: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopSignals:
-    """Takes note of the first signal inside its block; a second one ends the process at once.
+    """A context manager that records the first stop signal; a second one ends the process.
 
     Args:
-        on_first: Called at the first signal, to wake a waiter.
+        on_first: Called at the first signal.
 
     Attributes:
-        number: The signal that came; None while none has.
+        number: Number of the first signal; None if none came.
     """
 
     def __init__(self, on_first: Callable[[], object] = lambda: None) -> None:
@@ -47,12 +47,12 @@ class StopSignals:
 
     @property
     def exit_code(self) -> int:
-        """As a shell knows it: 130 for SIGINT, 143 for SIGTERM; 0 while none came."""
+        """Exit code for the signal: 130 for SIGINT, 143 for SIGTERM, 0 if none came."""
         return 0 if self.number is None else 128 + self.number
 
     @property
     def name(self) -> str:
-        """The signal's name, for people."""
+        """Name of the signal, such as `SIGINT`."""
         return "" if self.number is None else signal.Signals(self.number).name
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
@@ -63,14 +63,16 @@ class StopSignals:
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM arrived: handled like Ctrl-C, but never resumed."""
+    """The exception that SIGTERM raises; handled like Ctrl-C."""
 
     exit_code: Final = 128 + signal.SIGTERM
 
 
 @contextmanager
 def terminated_as_interrupted() -> Iterator[None]:
-    """Raise `Terminated` at the first SIGTERM; a second one ends the process at once.
+    """Return a context in which the first SIGTERM raises `Terminated`.
+
+    A second one ends the process.
 
     For code that waits in the main thread, where only an exception reaches it.
     """

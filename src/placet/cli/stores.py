@@ -27,11 +27,11 @@ TakeOver: TypeAlias = Annotated[
 
 
 def log_to_read(store: str) -> EventLog:
-    """Return a log that exists, without taking its fence.
+    """Return the log of an existing store, for reading only.
 
     Raises:
-        CommandError: The store is in memory, or is not there.
-        StoreError: It is no store.
+        CommandError: The store is in memory, or does not exist.
+        StoreError: The URL names no store.
     """
     packed = pack_at(store)
     if packed is not None:
@@ -50,7 +50,7 @@ def log_to_read(store: str) -> EventLog:
 
 
 def fresh_store(name: str) -> str:
-    """Name a store in the current folder where nothing is yet: town.db, else town-2.db, ..."""
+    """Return an unused file name for a store in the current folder: town.db, else town-2.db, ..."""
     stem = sub(r"[^\w.-]+", "_", name) or "world"
     names = chain((f"{stem}.db",), (f"{stem}-{number}.db" for number in count(2)))
     return next(name for name in names if not Path(name).exists() and not _has_snapshots(name))
@@ -61,11 +61,11 @@ def _has_snapshots(name: str) -> bool:
 
 
 def require_fresh(store: str) -> None:
-    """Check that a store holds no world yet: a world is begun once.
+    """Raise if a store has a world already; else do nothing.
 
     Raises:
-        CommandError: It does.
-        StoreError: It is no store, or no log.
+        CommandError: The store has a world.
+        StoreError: The URL names no store, or the file is no log.
     """
     log = open_event_log(store)
     path = file_of(log)

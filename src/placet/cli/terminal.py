@@ -32,46 +32,46 @@ _TEXT_CHARACTERS_MAX: Final = 400
 
 
 class CommandError(PlacetError):
-    """A command cannot do its work; the message is shown to the person."""
+    """The error of a command that cannot do its work; the message is shown to the user."""
 
 
 def say(text: str = "") -> None:
-    """Print a line of a result."""
+    """Print a line of a command's result."""
     sys.stdout.write(redact(text) + "\n")
 
 
 def say_lines(lines: Iterable[str]) -> None:
-    """Print lines that may hold text from a log, with control characters escaped."""
+    """Print lines of a command's result; control characters are escaped."""
     for line in lines:
         say(printable(line))
 
 
 def say_json(value: Json) -> None:
-    """Print a result as one JSON document."""
+    """Print a command's result as one JSON document."""
     say(to_json(value).decode())
 
 
 def complain(message: str) -> None:
-    """Print an error as one line."""
+    """Print an error message as one line."""
     sys.stderr.write(f"placet: {printable(redact(' '.join(message.split())))}\n")
 
 
 def show_help_alone(context: typer.Context) -> None:
-    """Print the help of a group of commands that was called without one, which is a usage error."""
+    """Print the help of a command group that was called without a command, as a usage error."""
     if context.invoked_subcommand is None:
         say(context.get_help())
         raise typer.Exit(USAGE_EXIT)
 
 
 def redact(text: str) -> str:
-    """Leave out the password of a URL, wherever one was typed."""
+    """Return a text with the passwords of URLs removed."""
     if "postgres" not in text:
         return text
     return _SECRET.sub(lambda match: match["user"] or "", text)
 
 
 def table(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
-    """Align the cells of rows, the last one of a row as long as it is."""
+    """Return rows of cells as aligned lines; the last cell of a row is not padded."""
     widths: dict[int, int] = {}
     for row in rows:
         for column, cell in enumerate(row[:-1]):
@@ -84,30 +84,30 @@ def table(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
 
 
 def printable(text: str) -> str:
-    """Escape what would move the cursor or hide text: logs hold what strangers wrote."""
+    """Return a text with control characters escaped, so that it is safe to print."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def shorten(text: str, characters_max: int) -> str:
-    """Cut a text that is longer, with … at its end."""
+    """Return a text cut to a number of characters, with … at its end if it was longer."""
     return text if len(text) <= characters_max else f"{text[: characters_max - 1]}…"
 
 
 def json_line(value: Json) -> str:
-    """Write a value as JSON on one line, cut to 160 characters."""
+    """Return a value as JSON on one line, cut to 160 characters."""
     return shorten(to_json(value).decode(), _JSON_CHARACTERS_MAX)
 
 
 def text_or_json(value: Json) -> str:
-    """Write a string as it is and any other value as JSON, cut to 400 characters."""
+    """Return a string unchanged, any other value as JSON; cut to 400 characters."""
     text = value if isinstance(value, str) else to_json(value).decode()
     return shorten(text, _TEXT_CHARACTERS_MAX)
 
 
 def quotas_text(quotas: Mapping[str, Sequence[int]], world_quota: Sequence[int] | None) -> str:
-    """Write quotas, which a record keeps as `[interval_ns, burst]`, as rates per second."""
+    """Return recorded quotas, `[interval_ns, burst]` by kind, as text with rates per second."""
     named = {"all kinds" if kind == "*" else kind: quota for kind, quota in sorted(quotas.items())}
     if world_quota is not None:
         named["all agents together"] = world_quota
@@ -121,10 +121,10 @@ def is_text(argument: str) -> bool:
 
 
 def pluralize(count: int, singular: str, more: str | None = None) -> str:
-    """Write a count with its noun: 1 tick, 300 ticks."""
+    """Return a count with its noun: "1 tick", "300 ticks"."""
     return f"{number(count)} {singular if count == 1 else more or singular + 's'}"
 
 
 def number(value: float) -> str:
-    """Write a count with thin groups of three digits: 56 907."""
+    """Return a count with groups of three digits: "56 907"."""
     return f"{value:,.0f}".replace(",", " ")

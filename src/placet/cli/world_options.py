@@ -41,10 +41,10 @@ _SERVER: Final = "serve."
 def world_settings(
     domain: str | None, store: str | None, assignments: Iterable[str] | None
 ) -> "ServerSettings":
-    """Read the configuration of a world from the options of a command alone.
+    """Read the configuration of a world from a command's options, without file or environment.
 
     Raises:
-        SettingsError: A key is unknown or of the server, or a value is not as it must be.
+        SettingsError: A key is unknown or belongs to the server, or a value is invalid.
         StoreError: The store's log cannot be read.
     """
     from placet.server.settings import (  # noqa: PLC0415  # not before the help is shown
@@ -64,7 +64,7 @@ def world_settings(
 
 
 def list_overrides(settings: "ServerSettings", domains: Sequence[Domain], command: str) -> None:
-    """Print each value of an existing log that the configuration overrides, on a line.
+    """Print a line for each value in an existing log that the configuration changes.
 
     Raises:
         CommandError: The world is opened to be read, and is as its log says; limits of the process

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class ExtraMissing(PlacetError, ImportError):  # noqa: N818  # what it says
-    """The packages of the HTTP server are not installed."""
+    """The error of a server whose optional packages (extra `serve`) are not installed."""
 
 
 def create_app(
@@ -35,18 +35,18 @@ def create_app(
     credentials: Credentials | None = None,
     serve: "ServeConfig | None" = None,
 ) -> "Starlette":
-    """Return the ASGI application of one world; its lifespan opens and closes the world.
+    """Build the ASGI application of one world; its lifespan opens and closes the world.
 
     Args:
-        domain: As `Orchestrator` takes it, or the name of one as `--domain` takes it.
-        config: Of the world.
-        credentials: The tokens that are known. None makes one of the operator, which is
-            `app.state.operator_token` and nowhere else.
-        serve: Origins, limits and the like.
+        domain: A domain, several, the name of an installed domain, or `module:Class`.
+        config: Configuration of the world.
+        credentials: The known tokens. None creates a token of the operator, which is stored only
+            in `app.state.operator_token`.
+        serve: Configuration of the server; None for the defaults.
 
     Raises:
         ExtraMissing: `starlette` is not installed.
-        DomainNotFound, ValueError: The domain or the configuration is unsound.
+        DomainNotFound, ValueError: The domain or the configuration is invalid.
     """
     try:
         from placet.server.app import build_app  # noqa: PLC0415  # the extra

@@ -42,7 +42,7 @@ def build_app(
     credentials: Credentials | None,
     serve: ServeConfig | None,
 ) -> Starlette:
-    """Build the application from its parts; `create_app` makes them."""
+    """Build the Starlette application of one world; `create_app` calls this with its arguments."""
     serve = serve or ServeConfig()
     domains = _domains(domain)
     operator_token = None

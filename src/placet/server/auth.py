@@ -21,7 +21,7 @@ _CHALLENGE: Final = {"www-authenticate": 'Bearer realm="placet"'}
 
 
 def authenticate(credentials: Credentials, connection: HTTPConnection) -> Principal:
-    """Return the principal of the bearer token of a request.
+    """Return the principal (authenticated caller) of a request's bearer token.
 
     A browser cannot set headers on a WebSocket, so there the token may come as a subprotocol.
 
@@ -43,7 +43,10 @@ def authenticate(credentials: Credentials, connection: HTTPConnection) -> Princi
 
 
 def speaks_for(kernel: Kernel, submitter: str, agent_id: str) -> bool:
-    """Return whether a submitter may act for an agent, by the rule of the gate's agent stage."""
+    """Return whether a submitter may act for an agent, by the rule of the gate's agent stage.
+
+    That is the operator, the agent itself, and its owner.
+    """
     if submitter in {OPERATOR, agent_id}:
         return True
     agent = kernel.ledger.agents.get(agent_id)

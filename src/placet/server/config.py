@@ -19,17 +19,17 @@ class ServeConfig:
     """The configuration of one server. Everything has a default.
 
     Attributes:
-        host: Address to listen on. Any but a loopback one needs tokens.
-        port: 0 is any free one.
-        tokens: File of tokens; `placet token new` writes its entries.
-        operator_sha256: Hash of a token of the operator, where a file is too much.
-        cors_origins: Web pages of these origins may call; none by default.
-        metrics_open: Whoever reaches the server may read its metrics; else the operator alone.
-        dashboard: Serve the page for people at `/`; it holds no data.
+        host: Address to listen on. An address other than loopback needs tokens.
+        port: Port to listen on; 0 is any free port.
+        tokens: Path of the token file; `placet token new` prints its entries.
+        operator_sha256: Hash of a token of the operator, as an alternative to a token file.
+        cors_origins: Origins of web pages that may call the server; none by default.
+        metrics_open: Show the metrics without a token; else only the operator may read them.
+        dashboard: Serve the dashboard at `/`; the page itself contains no data.
         sessions: Keep conversations with agents in the log beside the domain, and serve them.
         exit_on_store_failure: End the server, with exit code 1, once the store of a world has
             failed; else the world is opened again from its log as soon as the store works.
-        drain_seconds: After SIGTERM, how long to keep serving while `/readyz` returns 503.
+        drain_seconds: Seconds to keep serving after SIGTERM, while `/readyz` returns 503.
         limits: All bounds of the HTTP server.
     """
 
@@ -61,7 +61,7 @@ class ServeConfig:
 
     @property
     def is_loopback(self) -> bool:
-        """Only this machine reaches it."""
+        """Whether the server is reachable from this machine only."""
         if self.host == "localhost":
             return True
         try:
@@ -70,10 +70,10 @@ class ServeConfig:
             return False
 
     def credentials(self) -> Credentials:
-        """Read the tokens that are configured; there may be none.
+        """Read the configured tokens, and return them; there may be none.
 
         Raises:
-            CredentialsError: They cannot be read.
+            CredentialsError: The token file cannot be read, or is invalid.
         """
         known = [] if self.tokens is None else read_tokens(Path(self.tokens))
         if self.operator_sha256 is not None:

@@ -46,7 +46,7 @@ class RequestContext:
         self._credentials = credentials
 
     def principal(self, connection: HTTPConnection) -> Principal:
-        """Return the principal of the bearer token.
+        """Return the principal (authenticated caller) of a request's bearer token.
 
         A browser's WebSocket passes it as a subprotocol.
 
@@ -56,7 +56,7 @@ class RequestContext:
         return authenticate(self._credentials, connection)
 
     def operator(self, connection: HTTPConnection) -> None:
-        """Require the operator.
+        """Raise unless the request has the operator's token.
 
         Raises:
             Problem: There is no valid token, or it is an agent's.
@@ -67,7 +67,7 @@ class RequestContext:
             )
 
     def world(self, name: str, what: str = "world") -> Orchestrator:
-        """Return a world by its name; `what` names the kind of object in the message.
+        """Return an open world by its name; `what` is its noun in the error message.
 
         Raises:
             Problem: There is no such world.
@@ -78,9 +78,9 @@ class RequestContext:
         return world
 
     def world_for(self, connection: HTTPConnection, name: str, what: str = "world") -> Orchestrator:
-        """Return a world by its name, to the holder of a valid token.
+        """Return an open world by its name, if the request has a valid token.
 
-        Without one, no names are revealed.
+        Without a token, no names of worlds are revealed.
 
         Raises:
             Problem: There is no valid token, or no such world.
@@ -89,9 +89,7 @@ class RequestContext:
         return self.world(name, what)
 
     async def check_speaks_for(self, world: Orchestrator, who: Principal, agent_id: str) -> None:
-        """Require a principal that may act for an agent.
-
-        The operator, the agent itself, or its owner.
+        """Raise unless a principal may act for an agent: as the operator, the agent, or its owner.
 
         Raises:
             Problem: The agent belongs to another principal, or does not exist; the two are not
@@ -116,7 +114,7 @@ class RequestContext:
         return await read_body(request, self.limits)
 
     async def document(self, request: Request) -> dict[str, Json]:
-        """Return a JSON body, which must be one object.
+        """Return the JSON object in the body of a request.
 
         Raises:
             Problem: The body is not a JSON object.
@@ -124,7 +122,7 @@ class RequestContext:
         return await read_document(request, self.limits)
 
     async def read(self, request: Request, kind: type[T], *, is_optional: bool = False) -> T:
-        """Return a JSON body as a struct.
+        """Return the JSON body of a request, converted to a struct.
 
         Args:
             request: The request whose body is read.

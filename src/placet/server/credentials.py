@@ -29,30 +29,30 @@ _TOKEN_CHARS_MAX: Final = 256
 
 
 class CredentialsError(PlacetError):
-    """A file of tokens cannot be read, or does not define a token's permissions."""
+    """The error of tokens that cannot be read, are invalid, or contradict each other."""
 
 
 class Principal(NamedTuple):
-    """The authenticated caller.
+    """An authenticated caller.
 
     Attributes:
-        submitter: The operator, or the name for whose agents the token speaks.
+        submitter: The operator, or the name whose agents the caller may act for.
     """
 
     submitter: str
 
     @property
     def is_operator(self) -> bool:
-        """It may do everything."""
+        """Whether the caller is the operator, who may do everything."""
         return self.submitter == OPERATOR
 
 
 class KnownToken(NamedTuple):
-    """A token as it is kept.
+    """A token as the server stores it: by its hash.
 
     Attributes:
-        submitter: For whom it speaks.
-        sha256: Of the token's text, lower-case hexadecimal.
+        submitter: The operator, or the name whose agents the token acts for.
+        sha256: Hash of the token's text, lower-case hexadecimal.
     """
 
     submitter: str
@@ -60,23 +60,23 @@ class KnownToken(NamedTuple):
 
 
 def new_token() -> str:
-    """Draw a token. It is shown once and kept nowhere."""
+    """Generate a random token and return its text; it is not stored."""
     return PREFIX + token_urlsafe(_RANDOM_BYTES)
 
 
 def hash_of(token: str) -> str:
-    """Return the hash by which a token is kept."""
+    """Return the SHA-256 hash under which a token is stored, hexadecimal."""
     return sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class Credentials:
-    """The tokens that are known.
+    """The tokens that a server knows, and the callers that they authenticate.
 
     Args:
-        tokens: A submitter may have several, as one replaces another.
+        tokens: The tokens; a submitter may have several.
 
     Raises:
-        CredentialsError: A hash is none, or one token would speak for two.
+        CredentialsError: A hash or a name is invalid, or one token has two submitters.
     """
 
     def __init__(self, tokens: Iterable[KnownToken] = ()) -> None:
@@ -102,7 +102,7 @@ class Credentials:
         return Principal(known.submitter) if compare_digest(known.sha256, shown) else None
 
     def principal(self, authorization: str) -> Principal | None:
-        """Return the principal of a request's `Authorization`; None without a known token."""
+        """Return the principal of an `Authorization` header; None without a known bearer token."""
         scheme, _, token = authorization.partition(" ")
         return self.who(token.strip()) if scheme.lower() == "bearer" else None
 
@@ -127,10 +127,10 @@ def _check(token: KnownToken) -> None:
 
 
 def read_tokens(path: Path) -> list[KnownToken]:
-    """Read a file of tokens.
+    """Read a token file (TOML) and return its entries: hash and submitter of each token.
 
     Raises:
-        CredentialsError: It cannot be read, or an entry is not as it must be.
+        CredentialsError: The file cannot be read, or an entry is invalid.
     """
     try:
         raw = tomllib.loads(path.read_text("utf-8"))
@@ -159,7 +159,7 @@ def _entry(path: Path, number: int, entry: Mapping[str, Json]) -> KnownToken:
 
 
 def entry_text(token: KnownToken) -> str:
-    """Write the entry of a token as the file has it; TOML's strings are JSON's."""
+    """Return the entry of a token in a token file, as TOML text."""
     name = to_json(token.submitter).decode()
     who = "operator = true" if token.submitter == OPERATOR else f"agent = {name}"
     return f'[[tokens]]\n{who}\nsha256 = "{token.sha256}"\n'

@@ -131,15 +131,15 @@ class _Shutdown:
 
 
 def listen(serve: ServeConfig, *, at_once: bool = True) -> socket.socket:
-    """Take the address.
+    """Bind a socket to the configured address, and return it.
 
     Args:
-        serve: Says which.
-        at_once: Let clients connect, and wait until they are served; else they are turned away
-            until then, so that they find another server.
+        serve: Configuration with host and port.
+        at_once: Listen now: clients connect and wait until the server starts. If false, they are
+            rejected until then, so that they try another server.
 
     Raises:
-        PlacetError: It is taken, or none of this machine's.
+        PlacetError: The address is in use, or does not belong to this machine.
     """
     family = socket.AF_INET6 if ":" in serve.host else socket.AF_INET
     # The protocol by its name: asyncio sets TCP_NODELAY only where it is said, and without it each
@@ -179,15 +179,15 @@ def _with_files_for(limits: HttpLimits) -> HttpLimits:
 
 
 def url_of(listening: socket.socket) -> str:
-    """Return where a socket is reached."""
+    """Return the URL of a listening socket."""
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return what makes the faster event loop; None, which is asyncio's own, where there is none.
+    """Return the factory of uvloop event loops; None, for asyncio's own, if it is not installed.
 
-    It writes an answer's head and body in one call, and takes 5 % less of the processor for a plan.
+    uvloop writes head and body of a response in one call, and needs 5 % less CPU time for a plan.
     """
     try:
         import uvloop  # noqa: PLC0415  # there is none for Windows
@@ -199,10 +199,10 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 async def run_server(
     app: Starlette, serve: ServeConfig, listening: socket.socket, on_started: Callable[[], None]
 ) -> int | None:
-    """Serve a world until a signal comes, and give its number.
+    """Open the worlds of an application, serve them until a signal comes, and return its number.
 
     Raises:
-        StoreError: The world cannot be opened.
+        StoreError: A world cannot be opened.
     """
     context: RequestContext = app.state.context
     world = context.worlds.first
@@ -231,18 +231,18 @@ async def serve_until_signal(
     drain: Callable[[], None],
     on_started: Callable[[], None],
 ) -> int | None:
-    """Serve an application whose lifespan has begun, within the bounds of `serve.limits`.
+    """Serve an application, whose lifespan the caller has started, until a signal ends it.
 
     Args:
-        app: Any context over HTTP.
-        serve: Its bounds, and how long it drains.
-        listening: Where it is reached.
+        app: The ASGI application.
+        serve: Configuration with limits and `drain_seconds`.
+        listening: The bound socket.
         shutdown_seconds_max: Time limit for answering the requests in flight.
         drain: Called when the first signal comes.
-        on_started: Called when requests are taken.
+        on_started: Called once requests are accepted.
 
     Returns:
-        The number of the signal that ended it.
+        The number of the signal that ended the server; None if none did.
     """
     shutdown = _Shutdown(drain, serve.drain_seconds)
     is_started = False

@@ -28,13 +28,13 @@ _DESCRIPTION: Final = (
 
 
 def answers(status: int, schema: str, *others: int) -> Answers:
-    """Declare the answers of a route: its own, and problems.
+    """Build the OpenAPI responses of a route: its own response, and problem documents.
 
     Args:
-        status: Of its own answer.
-        schema: Name of its schema, or `text/plain`; empty where it has no body.
-        others: Statuses of problems; 200 is its own schema once more. 422 need not be named: every
-            route refuses parameters that it does not have.
+        status: Status of the route's own response.
+        schema: Name of the response's schema, or `text/plain`; empty for no body.
+        others: Statuses of problem documents; 200 has the route's own schema. 422 is implied:
+            every route refuses unknown parameters.
     """
     own: dict[str, Json] = {"description": "done"}
     if "/" in schema:
@@ -50,13 +50,13 @@ def build_document(
     more: Mapping[str, Json],
     version: str,
 ) -> dict[str, Json]:
-    """Return the OpenAPI document of the routes of an application.
+    """Build the OpenAPI document of an application's routes.
 
     Args:
-        routes: Those without operations are left out.
-        domains: Their kinds are the intents.
-        more: Schemas of plug-ins by name.
-        version: Of the application.
+        routes: The routes; only those of type `ApiRoute` are described.
+        domains: Domains, whose kinds define the schemas of intents.
+        more: Additional schemas of plug-ins, by name.
+        version: Version of the application.
     """
     described = [route for route in routes if isinstance(route, ApiRoute)]
     bodies = {

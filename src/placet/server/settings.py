@@ -41,15 +41,15 @@ _NOTHING: Final = "none"
 
 
 class SettingsError(PlacetError):
-    """A setting is not as it must be; the message names it, and where it stands."""
+    """The error of an invalid setting; the message names the setting and its source."""
 
 
 class Given(NamedTuple):
-    """A value, and who gave it.
+    """A value of a setting, and its source.
 
     Attributes:
-        value: Not checked yet.
-        source: `placet.toml`, `PLACET_STORE`, `--store`; empty for a default.
+        value: The value, not checked yet.
+        source: Where it was set: `placet.toml`, `PLACET_STORE`, `--store`; empty for a default.
     """
 
     value: Json
@@ -77,14 +77,14 @@ class ServerSettings:
     recorded: RecordedWorld | None = None
 
     def make_domains(self, *, sessions: bool = False) -> list[Domain]:
-        """Make the domains: those of the log with its settings, or else the one that is named.
+        """Create the domains: those of the log with its settings, or else the configured one.
 
         Args:
-            sessions: Conversations are wanted beside the domain; else `serve.sessions` says so.
+            sessions: Add domain `session`, for conversations, even if `serve.sessions` is false.
 
         Raises:
-            SettingsError: The domain does not take its settings, or the log has no conversations.
-            DomainNotFound, DomainNotRemade: There is no such domain, or the log is of others.
+            SettingsError: The domain rejects its settings, or the log lacks the domain `session`.
+            DomainNotFound, DomainNotRemade: There is no such domain, or the log has others.
         """
         sessions = sessions or self.serve.sessions
         recorded = self.recorded
@@ -123,7 +123,7 @@ class ServerSettings:
                 )
 
     def values(self) -> Iterator[tuple[str, Json]]:
-        """Return every key and its value, in the order of the file."""
+        """Yield every key and its value, in the order of the file."""
         yield "domain", self.domain
         for section, keys in _KEYS_OF.items():
             part = _part(self, section)
@@ -169,17 +169,17 @@ def load_settings(
     arguments: Mapping[str, Given] | None = None,
     has_file: bool = True,
 ) -> ServerSettings:
-    """Read the configuration.
+    """Read the configuration from the file, the environment, arguments and the store's log.
 
     Args:
-        path: The TOML file; None is `placet.toml` in the current folder, if it is there.
-        environ: None is the process's.
-        arguments: Key -> value, as the command line has them.
-        has_file: False looks for no file.
+        path: The TOML file; None is `placet.toml` in the current folder, if it exists.
+        environ: Environment variables; None for those of the process.
+        arguments: Values from the command line, by key.
+        has_file: False reads no file.
 
     Raises:
-        SettingsError: A key is unknown, or its value is not as it must be; or name or seed are not
-            those of the store's log.
+        SettingsError: A key is unknown or a value invalid; or name or seed differ from the store's
+            log.
         StoreError: The store's log cannot be read.
     """
     given: dict[str, Given] = {}
@@ -197,10 +197,10 @@ def load_settings(
 
 
 def parse_assignment(text: str) -> tuple[str, Given]:
-    """Read `key=value` as `--set` has it.
+    """Parse the `key=value` of an option `--set` into key and value.
 
     Raises:
-        SettingsError: It is none.
+        SettingsError: The text has no `=`, or the key is unknown.
     """
     key, equals, value = text.partition("=")
     key = key.strip()

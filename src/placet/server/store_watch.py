@@ -31,16 +31,16 @@ CHECK_SECONDS_MAX: Final = 2.0
 
 
 class StoreWatch:
-    """The watch of one world's store.
+    """A task that watches one world's store: reopens the world after a failure, checks readiness.
 
     Args:
         world: An open world.
-        config: Of the server.
+        config: Configuration of the server.
         on_reopened: Called once the world is open again, with new actors.
         on_exit: Called instead of reopening, if the server exits on a store failure.
 
     Attributes:
-        lost: Why only a restart of the process helps; None while it does not need one.
+        lost: Reason why only a restart of the process helps; None while none is needed.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class StoreWatch:
         self._task = asyncio.create_task(self._run(), name="store watch")
 
     async def stop(self) -> None:
-        """Stop watching, before the world is closed."""
+        """Stop watching; call it before the world is closed."""
         for task in (self._task, self._check):
             if task is not None:
                 task.cancel()
@@ -72,17 +72,17 @@ class StoreWatch:
                     await task
 
     def why_failed(self) -> str | None:
-        """Return why the world does not answer at present; None unless it has failed."""
+        """Return the reason why the world has failed; None if it has not."""
         failure = self._world.store.failure
         if failure is None:
             return None
         return self.lost or f"the store failed and is opened again: {failure}"
 
     async def why_not_ready(self) -> str | None:
-        """Return why the world could not decide and write a batch now; None if it could.
+        """Return the reason why the world could not decide and write a batch now; None if it could.
 
-        The store is written for this at most once in `CHECK_AGE_SECONDS_MAX`, however many ask, and
-        a check is waited for `CHECK_SECONDS_MAX` at most.
+        The check writes to the store, at most once in `CHECK_AGE_SECONDS_MAX` seconds for all
+        callers. This waits for it for at most `CHECK_SECONDS_MAX` seconds.
         """
         loop = asyncio.get_running_loop()
         failed = self.why_failed()
@@ -157,5 +157,5 @@ class StoreWatch:
 
 
 def pause_before(attempt: int) -> float:
-    """Return the pause before an attempt to reopen, seconds; attempts count from 1."""
+    """Return the seconds to wait before an attempt to reopen a world; attempts count from 1."""
     return float(min(PAUSE_SECONDS_MAX, PAUSE_SECONDS * 2 ** min(attempt - 1, 10)))

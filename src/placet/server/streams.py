@@ -19,14 +19,14 @@ _TEXT_CHARS_MAX: Final = 4 * 1024 * 1024
 
 
 class Streams:
-    """The streams of one application.
+    """The open streams (WebSockets) of one application: their number, turns and shared texts.
 
     Attributes:
-        turns: Where a stream waits before it sends.
-        texts: Encoded pages of events.
+        turns: The queue in which a stream waits before it sends.
+        texts: Cache of encoded pages of events.
 
     Args:
-        limits: `streams_max` of all, `streams_per_token_max` of one token's name.
+        limits: Limits; `streams_max` for all, `streams_per_token_max` for one submitter.
     """
 
     def __init__(self, limits: HttpLimits) -> None:
@@ -41,10 +41,10 @@ class Streams:
         return self._of_submitter.total()
 
     def enter(self, submitter: str) -> None:
-        """Count a stream that opens; `leave` ends it.
+        """Count a new stream of a submitter; `leave` must be called at its end.
 
         Raises:
-            Problem: There are too many of this submitter, or of all.
+            Problem: This submitter, or the server, has too many open streams.
         """
         count_max = self._limits.streams_per_token_max
         if self._of_submitter[submitter] >= count_max:
@@ -58,14 +58,14 @@ class Streams:
         self._of_submitter[submitter] += 1
 
     def leave(self, submitter: str) -> None:
-        """End the count of a stream."""
+        """Remove a stream of a submitter from the count."""
         self._of_submitter[submitter] -= 1
         if not self._of_submitter[submitter]:
             del self._of_submitter[submitter]
 
 
 class SendTurns:
-    """Turns to send: first come, first served, so many in one pass of the event loop."""
+    """A queue of streams that want to send: a fixed number of them per pass of the event loop."""
 
     def __init__(self) -> None:
         self._left = _SENDS_PER_PASS
@@ -73,7 +73,7 @@ class SendTurns:
         self._is_scheduled = False
 
     async def take(self) -> None:
-        """Wait for a turn."""
+        """Wait until this stream may send; in order of arrival."""
         self._schedule()
         if self._left > 0 and not self._waiting:
             self._left -= 1
@@ -100,18 +100,18 @@ class SendTurns:
 
 
 class PageTexts:
-    """Encoded messages by page, the newest of them, within `_TEXT_CHARS_MAX` characters."""
+    """A cache of encoded events by page; bounded to `_TEXT_CHARS_MAX` characters."""
 
     def __init__(self) -> None:
         self._pages: OrderedDict[Hashable, Sequence[str]] = OrderedDict()
         self._chars = 0
 
     def get(self, key: Hashable) -> Sequence[str] | None:
-        """Return the texts of a page; None if they are not kept."""
+        """Return the encoded messages of a page; None if they are not cached."""
         return self._pages.get(key)
 
     def put(self, key: Hashable, texts: Sequence[str]) -> None:
-        """Keep the texts of a page, and drop the oldest beyond the bound."""
+        """Add the encoded messages of a page; remove the oldest pages beyond the bound."""
         if key in self._pages:
             return
         self._pages[key] = texts

@@ -22,10 +22,10 @@ _WITH_CHANGES: Final = frozenset({"header", "registered", "agent_changed", "tick
 
 
 class Viewpoint(NamedTuple):
-    """Whose eyes are used.
+    """The view with which a request is answered: a caller, and the agent whose visibility applies.
 
     Attributes:
-        submitter: Who asks: the operator, or the name for whose agents a token speaks.
+        submitter: The caller: the operator, or the name whose agents the token acts for.
         agent_id: Agent whose view applies; None for the operator, who sees everything.
     """
 
@@ -34,14 +34,14 @@ class Viewpoint(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Nothing is hidden."""
+        """Whether everything is visible."""
         return self.agent_id is None
 
     def check(self, kernel: Kernel) -> None:
-        """Require a registered agent; the owner's own name passes too.
+        """Raise unless the agent is registered, or the name owns a registered agent.
 
         Raises:
-            Problem: It was removed, or never came.
+            Problem: There is no such agent.
         """
         agents, name = kernel.ledger.agents, self.agent_id
         if name is None or name in agents:
@@ -50,10 +50,10 @@ class Viewpoint(NamedTuple):
             raise Problem("not_found", f"there is no agent {name!r}; register it first")
 
     def state(self, kernel: Kernel, path: str) -> Json:
-        """Copy the visible state at a path.
+        """Return a copy of the visible state at a path.
 
         Raises:
-            KeyError: There is nothing that may be seen.
+            KeyError: Nothing is visible at the path.
             Problem: There is no such agent.
         """
         self.check(kernel)
@@ -75,7 +75,7 @@ class Viewpoint(NamedTuple):
         return state_at({name: rows for name, rows in seen.items() if rows}, path)
 
     def events(self, kernel: Kernel, events: Sequence[Event]) -> list[dict[str, Json]]:
-        """Return events for the wire: all of them, or the visible parts.
+        """Return events as JSON objects: completely, or their visible parts.
 
         Raises:
             Problem: There is no such agent.

@@ -21,7 +21,10 @@ def _ref(name: str) -> dict[str, Json]:
 def object_schema(
     properties: Mapping[str, Json], *, optional: Sequence[str] = (), is_open: bool = False
 ) -> dict[str, Json]:
-    """Return the schema of an object; open means that other properties are permitted."""
+    """Build the JSON Schema of an object; all properties but the optional are required.
+
+    `is_open` permits other properties.
+    """
     return {
         "type": "object",
         "properties": dict(properties),
@@ -31,7 +34,7 @@ def object_schema(
 
 
 def array_schema(items: Mapping[str, Json], **more: Json) -> dict[str, Json]:
-    """Return the schema of an array."""
+    """Build the JSON Schema of an array."""
     return {"type": "array", "items": items, **more}
 
 
@@ -155,7 +158,7 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
 
 
 def intent_schema(kind: str, payload: Json) -> dict[str, Json]:
-    """Return the schema of an intent of one kind."""
+    """Build the JSON Schema of an intent of one kind; `payload` is the schema of its payload."""
     return object_schema(
         {
             "kind": {"const": kind},

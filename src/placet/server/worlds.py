@@ -35,19 +35,20 @@ _FILE_CHARS_MAX: Final = 200
 
 
 class Worlds:
-    """Worlds by name. Opened and closed by the application's lifespan.
+    """The worlds of a server, by name. Opened and closed by the application's lifespan.
 
     Attributes:
-        first: The world that is there from the start.
-        what: Noun for a world created here.
-        make: Makes the domains of a world made here; None where there are none.
+        first: The configured world.
+        what: Noun for an additional world, in messages.
+        make: Function that returns the domains of an additional world by name; None if none can
+            be created.
         on_reopened: Functions that are called with the name of a world which was opened again,
             because its store had failed: a plug-in's objects of the stopped world are void.
         fatal: The failure of a store for which the server ends; None for no such failure.
 
     Args:
-        first: Not open yet.
-        config: Of the server; its `limits.designs_max` bounds how many are made.
+        first: The configured world, not open yet.
+        config: Configuration of the server; `limits.designs_max` bounds the number of worlds.
     """
 
     def __init__(self, first: Orchestrator, config: ServeConfig) -> None:
@@ -63,7 +64,7 @@ class Worlds:
         self._making = asyncio.Lock()
 
     async def open(self) -> None:
-        """Open the first world, and the worlds created beside it.
+        """Open the configured world, and the additional worlds that exist beside it.
 
         Raises:
             StoreError: A store cannot be opened.
@@ -80,7 +81,7 @@ class Worlds:
             raise
 
     async def close(self) -> None:
-        """Close all worlds: accepted batches are decided, and durable."""
+        """Close all worlds, after their accepted batches are decided and durable."""
         watches, self._watches = self._watches, {}
         for watch in watches.values():
             await watch.stop()
@@ -89,24 +90,24 @@ class Worlds:
             await world.close()
 
     def lost(self) -> str | None:
-        """Return why only a restart of the server helps; None if it needs none."""
+        """Return the reason why only a restart of the server helps; None if none is needed."""
         return next((watch.lost for watch in self._watches.values() if watch.lost), None)
 
     async def why_not_ready(self) -> str | None:
-        """Return why a world could not decide and write a batch now; None if all could.
+        """Return the reason why a world could not decide and write a batch now; None if all could.
 
-        The first world's store is written for this. The files of the others are beside its file, so
-        of them it is only known whether their last write failed.
+        The check writes to the store of the configured world. The files of the others are in the
+        same place, so for them only an earlier failure is reported.
         """
         watches = self._watches.values()
         failed = next((why for watch in watches if (why := watch.why_failed())), None)
         return failed or await self._watches[self.first.config.world].why_not_ready()
 
     async def create(self, name: str) -> Orchestrator:
-        """Make a world beside the first.
+        """Create and open an additional world, and return it.
 
         Raises:
-            Problem: There is one of that name, there are too many, or no file can have the name.
+            Problem: The name is in use or cannot be a file name, or there are too many worlds.
         """
         async with self._making:
             if name in self._open:
@@ -127,15 +128,15 @@ class Worlds:
 
     @property
     def is_open(self) -> bool:
-        """There is work to take."""
+        """Whether any world is open."""
         return bool(self._open)
 
     def find(self, name: str) -> Orchestrator | None:
-        """Return an open world, if there is one of that name."""
+        """Return the open world of a name; None if there is none."""
         return self._open.get(name)
 
     def all(self) -> list[tuple[str, Orchestrator]]:
-        """List them, by name."""
+        """Return `(name, world)` of every open world, sorted by name."""
         return sorted(self._open.items())
 
     async def _enter(self, world: Orchestrator) -> Orchestrator:

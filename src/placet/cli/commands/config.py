@@ -41,15 +41,15 @@ def config(
 def read_settings(
     file: Path | None, assignments: Iterable[str] | None, **arguments: Json
 ) -> ServerSettings:
-    """Read the configuration as a command has it.
+    """Read the configuration from a command's options, the environment, the file and the log.
 
     Args:
-        file: As `--config` has it.
-        assignments: As `--set` has them.
-        **arguments: Options by the key they set, `__` for the dot; None is not given.
+        file: Path of the file (`--config`).
+        assignments: Texts `key=value` (`--set`).
+        **arguments: Values of other options, by key with `__` for the dot; None is not set.
 
     Raises:
-        SettingsError: A setting is not as it must be.
+        SettingsError: A setting is invalid.
     """
     options = dict(parse_assignment(text) for text in assignments or ())
     for name, value in arguments.items():

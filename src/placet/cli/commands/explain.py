@@ -87,7 +87,7 @@ def explain(
 
 
 def explanation_lines(explained: Explanation) -> Iterator[str]:
-    """Return the lines of an explanation for people."""
+    """Return an explanation of a verdict as lines of text."""
     if not explained.is_known:
         yield f"{explained.agent_id} {explained.req_id}: unknown"
         yield ""

@@ -18,11 +18,11 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
 class LineSplitter:
-    """Cuts a stream of bytes into lines, the line ends left out.
+    """A buffer that divides a stream of bytes into lines, without line ends.
 
     Args:
-        bytes_max: Maximum bytes of one line. A longer one is dropped while it is read and is None
-            in the result, so it is never in memory.
+        bytes_max: Maximum bytes of one line. A longer line is dropped while it is read, and is None
+            in the result.
     """
 
     def __init__(self, bytes_max: int) -> None:
@@ -32,7 +32,7 @@ class LineSplitter:
         self._is_first = True
 
     def feed(self, data: bytes) -> list[bytes | None]:
-        """Add more bytes of the stream, and return the lines that are complete."""
+        """Add bytes of the stream, and return the lines that are complete now."""
         pieces = data.split(b"\n")
         last = pieces.pop()
         lines: list[bytes | None] = []
@@ -49,7 +49,7 @@ class LineSplitter:
         return lines
 
     def end(self) -> list[bytes | None]:
-        """Return the last line, if it has no line end."""
+        """Return the last line, if it has no line end, as a list of at most one."""
         if not self._size:
             return []
         line = self._take()
@@ -74,11 +74,11 @@ def _without_mark(line: bytes | None) -> bytes | None:
 
 
 class InputStream:
-    """A file descriptor to read, woken by signals.
+    """An input file descriptor, whose read ends early when a stop signal comes.
 
     Args:
-        descriptor: Of a pipe, a file, a terminal or a socket.
-        stop: Notes the signals; while one is noted, nothing more is read.
+        descriptor: File descriptor of a pipe, a file, a terminal or a socket.
+        stop: Records stop signals; after one, nothing more is read.
     """
 
     def __init__(self, descriptor: int, stop: StopSignals) -> None:
@@ -87,7 +87,7 @@ class InputStream:
 
     @property
     def is_stopped(self) -> bool:
-        """A signal came: nothing more is read."""
+        """Whether a stop signal came, so that nothing more is read."""
         return self._stop.is_set()
 
     def read(self, seconds_max: float | None) -> bytes | None:

@@ -34,14 +34,14 @@ _NOT_PLACING: Final = frozenset({"agent_id", "self"})
 
 
 class GateSession:
-    """One kernel, its log if there is one, and the verdicts that are not yet durable.
+    """The state of one run of `placet gate`: kernel, log, and verdicts not yet durable.
 
     Args:
         domain: The domain whose kinds may be proposed, or several.
         log: The log, opened here and closed by its creator; None keeps nothing.
-        config: The configuration; None is that of the log, or the default.
+        config: The configuration; None uses that of the log, or the default.
         take_over: Open the log even if another process writes it.
-        monotonic_ns: The machine's clock; a test hands in its own.
+        monotonic_ns: Monotonic clock, nanoseconds.
 
     Raises:
         StoreError: The log cannot be opened, or is of other domains.
@@ -81,11 +81,14 @@ class GateSession:
 
     @property
     def line_bytes_max(self) -> int:
-        """Maximum bytes of one line: the wire size of a batch."""
+        """Maximum bytes of one input line: the size limit of a batch."""
         return self._kernel.config.limits.batch_bytes_max
 
     def answer(self, line: bytes | None) -> bytes:
-        """Answer one line; None is one that was too long to be kept. Never raises for a line."""
+        """Handle one input line, and return the line of output.
+
+        None stands for a line that was too long. Never raises because of a line.
+        """
         self._lines += 1
         if line is None:
             return self._refused(
@@ -105,10 +108,10 @@ class GateSession:
         return self._decide(raw)
 
     def commit(self) -> None:
-        """Make the verdicts so far durable.
+        """Make all verdicts so far durable.
 
         Raises:
-            StoreError: The store refused; nothing since the last commit may be shown.
+            StoreError: The store failed; no verdict since the last commit may be shown.
         """
         if not self._records or self._log is None:
             return
@@ -124,7 +127,7 @@ class GateSession:
         return None if due_ns is None else max(0, due_ns - self._clock.now_ns()) / SECOND_NS
 
     def decide_due(self) -> None:
-        """Decide the batches that are due now; their verdicts are in the log."""
+        """Decide the scheduled batches that are due now; their verdicts are only in the log."""
         self._kernel.decide_checked([], self._clock.now_ns())
 
     def _decide(self, raw: Json) -> bytes:

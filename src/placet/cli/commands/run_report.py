@@ -18,7 +18,13 @@ MEMORY: Final = "memory://"
 def report_lines(
     report: RunReport, verification: IntegrityReport | None, stopped_by: str
 ) -> Iterator[str]:
-    """Return the report's lines: the run, its results, its log, and the next commands."""
+    """Yield the report of a run as lines of text: results, log verification, next commands.
+
+    Args:
+        report: Results of the run.
+        verification: Verification of the run's log; None if it was not verified.
+        stopped_by: Name of the signal that ended the run, if one did.
+    """
     scenario = report.scenario
     yield f"{scenario.name}: {scenario.title}" if scenario.title else scenario.name
     if report.resumed_at is not None:

@@ -31,12 +31,12 @@ def start(
     store: str | None,
     settings: list[str],
 ) -> tuple[Scenario, str]:
-    """Choose what to begin, and where.
+    """Return the scenario of a new run, and the store for its log.
 
     Raises:
-        BadParameter: There is no name, or a setting is no assignment.
+        BadParameter: `name` is None, or a setting is not of the form `key=value`.
         CommandError: The store holds a world already.
-        ScenarioError: There is no such scenario, or something in it is not as it must be.
+        ScenarioError: There is no such scenario, or it is invalid.
     """
     if name is None:
         raise typer.BadParameter("expected a SCENARIO such as town, or --resume STORE")
@@ -53,11 +53,11 @@ def start(
 
 
 def resumed(store: str) -> tuple[Scenario, str, str]:
-    """Find the run that a store holds, and the policies that it names; its world's name is last.
+    """Return the scenario of the run in a store, the store's URL, and the name of its world.
 
     Raises:
-        CommandError: It holds none.
-        ScenarioError: It is of another release, or a policy of it is not here.
+        CommandError: The store has no run of a scenario.
+        ScenarioError: The run is of another release, or one of its policies is not installed.
     """
     log = log_to_read(store)
     recorded_run = find_run(log)
@@ -91,7 +91,7 @@ def live(
     snapshot_every_seqs: int,
     compact_log: bool,
 ) -> RunReport:
-    """Run a scenario, or the rest of it, until its end or a signal."""
+    """Run a scenario from its start, or from where it was interrupted, to its end or a signal."""
     with stop, _progress(scenario) as on_tick, tuned_gc():
         runner = ScenarioRunner(
             scenario,
@@ -109,7 +109,7 @@ def live(
 
 
 def finish(report: RunReport, store: str, stop: StopSignals, *, verify: bool, as_json: bool) -> int:
-    """Verify the log if wanted, print the report, and return the exit code."""
+    """Verify the log of a run, print its report, and return the exit code."""
     verification = _verified(report, store) if verify else None
     if verification is not None:
         report.head = verification.head  # closing the world may have added records

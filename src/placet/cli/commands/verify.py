@@ -101,7 +101,7 @@ def verify(
 
 
 def lines_of(store: str, verification: "Verification") -> list[str]:
-    """Describe the result of a verification in lines of text."""
+    """Return the result of a verification as lines of text."""
     return [*_lines(store, verification.integrity), *_verification_lines(verification)]
 
 

@@ -56,12 +56,12 @@ HEADERS: Final = {
 
 
 async def page(_request: Request) -> Response:
-    """Return the page; public."""
+    """Return the response with the page of the dashboard; it needs no token."""
     return Response(_read(PAGE), headers=HEADERS, media_type="text/html; charset=utf-8")
 
 
 async def part(request: Request) -> Response:
-    """Return a file that the page loads."""
+    """Return the response with a file that the dashboard loads, such as a script."""
     name = request.path_params["name"]
     media_type = PARTS.get(name)
     if media_type is None:
@@ -70,7 +70,7 @@ async def part(request: Request) -> Response:
 
 
 def routes() -> list[Route]:
-    """Return the routes of the page."""
+    """Return the routes of the dashboard: its page, and the files that it loads."""
     return [Route("/", page), Route("/dashboard/{name}", part)]
 
 

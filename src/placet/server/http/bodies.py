@@ -51,7 +51,7 @@ async def read_body(request: Request, limits: HttpLimits) -> bytes:
 async def read_document(
     request: Request, limits: HttpLimits, *, is_optional: bool = False
 ) -> dict[str, Json]:
-    """Return a JSON body, which must be one object.
+    """Return the JSON object in the body of a request.
 
     Args:
         request: The request whose body is read.

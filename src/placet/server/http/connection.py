@@ -50,7 +50,9 @@ _RETRY: Final = {"retry-after": "1"}
 
 
 class Connections:
-    """The shared state of one server's connections: their number per address, and turns to parse.
+    """The open connections of one server, counted by address, and the queue of those left to parse.
+
+    Connections with unparsed data parse one after the other, one in each pass of the event loop.
 
     Attributes:
         of_address: Number of open connections by address.
@@ -61,7 +63,7 @@ class Connections:
         self._waiting: deque[BoundedConnection] = deque()
 
     def wait_for_turn(self, connection: "BoundedConnection") -> None:
-        """Call `connection.parse` once, in a later pass of the event loop."""
+        """Queue a connection; its `parse` is called once, in a later pass of the event loop."""
         self._waiting.append(connection)
         if len(self._waiting) == 1:
             connection.loop.call_soon(self._next)
@@ -74,12 +76,12 @@ class Connections:
 
 
 class BoundedConnection(HttpToolsProtocol):
-    """A connection of which nothing is kept without bound.
+    """An HTTP/1.1 connection with bounds on buffered bytes and on time.
 
     Args:
         limits: Bounds of the server.
         shared: State of all connections of the server.
-        server: Arguments of the server's own protocol.
+        server: Arguments of uvicorn's protocol class.
     """
 
     def __init__(
@@ -112,7 +114,7 @@ class BoundedConnection(HttpToolsProtocol):
     # What the transport calls.
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for a request, or refuse the connection where there are too many."""
+        """Count the connection and wait for a request; refuse it if there are too many."""
         super().connection_made(transport)
         # The server pauses and resumes the reading of this connection, which decides about the
         # transport: it may hold bytes that come first.
@@ -124,7 +126,7 @@ class BoundedConnection(HttpToolsProtocol):
             self._wait_for_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Release everything; the address may connect again."""
+        """Release timers, buffers and the count of a closed connection."""
         self._stop_waiting_for_request()
         self._stop_waiting_for_writing()
         self._unparsed, self._at = b"", 0
@@ -148,14 +150,14 @@ class BoundedConnection(HttpToolsProtocol):
             self._parse()
 
     def eof_received(self) -> None:
-        """Pass on that the client sends no more."""
+        """Handle the end of the client's data."""
         if self._websocket is None:
             super().eof_received()
         else:
             self._websocket.eof_received()
 
     def pause_writing(self) -> None:
-        """Begin to wait until the client takes some of an answer."""
+        """Start the timeout of a client that does not read the response."""
         self._wait_for_writing()
         if self._websocket is None:
             super().pause_writing()
@@ -163,7 +165,7 @@ class BoundedConnection(HttpToolsProtocol):
             self._websocket.pause_writing()
 
     def resume_writing(self) -> None:
-        """End the wait; a connection that closes has to send all of the rest in time."""
+        """Stop the timeout of a client that does not read, unless the connection is closing."""
         if not self.transport.is_closing():
             self._stop_waiting_for_writing()
         if self._websocket is None:
@@ -174,13 +176,13 @@ class BoundedConnection(HttpToolsProtocol):
     # What the server's flow control calls.
 
     def pause_reading(self) -> None:
-        """Pause the transport."""
+        """Stop receiving data."""
         if not self._is_reading_paused:
             self._is_reading_paused = True
             self.transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Parse buffered bytes first; resume the transport when none are left."""
+        """Parse buffered bytes; receive more data once none are left."""
         if self._has_unparsed():
             self._schedule_parse()
         elif self._is_reading_paused and self._is_open():
@@ -190,12 +192,12 @@ class BoundedConnection(HttpToolsProtocol):
     # What the parser calls.
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Add a header; trailers are not part of the request."""
+        """Add a header to the request; ignore trailers."""
         if self._is_in_head:
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """End a head, and note how long the body is."""
+        """Handle the end of the headers, and record the length of the body."""
         self._head_bytes, self._is_in_head, self._ignored_bytes = 0, False, 0
         self._body_bytes_left = 0
         for name, value in self.headers:
@@ -204,12 +206,12 @@ class BoundedConnection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Take a part of a body."""
+        """Handle a part of the body."""
         self._head_bytes = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """End a request."""
+        """Handle the end of a request: stop its timeout."""
         self._head_bytes, self._is_in_head, self._is_whole = 0, True, True
         self._stop_waiting_for_request()
         super().on_message_complete()
@@ -217,7 +219,7 @@ class BoundedConnection(HttpToolsProtocol):
     # What the server calls.
 
     def on_response_complete(self) -> None:
-        """Go on with the bytes behind the answered request."""
+        """Handle the end of a response: parse the bytes after its request."""
         super().on_response_complete()
         if self.transport.is_closing():
             self._wait_for_writing()
@@ -225,11 +227,11 @@ class BoundedConnection(HttpToolsProtocol):
             self._schedule_parse()
 
     def timeout_keep_alive_handler(self) -> None:
-        """Close a connection on which no further request came."""
+        """Close a connection on which no further request arrived in time."""
         self._close()
 
     def handle_websocket_upgrade(self) -> None:
-        """Become a WebSocket, and stay between it and its client."""
+        """Switch to the WebSocket protocol; received bytes still pass through this class."""
         self._stop_waiting_for_request()
         super().handle_websocket_upgrade()
         # The server leaves the connection to another protocol. Ours stays in front of it, for the
@@ -243,7 +245,7 @@ class BoundedConnection(HttpToolsProtocol):
             self._refuse(Problem("request_invalid", "this is no handshake of a WebSocket"))
 
     def parse(self) -> None:
-        """Parse a part of the buffered bytes, in this connection's turn."""
+        """Parse a part of the buffered bytes; called when it is this connection's turn."""
         if self._is_waiting_for_turn:  # else it was lost meanwhile
             self._is_waiting_for_turn = False
             self._parse()

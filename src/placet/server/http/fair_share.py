@@ -72,10 +72,10 @@ class _Caller:
 
 
 class FairShare:
-    """Reads the body of a request when its caller has room.
+    """A middleware that delays a request's body while its caller has too many bytes in work.
 
     Args:
-        app: Application that answers.
+        app: The wrapped ASGI application.
         credentials: The known tokens.
         limits: Bounds of the server.
     """

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 class MetricsText:
-    """Makes the text, once for all who ask at the same time.
+    """A cache of the Prometheus metrics as text, kept for a moment and shared by requests.
 
     Args:
-        age_ms_max: How old it may be.
-        monotonic: The machine's clock, seconds.
+        age_ms_max: Maximum age of the cached text, milliseconds.
+        monotonic: Monotonic clock, seconds.
     """
 
     def __init__(self, age_ms_max: int, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -28,7 +28,7 @@ class MetricsText:
         self._turn = asyncio.Lock()
 
     async def text(self, world: Orchestrator) -> bytes:
-        """Return the text of one world."""
+        """Return the metrics of a world in the Prometheus text format."""
         async with self._turn:
             of, made_at, text = self._made
             if of is not world or self._monotonic() - made_at > self._age_s_max:

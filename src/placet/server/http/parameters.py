@@ -19,7 +19,7 @@ from placet.server.http.problems import Problem
 
 
 class Fields(Struct, frozen=True, forbid_unknown_fields=True):
-    """The base of bodies and queries."""
+    """The base class of structs that define request bodies and URL queries."""
 
 
 T = TypeVar("T", bound=Fields)
@@ -68,10 +68,10 @@ PageLimit = Annotated[
 
 
 def read_query(query: bytes, kind: type[T]) -> T:
-    """Read the query of a URL.
+    """Parse the query of a URL into a struct of type `kind`.
 
     Raises:
-        Problem: It has an unknown or a repeated parameter, or a value that is not permitted.
+        Problem: There is an unknown or repeated parameter, or an invalid value.
     """
     try:
         pairs = parse_qsl(
@@ -93,11 +93,10 @@ def read_query(query: bytes, kind: type[T]) -> T:
 
 
 def read_fields(given: Mapping[str, Json], kind: type[T]) -> T:
-    """Read the fields of a JSON object.
+    """Convert a JSON object to a struct of type `kind`.
 
     Raises:
-        Problem: There is an unknown field, none where one is required, or a value that is not
-            permitted.
+        Problem: A field is unknown, a required field is missing, or a value is invalid.
     """
     _check_names(given, kind, "fields")
     return _read(given, kind, "", is_strict=True)

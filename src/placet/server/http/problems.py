@@ -58,13 +58,13 @@ _PROBLEM_OF: Final[Mapping[type[PlacetError], str]] = {
 
 
 class Problem(Exception):  # noqa: N818  # RFC 9457's word
-    """A request that is not answered by a verdict.
+    """An error that a route raises: a request without a verdict, answered by a problem document.
 
     Args:
         code: One of `STATUS_OF_PROBLEM`.
         detail: Failed check, expected value, actual value, and the remedy.
-        headers: More of them.
-        more: More members of the document.
+        headers: Additional headers of the response.
+        more: Additional members of the document.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Problem(Exception):  # noqa: N818  # RFC 9457's word
         self.more = more
 
     def response(self) -> Response:
-        """Write the document."""
+        """Return the response with the problem document (RFC 9457)."""
         return _document(
             STATUS_OF_PROBLEM[self.code], self.code, self.detail, self.headers, self.more
         )
@@ -107,7 +107,7 @@ def _document(
 
 
 def problem_of(error: PlacetError) -> Problem:
-    """Return the problem for an exception of a control call."""
+    """Convert an exception of a world to the problem to answer with."""
     for kind in type(error).__mro__:
         code = _PROBLEM_OF.get(kind)
         if code is not None:
@@ -118,19 +118,19 @@ def problem_of(error: PlacetError) -> Problem:
 
 
 async def on_problem(_request: Request, error: Exception) -> Response:
-    """Answer a problem."""
+    """Return the response to a `Problem` (an exception handler of Starlette)."""
     assert isinstance(error, Problem), "registered for problems"
     return error.response()
 
 
 async def on_placet_error(_request: Request, error: Exception) -> Response:
-    """Return the response to an exception of a world."""
+    """Return the response to an exception of a world (an exception handler of Starlette)."""
     assert isinstance(error, PlacetError), "registered for errors of placet"
     return problem_of(error).response()
 
 
 async def on_http_error(_request: Request, error: Exception) -> Response:
-    """Return the response to an error of the framework: unknown path or method."""
+    """Return the response to an error of Starlette, such as an unknown path or method."""
     assert isinstance(error, HTTPException), "registered for errors of the framework"
     code = _CODE_OF_STATUS.get(error.status_code, "request_invalid")
     headers = dict(error.headers or {})
@@ -140,7 +140,7 @@ async def on_http_error(_request: Request, error: Exception) -> Response:
 
 
 async def deny(socket: WebSocket, problem: Problem) -> None:
-    """Answer a handshake by a problem document, where the server can."""
+    """Refuse a WebSocket handshake with a problem document, or with a close code."""
     if "websocket.http.response" in socket.scope.get("extensions", {}):
         await socket.send_denial_response(problem.response())
     else:
@@ -148,7 +148,7 @@ async def deny(socket: WebSocket, problem: Problem) -> None:
 
 
 async def on_fault(request: Request, _error: Exception) -> Response:
-    """Answer a bug; the framework hands it on to the server, which logs it."""
+    """Return the response 500 to an unexpected exception, which the server logs."""
     request_id: bytes | None = request.scope.get(KEY)
     headers = None if request_id is None else {HEADER: request_id.decode()}
     detail = "the server failed on this request; its log says why"

@@ -22,10 +22,10 @@ _SOUND: Final = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
 
 
 class RequestId:
-    """Puts the id on the answer.
+    """A middleware that adds the header `X-Request-ID` to every response.
 
     Args:
-        app: What answers.
+        app: The wrapped ASGI application.
     """
 
     def __init__(self, app: ASGIApp) -> None:

@@ -10,5 +10,5 @@ from placet.schemas.codec import Json, to_json
 def json_response(
     value: Json, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Return a response whose body is a plain value as JSON."""
+    """Build a response with a plain value as its JSON body."""
     return Response(to_json(value), status, dict(headers or {}), "application/json")

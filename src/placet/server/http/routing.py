@@ -29,7 +29,7 @@ class Body(NamedTuple):
     """The JSON body of an operation.
 
     Attributes:
-        schema: The struct that reads it, or the name of a schema, or a schema.
+        schema: The struct that reads the body, the name of an OpenAPI schema, or a JSON Schema.
         examples: Examples by name.
         is_optional: A request without a body is permitted.
     """
@@ -40,16 +40,16 @@ class Body(NamedTuple):
 
 
 class Operation(NamedTuple):
-    """A function of a path, and its description.
+    """One method of one path: the function that answers it, and its OpenAPI description.
 
     Attributes:
         function: Called with the request, the parts of the path, and `query` if it is declared. Its
             name is the `operationId`, its docstring the description.
         tag: The group of the operation.
         summary: Title of a few words.
-        answers: Every status that it may have.
-        query: Struct of the query parameters; None if it has none.
-        body: Body; None if it has none.
+        answers: The possible statuses, with their OpenAPI response objects.
+        query: Struct of the query parameters; None for no parameters.
+        body: The body; None for no body.
     """
 
     function: Callable[..., Awaitable[Response]]
@@ -61,11 +61,11 @@ class Operation(NamedTuple):
 
 
 class ApiRoute(Route):
-    """One path and its operations by method.
+    """A route of one path, with its operations by method.
 
     Attributes:
         operations: The operations by method; GET answers HEAD too.
-        is_hot: It is asked often, so the application tries it before the others.
+        is_hot: The path is requested often, so it is matched before others.
     """
 
     def __init__(self, path: str, operations: Mapping[str, Operation], *, is_hot: bool) -> None:
@@ -75,11 +75,11 @@ class ApiRoute(Route):
 
 
 class Routes:
-    """A table of routes.
+    """A table of routes, to which functions are registered by a decorator.
 
     Args:
-        tag: The group of its operations.
-        prefix: Begins every path.
+        tag: OpenAPI tag of its operations.
+        prefix: Prefix of every path.
     """
 
     def __init__(self, tag: str, prefix: str = API_PREFIX) -> None:
@@ -99,16 +99,16 @@ class Routes:
         body: Body | None = None,
         is_hot: bool = False,
     ) -> Callable[[Function], Function]:
-        """Register a function for a method of a path, as an `Operation`.
+        """Return a decorator that registers a function for a method of a path, as an `Operation`.
 
         Args:
-            method: In capitals.
-            path: Below the prefix, as Starlette writes it.
+            method: HTTP method in capitals.
+            path: Path after the prefix, with parameters in Starlette's form.
             summary: Title of a few words.
-            answers: Every status that it may have.
-            query: Struct of the query parameters.
-            body: Body of the request.
-            is_hot: It is asked often, so the application tries the path before the others.
+            answers: The possible statuses, with their OpenAPI response objects.
+            query: Struct of the query parameters; None for no parameters.
+            body: The body; None for no body.
+            is_hot: The path is requested often, so it is matched before others.
         """
         path = self._prefix + path
         if is_hot:

@@ -47,23 +47,25 @@ _RETRY_AFTER_S_MAX: Final = 86_400
 
 
 def status_of_refusal(refusal: Refusal) -> HTTPStatus:
-    """Return the status of a verdict by its first refusal."""
+    """Return the HTTP status for the first refusal of a verdict."""
     if refusal.code == RefusalCode.WORK_EXCEEDED and refusal.retry_after is not None:
         return HTTPStatus.TOO_MANY_REQUESTS
     return STATUS_OF_CODE.get(refusal.code) or STATUS_OF_STAGE[refusal.stage]
 
 
 def status_of(verdict: Verdict) -> HTTPStatus:
-    """Return the status of a verdict."""
+    """Return the HTTP status of a verdict."""
     if verdict.admitted:
         return SCHEDULED if verdict.scheduled else ADMITTED
     return status_of_refusal(verdict.refusals[0])
 
 
 def retry_after(verdict: Verdict) -> str | None:
-    """Return the header `Retry-After` where the status says later: whole seconds, rounded up.
+    """Return the value of the header `Retry-After` for a verdict: whole seconds, rounded up.
 
-    The refusal's own `retry_after` is exact, and need not be there: then it is a second.
+    None if the status is not one that asks to retry later.
+
+    The refusal's `retry_after` is exact; if it has none, the header is 1 second.
     """
     if verdict.admitted or status_of(verdict) not in _MEANS_LATER:
         return None
@@ -72,7 +74,7 @@ def retry_after(verdict: Verdict) -> str | None:
 
 
 def status_table() -> list[tuple[str, str, int]]:
-    """List stage, code and status of everything the gate may answer, in order of precedence."""
+    """Return `(stage, code, status)` for every answer of the gate, in order of precedence."""
     rows = [
         ("", "admitted", int(ADMITTED)),
         ("", "scheduled", int(SCHEDULED)),

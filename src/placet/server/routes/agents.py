@@ -25,21 +25,21 @@ _PRIORITY_MAX: Final = 100
 
 
 class AgentsQuery(Fields, frozen=True):
-    """The query of a list of agents."""
+    """The query parameters of `list_agents`."""
 
     after: Annotated[str, Meta(max_length=128, description="Agents with a greater name.")] = ""
     limit: PageLimit = 100
 
 
 class QuotaFields(Fields, frozen=True):
-    """A quota of a kind: intents per simulated second, and how many may come at once."""
+    """A quota of one kind: intents per simulated second, and the burst (intents at once)."""
 
     rate: Annotated[float, Meta(gt=0)]
     burst: Annotated[int, Meta(ge=1)]
 
 
 class Registration(Fields, frozen=True):
-    """The body of a registration; the domain takes `attributes`."""
+    """The request body of `register_agent`; `attributes` are passed to the domain."""
 
     agent_id: Identity
     permissions: list[str] | None = None
@@ -50,7 +50,7 @@ class Registration(Fields, frozen=True):
 
 
 class Permissions(Fields, frozen=True):
-    """The kinds that an agent may propose: null is all, an empty array is none."""
+    """The request body of `set_agent_permissions`: null permits all kinds, an empty array none."""
 
     permissions: list[str] | None
 
@@ -63,7 +63,7 @@ class Permissions(Fields, frozen=True):
     query=AgentsQuery,
 )
 async def list_agents(world: str, request: Request, query: AgentsQuery) -> Response:
-    """List agents by name, those after a name; an agent's token sees its own."""
+    """List the agents that the token may act for, by name, a page at a time."""
     context = context_of(request)
     who, asked = context.principal(request), context.world(world)
 
@@ -90,7 +90,7 @@ async def list_agents(world: str, request: Request, query: AgentsQuery) -> Respo
     body=Body(Registration, EXAMPLES["Registration"]),
 )
 async def register_agent(world: str, request: Request) -> Response:
-    """Register an agent; the domain places it by `attributes`.
+    """Register an agent; `attributes`, such as a position, are passed to the domain.
 
     For an agent that is registered already, only `permissions` are changed, if the body has them;
     an `owner` in the body must equal the registered one.

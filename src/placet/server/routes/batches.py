@@ -26,7 +26,7 @@ _BATCH = Body("Batch", EXAMPLES["Batch"])
 
 
 class VerdictQuery(Fields, frozen=True):
-    """The query of a verdict."""
+    """The query parameters of `get_verdict`."""
 
     agent_id: Identity
     req_id: Identity
@@ -36,7 +36,7 @@ class VerdictQuery(Fields, frozen=True):
     "POST", "/worlds/{world}/batches", "Submit a batch", VERDICT_ANSWERS, body=_BATCH, is_hot=True
 )
 async def submit_batch(world: str, request: Request) -> Response:
-    """Decide a batch: all of it, or none of it.
+    """Decide a batch as a whole, and return its verdict.
 
     Safe to repeat: the same req_ids with the same content have the same answer (`replayed`).
     """
@@ -47,7 +47,7 @@ async def submit_batch(world: str, request: Request) -> Response:
     "POST", "/worlds/{world}/dry-run", "Dry-run a batch", VERDICT_ANSWERS, body=_BATCH, is_hot=True
 )
 async def dry_run_batch(world: str, request: Request) -> Response:
-    """Decide a batch as it would be decided now, and change nothing."""
+    """Return the verdict that a batch would have now, without changing anything."""
     return await _decide(world, request, dry_run=True)
 
 
@@ -59,7 +59,7 @@ async def dry_run_batch(world: str, request: Request) -> Response:
     query=VerdictQuery,
 )
 async def get_verdict(world: str, request: Request, query: VerdictQuery) -> Response:
-    """Return the answer to a request again, whatever became of who asked first."""
+    """Return the verdict on an earlier request, for a client that lost the response."""
     context = context_of(request)
     who, asked = context.principal(request), context.world(world)
     await context.check_speaks_for(asked, who, query.agent_id)
@@ -93,7 +93,7 @@ def _no_json(world: Orchestrator, error: str) -> Verdict:
 
 
 def verdict_answer(verdict: Verdict, status: int | None = None) -> Response:
-    """Build the response of a verdict, with the status of its outcome unless one is passed."""
+    """Build the HTTP response of a verdict; `status` overrides the status of its outcome."""
     headers = {}
     seconds = retry_after(verdict)
     if seconds is not None:

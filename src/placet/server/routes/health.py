@@ -19,7 +19,7 @@ _METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class MetricsQuery(Fields, frozen=True):
-    """The query of metrics."""
+    """The query parameters of `metrics`."""
 
     world: Annotated[str, Meta(max_length=128)] | None = None
 
@@ -35,9 +35,12 @@ async def healthz(request: Request) -> Response:
 
 @table.on("GET", "/readyz", "Readiness", answers(200, "Readiness", 503), is_hot=True)
 async def readyz(request: Request) -> Response:
-    """Return whether each world could decide and write a batch now; at most a second old.
+    """Report readiness: whether each world could decide and write a batch now.
 
-    `head` is that of the log of the configured world: a log that does not contain it was cut off.
+    The check is at most a second old.
+
+    `head` is the hash of the latest record of the configured world's log: a log that does not
+    contain it was cut off.
     """
     context = context_of(request)
     if context.is_draining:
@@ -58,7 +61,10 @@ async def readyz(request: Request) -> Response:
     query=MetricsQuery,
 )
 async def metrics(request: Request, query: MetricsQuery) -> Response:
-    """Return the metrics of a world, at most a second old; the operator's, unless opened."""
+    """Return the Prometheus metrics of a world, at most a second old.
+
+    They need the operator's token unless `metrics_open` is set.
+    """
     context = context_of(request)
     if not context.config.metrics_open:
         context.operator(request)

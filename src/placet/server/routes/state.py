@@ -24,14 +24,14 @@ table = Routes("reading")
 
 
 class StateQuery(Fields, frozen=True):
-    """The query of a state."""
+    """The query parameters of `get_state`."""
 
     path: str = ""
     agent: ViewAgent = None
 
 
 class EventsQuery(Fields, frozen=True):
-    """The query of a list of events."""
+    """The query parameters of `list_events`."""
 
     since: SinceSeq = 0
     from_record: FromRecord = None
@@ -40,7 +40,7 @@ class EventsQuery(Fields, frozen=True):
 
 
 class StepRequest(Fields, frozen=True):
-    """The body of a step: how many simulated seconds it takes."""
+    """The request body of `step_world`: `dt`, the simulated seconds to advance by."""
 
     dt: Annotated[float, Meta(ge=0)]
 
@@ -55,7 +55,7 @@ async def list_kinds(request: Request) -> Response:
 
 @table.on("GET", "/worlds", "List worlds", answers(200, "Worlds", 401))
 async def list_worlds(request: Request) -> Response:
-    """List the worlds of this server, and say for whom the token speaks."""
+    """List the worlds of this server; `submitter` names whom the token acts for."""
     context = context_of(request)
     who = context.principal(request)
     described = [_described(name, world) for name, world in context.worlds.all()]
@@ -64,7 +64,7 @@ async def list_worlds(request: Request) -> Response:
 
 @table.on("GET", "/worlds/{world}", "Get a world", answers(200, "World", 401, 404))
 async def get_world(world: str, request: Request) -> Response:
-    """Return a world's seq and time, its domains and how its store keeps it."""
+    """Return a world's seq, simulated time, domains and store."""
     context = context_of(request)
     context.principal(request)
     return json_response(_described(world, context.world(world)))
@@ -80,7 +80,7 @@ async def get_world(world: str, request: Request) -> Response:
 async def get_state(world: str, request: Request, query: StateQuery) -> Response:
     """Return the state, or a part: `collection`, `collection/entity`, `collection/entity/field`.
 
-    An agent's token is shown what its agent may see.
+    With an agent's token, only the entities and fields visible to the agent are returned.
     """
     context = context_of(request)
     asked = context.world_for(request, world)
@@ -106,7 +106,7 @@ async def get_state(world: str, request: Request, query: StateQuery) -> Response
     is_hot=True,
 )
 async def list_events(world: str, request: Request, query: EventsQuery) -> Response:
-    """Return durable events, oldest first, and the next position: `next_record`.
+    """Return durable events, oldest first, and `next_record`, the position to continue from.
 
     A refusal has the seq of the last change before it, so continue by `from_record` to miss none.
     """
@@ -131,7 +131,7 @@ async def list_events(world: str, request: Request, query: EventsQuery) -> Respo
     body=Body(StepRequest, EXAMPLES["Step"]),
 )
 async def step_world(world: str, request: Request) -> Response:
-    """Advance simulated time, and decide all that is due; the operator's."""
+    """Advance simulated time, and decide all batches that are due; needs the operator's token."""
     context = context_of(request)
     context.operator(request)
     asked = context.world(world)
@@ -148,10 +148,12 @@ async def step_world(world: str, request: Request) -> Response:
 async def sight_of(
     context: RequestContext, request: Request, world: Orchestrator, agent: str | None
 ) -> Viewpoint:
-    """Return the viewpoint of a request.
+    """Return the viewpoint of a request: whose view of the world it is answered with.
+
+    `agent` is the requested agent; None is the token's own view.
 
     Raises:
-        Problem: It would look with another's.
+        Problem: The token may not act for the requested agent.
     """
     who = context.principal(request)
     if agent is not None:
@@ -163,9 +165,16 @@ async def sight_of(
 async def durable_events(
     world: Orchestrator, since: int, from_record: int | None, end: int, limit: int
 ) -> tuple[list[Event], int]:
-    """Collect events up to the durable position at the time of the request.
+    """Return events of a world, and the record to continue from.
 
-    This does not wait for more.
+    Does not wait for later events.
+
+    Args:
+        world: The world.
+        since: Return events with a greater seq.
+        from_record: Return events from this record on, instead of `since`.
+        end: Return only events before this record.
+        limit: Maximum number of events.
 
     Raises:
         Problem: The log was compacted, and no longer holds the requested position.

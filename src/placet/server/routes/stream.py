@@ -39,15 +39,15 @@ _Seconds = Annotated[float, Meta(ge=0)]
 
 
 class StreamQuery(Fields, frozen=True):
-    """The query of a stream; latencies are in simulated seconds.
+    """The query parameters of `stream`; latencies are in simulated seconds.
 
     Attributes:
-        since: Events with a greater seq; without it, a snapshot comes first.
-        from_record: Events from this record on, instead of `since`.
-        agent: See what this agent sees.
+        since: Send events with a greater seq; without it, a snapshot is sent first.
+        from_record: Send events from this record on, instead of `since`.
+        agent: Name of the agent whose view is sent.
         observe: Send an agent's observations instead of events.
-        latency: Latency of all observations; with another parameter, the least latency.
-        latency_most: Latency is drawn between `latency` and this.
+        latency: Latency of all observations; the minimum, if one of the others is set.
+        latency_most: Maximum latency; latencies are drawn between `latency` and this.
         latency_per_unit: Additional latency for each unit of distance.
     """
 
@@ -60,10 +60,10 @@ class StreamQuery(Fields, frozen=True):
     latency_per_unit: _Seconds | None = None
 
     def latency_model(self) -> Latency | None:
-        """Return the latency model; None is no latency.
+        """Return the latency model of these parameters; None for no latency.
 
         Raises:
-            Problem: There is no model with these parameters.
+            Problem: The parameters contradict each other.
         """
         base = self.latency or 0.0
         try:
@@ -79,7 +79,7 @@ class StreamQuery(Fields, frozen=True):
 
 
 async def stream(socket: WebSocket) -> None:
-    """Send events after `since`, or from a record on.
+    """Send a world's events over a WebSocket, after `since` or from a record on.
 
     Without either, a snapshot and the events after it.
 
