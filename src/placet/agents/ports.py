@@ -16,7 +16,7 @@ from placet.schemas.view import View
 
 
 class Outcome(Protocol):
-    """The outcome of one effect; see `placet.runtime.api.gateway.EffectOutcome`."""
+    """The interface of an effect's outcome; see `placet.runtime.api.gateway.EffectOutcome`."""
 
     @property
     def seq(self) -> int:
@@ -32,11 +32,11 @@ class Outcome(Protocol):
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether it is unknown if the effect was executed."""
+        """Whether it is unknown if the effect was executed in the outside world."""
 
 
 class Handle(Protocol):
-    """The handle of one registered agent."""
+    """The interface of the handle of a registered agent."""
 
     @property
     def agent_id(self) -> str:
@@ -44,62 +44,65 @@ class Handle(Protocol):
 
     @property
     def generation(self) -> int:
-        """Number of registrations of this id so far; tells a later agent of the id apart."""
+        """Number of registrations of this id so far; an agent registered later has another."""
 
     def intent(self, kind: str, /, **payload: Json) -> Intent:
-        """Make an intent of a payload."""
+        """Build an intent of a kind with a payload."""
 
     async def refresh_view(self) -> View:
-        """Return a fresh view of the world."""
+        """Return the agent's view at the latest durable seq."""
 
 
 class Gateway(Protocol):
-    """Queries to an open world."""
+    """The interface for queries to an open world."""
 
     @property
     def registry(self) -> Registry:
-        """The kinds and domains of the world."""
+        """The registry of the world: its domains and their kinds."""
 
     async def entities(
         self, collection: str, names: Sequence[str] | None = None
     ) -> dict[str, dict[str, Json]]:
-        """Return copies of the named entities that exist; None is all of the collection."""
+        """Return copies of entities of a collection, by name; None for `names` is all."""
 
     async def is_registered(self, agent_id: str, generation: int | None = None) -> bool:
         """Return whether an agent is registered, of this generation if one is passed."""
 
     async def permitted(self, agent_id: str) -> frozenset[str] | None:
-        """Return the kinds that an agent may use; None is all."""
+        """Return the kinds that an agent may use; None for all."""
 
     async def executed(self) -> frozenset[str]:
         """Return the kinds of effect that have an executor."""
 
     async def risks(self, actions: Sequence[tuple[str, Mapping[str, Json]]]) -> list[Risk]:
-        """Return the risk of each `(kind, payload)` at the current state."""
+        """Return the risk of each action `(kind, payload)` at the current state."""
 
     async def outcomes(self, verdict: Verdict, *, seconds_max: float = 60.0) -> Sequence[Outcome]:
-        """Wait for the effects of an admitted batch, at most `seconds_max` real seconds."""
+        """Wait for the effects of an admitted batch, at most `seconds_max` s.
+
+        Return their outcomes.
+        """
 
 
 class WorldPort(Protocol):
-    """An open world, such as `placet.Orchestrator`."""
+    """The interface of an open world, such as `placet.Orchestrator`."""
 
     @property
     def gateway(self) -> Gateway:
-        """The queries of the world."""
+        """The interface for queries to the world."""
 
     @property
     def seq(self) -> int:
-        """Its durable sequence number."""
+        """Durable sequence number of the world."""
 
     @property
     def sim_time(self) -> float:
-        """Its simulated time, seconds."""
+        """Simulated time of the world, seconds."""
 
     async def register_agent(
         self, agent_id: str, *, permissions: Iterable[str] | None = None
     ) -> Handle:
-        """Register an agent, or return the handle of the registered one."""
+        """Register an agent if it is not registered, and return its handle."""
 
     async def register_executor(
         self,
@@ -116,7 +119,10 @@ class WorldPort(Protocol):
     async def submit(
         self, batch: object, *, dry_run: bool = False, identity: Handle | None = None
     ) -> Verdict:
-        """Decide a batch; refuse it if the agent `identity` was removed."""
+        """Submit a batch as the operator, and return its verdict.
+
+        The batch is refused if the agent `identity` was removed.
+        """
 
     async def state(self, path: str = "") -> Json:
-        """Read a part of the state."""
+        """Return a copy of the state at a path, as plain JSON."""

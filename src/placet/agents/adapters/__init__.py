@@ -14,10 +14,10 @@ __all__ = ["FunctionAdapter", "HumanAdapter", "ReplayAdapter", "ScriptedAdapter"
 
 
 def as_adapter(adapter: object) -> Adapter:
-    """Take anything that proposes: an adapter, seed 002's `AgentAdapter`, or a function.
+    """Convert an adapter, a subclass of `AgentAdapter` or a function to an adapter.
 
     Raises:
-        TypeError: It is none of these.
+        TypeError: The argument is none of these.
     """
     if isinstance(adapter, AgentAdapter):
         return Subclassed(adapter)

@@ -13,10 +13,10 @@ Function: TypeAlias = collections.abc.Callable[
 
 
 class FunctionAdapter:
-    """Asks a function, plain or async, that answers as a step of a script does.
+    """An adapter that calls a plain or async function and returns its answer.
 
     Args:
-        function: Called with the context.
+        function: Called with the planner input; returns an answer as a step of `ScriptedAdapter`.
         is_priced: False if the cost of a call is unknown.
     """
 
@@ -25,10 +25,10 @@ class FunctionAdapter:
         self.is_priced = is_priced
 
     async def propose(self, context: PlannerInput) -> PlannerOutput:
-        """Ask the function.
+        """Call the function, and return its answer.
 
         Raises:
-            Exception: Whatever the function raises, or answers with.
+            Exception: An exception that the function raises, or returns.
         """
         answer = self._function(context)
         step = await answer if isawaitable(answer) else answer

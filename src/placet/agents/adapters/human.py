@@ -9,11 +9,11 @@ from placet.agents.proposal.adapter import PlannerInput, PlannerOutput
 
 
 class Question(NamedTuple):
-    """A question to a person.
+    """A request for a proposal that waits for a person's answer.
 
     Attributes:
-        number: By which it is answered.
-        context: The planner input that the person may see.
+        number: Number of the question, to be passed to `HumanAdapter.answer`.
+        context: The planner input: message, view and permitted kinds.
     """
 
     number: int
@@ -21,7 +21,10 @@ class Question(NamedTuple):
 
 
 class HumanAdapter:
-    """Waits for a person. A person's proposal passes through the same gate as a model's."""
+    """An adapter whose answers come from a person.
+
+    A person's proposal passes through the same gate as a model's.
+    """
 
     is_priced = True
 
@@ -47,13 +50,13 @@ class HumanAdapter:
         number: int,
         step: Answer,
     ) -> None:
-        """Answer a question.
+        """Answer the open question of a number.
 
         An answer is a plan, a list of `(kind, payload)`, or `PlannerOutput(text=…)`.
 
         Raises:
-            KeyError: It does not wait (any more).
-            TypeError, ValueError: The step is no valid answer; the question stays open.
+            KeyError: No open question has this number.
+            TypeError, ValueError: The answer is invalid; the question stays open.
         """
         context, event = self._open[number]
         self._answers[number] = raw_of_step(step, context)
@@ -61,7 +64,7 @@ class HumanAdapter:
         event.set()
 
     async def propose(self, context: PlannerInput) -> PlannerOutput:
-        """Wait for the person."""
+        """Open a question, wait for the person's answer, and return it."""
         self._asked += 1
         number, event = self._asked, anyio.Event()
         self._open[number] = (context, event)

@@ -12,7 +12,7 @@ from placet.schemas.codec import Json
 
 
 class Subclassed:
-    """Asks an `AgentAdapter`.
+    """An adapter that calls an integration of the older interface `AgentAdapter`.
 
     Args:
         adapter: The integration.
@@ -24,7 +24,9 @@ class Subclassed:
         self._adapter = adapter
 
     async def propose(self, context: PlannerInput) -> PlannerOutput:
-        """Ask in a worker thread; a thread that does not return is left behind at the deadline.
+        """Call the integration in a worker thread, and return its answer.
+
+        A thread that does not return before the deadline is abandoned.
 
         Raises:
             Exception: Whatever the integration raises.
@@ -44,7 +46,7 @@ class Subclassed:
 
 
 def registry_of(context: PlannerInput) -> dict[str, Any]:
-    """Describe the kinds in the form of the agent-layer protocol."""
+    """Build the description of a context's kinds that `AgentAdapter` receives as `registry`."""
     schemas = context.catalogue.schemas()
     return {
         "actions": {
@@ -64,7 +66,10 @@ def registry_of(context: PlannerInput) -> dict[str, Any]:
 
 
 def plan_of_answer(answer: object, context: PlannerInput) -> Json:
-    """Make a plan of the seed's two answers. `confirmed` is read, and decides nothing."""
+    """Convert a `ChatIntent` or an `ExecutionPlan` to an answer of an adapter.
+
+    The field `confirmed` has no effect.
+    """
     if isinstance(answer, ExecutionPlan):
         questions = [intent for intent in answer.actions if intent.type != "action_call"]
         actions = [_action(intent) for intent in answer.actions if intent.type == "action_call"]
@@ -87,6 +92,6 @@ def _stop(intent: ChatIntent) -> dict[str, Json]:
 
 
 def confirms(answer: object) -> bool:
-    """Return whether an answer says of itself that it is confirmed. It is noted, and ignored."""
+    """Return whether an answer claims to be confirmed; the claim is logged and has no effect."""
     parts = answer.actions if isinstance(answer, ExecutionPlan) else [answer]
     return any(isinstance(part, ChatIntent) and part.confirmed for part in parts)

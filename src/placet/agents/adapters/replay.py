@@ -10,10 +10,10 @@ from placet.schemas.event import Event
 
 
 class ReplayAdapter:
-    """Returns recorded answers in their order.
+    """An adapter that returns recorded answers in their order, without a model.
 
     Args:
-        answers: The recorded answers; a missing answer is recorded too.
+        answers: The recorded answers, in order; a recorded failure is raised again.
     """
 
     is_priced = True
@@ -25,12 +25,12 @@ class ReplayAdapter:
     async def of(
         cls, events: AsyncIterator[Event], until_seq: int, session: str
     ) -> "ReplayAdapter":
-        """Read the answers of a session out of a world's events.
+        """Build an adapter from the answers of a session that a world's log has recorded.
 
         Args:
             events: `world.events(since=0)`.
-            until_seq: Where to stop reading: the world's present seq.
-            session: Its name.
+            until_seq: Last seq to read, such as the world's present seq.
+            session: Name of the session.
         """
         # In the order in which they were asked: one that was stopped may end after the next.
         answers: dict[tuple[int, int], PlannerOutput | PlannerUnavailable] = {}
@@ -51,7 +51,7 @@ class ReplayAdapter:
         """Return the next recorded answer.
 
         Raises:
-            PlannerUnavailable: There is no more, or there was no answer.
+            PlannerUnavailable: There are no more answers, or the record is of a failure.
         """
         answer = next(self._answers, None)
         if answer is None:

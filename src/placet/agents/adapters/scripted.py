@@ -15,12 +15,12 @@ Step: TypeAlias = Answer | Exception
 
 
 class ScriptedAdapter:
-    """Returns its steps one after the other, whatever it is asked.
+    """An adapter that returns the steps of a script one after the other, whatever the message is.
 
     Args:
-        steps: Each an answer, a plan as text or object, a list of `(kind, payload)`, or an
+        steps: Each step is an answer, a plan as text or object, a list of `(kind, payload)`, or an
             exception to raise.
-        is_looping: Begin again when the script is over.
+        is_looping: Start again after the last step.
     """
 
     def __init__(self, steps: Iterable[Step], *, is_looping: bool = False) -> None:
@@ -29,7 +29,7 @@ class ScriptedAdapter:
         self._next: Iterator[Step] = iter(self._steps)
 
     async def propose(self, context: PlannerInput) -> PlannerOutput:
-        """Return the next step.
+        """Return the next step as an answer.
 
         Raises:
             PlannerUnavailable: The script is over.
@@ -50,7 +50,7 @@ def raw_of_step(
     step: Answer,
     context: PlannerInput,
 ) -> PlannerOutput:
-    """Make an answer of what scripts and functions give."""
+    """Convert a step of a script, or the result of a function, to an answer."""
     if isinstance(step, PlannerOutput):
         return step
     if isinstance(step, str | Mapping):
@@ -60,7 +60,7 @@ def raw_of_step(
 
 
 def plan_of(context: PlannerInput, actions: Sequence[Json], *, goal: str = "") -> dict[str, Json]:
-    """Make a plan, as text would say it, on the ground of a context."""
+    """Build a plan as plain JSON: actions `(kind, payload)` that refer to a context's seq."""
     return {
         "version": VERSION,
         "goal": (goal or context.message or "(no message)")[:2000],

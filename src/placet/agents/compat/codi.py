@@ -62,14 +62,14 @@ class Action:
 
 
 class ActionBuilder:
-    """Builds actions from intents, or reports their errors."""
+    """A converter of intents, as JSON, to actions."""
 
     def build(self, intent: Mapping[str, Json]) -> Action:
-        """Make an action of `{"name": …, "params": {…}}`.
+        """Convert an intent `{"name": …, "params": {…}}` to an action.
 
         Raises:
-            ValueError: It is no such intent; its name is not in the catalogue; a parameter is
-                missing, or is none of the intent's.
+            ValueError: The intent is malformed, its name is not in the catalogue, or a parameter is
+                missing or unknown.
         """
         proposal: object = intent
         if not isinstance(proposal, Mapping) or set(proposal) != {"name", "params"}:
@@ -92,33 +92,33 @@ class ActionBuilder:
 
 
 class Tool(Protocol):
-    """Executes actions."""
+    """The interface of a tool, which executes actions."""
 
     def execute(self, action: Action) -> Json:
         """Execute an action and return its result; raise if it cannot be executed."""
 
 
 class ToolManager:
-    """The registered tools."""
+    """The registered tools, by name."""
 
     def __init__(self) -> None:
         self._tools: dict[str, Tool] = {}
 
     def register(self, name: str, tool: Tool) -> None:
-        """Register a tool.
+        """Register a tool under a name.
 
         Raises:
-            ValueError: There is one of this name.
+            ValueError: A tool of this name is registered.
         """
         if name in self._tools:
             raise ValueError(f"there is a tool {name!r} already")
         self._tools[name] = tool
 
     def execute(self, action: Action) -> Json:
-        """Have an action executed by its tool.
+        """Execute an action with the tool that it names, and return the result.
 
         Raises:
-            ToolUnregistered: Its tool is not registered.
+            ToolUnregistered: The tool is not registered.
             Exception: Any exception of the tool.
         """
         tool = self._tools.get(action.tool)
@@ -128,18 +128,18 @@ class ToolManager:
 
 
 class ToolUnregistered(PlacetError, LookupError):  # noqa: N818  # the code's own name
-    """An action needs a tool that is not registered."""
+    """The error of an action whose tool is not registered."""
 
 
 class ToolFailed(PlacetError):  # noqa: N818  # what it says
-    """A tool could not execute an action; the message begins with the code."""
+    """The error of a tool that could not execute an action; the message begins with the code."""
 
 
 class Executor:
-    """Executes actions, one after the other.
+    """An executor of actions, one after the other.
 
     Args:
-        tool_manager: By whom.
+        tool_manager: The tools that execute the actions.
     """
 
     def __init__(self, tool_manager: ToolManager) -> None:
@@ -149,19 +149,19 @@ class Executor:
         """Execute actions in their order, and return their results.
 
         Raises:
-            Exception: The first that fails; those after it are not begun.
+            Exception: The error of the first action that fails; later actions are not executed.
         """
         return [self._tools.execute(action) for action in actions]
 
 
 class FileTool:
-    """Works on files below one folder, by the rules and executors of the domain `files`.
+    """A tool for files below one folder, with the rules and executors of the domain `files`.
 
     Args:
-        root: The folder; it must be there.
+        root: The folder; it must exist.
 
     Raises:
-        OSError, ValueError: It cannot be used.
+        OSError, ValueError: The folder cannot be used.
     """
 
     def __init__(self, root: str) -> None:
@@ -175,10 +175,10 @@ class FileTool:
         self._kernel.register_agent(_AGENT)
 
     def execute(self, action: Action) -> Json:
-        """Execute an action.
+        """Execute an action and return its result.
 
         Raises:
-            ToolFailed: It was refused, or failed.
+            ToolFailed: The action was refused, or failed.
         """
         kinds = {kind: f"files.{name}" for name, (kind, _, _) in CATALOGUE.items()}
         if action.type not in kinds:
@@ -207,13 +207,12 @@ class FileTool:
 
 
 class AIPlanner:
-    """Makes intents of an objective, by whatever proposes. It is an adapter itself.
+    """A planner that converts an objective to intents with an adapter, and is an adapter itself.
 
     A custom planner subclasses it and overrides `plan`.
 
     Args:
-        adapter: Who proposes: a model, a script. Without one there is no plan, and no basic one
-            either.
+        adapter: The adapter that proposes, such as a model or a script. None: `plan` raises.
     """
 
     is_priced = True
@@ -222,14 +221,14 @@ class AIPlanner:
         self._adapter = None if adapter is None else as_adapter(adapter)
 
     def plan(self, objective: str, files: Sequence[str] = ()) -> list[dict[str, Json]]:
-        """Make a list of intents. Not to be called where an event loop runs.
+        """Return a list of intents for an objective. It must not be called in a running event loop.
 
         Args:
             objective: The goal.
-            files: Names of files that it is about.
+            files: Names of the files that the objective is about.
 
         Raises:
-            ValueError: There is no proposer, or its answer is no list of intents of the catalogue.
+            ValueError: There is no adapter, or its answer is no list of intents of the catalogue.
         """
         if self._adapter is None:
             raise ValueError(f"planner_unconfigured: {TABLE[Code.PLANNER_UNCONFIGURED].text}")
@@ -249,11 +248,11 @@ class AIPlanner:
         ]
 
     async def propose(self, context: PlannerInput) -> PlannerOutput:
-        """Call the proposer, or the planner's own `plan`, in a thread.
+        """Return the answer of the adapter, or of an overridden `plan`, called in a thread.
 
         Raises:
-            PlannerUnavailable: Nobody proposes.
-            Exception: Any exception of the proposer.
+            PlannerUnavailable: There is no adapter.
+            Exception: Any exception of the adapter.
         """
         if type(self).plan is not AIPlanner.plan:
             intents = await to_thread.run_sync(self.plan, context.message, abandon_on_cancel=True)

@@ -35,14 +35,14 @@ def read(
     limits: AgentLimits = _LIMITS,
     actions_max: int | None = None,
 ) -> tuple[Plan | None, list[Issue]]:
-    """Read an envelope.
+    """Parse an envelope of the planner contract, version 1, into a plan.
 
     Args:
-        text: As JSON text, or as the value that such a text stands for.
+        text: The envelope, as JSON text or as the parsed value.
         base_seq: Sequence number of the world that the planner was shown.
         domain: Domain whose kinds may be proposed.
-        limits: Sizes and counts.
-        actions_max: A lower bound on actions.
+        limits: Limits of sizes and counts.
+        actions_max: A stricter limit of the number of actions; None for none.
 
     Returns:
         The plan and no issues, or None and at least one; issues point into the plan.
@@ -53,7 +53,10 @@ def read(
 
 
 def translated(text: object, base_seq: int, limits: AgentLimits = _LIMITS) -> object:
-    """Translate an envelope into a plan; any other value is returned unchanged."""
+    """Return an envelope as a plan in this package's form.
+
+    Any other value is returned unchanged.
+    """
     value = text
     if isinstance(text, str | bytes) and len(text) <= limits.plan_bytes_max:
         try:
@@ -75,9 +78,9 @@ def translated(text: object, base_seq: int, limits: AgentLimits = _LIMITS) -> ob
 
 
 def failure_of(turn: Turn) -> dict[str, str] | None:
-    """Return the failure for a caller of the planner contract; None if there is a plan.
+    """Return the failure of a turn for a caller of the planner contract; None if there is a plan.
 
-    Prose is no answer to it: words without actions are the failure `said`.
+    A turn with words and without actions is the failure `said`.
     """
     if turn.outcome in {"applied", "held"}:
         return None
@@ -86,10 +89,10 @@ def failure_of(turn: Turn) -> dict[str, str] | None:
 
 
 class PlanV1:
-    """A planner that answers with envelopes, as an adapter.
+    """An adapter for a planner that answers with envelopes of the planner contract, version 1.
 
     Args:
-        planner: Called with the context, plain or async; gives an envelope as text or object.
+        planner: Plain or async function of the context; returns an envelope as text or object.
     """
 
     is_priced = True
@@ -98,7 +101,7 @@ class PlanV1:
         self._planner = planner
 
     async def propose(self, context: PlannerInput) -> PlannerOutput:
-        """Ask the planner.
+        """Call the planner, and return its answer.
 
         Raises:
             Exception: Whatever the planner raises.

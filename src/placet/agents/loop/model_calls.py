@@ -45,10 +45,10 @@ _SETTLE_SECONDS: Final = 5.0
 
 
 class ModelCalls:
-    """The calls of one world that wait for an answer.
+    """The calls of proposers (models, scripts, people) in one world, recorded as effects.
 
     Attributes:
-        turns: The turns of this process that are not ended, `(session, turn)`.
+        turns: The unfinished turns of this process, as `(session, turn)`.
     """
 
     def __init__(self) -> None:
@@ -59,13 +59,13 @@ class ModelCalls:
 
     @classmethod
     async def of(cls, world: WorldPort) -> "ModelCalls":
-        """Return the model calls of a world; the first caller registers their executor."""
+        """Return the one `ModelCalls` of a world; the first call registers its executor."""
         calls = _OF_WORLDS.setdefault(world, cls())
         await calls.make_possible(world)
         return calls
 
     async def make_possible(self, world: WorldPort) -> None:
-        """Register the executor of model calls.
+        """Register the executor of model calls, if it is not registered yet.
 
         If the first caller was canceled, the next one does it.
 
@@ -91,18 +91,18 @@ class ModelCalls:
         adapter: Adapter,
         context: PlannerInput,
     ) -> PlannerOutput:
-        """Call a proposer, and return its answer once it is durable.
+        """Call an adapter, and return its answer once the answer is durable in the log.
 
-        Who is cancelled while it waits stops the proposer too.
+        Canceling this call cancels the adapter too.
 
         Args:
-            world: Where it is recorded.
-            ask: The intent `session.ask`, made.
-            adapter: Who is asked.
+            world: The world whose log records the call.
+            ask: The intent `session.ask` of this call.
+            adapter: The adapter to call.
             context: The planner input.
 
         Raises:
-            PlannerUnavailable: It could not be reached, or not in time.
+            PlannerUnavailable: The adapter could not answer, or not in time.
             BudgetExceeded: The world's quota of calls is used up.
         """
         payload = ask["payload"]
@@ -148,7 +148,7 @@ class ModelCalls:
 
 
 class BudgetExceeded(Exception):  # noqa: N818  # says what became of the budget
-    """The world's quota of model calls is used up."""
+    """The error of a model call when the world's quota of model calls is used up."""
 
 
 async def _given_up(effect: Effect) -> Settlement:
@@ -160,7 +160,7 @@ _OF_WORLDS: Final[WeakKeyDictionary[WorldPort, ModelCalls]] = WeakKeyDictionary(
 
 
 def json_of(raw: PlannerOutput) -> Json:
-    """Return an answer as the log keeps it; a value that the log cannot keep is described instead.
+    """Return an adapter's answer as plain JSON for the log; unsupported values are described.
 
     Raises:
         ValueError: The cost is not a valid amount.
@@ -215,10 +215,10 @@ def _well_formed(text: Json) -> Json:
 
 
 def raw_of(output: Json, succeeded: bool = True) -> PlannerOutput:
-    """Read an answer as the log keeps it.
+    """Convert an answer in the log back to an adapter's answer.
 
     Raises:
-        PlannerUnavailable: There was none.
+        PlannerUnavailable: The log has no answer, because the call failed.
     """
     if not succeeded:
         raise PlannerUnavailable(str(output))
@@ -263,7 +263,7 @@ def _usage_of(recorded: Json) -> Usage:
 
 
 def digest_of(context: PlannerInput) -> str:
-    """Name a context by its content, for the record of the call."""
+    """Return a digest of a context, for the record of the call."""
     media = [f"{item.sha256} {item.mime}" for item in context.media]
     parts = [context.text, context.message, str(context.base_seq), str(context.repairs), *media]
     text = "\x00".join(parts)

@@ -30,15 +30,15 @@ from placet.schemas.verdict import Verdict
 
 
 class PlanExecutor:
-    """Submits the plans of one session.
+    """The part of a session that submits plans, holds them for approval, and resolves approvals.
 
     Args:
         world: The world that decides the batches.
         session: Name of the session.
         agent: Handle of the proposing agent.
-        recorder: Makes the intents of the session recorder.
+        recorder: Records approvals in the log.
         limits: Limits of the agent.
-        policy: The host's rule about whole plans; None for none.
+        policy: A rule of the host about whole plans; None for none.
     """
 
     def __init__(
@@ -98,15 +98,15 @@ class PlanExecutor:
         *,
         seconds_left: float,
     ) -> PlanResult:
-        """Apply a held plan exactly as it was shown.
+        """Apply a held plan exactly as it was approved, and return the result.
 
-        If its changes or effects would now differ, make a new approval request instead.
+        If its changes or effects would now differ, create a new approval request instead.
 
         Args:
-            approval: The request, as the state has it.
+            approval: The approval request, as in the state.
             approval_id: Id of the request.
             by: Name of the person who approves.
-            role: Their role.
+            role: Role of that person.
             seconds_left: Real seconds to wait for effects.
         """
         actions = tuple(Action(**action) for action in approval["actions"])
@@ -137,7 +137,10 @@ class PlanExecutor:
     async def may_resolve(
         self, approval: Mapping[str, Json], approval_id: str, decision: str, by: str, role: str
     ) -> list[Issue]:
-        """Ask the gate whether a person may decide about an approval request."""
+        """Check by a dry run whether a person may decide about an approval request.
+
+        Return the faults; an empty list if the person may.
+        """
         resolution = self._resolution(approval_id, decision, by, role, approval["digest"])
         verdict = await self._world.submit([resolution], dry_run=True)
         return [Issue.of_refusal(refusal) for refusal in verdict.refusals]
@@ -145,7 +148,10 @@ class PlanExecutor:
     async def close_approval(
         self, approval: Mapping[str, Json], approval_id: str, decision: str, by: str, role: str
     ) -> list[Issue]:
-        """Record that a person denied an approval request, or replaces the plan."""
+        """Record that a person denied an approval request, or replaced its plan.
+
+        Return the faults; an empty list if it was recorded.
+        """
         resolution = self._resolution(approval_id, decision, by, role, approval["digest"])
         verdict = await self._world.submit([resolution])
         return [Issue.of_refusal(refusal) for refusal in verdict.refusals]

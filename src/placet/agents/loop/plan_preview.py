@@ -25,7 +25,7 @@ RETRIES: Final = 5
 async def preview_plan(
     world: WorldPort, recorder: SystemIntentFactory, intents: Sequence[Intent]
 ) -> tuple[Verdict, str]:
-    """Dry-run a plan, and return its verdict with a digest of its changes and effects.
+    """Dry-run a plan; return its verdict, and a digest of its changes and effects.
 
     The digest leaves out values that depend on the seq alone, because holding a plan and waiting
     for a person take seqs. They are found by a second dry run of the same state one seq later.

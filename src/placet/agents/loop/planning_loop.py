@@ -43,16 +43,16 @@ Ask = Callable[[int, PlannerInput], Awaitable[PlannerOutput]]
 
 @dataclass(slots=True)
 class TurnUsage:
-    """The budget that a turn has used.
+    """The part of its budget that a turn has used so far.
 
     Attributes:
-        requests: Answers of the proposer so far.
-        repairs: Answers that could not be read as a plan.
-        attempts: Plans that were submitted and refused.
-        usage: What proposing cost.
-        repairing: Faults of the answers so far.
-        seen: Digests of answers and their faults.
-        seconds_left: Of the turn's time.
+        requests: Number of answers of the adapter.
+        repairs: Number of answers that could not be read as a plan.
+        attempts: Number of plans that were submitted and refused.
+        usage: Requests, tokens and cost of the answers.
+        repairing: The faulty answers with their faults.
+        seen: Digests of faulty answers, to detect a repetition.
+        seconds_left: Remaining seconds of the turn.
     """
 
     requests: int = 0
@@ -65,16 +65,16 @@ class TurnUsage:
 
 
 class PlanningLoop:
-    """The planning loop: asks a proposer until its answer leads to an outcome, within its budgets.
+    """The loop of one turn: asks an adapter until an answer leads to an outcome, within budgets.
 
     Args:
-        adapter: Who proposes.
-        plan_executor: Where plans are submitted.
-        mode: Of the session.
-        limits: What bounds the turn.
-        look: Builds each request's context.
-        ask: Makes the request.
-        clock: Real seconds.
+        adapter: The adapter that proposes.
+        plan_executor: Submits plans.
+        mode: Mode of the session.
+        limits: Limits of the turn.
+        look: Builds the context of each request.
+        ask: Calls the adapter, and returns its answer.
+        clock: Returns real seconds.
 
     Attributes:
         counters: Budget used so far.
@@ -105,7 +105,7 @@ class PlanningLoop:
         self._stopped = anyio.Event()
 
     def stop(self) -> None:
-        """Make no further requests, and abandon the current one.
+        """Make no further requests, and cancel the current one.
 
         A plan that is being submitted is decided.
         """
@@ -113,7 +113,7 @@ class PlanningLoop:
         self._asking.cancel()
 
     async def run(self) -> TurnEnd:
-        """Ask, and ask again as long as it may help."""
+        """Ask the adapter until the turn has an outcome, and return the end of the turn."""
         counters = self.counters
         ends_at = self._clock() + self._limits.seconds_max
         while not self._stopped.is_set():
@@ -230,7 +230,7 @@ class PlanningLoop:
 
 
 def end_of(result: PlanResult) -> TurnEnd:
-    """Return the end of a turn with the outcome of its plan."""
+    """Return the end of a turn whose plan has a result."""
     if result.status == "applied":
         return _end("applied", Code.COMPLETED, result)
     issue = result.issues[0]
@@ -239,7 +239,7 @@ def end_of(result: PlanResult) -> TurnEnd:
 
 
 def end_of_stop(stop: Stop) -> TurnEnd:
-    """End a turn in which nothing was proposed."""
+    """Return the end of a turn in which the adapter proposed nothing, with its reason."""
     outcome: OutcomeName = "clarify" if stop.code == "clarification_needed" else "refused"
     return TurnEnd(outcome, stop.code, stop.message, choices=stop.choices)
 
@@ -247,7 +247,7 @@ def end_of_stop(stop: Stop) -> TurnEnd:
 def read(
     raw: PlannerOutput, context: PlannerInput, mode: Mode, limits: AgentLimits
 ) -> tuple[Plan | None, list[Issue]]:
-    """Read an answer, whichever of the two wire forms it has, by the one parser."""
+    """Parse an adapter's answer, tool calls or a plan; return the plan, or the faults."""
     if raw.unread is not None:
         return None, [Issue(code=raw.unread[0], message=raw.unread[1])]
     if raw.calls:
@@ -303,12 +303,12 @@ def _after(
 def over_budget(
     counters: TurnUsage, limits: AgentLimits, tokens: int, is_priced: bool
 ) -> TurnEnd | None:
-    """Return the limit that the next request would exceed; None if the budget suffices.
+    """Return the name of the limit that the next request would exceed; None if none.
 
     Args:
         counters: Budget used so far.
         limits: The limits.
-        tokens: Estimated, of the next request; its answer's size is not known before it.
+        tokens: Estimated tokens of the next request, without its answer.
         is_priced: Whether the price of a request is known.
     """
     if counters.seconds_left <= 0:

@@ -35,7 +35,9 @@ GONE_SECONDS: Final = 5.0
 
 
 class SystemIntentFactory:
-    """Makes the recorder's intents. They depend on no view, so `context_seq` is the current seq.
+    """A builder of the recorder's intents.
+
+    They depend on no view: `context_seq` is the current seq.
 
     Args:
         world: The world whose seq is used.
@@ -47,18 +49,18 @@ class SystemIntentFactory:
         self._handle = handle
 
     def intent(self, kind: str, /, **payload: Json) -> Intent:
-        """Make an intent of a payload."""
+        """Build an intent of a kind with a payload."""
         intent = self._handle.intent(kind, **payload)
         intent["context_seq"] = self._world.seq
         return intent
 
 
 class SessionRecorder:
-    """Writes the records of one session to the world's log: turns, model calls, approvals.
+    """The writer of one session's records in the world's log: turns, model calls, approvals.
 
     Args:
-        world: The world in whose log it records.
-        system_intents: Makes the recorder's intents.
+        world: The world whose log has the session.
+        system_intents: Builds the recorder's intents.
         session: Name of the session.
         agent: Handle of the agent that proposes in the session.
     """
@@ -72,10 +74,10 @@ class SessionRecorder:
         self._agent = agent
 
     async def begin(self, message: str, mode: str, route: Route) -> int:
-        """Record that a turn begins, and return its number.
+        """Record the start of a turn, and return its number.
 
         Raises:
-            SessionError: It cannot be recorded, or the agent was removed.
+            SessionError: The start cannot be recorded, or the agent was removed.
         """
         tries = 0
         while True:
@@ -115,10 +117,10 @@ class SessionRecorder:
     async def end(
         self, turn: int, end: TurnEnd, results: Sequence[ActionOutcome], approval_id: str
     ) -> None:
-        """Record how a turn ended.
+        """Record the end of a turn: outcome, results of its actions, approval request.
 
         Raises:
-            SessionError: It cannot be recorded.
+            SessionError: The end cannot be recorded.
         """
         rows = _result_rows(results)
         verdict = await self._submit_end(turn, end, rows, approval_id)
@@ -150,7 +152,7 @@ class SessionRecorder:
         return await self._world.submit([intent])
 
     def ask(self, turn: int, attempt: int, adapter: str, digest: str) -> Intent:
-        """Make the intent by which a proposer is asked."""
+        """Build the intent that records a call of an adapter."""
         return self._system_intents.intent(
             "session.ask",
             session=self._session,
@@ -163,10 +165,10 @@ class SessionRecorder:
     async def grant(
         self, kinds: str, equals: Mapping[str, Json], uses: int, seconds: float, by: str
     ) -> str:
-        """Record that a person permits kinds in advance, and return the name of the grant.
+        """Record that a person permits kinds in advance; return the name of the grant.
 
         Raises:
-            PermissionError: The gate refused it, or the agent was removed.
+            PermissionError: The gate refused the grant, or the agent was removed.
         """
         intent = self._system_intents.intent(
             "session.grant",
@@ -185,7 +187,10 @@ class SessionRecorder:
         return name
 
     async def approval(self, approval_id: str) -> dict[str, Json] | None:
-        """Return an approval request of this session and its proposer; None if it is not theirs."""
+        """Return an approval request of this session, and its proposer.
+
+        None if the session has none.
+        """
         approvals = await self._world.gateway.entities("session.approvals", [approval_id])
         approval = approvals.get(approval_id)
         own = (self._session, self._agent.agent_id)
@@ -194,9 +199,9 @@ class SessionRecorder:
         return approval
 
     async def approvals(self) -> list[ApprovalRequest]:
-        """List the approval requests of this session, oldest first.
+        """Return the approval requests of this session, oldest first.
 
-        An expired one has the state `expired`.
+        An expired request has the state `expired`.
         """
         approvals = []
         names = (await self._row())["approvals"]
@@ -212,16 +217,16 @@ class SessionRecorder:
     async def turns(
         self, count: int | None = None, *, before: int | None = None
     ) -> list[dict[str, Json]]:
-        """List the turns of this session that the state keeps, oldest first.
+        """Return the turns of this session that are in the state, oldest first.
 
         Args:
-            count: Of the last ones; None is all.
-            before: Number of a turn; None is of the next.
+            count: Maximum number of turns, the latest ones; None for all.
+            before: Return only turns with a lower number; None for all.
         """
         return list((await self._numbered(count, before)).values())
 
     async def running(self) -> list[int]:
-        """Return the numbers of the turns whose end is not recorded."""
+        """Return the numbers of the turns whose end is not recorded yet."""
         turns = await self._numbered(None)
         return [number for number, row in turns.items() if row["outcome"] == "running"]
 
@@ -253,16 +258,16 @@ class SessionRecorder:
 
 
 async def row_of(world: WorldPort, session: str) -> dict[str, Json] | None:
-    """Return the row of a session; None if it has no turns yet."""
+    """Return the state's entity of a session; None if the session has no turns yet."""
     return (await world.gateway.entities("session.sessions", [session])).get(session)
 
 
 class SessionError(PlacetError):
-    """A session cannot be opened, or its record is refused.
+    """The error of a session that cannot be opened, or whose record is refused.
 
     Attributes:
-        code: Reason of the refusal, also if there is no verdict.
-        has_started: The turn had begun, so that some of its actions may be applied.
+        code: Code of the refusal, also if there is no verdict.
+        has_started: The turn had started, so that some of its actions may be applied.
         route: Route of the message, if the error is about a turn.
     """
 
@@ -282,7 +287,7 @@ class SessionError(PlacetError):
 
     @property
     def code(self) -> str | None:
-        """Reason of the refusal."""
+        """Code of the refusal."""
         return self._code or super().code
 
 

@@ -11,13 +11,13 @@ from placet.schemas.codec import Json
 
 
 class Usage(NamedTuple):
-    """Tokens, requests and money that a proposal cost.
+    """The cost of proposals: requests, tokens and money.
 
     Attributes:
-        requests: Requests to a model.
-        input_tokens: Tokens read.
-        output_tokens: Tokens written.
-        cost_usd: Money; None is not known.
+        requests: Number of requests to a model.
+        input_tokens: Number of tokens that the model read.
+        output_tokens: Number of tokens that the model wrote.
+        cost_usd: US dollars; None if unknown.
     """
 
     requests: int = 0
@@ -26,7 +26,7 @@ class Usage(NamedTuple):
     cost_usd: Decimal | None = Decimal(0)
 
     def plus(self, other: "Usage") -> "Usage":
-        """Add; an unknown amount makes the sum unknown."""
+        """Return the sum with another usage; an unknown cost makes the sum unknown."""
         cost = None
         if self.cost_usd is not None and other.cost_usd is not None:
             cost = self.cost_usd + other.cost_usd
@@ -65,11 +65,11 @@ class PlannerOutput(NamedTuple):
 
 
 class Repair(NamedTuple):
-    """An answer of this turn that could not be used, and why.
+    """An unusable answer of this turn and its faults, for the adapter to correct.
 
     Attributes:
-        raw: The faulty output.
-        issues: Its faults.
+        raw: The faulty answer.
+        issues: The faults.
     """
 
     raw: PlannerOutput
@@ -81,7 +81,7 @@ class Media(NamedTuple):
 
     Attributes:
         sha256: Digest of the content, hexadecimal.
-        mime: Its type.
+        mime: Media type of the content.
         data: The content, for adapters that pass it on.
     """
 
@@ -91,23 +91,24 @@ class Media(NamedTuple):
 
 
 class PlannerInput(NamedTuple):
-    """All that a proposer is given. It sees the world through nothing else.
+    """The input of an adapter for one request; it sees the world only through this.
 
     Attributes:
         message: The user's message.
         text: The context in words, as `context.build` makes it, without the message.
-        base_seq: Sequence number of the world that it shows.
+        base_seq: Sequence number of the world that the input shows.
         catalogue: The kinds that may be proposed.
         state: The agent's whole view, plain JSON.
         history: Earlier turns, oldest first: `{"role": "user"|"agent", "text": ...}`.
         results: Earlier results, oldest first.
         facts: Facts that the agent was told to remember.
-        diffs: What changed since the agent's last turn.
-        media: References that came with the message.
-        repairs: What this turn's earlier answers lacked, oldest first.
-        tokens_left: Of the turn's budget.
-        seconds_left: Of the turn's time.
-        tools_max: Kinds that are offered to a model one by one; beyond it, it searches.
+        diffs: Changes of the view since the agent's last turn.
+        media: Media that were sent with the message.
+        repairs: Faulty earlier answers of this turn, oldest first.
+        tokens_left: Remaining tokens of the turn.
+        seconds_left: Remaining seconds of the turn.
+        tools_max: Maximum number of kinds that are offered as tools; for more, a model gets a
+            search tool.
     """
 
     message: str
@@ -128,18 +129,18 @@ class PlannerInput(NamedTuple):
 
 @runtime_checkable
 class Adapter(Protocol):
-    """Anything that proposes. It can do nothing else."""
+    """The interface of a proposer, such as a model, a script or a person."""
 
     async def propose(self, context: PlannerInput) -> PlannerOutput:
-        """Answer a message with calls, a plan, or words.
+        """Return an answer to a message: tool calls, a plan, or text.
 
         Raises:
-            PlannerUnavailable: It cannot be reached.
+            PlannerUnavailable: The proposer cannot be reached.
         """
 
 
 class PlannerUnavailable(Exception):  # noqa: N818  # says what the planner is
-    """A proposer cannot be reached. The text names the kind of failure, never keys or bodies.
+    """The error of a proposer that cannot be reached. Its text has no keys and no bodies.
 
     Attributes:
         usage: Cost of the answered requests before the failure.
@@ -149,4 +150,4 @@ class PlannerUnavailable(Exception):  # noqa: N818  # says what the planner is
 
 
 class PlannerTimedOut(PlannerUnavailable):
-    """A proposer did not answer within the turn's time."""
+    """The error of a proposer that did not answer within the turn's time."""

@@ -29,21 +29,21 @@ _NAMES_LISTED: Final = 40
 
 
 class Catalogue:
-    """The kinds that may be proposed.
+    """The kinds that an agent may propose, as a mapping with schemas, guides and commands.
 
     Args:
         domain: A domain, several, or the registry of a world.
         permitted: Kinds that the agent may use; None is all of them.
-        executors: Kinds of effect that are executed; None is not known, and asked at the gate.
+        executors: Kinds of effect that have an executor; None if unknown: only the gate checks it.
 
     Attributes:
         kinds: Visible kinds by name, sorted.
-        guides: The domains' guides for a planner, in their order.
-        commands: Sentences that are intents, of the visible kinds.
+        guides: Texts of the domains that guide a planner, in order of the domains.
+        commands: Sentence patterns of the domains that stand for intents of visible kinds.
 
     Raises:
-        ValueError: A visible kind has the name of a tool that every proposer has, or as a tool a
-            name that is too long.
+        ValueError: A visible kind has the name of a built-in tool, or a name that is too long for
+            a tool.
     """
 
     def __init__(
@@ -94,11 +94,11 @@ class Catalogue:
 
     @property
     def registry(self) -> Registry:
-        """The world's whole registry."""
+        """The world's whole registry, including kinds that are not visible."""
         return self._registry
 
     def unsound(self, kind: str, payload: Json) -> Sequence[ErrorDetails]:
-        """List the faults of the payload of a visible kind, as the gate does.
+        """Return the faults of a payload of a visible kind, as the gate would find them.
 
         Raises:
             Exception: Any exception of a payload's own validator.
@@ -114,7 +114,7 @@ class Catalogue:
         return ()
 
     def schemas(self) -> Mapping[str, Json]:
-        """Return the JSON Schema of every visible kind's payload, by name. Made once."""
+        """Return the JSON Schema of every visible kind's payload, by name; built once."""
         if self._schemas is None:
             self._schemas = {
                 name: self._registry.payload(name).json_schema() for name in self.kinds
@@ -122,13 +122,16 @@ class Catalogue:
         return self._schemas
 
     def missing_tool(self, kind: Kind) -> str | None:
-        """Return an effect of a kind that has no executor; None if all have one, or if unknown."""
+        """Return an effect kind of a kind that has no executor.
+
+        None if all have one, or unknown.
+        """
         if self._executors is None:
             return None
         return next((effect for effect in kind.effects if effect not in self._executors), None)
 
     def nearest(self, name: str, count: int = 3) -> tuple[str, ...]:
-        """Name the visible kinds that are most like `name`, best first."""
+        """Return the names of the visible kinds that are most similar to `name`, best first."""
         lowered = {kind.lower(): kind for kind in self.kinds}
         return tuple(lowered[near] for near in get_close_matches(name.lower(), lowered, count, 0.5))
 
@@ -144,16 +147,18 @@ class Catalogue:
 
 
 def wire_name(kind: str) -> str:
-    """Return a kind the name under which model providers and MCP clients know it.
+    """Return the name of a kind as a tool, for model providers and MCP clients.
 
-    Kinds never hold `__`, so the names are as different as the kinds: `files.create_file` is
-    `files__create_file`.
+    `files.create_file` is `files__create_file`. No kind contains `__`, so names stay unique.
     """
     return kind.replace(".", _DOTS)
 
 
 def kind_name(wire: str) -> str:
-    """Return the kind of a wire name."""
+    """Return the kind of a tool name, such as `files.create_file` of `files__create_file`.
+
+    The inverse of `wire_name`.
+    """
     return wire.replace(_DOTS, ".")
 
 

@@ -15,7 +15,7 @@ StageName = Literal["contract", "registry", "gate", "domain", "effect", "planner
 
 
 class Code(StrEnum):
-    """The codes of the agent layer, by stage."""
+    """The codes of faults and outcomes in the agent layer."""
 
     JSON_INVALID = "json_invalid"
     ENVELOPE_INVALID = "envelope_invalid"
@@ -66,13 +66,13 @@ class Code(StrEnum):
 
 
 class CodeFacts(NamedTuple):
-    """The consequences of a code.
+    """The properties of a code.
 
     Attributes:
-        stage: Who says it.
-        is_repairable: Another proposal in the same turn may do better.
-        http: Status with which an HTTP door answers it.
-        text: One sentence that a user may be shown.
+        stage: Part of the agent layer that reports the code.
+        is_repairable: Another proposal in the same turn may succeed.
+        http: HTTP status of a response with the code.
+        text: One sentence for the user.
     """
 
     stage: StageName
@@ -179,7 +179,7 @@ _HTTP_OF_CODE: Final[dict[RefusalCode, int]] = {
 
 
 def facts_of(code: str) -> CodeFacts:
-    """Return the consequences of any code: of this layer, of the gate, or of a domain."""
+    """Return the properties of a code of the agent layer, of the gate, or of a domain."""
     if code in Code.__members__.values():
         return TABLE[Code(code)]
     if code.startswith("session."):  # of what is recorded, which is not the proposer's to mend

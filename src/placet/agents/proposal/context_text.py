@@ -30,16 +30,16 @@ _TAG_TOKENS: Final = 4
 
 
 class ContextTooLarge(ValueError):  # noqa: N818  # says what the context is
-    """The mandatory parts do not fit into the budget."""
+    """The error of a context whose mandatory parts exceed the budget of tokens."""
 
 
 class Kept(NamedTuple):
-    """How much of a section was told.
+    """The part of a section that was included in a context.
 
     Attributes:
-        kept: Lines.
-        total: Lines that there were.
-        tokens: Estimated tokens of the kept lines.
+        kept: Number of included lines.
+        total: Number of lines of the section.
+        tokens: Estimated tokens of the included lines.
     """
 
     kept: int
@@ -48,11 +48,11 @@ class Kept(NamedTuple):
 
 
 class ContextText(str):
-    """A context, with the report of the dropped parts.
+    """The text of a planner's context, with a report of the parts that were left out.
 
     Attributes:
-        report: How much of each section was kept, by its name, in order.
-        parts: The sections, each with its tags, by name, in order.
+        report: For each section, by name and in order: how much of it is included.
+        parts: The included sections with their tags, by name, in order.
     """
 
     __slots__ = ("parts", "report")
@@ -92,22 +92,23 @@ def build(
     tokens_max: int = 16_000,
     tools_max: int = 48,
 ) -> ContextText:
-    """Build the context of one request. Pure: the same inputs give the same text.
+    """Build the context text of one request. Pure: equal inputs give equal text.
 
     Args:
         domain: Domain whose kinds may be proposed, with its guide.
         message: The user's present message.
         state: The agent's view.
-        diffs: What changed since the agent's last turn, oldest first.
-        turns: The conversation, oldest first; the last `last_turns` are told.
+        diffs: Changes of the view since the agent's last turn, oldest first.
+        turns: The conversation, oldest first; the last `last_turns` are included.
         results: Outcomes of proposals, oldest first; the last `last_results` are included.
         facts: Remembered facts, as a mapping or as `{"key", "value", "seq"}` objects.
-        issues: What this turn's last answer lacked.
+        issues: Faults of this turn's last answer.
         budget: Remaining budget of the turn.
-        last_turns: How many turns are told.
-        last_results: How many results are told.
-        tokens_max: Bound of the whole, estimated.
-        tools_max: Kinds beyond which their payloads are not told, for they are searched.
+        last_turns: Maximum number of included turns.
+        last_results: Maximum number of included results.
+        tokens_max: Maximum tokens of the text, estimated.
+        tools_max: Maximum number of kinds whose payloads are described; with more kinds, none
+            are, because they are searched.
 
     Raises:
         ContextTooLarge: Rules, kinds, view and message alone are too long.
@@ -132,7 +133,7 @@ def build(
 
 
 def tokens_of(text: str) -> int:
-    """Estimate the tokens of a text."""
+    """Return the estimated number of tokens of a text."""
     return -(-len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN)
 
 

@@ -14,8 +14,8 @@ class ChatIntent(BaseModel):
 
     Attributes:
         type: `action_call`, or `clarification_request`.
-        action_id: Kind of intent.
-        inputs: Its payload.
+        action_id: Kind of the intent.
+        inputs: Payload of the intent.
         question: Question to the user.
         confirmed: Ignored: a proposer cannot confirm its own proposal.
     """
@@ -34,8 +34,8 @@ class ExecutionPlan(BaseModel):
 
     Attributes:
         goal: The user's goal.
-        actions: In order.
-        notes: For people.
+        actions: The actions, in order.
+        notes: Comment for the user.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -46,9 +46,9 @@ class ExecutionPlan(BaseModel):
 
 
 class AgentAdapter(ABC):
-    """Turns a message into a proposal. Subclasses are accepted wherever an adapter is.
+    """The older interface of a proposer, accepted as an adapter: override its one method.
 
-    It is called in a worker thread, under the deadline of the turn.
+    The method is called in a worker thread, within the deadline of the turn.
     """
 
     @abstractmethod

@@ -10,27 +10,27 @@ MESSAGE_BYTES_MAX: Final = 32_000
 
 
 class AgentLimits(BaseModel):
-    """Bounds of one agent's turns; every one can be overridden per agent.
+    """The limits of one agent's turns; each can be overridden for an agent.
 
     Attributes:
-        actions_max: Actions in a plan; the mode's own bound applies besides.
-        plan_bytes_max: A plan as text.
-        payload_bytes_max: One action's payload as JSON.
-        output_bytes_max: Bytes of an action's output that the agent is shown.
-        repairs_max: Rounds in which an invalid plan may be mended.
-        attempts_max: Plans that may be submitted; the mode's own bound applies besides.
-        tokens_max: Tokens of a turn, in and out.
-        cost_usd_max: Money of a turn; None sets no limit.
-        on_unknown_price: `deny` a request whose price is not known, or count its `tokens_only`.
-        seconds_max: Time of a turn.
-        context_tokens_max: Size of the planner input, in tokens.
-        tools_max: Tools offered one by one; beyond it, two tools that find and propose.
-        turns_last: Turns of the conversation that the agent is told.
-        results_last: Results that the agent is told.
-        facts_max: Facts that the agent is told.
+        actions_max: Actions of a plan; the mode has a limit too.
+        plan_bytes_max: Bytes of a plan as text.
+        payload_bytes_max: Bytes of an action's payload as JSON.
+        output_bytes_max: Bytes of an action's output that are shown to the agent.
+        repairs_max: Invalid answers of a turn that the agent may correct.
+        attempts_max: Plans of a turn that may be submitted; the mode has a limit too.
+        tokens_max: Tokens of a turn, input and output.
+        cost_usd_max: US dollars of a turn; None for no limit.
+        on_unknown_price: `deny` a request whose price is unknown, or count its `tokens_only`.
+        seconds_max: Real seconds of a turn.
+        context_tokens_max: Tokens of the planner input.
+        tools_max: Kinds that are offered as tools; for more, two tools search and propose kinds.
+        turns_last: Turns of the conversation in the planner input.
+        results_last: Results in the planner input.
+        facts_max: Facts in the planner input.
         confirm_seconds_max: Simulated seconds that an approval request waits for a confirmation.
-        approve_seconds_max: Simulated seconds that it waits for an approval.
-        line_bytes_max: One line of the transcript.
+        approve_seconds_max: Simulated seconds that an approval request waits for an approval.
+        line_bytes_max: Bytes of one line of the transcript.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -12,13 +12,13 @@ ModeName = Literal["interactive", "assisted", "autonomous"]
 
 
 class Mode(NamedTuple):
-    """The permissions of a mode.
+    """A mode of a session: how much its agent may do without a person.
 
     Attributes:
-        name: Its name.
-        actions_max: In one plan.
-        applies: Risks that need no confirmation.
-        attempts_max: Plans that may be submitted in one turn.
+        name: Name of the mode.
+        actions_max: Maximum number of actions in a plan.
+        applies: Risks of actions that need no confirmation.
+        attempts_max: Maximum number of plans that may be submitted in one turn.
     """
 
     name: ModeName
@@ -35,13 +35,13 @@ MODES: Final[Mapping[str, Mode]] = {
 
 
 class PolicyDecision(NamedTuple):
-    """The decision of a policy about a plan.
+    """The decision of a host's policy about a plan.
 
     Attributes:
         decision: `allow` leaves it to the mode; `hold` asks a person; `deny` refuses.
         role: For `hold`: the role whose approval is needed; empty accepts any person's
             confirmation.
-        reason: For the proposer and the person.
+        reason: Reason, for the proposer and the person.
     """
 
     decision: Literal["allow", "hold", "deny"] = "allow"
@@ -57,10 +57,10 @@ refusal."""
 
 
 def mode_of(name: str) -> Mode:
-    """Find a mode.
+    """Return the mode of a name.
 
     Raises:
-        ValueError: There is none of this name.
+        ValueError: There is no mode of this name.
     """
     mode = MODES.get(name)
     if mode is None:
@@ -74,13 +74,13 @@ def covers(
     payload: Mapping[str, Json],
     applied: Mapping[str, Json],
 ) -> bool:
-    """Return whether a grant is for such an action; its uses and time are judged by the gate.
+    """Return whether a grant permits an action; the gate checks its uses and its time.
 
     Args:
-        grant: As the state has it.
-        kind: Of the action.
-        payload: As it was proposed.
-        applied: As the rules take it.
+        grant: The grant, as in the state.
+        kind: Kind of the action.
+        payload: Payload of the action as proposed.
+        applied: Payload of the action as the domain has normalized it.
     """
     return fnmatchcase(kind, grant["kinds"]) and all(
         name in payload

@@ -20,7 +20,7 @@ StopCode = Literal["clarification_needed", "unsupported_goal", "unsafe_goal"]
 
 
 class Strict(BaseModel):
-    """Base of the contract: no unknown field, no change afterwards."""
+    """The base of the plan's models: immutable, and without unknown fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -30,9 +30,9 @@ class Action(Strict):
 
     Attributes:
         id: Name of the action inside the plan, for results to point at; may be empty.
-        kind: Kind of intent. Any text: an unknown one is answered with the nearest names.
-        payload: Its payload.
-        why: For people; decides nothing.
+        kind: Kind of the intent; for an unknown kind, the answer lists the nearest names.
+        payload: Payload of the intent.
+        why: Comment for people, without effect.
     """
 
     id: str = Field(default="", pattern=r"^(?:[a-z][a-z0-9_]{0,31})?$")
@@ -49,10 +49,10 @@ def kinds_text(kinds: Iterable[str]) -> str:
 
 
 class Stop(Strict):
-    """Why a proposer proposes nothing.
+    """The reason why a proposer proposes no actions.
 
     Attributes:
-        code: Which of three reasons.
+        code: Kind of the reason, one of three.
         message: The question, or the reason, for the user.
         choices: Answers to choose from.
     """
@@ -70,8 +70,8 @@ class Plan(Strict):
         goal: The user's goal, as the proposer understood it.
         base_seq: Sequence number of the world that the proposer saw.
         actions: In order of execution.
-        stop: Instead of actions.
-        notes: For people; decides nothing.
+        stop: Reason to propose no actions; None if there are actions.
+        notes: Comment for people, without effect.
     """
 
     version: Literal["placet.plan/1"]
@@ -89,10 +89,10 @@ class Plan(Strict):
 
 
 class Issue(Strict):
-    """One thing that is wrong with a proposal, safe to show to its proposer.
+    """A fault of a proposal, safe to show to its proposer.
 
     Attributes:
-        code: Of this layer, of the gate, or of a domain.
+        code: Code of the agent layer, of the gate, or of a domain.
         message: Failed check, expected value, actual value, and the remedy.
         at: JSON pointer into the plan.
         suggestions: Nearest valid values, best first.
@@ -105,12 +105,12 @@ class Issue(Strict):
 
     @property
     def is_repairable(self) -> bool:
-        """Whether another proposal in the same turn may do better."""
+        """Whether another proposal in the same turn may succeed."""
         return facts_of(self.code).is_repairable
 
     @classmethod
     def of_refusal(cls, refusal: Refusal) -> "Issue":
-        """Return a refusal as an issue whose path points into the plan instead of the batch."""
+        """Convert a refusal of the gate to an issue, whose path points into the plan."""
         at = refusal.at or ""
         if at.startswith("/intents/"):
             at = "/actions/" + at.removeprefix("/intents/")

@@ -53,12 +53,12 @@ _STOPS: Final[TypeAdapter[Stop]] = TypeAdapter(Stop)
 
 
 class Call(NamedTuple):
-    """One tool call of a model.
+    """A tool call of a model.
 
     Attributes:
         name: Wire name of the tool.
         arguments: JSON text, as the model wrote it.
-        call_id: The provider's name of the call.
+        call_id: The provider's id of the call.
     """
 
     name: str
@@ -73,16 +73,16 @@ def parse(
     limits: AgentLimits = _LIMITS,
     actions_max: int | None = None,
 ) -> tuple[Plan | None, list[Issue]]:
-    """Read a plan.
+    """Parse a plan.
 
     Args:
-        text: A plan as JSON text, or as the value that such a text stands for.
+        text: A plan as JSON text, or as the parsed value.
         domain: Domain whose kinds may be proposed.
-        limits: Sizes and counts.
-        actions_max: A lower bound of the mode on actions.
+        limits: Limits of sizes and counts.
+        actions_max: The mode's limit of the number of actions; None for none.
 
     Returns:
-        The plan and no issues, or None and at least one.
+        The plan and no issues; or None and at least one issue.
     """
     value, issues = _decode(text, limits)
     if issues:
@@ -111,18 +111,19 @@ def parse_calls(
     limits: AgentLimits = _LIMITS,
     actions_max: int | None = None,
 ) -> tuple[Plan | None, list[Issue]]:
-    """Read the tool calls of a model as a plan: in their order, the calls are its actions.
+    """Convert the tool calls of a model to a plan: each call is an action, in order.
 
     Args:
         calls: The model's tool calls; at least one.
         goal: The message that the model answers.
-        base_seq: Of the context that it was given.
+        base_seq: Sequence number of the context that the model received.
         domain: Domain whose kinds may be proposed.
-        limits: Sizes and counts.
-        actions_max: A lower bound of the mode on actions.
+        limits: Limits of sizes and counts.
+        actions_max: The mode's limit of the number of actions; None for none.
 
     Returns:
-        As `parse`; issues point at `/actions/<number of the call>`.
+        The plan and no issues; or None and at least one issue, which points at
+        `/actions/<number of the call>`.
     """
     size = sum(len(str(call.arguments).encode("utf-8", "replace")) for call in calls)
     if size > limits.plan_bytes_max:
@@ -318,5 +319,5 @@ def _catalogue(domain: Vocabulary) -> Catalogue:
 
 
 def tool_names(catalogue: Catalogue) -> list[str]:
-    """Return the wire names under which a proposer calls the visible kinds, and the two besides."""
+    """Return the names of all tools of a proposer: the visible kinds, then `ask` and `stop`."""
     return [*map(wire_name, catalogue.kinds), ASK, STOP]

@@ -17,7 +17,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class ToolDefinition(NamedTuple):
-    """A tool as providers want it: name, description, JSON Schema of its arguments."""
+    """The definition of a tool for a model: name, description, JSON Schema of its arguments."""
 
     name: str
     description: str
@@ -25,9 +25,9 @@ class ToolDefinition(NamedTuple):
 
 
 def definitions(*, domain: Vocabulary) -> list[ToolDefinition]:
-    """Return a tool for each kind, by name, then the tools to ask the user and to stop.
+    """Return the tool of each kind, by name, then the tools to ask the user and to stop.
 
-    The list depends on the kinds alone, so that a prompt cache holds it.
+    The list depends only on the kinds, so that a prompt cache can keep it.
     """
     catalogue = domain if isinstance(domain, Catalogue) else Catalogue(domain)
     schemas = catalogue.schemas()
@@ -41,7 +41,7 @@ def definitions(*, domain: Vocabulary) -> list[ToolDefinition]:
 
 
 def to_intent(name: str, arguments: str | Mapping[str, Json], *, domain: Vocabulary) -> ChatIntent:
-    """Wrap a model's tool selection into a `ChatIntent`.
+    """Convert a model's tool call to a `ChatIntent`.
 
     Raises:
         ValueError: The tool or its arguments do not match an offered tool; the text is an error
@@ -58,7 +58,7 @@ def to_intent(name: str, arguments: str | Mapping[str, Json], *, domain: Vocabul
 
 
 def parse_intent(text: object, *, domain: Vocabulary) -> ChatIntent | str:
-    """Read a structured intent strictly.
+    """Parse a structured intent strictly.
 
     Returns:
         The intent, or the error prompt to send back to the model; it never raises.
@@ -87,7 +87,7 @@ def parse_intent(text: object, *, domain: Vocabulary) -> ChatIntent | str:
 
 
 def error_prompt(issues: list[Issue]) -> str:
-    """Return an error prompt for a model: the fault, and the valid choices."""
+    """Return a text that tells a model the faults of its answer, and the valid choices."""
     return " ".join(
         f"{issue.message}."
         + (f" Did you mean {', '.join(issue.suggestions)}?" if issue.suggestions else "")
@@ -96,7 +96,7 @@ def error_prompt(issues: list[Issue]) -> str:
 
 
 def is_wire_name(name: str) -> bool:
-    """Return whether a name is one that every provider takes."""
+    """Return whether every model provider accepts a name as a tool name."""
     return _NAME.fullmatch(name) is not None
 
 

@@ -24,7 +24,7 @@ class _Value(BaseModel):
 
 
 class StateChange(_Value):
-    """One field that a plan changes, or would change."""
+    """A change of one field of the state that a plan made, or would make."""
 
     path: str
     op: Literal["add", "replace", "remove"]
@@ -33,7 +33,7 @@ class StateChange(_Value):
 
     @classmethod
     def of(cls, change: FieldChange) -> "StateChange":
-        """Return a change as people read it."""
+        """Convert a change of a verdict to the form for people."""
         return cls(path=change.path, op=change.op, old=change.old, new=change.new)
 
 
@@ -41,13 +41,13 @@ class ActionOutcome(_Value):
     """The outcome of one action.
 
     Attributes:
-        id: The action's own name, or its number.
-        kind: Of intent.
+        id: Name of the action in the plan, or its number.
+        kind: Kind of the intent.
         outcome: Outcome of the action.
-        seq: At which it took effect.
+        seq: Sequence number at which the action was applied.
         output: Output of its rule or effect, cut to the size that an agent is shown.
-        is_truncated: More was told than is shown.
-        issues: Why not.
+        is_truncated: The output was cut.
+        issues: Reasons, if the action was not applied.
     """
 
     id: str
@@ -59,7 +59,7 @@ class ActionOutcome(_Value):
     issues: tuple[Issue, ...] = ()
 
     def to_row(self) -> dict[str, Json]:
-        """Return the part that an agent is shown and the log keeps."""
+        """Return the part that is shown to an agent and recorded in the log, as plain JSON."""
         fields: dict[str, Json] = {"id": self.id, "kind": self.kind, "outcome": self.outcome}
         if self.seq is not None:
             fields["seq"] = self.seq
@@ -112,7 +112,7 @@ class TurnEnd(NamedTuple):
 
 
 class Attempt(_Value):
-    """One answer of a proposer, and its outcome."""
+    """One answer of an adapter in a turn, and its outcome."""
 
     n: int
     status: Status
@@ -123,7 +123,7 @@ class Attempt(_Value):
 
 
 class Spent(_Value):
-    """The cost of a turn."""
+    """The cost of a turn: requests, tokens, US dollars."""
 
     requests: int = 0
     input_tokens: int = 0
@@ -132,7 +132,7 @@ class Spent(_Value):
 
     @classmethod
     def of(cls, usage: Usage) -> "Spent":
-        """Return usage as it is shown."""
+        """Convert a `Usage` to the form of a turn's result."""
         return cls(**usage._asdict())
 
 
@@ -181,18 +181,18 @@ class ApprovalRequest(_Value):
     """A plan that waits for a person's approval. Exactly this content is approved.
 
     Attributes:
-        id: By which it is resolved.
-        session: Where it was proposed.
+        id: Id of the request, to be passed to `Session.resolve`.
+        session: Name of the session of the plan.
         goal: The proposer's goal.
         actions: Kinds and payloads.
-        base_seq: At which the plan was judged.
+        base_seq: Sequence number at which the plan was judged.
         digest: Digest of the content that is approved.
-        needs: Any person's confirmation, or the approval of a role.
-        role: Which role.
-        proposer: Who must not resolve it.
+        needs: The required decision: any person's confirmation, or the approval of a role.
+        role: The role, if one is needed.
+        proposer: Name of the proposing agent, which must not resolve the request.
         state: `open`, `approved`, `denied`, `edited`, `stale`, or `expired`.
-        expires: Simulated seconds.
-        by: Who resolved it.
+        expires: Simulated time of its expiry, seconds.
+        by: Name of the person who resolved the request.
     """
 
     id: str

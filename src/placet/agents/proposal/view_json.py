@@ -11,7 +11,7 @@ _MEMORY: Final = "memory."
 
 
 def plain_view(view: View) -> dict[str, Json]:
-    """Copy the agent's view as plain JSON, without the collections of `session`. O(its size)."""
+    """Return a view as plain JSON, without the collections of `session`. O(its size)."""
     return {
         name: {entity: thaw(dict(fields)) for entity, fields in sorted(rows.items())}
         for name, rows in sorted(view.state.items())
@@ -20,9 +20,9 @@ def plain_view(view: View) -> dict[str, Json]:
 
 
 def changes_between(old: Json, new: Mapping[str, Json]) -> list[Json]:
-    """Compare two views, field by field; nothing where there is no earlier one.
+    """Return the changes between two views, field by field; empty if `old` is None.
 
-    As the log tells values apart: to Python 1, 1.0 and True are equal.
+    Values are compared as JSON; in Python 1, 1.0 and True are equal.
     """
     if old is None:
         return []
@@ -44,7 +44,7 @@ def changes_between(old: Json, new: Mapping[str, Json]) -> list[Json]:
 
 
 def facts_in(view: Mapping[str, Json]) -> list[dict[str, Json]]:
-    """List the visible facts that agents remembered (domain `memory`), oldest first."""
+    """Return the facts in a view that agents remembered (domain `memory`), oldest first."""
     facts = [
         fields
         for collection, rows in view.items()
@@ -56,5 +56,5 @@ def facts_in(view: Mapping[str, Json]) -> list[dict[str, Json]]:
 
 
 def cut(text: str, bytes_max: int) -> str:
-    """Make of any text one that a log keeps: well-formed, and not too long."""
+    """Return a text that the log can store: valid characters, at most `bytes_max` bytes."""
     return text.encode("utf-8", "replace")[:bytes_max].decode("utf-8", "ignore")

@@ -8,7 +8,7 @@ from placet.agents.proposal.turn_result import Attempt, PlanResult, Route, Spent
 
 
 class TurnRequest(Protocol):
-    """The part of a session that its running turn needs."""
+    """The interface to a session that its running turn uses."""
 
     @property
     def name(self) -> str:
@@ -20,7 +20,7 @@ class TurnRequest(Protocol):
 
 
 class ActiveTurn:
-    """A turn that has begun and is not recorded as ended."""
+    """A turn that was started and whose end is not recorded yet."""
 
     __slots__ = ("_mode", "_recorder", "_route", "_session", "message", "number")
 
@@ -43,7 +43,7 @@ class ActiveTurn:
     async def end(
         self, end: TurnEnd, attempts: Sequence[Attempt] = (), spent: Spent | None = None
     ) -> Turn:
-        """Record how the turn ended, and return the turn."""
+        """Record the end of the turn, and return the turn as its caller receives it."""
         session = self._session
         plan_result = end.plan_result or PlanResult("rejected")
         try:

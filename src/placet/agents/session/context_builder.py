@@ -13,11 +13,11 @@ from placet.schemas.codec import Json
 
 
 class ContextBuilder:
-    """Reads the view of one agent, and remembers the previous one.
+    """A builder of planner inputs from one agent's view; it remembers the previous view.
 
     Args:
-        agent: Whose eyes.
-        limits: How much is told.
+        agent: Handle of the agent.
+        limits: Limits of the planner input.
     """
 
     def __init__(self, agent: Handle, limits: AgentLimits) -> None:
@@ -32,7 +32,7 @@ class ContextBuilder:
         past: Sequence[Mapping[str, Json]],
         media: Sequence[Media],
     ) -> Callable[[TurnUsage], Awaitable[PlannerInput]]:
-        """Begin a turn; return the function that builds the context of each of its requests."""
+        """Start a turn; return the function that builds the planner input of each request."""
         limits, before = self._limits, self._seen
         history = _history(past, limits)
         results = [result for turn in past for result in turn["results"]]

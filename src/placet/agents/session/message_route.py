@@ -17,12 +17,12 @@ _SLASH: Final = re.compile(r"/[A-Za-z]")
 
 
 class MessageCommand(NamedTuple):
-    """A message that is a command.
+    """A user's message that is a command: an intent without an adapter.
 
     Attributes:
-        kind: The kind it names; need not exist.
-        payload: Its payload, not validated yet.
-        error: Why it cannot be read; empty if it can.
+        kind: Kind of the intent; it need not exist.
+        payload: Payload of the intent, not validated yet.
+        error: Reason why the command cannot be parsed; empty if it can.
     """
 
     kind: str
@@ -30,17 +30,17 @@ class MessageCommand(NamedTuple):
     error: str = ""
 
     def plan(self, goal: str, base_seq: int) -> dict[str, Json]:
-        """Return it as a plan of one action, for the one parser that there is."""
+        """Return the command as a plan of one action, in the form that the plan parser reads."""
         action = {"kind": self.kind[:64], "payload": self.payload}
         return {"version": VERSION, "goal": goal[:2000], "base_seq": base_seq, "actions": [action]}
 
 
 def parse_command(message: str, commands: Sequence[Command] = ()) -> MessageCommand | None:
-    """Parse a message as a command; return None if it is for the agent.
+    """Parse a message as a command; return None if it is none and goes to the adapter.
 
     Args:
         message: The user's message. `/kind key=value …` names a kind; values are JSON or text.
-        commands: Sentences that are intents.
+        commands: Sentence patterns that stand for intents.
     """
     text = message.strip()
     if _SLASH.match(text):

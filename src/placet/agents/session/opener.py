@@ -31,7 +31,7 @@ MODE: Final = "assisted"
 
 
 class WorldSpec(NamedTuple):
-    """The world that a session uses: an open one, or one to open.
+    """The world for a session: an open world, or how to open one.
 
     Attributes:
         world: An open world; None opens one from `domain` and `store`.
@@ -45,12 +45,12 @@ class WorldSpec(NamedTuple):
 
 
 class Opened(Protocol):
-    """The parts that a session needs to open."""
+    """The interface of an opened session to `SessionOpener`."""
 
     closing: AsyncExitStack
 
     async def close_stale_turns(self) -> None:
-        """End the turns that a dead process left running."""
+        """Record an end of the turns that a dead process left running."""
 
     async def close(self) -> None:
         """Close the resources opened for the session."""
@@ -60,15 +60,15 @@ S = TypeVar("S", bound=Opened)
 
 
 class SessionOpener(Generic[S]):
-    """A session that is being opened: await it, or enter it.
+    """A session that is being opened: await it, or use it as an async context manager.
 
     Args:
         wanted: The world to use or to open.
         session: Name of the session.
         agent: Id of the agent that proposes; None is the agent of the existing session.
         permissions: Kinds that the agent may use; None is all but the session's own.
-        mode: How much the agent may do by itself; None is as in the session's latest turn.
-        start: Makes the session from an open world, the handles of the agent and of the recorder,
+        mode: How much the agent may do by itself; None uses the mode of the latest turn.
+        start: Creates the session from an open world, the handles of the agent and of the recorder,
             the model calls, and the mode.
     """
 
@@ -137,10 +137,10 @@ class SessionOpener(Generic[S]):
 
 
 def session_name(name: str) -> str:
-    """Check the name of a session.
+    """Check the name of a session, and return it.
 
     Raises:
-        ValueError: It is empty, too long, or has control characters.
+        ValueError: The name is empty, too long, or has control characters.
     """
     if len(name) > SESSION_CHARS_MAX:
         raise ValueError(

@@ -65,7 +65,7 @@ class Session:
     Attributes:
         name: Name of the session in the log.
         world: The world in which the agent acts.
-        closing: Exit stack that `close` closes: the world, if it was opened for this session.
+        closing: Exit stack of resources: the world, if it was opened for this session.
     """
 
     def __init__(
@@ -121,14 +121,14 @@ class Session:
         """Open a session: `async with Session.open(...) as session`, or await it and `close` it.
 
         Args:
-            domain: Of a world that is opened for it; a name, one, or several.
+            domain: Domain of a world that is opened for the session: a name, a domain, or several.
             mode: How much the agent may do by itself; None is as in the session's latest turn,
                 `assisted` in a new one.
             adapter: Proposes plans: an adapter, an `AgentAdapter`, or a function of a context.
             world: An open world to talk in, instead of `domain` and `store`. It must have the
                 domain `session` (`placet.domains.session.Sessions`) besides its own.
-            store: Where that world's log lies.
-            session: Its name, at most 64 characters; an existing session of this name is continued.
+            store: URL of the log of a world that is opened for the session.
+            session: Name of the session, at most 64 characters; an existing one is continued.
             agent: Id of the agent in whose name the adapter proposes; None is the agent of the
                 existing session, `agent` in a new one. A session belongs to one agent.
             permissions: Kinds that the agent may use; None is all.
@@ -136,9 +136,10 @@ class Session:
             policy: A rule about whole plans; it can only be stricter than the mode.
 
         Raises:
-            ValueError: The mode is unknown, the name is none, or the world has no domain `session`.
-            SessionError: `session.agent_other`: the session is another agent's.
-            TypeError: The adapter is none.
+            ValueError: The mode is unknown, the name is invalid, or the world has no domain
+                `session`.
+            SessionError: `session.agent_other`: the session belongs to another agent.
+            TypeError: The adapter is no adapter.
         """
         from placet.agents.session.opener import (  # noqa: PLC0415  # loads the runtime
             SessionOpener,
@@ -183,7 +184,7 @@ class Session:
 
         Raises:
             SessionError: The turn cannot begin, or its end cannot be recorded (`has_started`).
-            TypeError: The adapter is none.
+            TypeError: The adapter is no adapter.
             ClosedError, StoreError: The session or the world is closed, or has failed.
         """
         chosen = self._adapter if adapter is None else as_adapter(adapter)
@@ -203,7 +204,7 @@ class Session:
                 return await self._ask_agent(turn, chosen, catalogue, media)
 
     async def hand_off(self, intent: ChatIntent | ExecutionPlan) -> Turn:
-        """Submit an intent that a custom adapter made of a message.
+        """Submit an intent that a custom adapter made of a message, and return its turn.
 
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
@@ -228,20 +229,20 @@ class Session:
     async def resolve(
         self, approval_id: str, decision: DecisionName, by: str, *, role: str = ""
     ) -> Turn:
-        """Decide about an approval request. New content cannot be passed here.
+        """Decide about an approval request: apply its plan, deny it, or replace it.
 
         Args:
             approval_id: Id of the approval request.
-            decision: Apply it; refuse it; or refuse it because something else will be proposed.
-            by: Who decides; never the proposer.
-            role: Their role, as the host knows it.
+            decision: Apply the plan; deny it; or deny it because another will be proposed.
+            by: Name of the person who decides; not the proposer.
+            role: Role of the person, as the host knows it.
 
         Returns:
             The resulting turn. If the plan would now do something else because the world changed,
             it is `held` again under a new id.
 
         Raises:
-            ValueError: The decision is none of these.
+            ValueError: The decision is unknown.
             ClosedError, StoreError: The world is closed, or has failed.
         """
         if decision not in _DECISIONS:
@@ -272,13 +273,13 @@ class Session:
         *,
         role: str = "",
     ) -> Turn:
-        """Deny an approval request, and submit a person's own actions instead.
+        """Deny an approval request, and submit a person's actions instead; return the turn.
 
         Args:
             approval_id: Id of the approval request; it stays open if the actions are no valid plan.
             actions: Kinds and payloads, for which the person answers.
             by: Name of the person.
-            role: Their role, as the host knows it.
+            role: Role of the person, as the host knows it.
 
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
@@ -315,38 +316,38 @@ class Session:
         seconds: float = 3_600.0,
         equals: Mapping[str, Json] | None = None,
     ) -> str:
-        """Approve kinds in advance, for a number of uses and a time.
+        """Approve kinds in advance, for a number of uses and a time; return the grant's name.
 
         Plans of these kinds then need no approval.
 
         Args:
             kinds: A kind, or a pattern such as `files.*`.
-            by: Who permits it; never the proposer.
-            uses: How many actions.
-            seconds: For how long, simulated.
+            by: Name of the person who permits the kinds; not the proposer.
+            uses: Number of actions.
+            seconds: Duration in simulated seconds.
             equals: Payload fields that must have these values.
 
         Returns:
             Name of the grant.
 
         Raises:
-            PermissionError: The gate refused it, or the agent was removed.
+            PermissionError: The gate refused the grant, or the agent was removed.
             ClosedError: The session was closed.
         """
         self._require_open()
         return await self._recorder.grant(kinds, equals or {}, uses, seconds, by)
 
     async def approvals(self) -> list[ApprovalRequest]:
-        """List the approval requests of this session, newest last.
+        """Return the approval requests of this session, newest last.
 
-        An expired one has the state `expired`.
+        An expired request has the state `expired`.
         """
         return await self._recorder.approvals()
 
     # state
 
     async def turns(self) -> list[dict[str, Json]]:
-        """List the turns of this session that the state keeps, oldest first."""
+        """Return the turns of this session that are in the state, oldest first."""
         return await self._recorder.turns()
 
     async def state(self) -> Json:
@@ -365,7 +366,7 @@ class Session:
 
     @property
     def mode(self) -> str:
-        """How much the agent may do by itself; set it to change it from the next plan on."""
+        """Mode of the session: how much the agent may do by itself; set it for the next plans."""
         return self._mode.name
 
     @mode.setter
@@ -387,7 +388,7 @@ class Session:
     # end
 
     def stop(self) -> None:
-        """Stop the running turn, if any: its current request is abandoned, and nothing is applied.
+        """Stop the running turn, if any: cancel its current request, apply nothing.
 
         A plan that is being submitted already is decided, and the turn then says so.
         """

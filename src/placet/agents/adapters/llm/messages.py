@@ -53,11 +53,11 @@ _TAG: Final = re.compile(
 
 
 def conversation(context: PlannerInput, *, is_searching: bool) -> list[ModelMessage]:
-    """Return the messages of a request.
+    """Build the messages of a request to a language model.
 
     Args:
         context: The planner input.
-        is_searching: The kinds are found by a tool, not listed.
+        is_searching: The model finds kinds by a search tool; they are not listed.
     """
     answered = [(repair, _account(repair)) for repair in context.repairs]
     is_told = bool(answered and answered[-1][1])
@@ -98,10 +98,9 @@ def _account(repair: Repair) -> list[ModelMessage]:
 def results_of(
     answer: ModelMessage, repair: Repair, catalogue: Catalogue
 ) -> Sequence[ToolReturnPart]:
-    """Return a result for every call of an answer: providers refuse a call without one.
+    """Build a result for every tool call of a faulty answer, because providers require one.
 
-    A call that was wrong is told all that was wrong with it; what concerns none in particular is
-    told to the first.
+    The result of a call lists its faults; faults that belong to no call are in the first result.
     """
     calls = [part for part in answer.parts if isinstance(part, ToolCallPart)]
     wrong: dict[int, list[Issue]] = {}

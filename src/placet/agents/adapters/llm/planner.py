@@ -54,19 +54,19 @@ _RENAMED: Final = {"google-gla:": "google:"}
 
 
 class Llm:
-    """Asks a language model. It is given tools to call, and can do nothing but call them.
+    """An adapter that asks a language model, which answers by tool calls.
 
     Args:
-        model: Its name (`anthropic:…`, `openai:…`, `google:…`, or `test`), a model of pydantic-ai,
-            or a function that stands for one.
-        temperature: How much chance there is in the answers; None is the provider's own choice.
+        model: Name of the model (`anthropic:…`, `openai:…`, `google:…`, or `test`), a model of
+            pydantic-ai, or a function that stands for one.
+        temperature: Sampling temperature; None is the provider's default.
         prices: Prices of the model; None uses pydantic-ai's price list.
         settings: Further settings of pydantic-ai, such as `max_tokens` or `thinking`.
-        attempt_seconds_max: How long one request may take, within the time of the turn.
+        attempt_seconds_max: Maximum seconds of one request, within the time of the turn.
         on_text: Called with the text of an answer as it streams.
 
     Attributes:
-        is_priced: Whether the price is known.
+        is_priced: Whether the cost of an answer can be computed.
 
     Raises:
         ValueError: There is no such model, or its provider lacks a key.
@@ -108,10 +108,10 @@ class Llm:
         await self._requests.__aexit__(kind, error, trace)
 
     async def propose(self, context: PlannerInput) -> PlannerOutput:
-        """Ask the model; a search of the kinds is one more request, and there are a few at most.
+        """Ask the model, and return its answer; a search of kinds takes a further request.
 
         Raises:
-            PlannerUnavailable: It cannot be reached.
+            PlannerUnavailable: The model cannot be reached.
         """
         async with self._requests:
             return await self._propose(context)

@@ -52,11 +52,11 @@ _OVER_SECONDS: Final = 0.01
 
 
 class Failed(NamedTuple):
-    """Why a try came to nothing.
+    """The failure of one attempt to reach a model.
 
     Attributes:
         name: Class of the exception.
-        wait_seconds: After which another try may help; None is never.
+        wait_seconds: Seconds after which another attempt may succeed; None if none will.
     """
 
     name: str
@@ -64,14 +64,14 @@ class Failed(NamedTuple):
 
 
 class Requests:
-    """Sends requests to one model; its connections are kept while it is entered.
+    """A sender of requests to one model; it keeps connections open while it is entered.
 
     Args:
-        model: Whom to ask.
-        settings: What to ask for besides.
-        attempt_seconds_max: How long one try may take.
+        model: The model.
+        settings: Settings of each request.
+        attempt_seconds_max: Maximum seconds of one attempt.
         on_text: Called with the text of an answer as it streams; None waits for the whole answer.
-        sleep: Waits so many seconds.
+        sleep: Function that waits a number of seconds.
     """
 
     def __init__(
@@ -108,19 +108,19 @@ class Requests:
         parameters: ModelRequestParameters,
         ends_at: float,
     ) -> tuple[ModelResponse | None, int]:
-        """Ask, and ask once more if that may help and there is time.
+        """Send a request, and once more if that may help and there is time; return the answer.
 
         Args:
             messages: The messages to send.
-            parameters: Tools that are offered.
-            ends_at: When it must be over, on the monotonic clock.
+            parameters: The offered tools.
+            ends_at: Deadline, in seconds of the monotonic clock.
 
         Returns:
-            The answer, None where a content filter stopped it; and how many requests it took.
+            The answer, None if a content filter stopped it; and the number of requests sent.
 
         Raises:
-            PlannerTimedOut: There is none, and the time is over.
-            PlannerUnavailable: There is none.
+            PlannerTimedOut: There is no answer before the deadline.
+            PlannerUnavailable: There is no answer.
         """
         outcome = await self._try(messages, parameters, ends_at)
         requests = 1

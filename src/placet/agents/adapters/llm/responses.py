@@ -25,7 +25,7 @@ _LEFT_OUT: Final = frozenset({"timestamp", "usage", "state"})
 
 
 def kept(response: ModelResponse) -> ModelResponse:
-    """Return of a response what counts: no provider's own tools, addresses, or details."""
+    """Return a model's response without the provider's own tools, addresses and details."""
     parts = [part for part in response.parts if isinstance(part, _KEPT)]
     return ModelResponse(
         parts=parts,
@@ -36,13 +36,13 @@ def kept(response: ModelResponse) -> ModelResponse:
 
 
 def call_of(part: ToolCallPart) -> Call:
-    """Return a tool call as the one parser reads it; its arguments are as the model wrote them."""
+    """Convert a tool call of a response to a `Call`; its arguments stay as the model wrote them."""
     arguments = part.args if isinstance(part.args, str) else to_json(part.args or {}).decode()
     return Call(part.tool_name, arguments, part.tool_call_id)
 
 
 def account_of(messages: Sequence[ModelMessage]) -> Json:
-    """Return an answer and its tool searches as plain JSON for the log."""
+    """Return a model's messages as plain JSON for the log: its tool searches and its answer."""
     account = ModelMessagesTypeAdapter.dump_python(list(messages), mode="json")
     return [
         {**_pruned(message), "parts": [_pruned(part) for part in message["parts"]]}

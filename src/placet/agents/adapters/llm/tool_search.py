@@ -49,11 +49,11 @@ TOOLS: Final = (
 
 
 def found(catalogue: Catalogue, arguments: str) -> dict[str, Json]:
-    """Answer a search: the kinds that fit best, and how many more do.
+    """Return the result of a model's search for kinds: the best matches, and the number of others.
 
     Args:
         catalogue: The kinds that may be proposed.
-        arguments: Of the call, as the model wrote them.
+        arguments: Arguments of the search call, as the model wrote them.
     """
     try:
         value = from_json(arguments)
@@ -82,7 +82,7 @@ def found(catalogue: Catalogue, arguments: str) -> dict[str, Json]:
 
 
 def unwrapped(call: Call) -> Call:
-    """Return the call that a `propose` stands for; any other as it is."""
+    """Return the call of a kind that a `propose` tool call contains; other calls unchanged."""
     if call.name != PROPOSE:
         return call
     try:
