@@ -93,7 +93,9 @@ def _routes_of(plugin: Plugin, app: Starlette) -> list[BaseRoute]:
         if not callable(function):
             raise PluginBroken(f"{plugin} is no function of an application, got {function!r:.80}")
         routes = function(app)
-        if not isinstance(routes, list) or not all(isinstance(one, BaseRoute) for one in routes):
+        if not isinstance(routes, list) or not all(
+            isinstance(route, BaseRoute) for route in routes
+        ):
             raise PluginBroken(
                 f"{plugin} must return a list of Starlette routes, got {routes!r:.80}"
             )

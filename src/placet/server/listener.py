@@ -126,8 +126,8 @@ class _Shutdown:
         def stop() -> None:
             server.should_exit = True
 
-        for one in HANDLED_SIGNALS:
-            signal.signal(one, handle)
+        for handled in HANDLED_SIGNALS:
+            signal.signal(handled, handle)
 
 
 def listen(serve: ServeConfig, *, at_once: bool = True) -> socket.socket:

@@ -125,7 +125,7 @@ def _parameters(query: type[Fields]) -> list[dict[str, Json]]:
 def _without_null(schema: Mapping[str, Json]) -> dict[str, Json]:
     if "anyOf" not in schema:
         return dict(schema)
-    (value,) = (one for one in schema["anyOf"] if one != {"type": "null"})
+    (value,) = (option for option in schema["anyOf"] if option != {"type": "null"})
     more = {name: schema[name] for name in schema if name not in {"anyOf", "default"}}
     return {**value, **more}
 
@@ -175,11 +175,11 @@ def _verdict_answers() -> Answers:
     for _, code, status in status_table():
         codes.setdefault(status, []).append(code)
     declared: dict[int, dict[str, Json]] = {}
-    for status, told in sorted(codes.items()):
+    for status, names in sorted(codes.items()):
         content: dict[str, Json] = _json("Verdict")
         if status in _ALSO_PROBLEMS:
             content |= _problem()["content"]
-        declared[status] = {"description": ", ".join(told), "content": content}
+        declared[status] = {"description": ", ".join(names), "content": content}
     for status in _ONLY_PROBLEMS:
         declared[status] = _problem()
     for status in (429, 503):

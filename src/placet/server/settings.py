@@ -145,7 +145,11 @@ _MODELS: Final[dict[str, type[Any]]] = {
 
 def _hints(model: type[Any]) -> dict[str, Any]:
     hints = get_type_hints(model)
-    return {one.name: hints[one.name] for one in fields(model) if one.name not in _LEFT_OUT}
+    return {
+        attribute.name: hints[attribute.name]
+        for attribute in fields(model)
+        if attribute.name not in _LEFT_OUT
+    }
 
 
 _HINTS: Final = {section: _hints(model) for section, model in _MODELS.items()}
@@ -262,11 +266,11 @@ def _is_key(key: str) -> bool:
 
 def _checked(given: Mapping[str, Given], recorded: RecordedWorld | None) -> ServerSettings:
     base = KernelConfig() if recorded is None else recorded.config
-    kept = {} if recorded is None else {name: getattr(base, name) for name in RECORDED}
+    recorded_values = {} if recorded is None else {name: getattr(base, name) for name in RECORDED}
     limits = _make(given, "limits.", {name: getattr(base.limits, name) for name in LIMITS})
     domain, settings = _plain(given, "domain", str), _domain_settings(given)
     sources = {key: one.source for key, one in given.items()}
-    world = _make(given, "", kept, limits=limits)
+    world = _make(given, "", recorded_values, limits=limits)
     if recorded is not None:
         _require_same_world(given, recorded)
         settings = {**recorded.settings, **settings}

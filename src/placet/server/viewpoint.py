@@ -83,14 +83,14 @@ class Viewpoint(NamedTuple):
         self.check(kernel)
         if self.is_whole:
             return [event.as_dict() for event in events]
-        told: list[dict[str, Json]] = []
+        visible: list[dict[str, Json]] = []
         later: set[str] = set()
         for event in reversed(events):
             seen = self._event(kernel, event, later)
             if seen is not None:
-                told.append(seen)
-        told.reverse()
-        return told
+                visible.append(seen)
+        visible.reverse()
+        return visible
 
     def _event(self, kernel: Kernel, event: Event, later: set[str]) -> dict[str, Json] | None:
         if event.type not in _ABOUT_A_BATCH | _WITH_CHANGES:
@@ -120,7 +120,7 @@ class Viewpoint(NamedTuple):
         Its intents, and the verdict if all are its own.
         """
         data = event.data
-        mine = [one for one in data["intents"] if self._is_own(kernel, one["agent_id"])]
+        mine = [intent for intent in data["intents"] if self._is_own(kernel, intent["agent_id"])]
         if not mine:
             return {}
         own: dict[str, Json] = {"batch_id": data["batch_id"], "intents": mine}

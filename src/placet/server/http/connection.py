@@ -300,8 +300,8 @@ class BoundedConnection(HttpToolsProtocol):
         latest = min(self._at + bytes_max, len(self._unparsed))
         if not self._is_in_head and self._body_bytes_left:
             return min(latest, self._at + self._body_bytes_left)
-        found = self._unparsed.find(_HEAD_END, max(self._at - _OVERLAP_BYTES, 0), latest)
-        return latest if found < 0 else found + len(_HEAD_END)
+        place = self._unparsed.find(_HEAD_END, max(self._at - _OVERLAP_BYTES, 0), latest)
+        return latest if place < 0 else place + len(_HEAD_END)
 
     def _may_parse(self) -> bool:
         latest = self._latest_cycle

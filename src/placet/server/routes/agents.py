@@ -65,7 +65,7 @@ class Permissions(Fields, frozen=True):
 async def list_agents(world: str, request: Request, query: AgentsQuery) -> Response:
     """List the agents that the token may act for, by name, a page at a time."""
     context = context_of(request)
-    who, asked = context.principal(request), context.world(world)
+    who, orchestrator = context.principal(request), context.world(world)
 
     count_max = min(query.limit, context.limits.page_items_max)
 
@@ -79,7 +79,7 @@ async def list_agents(world: str, request: Request, query: AgentsQuery) -> Respo
         more = agents[-1]["agent_id"] if len(names) > count_max else None
         return {"seq": kernel.seq, "agents": agents, "next": more}
 
-    return json_response(await asked.query(look))
+    return json_response(await orchestrator.query(look))
 
 
 @table.on(
@@ -97,24 +97,26 @@ async def register_agent(world: str, request: Request) -> Response:
     """
     context = context_of(request)
     context.operator(request)
-    asked = context.world(world)
-    given = await context.read(request, Registration)
+    orchestrator = context.world(world)
+    registration = await context.read(request, Registration)
     for name in ("self", *Registration.__struct_fields__[:-1]):
-        if name in given.attributes:
+        if name in registration.attributes:
             raise Problem("request_invalid", f"attributes has no {name!r}; it is the domain's")
-    is_new = not await asked.query(lambda kernel: given.agent_id in kernel.ledger.agents)
+    is_new = not await orchestrator.query(
+        lambda kernel: registration.agent_id in kernel.ledger.agents
+    )
     try:
-        await asked.register_agent(
-            given.agent_id,
-            permissions=_kinds(given.permissions),
-            owner=given.owner,
-            priority_max=given.priority_max,
-            quotas=to_builtins(given.quotas),
-            **given.attributes,
+        await orchestrator.register_agent(
+            registration.agent_id,
+            permissions=_kinds(registration.permissions),
+            owner=registration.owner,
+            priority_max=registration.priority_max,
+            quotas=to_builtins(registration.quotas),
+            **registration.attributes,
         )
     except (TypeError, ValueError) as error:  # a quota, or a keyword that no domain takes
         raise Problem("request_invalid", str(error)) from error
-    return await _agent(asked, given.agent_id, 201 if is_new else 200)
+    return await _agent(orchestrator, registration.agent_id, 201 if is_new else 200)
 
 
 @table.on(
@@ -126,10 +128,10 @@ async def register_agent(world: str, request: Request) -> Response:
 )
 async def set_agent_permissions(world: str, agent_id: str, request: Request) -> Response:
     """Set the kinds that an agent may propose: null is all, an empty array is none."""
-    context, asked = await _as_operator(world, agent_id, request)
-    given = await context.read(request, Permissions)
-    await asked.set_agent_permissions(agent_id, _kinds(given.permissions))
-    return await _agent(asked, agent_id)
+    context, orchestrator = await _as_operator(world, agent_id, request)
+    body = await context.read(request, Permissions)
+    await orchestrator.set_agent_permissions(agent_id, _kinds(body.permissions))
+    return await _agent(orchestrator, agent_id)
 
 
 @table.on(
@@ -140,9 +142,9 @@ async def set_agent_permissions(world: str, agent_id: str, request: Request) -> 
 )
 async def suspend_agent(world: str, agent_id: str, request: Request) -> Response:
     """Suspend an agent: its batches are refused until it is resumed."""
-    _, asked = await _as_operator(world, agent_id, request)
-    await asked.suspend_agent(agent_id)
-    return await _agent(asked, agent_id)
+    _, orchestrator = await _as_operator(world, agent_id, request)
+    await orchestrator.suspend_agent(agent_id)
+    return await _agent(orchestrator, agent_id)
 
 
 @table.on(
@@ -153,9 +155,9 @@ async def suspend_agent(world: str, agent_id: str, request: Request) -> Response
 )
 async def resume_agent(world: str, agent_id: str, request: Request) -> Response:
     """Resume a suspended agent."""
-    _, asked = await _as_operator(world, agent_id, request)
-    await asked.resume_agent(agent_id)
-    return await _agent(asked, agent_id)
+    _, orchestrator = await _as_operator(world, agent_id, request)
+    await orchestrator.resume_agent(agent_id)
+    return await _agent(orchestrator, agent_id)
 
 
 # Below the paths that are longer: an agent's name may have a slash.
@@ -168,9 +170,9 @@ async def resume_agent(world: str, agent_id: str, request: Request) -> Response:
 async def get_agent(world: str, agent_id: str, request: Request) -> Response:
     """Return an agent: owner, permissions, priority bound, suspension."""
     context = context_of(request)
-    who, asked = context.principal(request), context.world(world)
-    await context.check_speaks_for(asked, who, agent_id)
-    return await _agent(asked, agent_id)
+    who, orchestrator = context.principal(request), context.world(world)
+    await context.check_speaks_for(orchestrator, who, agent_id)
+    return await _agent(orchestrator, agent_id)
 
 
 @table.on(
@@ -181,8 +183,8 @@ async def get_agent(world: str, agent_id: str, request: Request) -> Response:
 )
 async def remove_agent(world: str, agent_id: str, request: Request) -> Response:
     """Remove an agent from the world. Its tokens stay valid, but act for no agent."""
-    _, asked = await _as_operator(world, agent_id, request)
-    await asked.remove_agent(agent_id)
+    _, orchestrator = await _as_operator(world, agent_id, request)
+    await orchestrator.remove_agent(agent_id)
     return Response(status_code=204)
 
 
@@ -191,16 +193,16 @@ async def _as_operator(
 ) -> tuple[RequestContext, Orchestrator]:
     context = context_of(request)
     context.operator(request)
-    asked = context.world(world)
-    if not await asked.query(lambda kernel: agent_id in kernel.ledger.agents):
+    orchestrator = context.world(world)
+    if not await orchestrator.query(lambda kernel: agent_id in kernel.ledger.agents):
         raise Problem("not_found", f"there is no agent {agent_id!r}; register it first")
-    return context, asked
+    return context, orchestrator
 
 
 async def _agent(world: Orchestrator, agent_id: str, status: int = 200) -> Response:
     def look(kernel: Kernel) -> dict[str, Json] | None:
-        found = kernel.ledger.agents.get(agent_id)
-        return None if found is None else {"seq": kernel.seq, **_described(found)}
+        agent = kernel.ledger.agents.get(agent_id)
+        return None if agent is None else {"seq": kernel.seq, **_described(agent)}
 
     described = await world.query(look)
     if described is None:
@@ -208,14 +210,14 @@ async def _agent(world: Orchestrator, agent_id: str, status: int = 200) -> Respo
     return json_response(described, status)
 
 
-def _described(found: Agent) -> dict[str, Json]:
-    permissions = found.permissions
+def _described(agent: Agent) -> dict[str, Json]:
+    permissions = agent.permissions
     return {
-        "agent_id": found.agent_id,
-        "owner": found.owner,
+        "agent_id": agent.agent_id,
+        "owner": agent.owner,
         "permissions": None if permissions is None else sorted(permissions),
-        "priority_max": found.priority_max,
-        "suspended": found.is_suspended,
+        "priority_max": agent.priority_max,
+        "suspended": agent.is_suspended,
     }
 
 

@@ -61,9 +61,9 @@ async def dry_run_batch(world: str, request: Request) -> Response:
 async def get_verdict(world: str, request: Request, query: VerdictQuery) -> Response:
     """Return the verdict on an earlier request, for a client that lost the response."""
     context = context_of(request)
-    who, asked = context.principal(request), context.world(world)
-    await context.check_speaks_for(asked, who, query.agent_id)
-    verdict = await asked.verdict_of(query.agent_id, query.req_id)
+    who, orchestrator = context.principal(request), context.world(world)
+    await context.check_speaks_for(orchestrator, who, query.agent_id)
+    verdict = await orchestrator.verdict_of(query.agent_id, query.req_id)
     if verdict is None:
         raise Problem(
             "not_found",
@@ -75,13 +75,13 @@ async def get_verdict(world: str, request: Request, query: VerdictQuery) -> Resp
 
 async def _decide(world: str, request: Request, *, dry_run: bool) -> Response:
     context = context_of(request)
-    who, asked = context.principal(request), context.world(world)
+    who, orchestrator = context.principal(request), context.world(world)
     body = await context.body(request)
     try:
         raw = from_json(body)
     except ValueError as error:
-        return verdict_answer(_no_json(asked, str(error) if body else "the body is empty"))
-    verdict = await asked.submit_nowait(raw, dry_run=dry_run, submitter=who.submitter)
+        return verdict_answer(_no_json(orchestrator, str(error) if body else "the body is empty"))
+    verdict = await orchestrator.submit_nowait(raw, dry_run=dry_run, submitter=who.submitter)
     return verdict_answer(verdict)
 
 

@@ -68,5 +68,5 @@ async def metrics(request: Request, query: MetricsQuery) -> Response:
     context = context_of(request)
     if not context.config.metrics_open:
         context.operator(request)
-    asked = context.world(query.world) if query.world else context.worlds.first
-    return Response(await context.metrics.text(asked), media_type=_METRICS_TYPE)
+    orchestrator = context.world(query.world) if query.world else context.worlds.first
+    return Response(await context.metrics.text(orchestrator), media_type=_METRICS_TYPE)

@@ -83,16 +83,16 @@ async def get_state(world: str, request: Request, query: StateQuery) -> Response
     With an agent's token, only the entities and fields visible to the agent are returned.
     """
     context = context_of(request)
-    asked = context.world_for(request, world)
-    eyes = await sight_of(context, request, asked, query.agent)
+    orchestrator = context.world_for(request, world)
+    viewpoint = await sight_of(context, request, orchestrator, query.agent)
 
     def look(kernel: Kernel) -> dict[str, Json]:
-        value = eyes.state(kernel, query.path)
+        value = viewpoint.state(kernel, query.path)
         now = kernel.ledger.now_ns / SECOND_NS
         return {"seq": kernel.seq, "sim_time": now, "path": query.path, "value": value}
 
     try:
-        return json_response(await asked.query(look))
+        return json_response(await orchestrator.query(look))
     except KeyError:
         raise Problem("not_found", f"there is nothing at {query.path!r} that you may see") from None
 
@@ -111,16 +111,18 @@ async def list_events(world: str, request: Request, query: EventsQuery) -> Respo
     A refusal has the seq of the last change before it, so continue by `from_record` to miss none.
     """
     context = context_of(request)
-    asked = context.world_for(request, world)
-    eyes = await sight_of(context, request, asked, query.agent)
-    end = asked.records
-    if query.from_record is None and query.since >= asked.seq:
-        found, place = list[Event](), end
+    orchestrator = context.world_for(request, world)
+    viewpoint = await sight_of(context, request, orchestrator, query.agent)
+    end = orchestrator.records
+    if query.from_record is None and query.since >= orchestrator.seq:
+        events, place = list[Event](), end
     else:
         count_max = min(query.limit, context.limits.page_items_max)
-        found, place = await durable_events(asked, query.since, query.from_record, end, count_max)
-    told = await asked.query(lambda kernel: eyes.events(kernel, found))
-    return json_response({"events": told, "next_record": place, "is_end": place >= end})
+        events, place = await durable_events(
+            orchestrator, query.since, query.from_record, end, count_max
+        )
+    visible = await orchestrator.query(lambda kernel: viewpoint.events(kernel, events))
+    return json_response({"events": visible, "next_record": place, "is_end": place >= end})
 
 
 @table.on(
@@ -134,15 +136,15 @@ async def step_world(world: str, request: Request) -> Response:
     """Advance simulated time, and decide all batches that are due; needs the operator's token."""
     context = context_of(request)
     context.operator(request)
-    asked = context.world(world)
+    orchestrator = context.world(world)
     dt = (await context.read(request, StepRequest)).dt
-    if asked.config.clock != "stepped":
+    if orchestrator.config.clock != "stepped":
         raise Problem("conflict", "this world is not stepped: its time goes by itself")
     try:
-        await asked.step(dt)
+        await orchestrator.step(dt)
     except ValueError as error:
         raise Problem("request_invalid", str(error)) from error
-    return json_response(_described(world, asked))
+    return json_response(_described(world, orchestrator))
 
 
 async def sight_of(
@@ -179,7 +181,7 @@ async def durable_events(
     Raises:
         Problem: The log was compacted, and no longer holds the requested position.
     """
-    found: list[Event] = []
+    events: list[Event] = []
     start = await world.log_start()
     if since < start.seq if from_record is None else from_record < start.record:
         raise Problem(
@@ -190,17 +192,17 @@ async def durable_events(
             seq=start.seq,
         )
     if from_record is not None and from_record >= end:
-        return found, from_record
+        return events, from_record
     pages = world.event_pages(since, from_record=from_record, page_records_max=limit)
     try:
         async for page in pages:
-            found += [event for event in page if event.record < end]
-            if len(found) >= limit or page[-1].record + 1 >= end:
+            events += [event for event in page if event.record < end]
+            if len(events) >= limit or page[-1].record + 1 >= end:
                 break
     finally:
         await pages.aclose()
-    del found[limit:]
-    return found, found[-1].record + 1
+    del events[limit:]
+    return events, events[-1].record + 1
 
 
 def _described(name: str, world: Orchestrator) -> dict[str, Json]:
@@ -211,7 +213,7 @@ def _described(name: str, world: Orchestrator) -> dict[str, Json]:
         "sim_time": world.sim_time,
         "clock": world.config.clock,
         "paused": world.is_paused,
-        "domains": [one.name for one in world.domains],
+        "domains": [domain.name for domain in world.domains],
         "store": world.store.scheme,
         "durability": world.store.durability,
     }

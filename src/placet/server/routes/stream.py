@@ -90,8 +90,8 @@ async def stream(socket: WebSocket) -> None:
     context = context_of(socket)
     try:
         query = read_query(socket.scope["query_string"], StreamQuery)
-        who, asked = context.principal(socket), context.world(socket.path_params["world"])
-        sight, latency = await _admit(context, who, asked, query)
+        who, orchestrator = context.principal(socket), context.world(socket.path_params["world"])
+        sight, latency = await _admit(context, who, orchestrator, query)
         context.streams.enter(who.submitter)
     except Problem as problem:
         await deny(socket, problem)
@@ -99,10 +99,12 @@ async def stream(socket: WebSocket) -> None:
     try:
         offered = socket.scope.get("subprotocols", [])
         await socket.accept(subprotocol=SUBPROTOCOL if SUBPROTOCOL in offered else None)
-        one = _Stream(context, asked, socket, sight)
+        connection = _Stream(context, orchestrator, socket, sight)
         is_observing = query.observe
-        await one.run(
-            one.observe(latency) if is_observing else one.follow(query.since, query.from_record)
+        await connection.run(
+            connection.observe(latency)
+            if is_observing
+            else connection.follow(query.since, query.from_record)
         )
     finally:
         context.streams.leave(who.submitter)
