@@ -31,7 +31,7 @@ class Fence(Protocol):
         """
 
     def release(self) -> None:
-        """Give up the right; harmless if called twice."""
+        """Release the right; harmless if called twice."""
 
 
 class ChangeFeed(Protocol):

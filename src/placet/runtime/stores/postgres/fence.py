@@ -149,7 +149,7 @@ class PostgresFence:
         return True
 
     def release(self) -> None:
-        """Give up the right to write and close its session; harmless if called twice."""
+        """Release the right to write, and close its session; harmless if called twice."""
         self._ended.set()
         if self._signs is not None:
             # Before the session is closed under it: a thread that waits for an answer on what is no

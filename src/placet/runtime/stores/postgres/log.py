@@ -213,7 +213,7 @@ class PostgresEventLog:
         return self._known_tail().size_bytes
 
     def close(self) -> None:
-        """Give up the right to write, and close every session."""
+        """Release the right to write, and close every session."""
         with self._lock:
             self._release()
             _close_all(self._idle)
