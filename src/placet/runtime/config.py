@@ -24,29 +24,31 @@ class OrchestratorConfig:
     Attributes:
         store: Where the log is: `memory://`, `sqlite:///town.db`, `sqlite:////abs/town.db`;
             `?synchronous=full|normal|off` for SQLite; `postgresql://user@host/db?world=town`.
-        seed: Of ties and draws, 0..2**64-1.
+        seed: Seed of tie-breaks and random draws, 0..2**64-1.
         clock: `realtime`; `stepped`: time moves only by `step(dt)`; `next_event`: time jumps to the
             next event once every participant waits.
         tick_s: `next_event` only: interval of ticks in simulated seconds; None for no ticks.
         instant_groups_max: `next_event` only: maximum number of groups decided at one simulated
             instant.
-        agent_think_seconds_max: There: how many real seconds one thought may hold up time.
+        agent_think_seconds_max: `next_event` only: real seconds that one computation of an agent
+            may hold up simulated time.
         staleness_threshold: Refuse batches more than this many seqs behind; None turns it off, 0 is
             strict.
         quotas: `{kind: {"rate": per second, "burst": count}}`; kind `*` is all kinds of an agent,
             `work:agent` and `work:world` units of work (`docs/concepts/backpressure.md`).
-        world_quota: The same for all agents together.
-        default_permissions: Kinds that an agent may use when nothing is said; None is all.
-        mailbox_batches_max: How many batches may wait; None is the limits' own: 256, or twice the
-            number of registered agents where that is more.
-        mailbox_bytes_max: How many bytes they may have together.
+        world_quota: A quota, `{"rate", "burst"}`, for all agents together.
+        default_permissions: Kinds that an agent may use if its registration names none; None is
+            all.
+        mailbox_batches_max: Maximum number of queued batches; None is the larger of 256 and twice
+            the number of registered agents.
+        mailbox_bytes_max: Maximum bytes of the queued batches together; None is that of `limits`.
         backpressure: Overflow policy of a full queue. `reject`: the batch is refused with a
             `retry_after`. `wait`: it goes to a wait queue, within its `valid_for_s`. `shed_lowest`:
             it displaces a batch of lower priority, if there is one. `dilate`: it goes to a wait
             queue, and simulated time runs slower until that is short again; its `valid_for_s` is
             simulated. `dilate` requires `realtime`.
-        dilation_wait_ms: How long a batch may wait before time runs slower.
-        dilation_factor_min: The slowest: so many simulated seconds in one of the machine.
+        dilation_wait_ms: Under `dilate`: real milliseconds that a batch may wait before time slows.
+        dilation_factor_min: Under `dilate`: lowest number of simulated seconds per real second.
         world: Name of the world; part of every effect key.
         standby: If another process writes the store, follow its log until that process is gone,
             then open the world. Needs a store with a lease: `postgresql://`.
@@ -57,7 +59,7 @@ class OrchestratorConfig:
             that of its latest record. Methods that write raise `ReadOnlyError`.
         snapshot_every_seqs: Write a snapshot of a store on disk, in a separate process, after this
             many seqs (or records): it bounds the time of the next opening. None for never.
-        snapshots_kept: How many of them stay; 2 at least.
+        snapshots_kept: Number of snapshots to keep, at least 2.
         compact_log: Remove from a store on disk the records that two snapshots (or all that are
             kept) cover. Removed records can no longer be replayed, explained or verified.
         anchors: File to which the head of the log's chain is appended: when the world is opened,
@@ -65,8 +67,8 @@ class OrchestratorConfig:
             by it that the end of a log was cut off, so keep it on another disk.
         origin: Description of how the world was started, for programs that start it again: plain
             JSON, kept in the first record of its log.
-        limits: All other bounds.
-        metrics_port: Serve Prometheus metrics there, on loopback; 0 is any free port, None is off.
+        limits: All other limits.
+        metrics_port: Port of the Prometheus metrics, on loopback; 0 is any free port, None is off.
         log_format: `console`, `json`, or `host` for the host program's structlog.
         log_level: `debug` (a line per group), `info` (per refusal), `warning`, `error`,
             `critical` (nothing).

@@ -45,14 +45,14 @@ def domain_names() -> list[str]:
 
 
 def find_domain(spec: str) -> Callable[..., Domain]:
-    """Find the class, or factory, of a domain.
+    """Return the class or factory function of a domain.
 
     Args:
         spec: The name of an installed domain, or `module:attribute`, also of a module in the
             current folder: a class, a function, or a domain, which takes no settings.
 
     Raises:
-        DomainNotFound: There is none, or its module cannot be imported.
+        DomainNotFound: There is no such domain, or its module cannot be imported.
     """
     factory = _find(spec)
     if isinstance(factory, Domain) and not isinstance(factory, type):
@@ -86,16 +86,16 @@ def _find(spec: str) -> Callable[..., Domain] | Domain:
 
 
 def remake(rules: Rules, given: Sequence[str] = ()) -> list[Domain]:
-    """Make the domains of a log again, from their names and the settings that the log has of them.
+    """Recreate the domains of a log, from the names and the settings in the log.
 
     Args:
-        rules: Which, as the log names them.
-        given: In place of the log's domains, as `module:attribute`: a class or a function, called
+        rules: Names and settings of the domains, as the log has them.
+        given: Domains to use instead of domains of the log, as `module:attribute`: a class or a function, called
             with the log's settings, or a domain.
 
     Raises:
         DomainNotRemade: A domain cannot be made from the log, or does not belong to it.
-        DomainNotFound: There is none of its name.
+        DomainNotFound: There is no domain of a name.
     """
     own = {domain.name: domain for domain in (_given(spec, rules) for spec in given)}
     names = [name for name, _ in rules.domains]

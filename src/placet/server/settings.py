@@ -58,15 +58,15 @@ class Given(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """All that a server is configured by.
+    """The whole configuration of a server: domain, world, server, and the source of each value.
 
     Attributes:
         domain: Name of an installed domain, or `module:attribute`.
-        settings: The domain's own.
-        world: Of the world.
-        serve: Of the server.
-        sources: Who gave each key that is not a default.
-        recorded: The world of the log in the store; None if there is none.
+        settings: Settings of the domain.
+        world: Configuration of the world.
+        serve: Configuration of the server.
+        sources: Source of each key that is not a default.
+        recorded: The world recorded in the store; None if the store has no world.
     """
 
     domain: str
