@@ -18,6 +18,7 @@ from tests.server.process import LATEST_SECONDS, running
 
 RUN = ("run", "town", "--agents", "8", "--ticks", "120", "--seed", "5")
 OUTSIDE = (121.0, 60.0, 0.0)
+OTHER_CLOCK = 'town.db: clock is "realtime" from now on, it was "stepped"'
 
 
 def records_of(store):
@@ -84,7 +85,8 @@ def test_serve_continues_the_log_of_a_killed_run_with_its_bounds_and_quotas(kill
         outcome = server.process.end()
     assert outcome.code == 143
     assert outcome.err.splitlines() == [
-        "placet serve: town.db: limits.loop_lag_ms_max is 600000 from now on, it was 1000"
+        "placet serve: town.db: limits.loop_lag_ms_max is 600000 from now on, it was 1000",
+        f"placet serve: {OTHER_CLOCK}",
     ]
     after = recorded_world(str(killed))
     assert after is not None
@@ -101,12 +103,14 @@ def test_gate_and_run_continue_a_log_without_a_record_of_other_settings(killed, 
         lines += json.dumps(move("edge", 1, OUTSIDE)).encode() + b"\n"
         done = run_process("gate", "--store", "town.db", folder=killed.parent, stdin=lines)
         assert "world.out_of_bounds" in done.out
+        assert done.err == f"placet gate: {OTHER_CLOCK}\n"
     else:
         done = run_process("run", "--resume", "town.db", "--json", folder=killed.parent)
         assert done.json()["verified"]
         whole = run_process(*RUN, "--store", "whole.db", "--json", folder=killed.parent)
         assert done.json()["digest"] == whole.json()["digest"]
-    assert (done.code, done.err) == (0, "")
+        assert done.err == ""
+    assert done.code == 0
     assert len(settings_records(killed)) == 2
 
 
@@ -124,6 +128,7 @@ def test_overrides_are_listed_and_other_settings_stay(killed):
     assert done.err.splitlines() == [
         "placet gate: town.db: settings.max_step is 1.5 from now on, it was 4.0",
         "placet gate: town.db: limits.batch_intents_max is 7 from now on, it was 512",
+        f"placet gate: {OTHER_CLOCK}",
     ]
     after = recorded_world(str(killed))
     assert after is not None

@@ -335,7 +335,11 @@ class Domain(Protocol):
         return None  # noqa: RET501  # likewise
 
     def on_tick(self, draft: "Draft", sim_time: float) -> None:
-        """Advance state that changes by itself, once per step of simulated time."""
+        """Advance state that changes by itself, once per step of simulated time.
+
+        It runs at the end of each step of a `stepped` world and of `Kernel.step`, and every
+        `tick_s` of a `next_event` world. It never runs in a `realtime` world, which has no steps.
+        """
         return None  # noqa: RET501  # likewise
 
     def on_batch(self, draft: "Draft") -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Final, NamedTuple
 
+from placet.actors.ports import EventLog
 from placet.kernel.domain import Domain
 from placet.kernel.ledger.ledger import GateSettings
 from placet.kernel.registry import Registry
@@ -15,17 +16,21 @@ from placet.kernel.rules_version import Rules, rules_in
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.history.reader import config_from
 from placet.runtime.plugins import remake
-from placet.runtime.snapshots.recovery import recover
+from placet.runtime.snapshots.recovery import decode, recover
 from placet.runtime.stores.append_rules import NoWorldError
 from placet.runtime.stores.url import file_of, is_lasting, open_event_log
 from placet.schemas.codec import Json, canonical, to_json
 from placet.schemas.config import KernelConfig
 from placet.schemas.limits import Limits
+from placet.schemas.log.record import Tick
 
 SESSION: Final = "session"
 """The domain that records conversations beside another."""
 
 _VALUE_CHARS_MAX: Final = 80
+_TICK_WITHIN: Final = 4_096
+"""Number of last records in which a stepped log has a tick: each step ends with one."""
+
 _IDENTITY: Final = ("world", "seed")
 RECORDED: Final = tuple(one.name for one in fields(KernelConfig) if one.name != "limits")
 """The fields of a configuration that a log has, besides the limits."""
@@ -59,12 +64,14 @@ class RecordedWorld:
         rules: The domains that decided last, and their settings.
         config: Name, seed, quotas, limits and the other gate settings.
         now_ns: Simulated time of the latest record, nanoseconds.
+        is_stepped: Time advanced by steps, and not by the machine's clock.
     """
 
     store: str
     rules: Rules
     config: KernelConfig
     now_ns: int
+    is_stepped: bool = False
 
     @property
     def domain_names(self) -> list[str]:
@@ -125,7 +132,13 @@ class RecordedWorld:
                 Override(f"limits.{name}", old, new)
                 for name, old, new in _differing(asdict(was.limits), asdict(now.limits))
             ),
+            *self._other_clock(config),
         ]
+
+    def _other_clock(self, config: OrchestratorConfig) -> list[Override]:
+        if self.is_stepped and config.clock == "realtime" and not config.read_only:
+            return [Override("clock", "stepped", config.clock)]
+        return []
 
     def orchestrator_config(self) -> OrchestratorConfig:
         """Return the configuration with which an `Orchestrator` continues the log unchanged."""
@@ -177,6 +190,7 @@ def recorded_world(store: str) -> RecordedWorld | None:
         if path is not None and not (path.exists() and path.stat().st_size):
             return None
         past = recover(log).past
+        is_stepped = _has_ticks(log)
     except NoWorldError:
         return None
     finally:
@@ -184,4 +198,10 @@ def recorded_world(store: str) -> RecordedWorld | None:
     config = config_from(past)
     if past.header is None or config is None:
         return None
-    return RecordedWorld(store, rules_in(past.header), config, past.ledger.now_ns)
+    return RecordedWorld(store, rules_in(past.header), config, past.ledger.now_ns, is_stepped)
+
+
+def _has_ticks(log: EventLog) -> bool:
+    """Return whether there is a tick among the last records of a log."""
+    first = max(log.start().record, log.count() - _TICK_WITHIN)
+    return any(isinstance(decode(data, at), Tick) for at, data in log.read(first))

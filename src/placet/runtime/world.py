@@ -143,6 +143,12 @@ class WorldRuntime:
         started = anyio.Event()
         for sentence in self._recovery.skipped:
             self._reports.warning(sentence)
+        if self.config.clock == "realtime":
+            for domain in self.kernel.registry.with_on_tick:
+                self._reports.warning(
+                    f"on_tick of {domain.name} never runs with clock='realtime'; open the world "
+                    "with clock='stepped', or 'next_event' and tick_s"
+                )
         self._root = asyncio.create_task(self.supervisor.run(started), name="placet")
         self._watchdog.start()
         await started.wait()

@@ -41,7 +41,8 @@ def gate(
     A line is an intent, an array of them, {"intents": [...], "sim_time": t, "dry_run": false}, or
     {"register": "agent_1", "permissions": ["Move"], "position": [0, 0]}. Each line
     gets one line of output, in order, when its result is durable; blank lines are skipped. The
-    exit code at the end of the input is 0, also after refusals.
+    exit code at the end of the input is 0, also after refusals. Time follows the machine's clock,
+    also where a log was written in steps; the domain's on_tick does not run.
     """
     if sys.stdin is None:
         raise CommandError("there is no standard input to read; give a pipe or a file")

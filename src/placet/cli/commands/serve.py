@@ -90,7 +90,8 @@ def serve(  # noqa: PLR0917  # the command line has no positions
     It prints the address of its dashboard, a page for people. Without a token file it listens on
     this machine only, and prints a token for the operator. SIGTERM and SIGINT end it: requests in
     flight are answered, and the world is closed. A standby listens after it has taken over; it
-    needs a store with a lease: postgresql://.
+    needs a store with a lease: postgresql://. Time follows the machine's clock, also where a log
+    was written in steps, unless --set clock=stepped.
     """
     settings = read_settings(
         file,
