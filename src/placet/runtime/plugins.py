@@ -90,8 +90,8 @@ def remake(rules: Rules, given: Sequence[str] = ()) -> list[Domain]:
 
     Args:
         rules: Names and settings of the domains, as the log has them.
-        given: Domains to use instead of domains of the log, as `module:attribute`: a class or a function, called
-            with the log's settings, or a domain.
+        given: Domains to use instead of domains of the log, as `module:attribute`: a class or a
+            function, called with the log's settings, or a domain.
 
     Raises:
         DomainNotRemade: A domain cannot be made from the log, or does not belong to it.
