@@ -1,7 +1,7 @@
 """The simulation can fail: each bug planted in the real system is found within some seeds."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from itertools import count
 from typing import Any
 from unittest.mock import patch
@@ -11,6 +11,7 @@ import pytest
 from placet.actors.admission.queue import BatchQueue
 from placet.actors.committer import Committer, CycleOutput, resolve
 from placet.actors.observation.viewer import Viewer
+from placet.actors.orchestrator_actor import OrchestratorActor
 from placet.kernel.control.outbox import Outbox
 from placet.kernel.gate import quota
 from placet.kernel.kernel import Kernel
@@ -153,7 +154,10 @@ def commands_that_wait_behind_batches() -> AbstractContextManager[object]:
     def planted(self: BatchQueue) -> Any:
         return None if len(self) and not self.is_paused else take_control(self)
 
-    return patch.object(BatchQueue, "take_control", planted)
+    stack = ExitStack()
+    stack.enter_context(patch.object(BatchQueue, "take_control", planted))
+    stack.enter_context(patch.object(OrchestratorActor, "operate", OrchestratorActor.command))
+    return stack
 
 
 def a_view_that_is_kept_too_long() -> AbstractContextManager[object]:

@@ -35,8 +35,12 @@ def own_changes_that_make_stale() -> AbstractContextManager[object]:
 
 
 def claims_that_outlive_their_group() -> AbstractContextManager[object]:
-    def planted(self: Transaction, now_ns: int) -> None:
-        self.now_ns = now_ns
+    open_group = Transaction.open_group
+
+    def planted(self: Transaction, *arguments: Any) -> None:
+        claims = dict(self._claims)
+        open_group(self, *arguments)
+        self._claims.update(claims)
 
     return patch.object(Transaction, "open_group", planted)
 

@@ -8,7 +8,6 @@ import os
 import signal
 from contextlib import aclosing
 from typing import Any
-from uuid import uuid4
 
 from dbos import DBOS
 from typing_extensions import TypedDict
@@ -139,11 +138,11 @@ def run(
         engine: Database of DBOS.
         outside: File that stands for the outside world.
         crash_at: One of `POINTS`; None runs to the end.
-        has_new_ids: The planted bug: each attempt starts a workflow with a new id.
+        has_new_ids: The planted bug: each process starts a workflow with an id of its own.
     """
     Outside.path, Outside.crash_at = outside, crash_at
     if has_new_ids:
-        executor_dbos.workflow_id_of = lambda effect: f"{effect.key} {uuid4()}"
+        executor_dbos.workflow_id_of = lambda effect: f"{effect.key} {os.getpid()}"
     launch(engine)
     asyncio.run(_serve(report, store))
     DBOS.destroy()
