@@ -2,9 +2,9 @@
 
     ./dev python benchmarks/bench_work.py [--repeats N] [--json]
 
-For each kind: its worst intent alone, and 512 of it in one batch (fewer where the batch would exceed
+For each kind: its worst intent alone, and 512 of it in one batch (fewer where it would exceed
 `batch_bytes_max`), at the default limits. A batch holds the loop twice: while it is checked, and
-while it is decided. Each is divided by the time of the reference loop (`placet.bench`) for one batch
+while it is decided. Each is divided by the time of the reference loop (`placet.bench`) for a batch
 of 512 `Move`, measured before and after the case. CPU time; the least of the repeats counts.
 
 It does not show: JSON of a client, the store, a group of several batches, domains of others.
@@ -271,6 +271,12 @@ def design_cases() -> Iterator[Case]:
     def plan(n: int) -> Payload:
         return {"plan_id": f"p{n}", "intent_id": "i", "design_id": "d", "design_version_before": 0}
 
+    def lock(n: int) -> Payload:
+        return {"path": "hull.loa", "reason": "r" * 3_900, "for_s": n + 1.0}
+
+    def move(to: str) -> Payload:
+        return {"phase": "hull", "to": to, "source": "s"}
+
     said = {"intent_id": "i", "design_id": "d", "intent_type": "x", "confidence": 0.5}
     bad = "hull.loa_propulsion.propeller_diameterm"
     rows: tuple[tuple[str, str, Callable[[], Kernel], Callable[[int], Payload]], ...] = (
@@ -278,7 +284,7 @@ def design_cases() -> Iterator[Case]:
         ("set", "unknown path", design, lambda _: {"path": bad * 3, "value": 1.0}),
         ("increase", "a little", changed, lambda _: {"path": "hull.beam", "amount": 0.001}),
         ("decrease", "a little", changed, lambda _: {"path": "hull.beam", "amount": 0.001}),
-        ("lock", "a reason", design, lambda n: {"path": "hull.loa", "reason": "r" * 3_900, "for_s": n + 1.0}),
+        ("lock", "a reason", design, lock),
         ("unlock", "free", design, lambda _: {"path": "hull.loa"}),
         ("request_clarification", "long", design, lambda _: {"message": "x" * 3_900}),
         ("noop", "nothing", design, lambda _: {}),
@@ -286,8 +292,8 @@ def design_cases() -> Iterator[Case]:
         ("undo", "600 commits", changed, lambda _: {}),
         ("redo", "500 commits", undone, lambda _: {}),
         ("assume", "unknown", design, lambda _: {"path": bad * 3, "value": 1.0}),
-        ("transition", "illegal", design, lambda _: {"phase": "hull", "to": "approved", "source": "s"}),
-        ("transition", "legal", design, lambda n: {"phase": "hull", "to": ("skipped", "pending")[n % 2], "source": "s"}),
+        ("transition", "illegal", design, lambda _: move("approved")),
+        ("transition", "legal", design, lambda n: move(("skipped", "pending")[n % 2])),
         ("run_phases", "all", design, lambda _: {}),
         ("export", "json", changed, lambda _: {"format": "json"}),
         ("plan", "many", design, plan),

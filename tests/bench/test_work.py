@@ -13,7 +13,7 @@ from placet.runtime.plugins import domain_names
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "bench_work.py"
 
 BAR = 10
-"""A batch may hold the loop as long as the reference loop takes for so many batches of 512 moves."""
+"""A batch may hold the loop as long as the reference loop takes for ten batches of 512 moves."""
 
 NOISE = 3
 """A test beside other programs may measure so many times more."""

@@ -105,10 +105,11 @@ async def test_a_quota_refusal_has_retry_after():
 
 async def test_a_dry_run_of_many_simulations_is_refused_for_its_work():
     """At the default limits it stopped the whole server for two minutes."""
+    parameters, twice = [{"name": "n", "type": "int"}], {"op": "add", "inputs": ["n", "n"]}
     loop = [
-        {"op": "add_function", "name": "f", "params": [{"name": "n", "type": "int"}], "returns": "int"},
+        {"op": "add_function", "name": "f", "params": parameters, "returns": "int"},
         {"op": "set_node", "function": "f", "name": "n", "node": {"op": "param", "target": "n"}},
-        {"op": "set_node", "function": "f", "name": "r", "node": {"op": "add", "inputs": ["n", "n"]}},
+        {"op": "set_node", "function": "f", "name": "r", "node": twice},
         {"op": "set_result", "function": "f", "node": "r"},
     ]  # fmt: skip
     run = {"function": "f", "inputs": {"n": 1}, "fuel": 100_000}
