@@ -37,6 +37,13 @@ def test_fork_replay_lists_the_decisions_that_change(town):
     assert {"agent_id", "req_ids", "first", "second"} == set(told["decisions"][0])
 
 
+def test_bisect_of_a_fork_and_its_parent_names_the_command_that_compares_them(town):
+    assert town("fork", "town.db", "fork.db", "--at", "60", "--world", "mine").code == 0
+    parting = town("bisect", "town.db", "fork.db")
+    assert parting.code == 1
+    assert "fork.db was forked here; `placet diff town.db fork.db` compares" in parting.out
+
+
 def test_diff_of_a_world_with_itself_is_empty(town):
     same = town("diff", "town.db", "town.db")
     assert (same.code, "No differences." in same.out) == (0, True)

@@ -298,5 +298,6 @@ def test_the_bisect_command_prints_the_first_difference(placet):
     outcome = placet("bisect", "a.db", "d.db")
     assert outcome.code == 0
     assert outcome.out.startswith("From record 5 on the batch numbers differ, as after")
+    assert "a.db and d.db are equal but for batch numbers, in all 9 records" in outcome.out
     outcome = placet("bisect", "a.db", "c.db")
     assert "The headers of the logs differ: domains, fingerprint" in outcome.out

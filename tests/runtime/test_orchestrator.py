@@ -19,6 +19,7 @@ from placet import (
 )
 from placet.actors.policies.agent import AgentActor
 from placet.domains.world import AGENTS, World
+from placet.kernel import Domain
 from placet.runtime.agent_handle import AgentHandle
 from placet.schemas.effect import Effect
 from placet.schemas.verdict import Verdict
@@ -595,7 +596,10 @@ async def test_faults_are_logged_with_a_traceback_and_refusals_with_their_code(c
 
 @in_virtual_time
 async def test_world_without_faults_logs_nothing(capsys):
-    async with world_of() as world:
+    class Still(Lab):
+        on_tick = Domain.on_tick
+
+    async with world_of(domain=Still()) as world:
         await world.register_agent("alice")
         await world.submit([add("r", kind="Nope")])
         await world.submit([add("r")])

@@ -48,7 +48,7 @@ def test_each_code_has_its_exception(code):
     assert type(error) is expected is error_type(refusal(code))
     assert isinstance(error, PlacetError)
     assert error.code == code
-    assert str(error) == f"because of {code}"
+    assert str(error) == f"because of {code} ({code})"
 
 
 def test_a_code_of_a_domain_is_a_validation_error():
@@ -64,7 +64,9 @@ def test_an_error_has_the_verdict_and_the_number_of_further_refusals():
     error = error_of(verdict)
     assert list(error.refusals) == list(verdict.refusals)
     assert error.verdict is verdict
-    assert str(error) == "because of conflict (and 2 more)"
+    assert str(error) == "because of conflict (conflict, and 2 more)"
+    placed = error_of(verdict_of(refusal("conflict", at="/intents/1")))
+    assert str(placed) == "because of conflict (conflict at /intents/1)"
 
 
 def test_a_stale_context_error_has_both_seqs_and_the_changes():

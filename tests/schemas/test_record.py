@@ -122,6 +122,8 @@ def test_a_verdict_has_a_one_line_repr():
     assert repr(verdict) == "<Verdict b1 admitted at seq 7, replayed, dry_run>"
     refused = Verdict("b2", False, None, 7, 0.0, (Refusal("lab.odd", "odd", Stage.DOMAIN),))
     assert repr(refused) == "<Verdict b2 refused: lab.odd>"
+    refused.batch_id = ""
+    assert repr(refused) == "<Verdict refused: lab.odd>"
     assert refused.codes == ("lab.odd",)
     assert refused.req_ids == []
     assert Notice("a", "b").as_dict() == {"code": "a", "message": "b", "at": ""}

@@ -92,6 +92,15 @@ async def test_a_method_that_a_path_does_not_have_is_refused(path, allowed):
     assert answer.headers["allow"] == allowed
 
 
+async def test_an_unknown_path_is_named_in_a_sentence():
+    async with serving() as served:
+        answer = await served.get("/api/v1/world")
+        assert (answer.status_code, answer.json()["detail"]) == (
+            404,
+            "there is no path '/api/v1/world'; /openapi.json lists all paths",
+        )
+
+
 async def test_a_head_has_the_status_and_the_headers_of_a_get():
     async with serving() as served:
         for path in ("/healthz", "state", "/nowhere", "agents/alice", "/", "/openapi.json"):

@@ -160,10 +160,15 @@ def error_type(refusal: Refusal) -> type[PlacetError]:
 
 
 def error_of(verdict: Verdict) -> PlacetError:
-    """Return the exception of a refused verdict, of the type of its first refusal."""
+    """Return the exception of a refused verdict, of the type of its first refusal.
+
+    Its text ends with the code and the place of that refusal: `(conflict at /intents/1)`.
+    """
     first = verdict.refusals[0]
     more = len(verdict.refusals) - 1
-    message = first.message + (f" (and {more} more)" if more else "")
+    place = f" at {first.at}" if first.at else ""
+    others = f", and {more} more" if more else ""
+    message = f"{first.message} ({first.code}{place}{others})"
     return error_type(first)(message, verdict=verdict)
 
 

@@ -208,4 +208,5 @@ class Verdict(msgspec.Struct, eq=False, gc=False):
         codes = ", ".join(code if n == 1 else f"{code} x{n}" for code, n in counts.items())
         outcome = f"admitted at seq {self.seq}" if self.admitted else f"refused: {codes}"
         marks = [m for m in ("replayed", "dry_run", "scheduled") if getattr(self, m)]
-        return f"<Verdict {', '.join([f'{self.batch_id} {outcome}', *marks])}>"
+        name = f"{self.batch_id} " if self.batch_id else ""
+        return f"<Verdict {', '.join([f'{name}{outcome}', *marks])}>"

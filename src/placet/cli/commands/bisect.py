@@ -10,6 +10,7 @@ from placet.cli.stores import log_to_read
 from placet.cli.terminal import (
     AsJson,
     StoreArgument,
+    pluralize,
     say_json,
     say_lines,
     table,
@@ -53,11 +54,13 @@ def _lines(store: str, other: str, parting: "FirstDifference") -> list[str]:
             f"From record {parting.renumbered} on the batch numbers differ, as after a restart: "
             "numbers of batches without a record are used again"
         )
-    read = f"{parting.reads} records were read"
+    read = f"{pluralize(parting.reads, 'record')} read"
     if parting.shared:
+        but = "" if parting.renumbered is None else " but for batch numbers,"
+        shared = pluralize(parting.record, "record")
         return [
             *besides,
-            f"{store} and {other} are equal in all {parting.record} records that both have; {read}",
+            f"{store} and {other} are equal{but} in all {shared} that both have; {read}",
         ]
     rows = [
         ("difference", parting.part),
@@ -81,5 +84,16 @@ def _lines(store: str, other: str, parting: "FirstDifference") -> list[str]:
         *besides,
         f"{store} and {other} first differ at record {parting.record}, after seq {parting.seq}",
         *table(rows),
+        *_about_forks(store, other, parting),
         read,
     ]
+
+
+def _about_forks(store: str, other: str, parting: "FirstDifference") -> list[str]:
+    """Return the command that compares a fork with its parent, if the logs differ by a fork."""
+    for name, record in ((store, parting.first), (other, parting.second)):
+        if isinstance(record, dict) and record["type"] == "fork_adopted":
+            return [
+                f"{name} was forked here; `placet diff {store} {other}` compares the two worlds"
+            ]
+    return []

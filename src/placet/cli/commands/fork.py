@@ -157,7 +157,7 @@ def _assignment(text: str) -> tuple[str, Json]:
 def _lines(store: str, made: "Fork", at: "Position") -> list[str]:
     path = unquoted(made.store.removeprefix("sqlite:///"))
     lines = [
-        f"{path} is a fork of {store} at seq {made.seq}, as world {made.world}",
+        f"{path} is a fork of {store} at seq {made.seq}, named {made.world}",
         *table(
             [
                 ("parent", f"{made.parent}, up to record {made.record - 1}, hash {made.chain}"),

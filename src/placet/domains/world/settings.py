@@ -113,11 +113,16 @@ class WorldSettings:
         nearest = self.nearest(position)
         return refuse(
             "out_of_bounds",
-            f"{list(position)} is outside the world, which reaches from {[x0, y0, z0]} to "
-            f"{[x1, y1, z1]}; the nearest point inside is {list(nearest)}",
+            f"{_rounded(position)} is outside the world, which reaches from "
+            f"{_rounded((x0, y0, z0))} to {_rounded((x1, y1, z1))}; the nearest point inside is "
+            f"{_rounded(nearest)}",
             at=at,
             nearest=list(nearest),
         )
+
+
+def _rounded(position: Position) -> str:
+    return f"[{', '.join([f'{number:g}' for number in position])}]"
 
 
 def optional(read: Callable[[str, object], _Read], name: str, value: object) -> _Read | None:

@@ -24,14 +24,21 @@ class FencedError(StoreError):
     """The error of an append after another writer has taken over the log; it is permanent."""
 
 
-def in_use(store: str, writer: str, since: str) -> InUseError:
+def in_use(store: str, writer: str, since: str, *, is_own: bool = False) -> InUseError:
     """Build the error for opening a log that a live process writes.
 
     Args:
         store: URL of the log.
         writer: Description of the process.
         since: Time at which the process opened the log, as text.
+        is_own: The writer is this process.
     """
+    if is_own:
+        return InUseError(
+            f"cannot open {store}: {writer} writes it, since {since}. Close the other Orchestrator "
+            "of this program first",
+            store=store,
+        )
     return InUseError(
         f"cannot open {store}: {writer} writes it, since {since}. Stop that process; or only read "
         "beside it: `placet log`, `replay`, `explain`, `verify`, and `serve --read-only`; or take "

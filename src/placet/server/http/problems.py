@@ -129,14 +129,17 @@ async def on_placet_error(_request: Request, error: Exception) -> Response:
     return problem_of(error).response()
 
 
-async def on_http_error(_request: Request, error: Exception) -> Response:
+async def on_http_error(request: Request, error: Exception) -> Response:
     """Return the response to an error of Starlette, such as an unknown path or method."""
     assert isinstance(error, HTTPException), "registered for errors of the framework"
     code = _CODE_OF_STATUS.get(error.status_code, "request_invalid")
     headers = dict(error.headers or {})
     if "Allow" in headers:  # in the order of a set
         headers["Allow"] = ", ".join(sorted(headers["Allow"].split(", ")))
-    return _document(error.status_code, code, str(error.detail), headers)
+    detail = str(error.detail)
+    if error.status_code == HTTPStatus.NOT_FOUND:  # the framework's detail is the phrase alone
+        detail = f"there is no path {request.url.path!r}; /openapi.json lists all paths"
+    return _document(error.status_code, code, detail, headers)
 
 
 async def deny(socket: WebSocket, problem: Problem) -> None:

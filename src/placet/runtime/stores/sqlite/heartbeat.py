@@ -54,8 +54,13 @@ class Writer(msgspec.Struct, frozen=True):
     since: str
     inode: int
 
+    @property
+    def is_own(self) -> bool:
+        """The writer is this process."""
+        return self.pid == os.getpid() and self.started == _started_at(self.pid)
+
     def __str__(self) -> str:
-        if self.pid == os.getpid() and self.started == _started_at(self.pid):
+        if self.is_own:
             return f"this process ({self.pid} at {self.host})"
         return f"process {self.pid} at {self.host}"
 

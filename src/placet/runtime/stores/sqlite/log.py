@@ -338,7 +338,7 @@ class SqliteEventLog:
         """
         writer = self._heartbeat.read()  # once: another process may begin to write meanwhile
         if writer is not None and writer != dead and self._heartbeat.is_alive(writer):
-            raise in_use(self.url, str(writer), writer.since)
+            raise in_use(self.url, str(writer), writer.since, is_own=writer.is_own)
         return writer
 
     def _take_fence(
