@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from placet import Orchestrator, OrchestratorConfig, Verdict
-from placet.runtime import opening
+from placet.runtime import world_opener
 from placet.runtime.snapshots.files import SnapshotFiles, snapshots_of
 from placet.runtime.snapshots.writer import take_snapshot
 from placet.runtime.stores.files import Disk
@@ -229,8 +229,8 @@ def run(
 
 def watch_log(points: CrashPoints) -> None:
     """Put crash points around the log that a world is opened from. For a child: never undone."""
-    open_event_log = vars(opening)["open_event_log"]
-    vars(opening)["open_event_log"] = lambda *given: Pointed(open_event_log(*given), points)
+    open_event_log = vars(world_opener)["open_event_log"]
+    vars(world_opener)["open_event_log"] = lambda *given: Pointed(open_event_log(*given), points)
 
 
 async def _live(report: Report, points: CrashPoints, store: str, has_maintenance: bool) -> None:

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from placet import Limits, Orchestrator, OrchestratorConfig
-from placet.runtime import opening
+from placet.runtime import world_opener
 from placet.runtime.history.reader import fold
-from placet.runtime.opening import WorldOpener
 from placet.runtime.snapshots.files import snapshots_of
 from placet.runtime.snapshots.recovery import recover
 from placet.runtime.snapshots.writer import take_snapshot
 from placet.runtime.stores.url import open_event_log
+from placet.runtime.world_opener import WorldOpener
 from placet.schemas.effect import Effect
 from placet.schemas.verdict import Verdict
 from tests.kernel.builders import add, intent
@@ -276,7 +276,7 @@ def test_orchestrator_takes_the_fence_before_it_reads(monkeypatch, tmp_path):
         return recover(log)
 
     monkeypatch.setattr(log, "open", note_open)
-    monkeypatch.setattr(opening, "recover", note_recover)
+    monkeypatch.setattr(world_opener, "recover", note_recover)
     opener.load(log)
     log.close()
     assert calls == ["open", "recover"]

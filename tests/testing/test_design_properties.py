@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from placet.domains.design import Design
-from placet.domains.design.fields import REFINABLE_SCHEMA
 from placet.domains.design.phases import PHASES
+from placet.domains.design.refinable_fields import REFINABLE_SCHEMA
 from placet.testing import domain_property_tests
 
 pytestmark = pytest.mark.slow

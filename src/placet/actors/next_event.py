@@ -19,7 +19,7 @@ from typing import Final
 from placet.actors.effects.dispatcher import Executors
 from placet.actors.orchestrator_actor import OrchestratorActor
 from placet.actors.ports import Clock
-from placet.actors.timers.participants import TimeParticipants
+from placet.actors.timers.time_participants import TimeParticipants
 from placet.kernel.kernel import Kernel
 from placet.schemas.errors import ClosedError, StoreError, TimeStalledError
 from placet.schemas.limits import SECOND_NS

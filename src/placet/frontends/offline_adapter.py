@@ -16,7 +16,7 @@ from placet.agents.proposal.tools import wire_name
 from placet.schemas.codec import Json, to_json
 
 if TYPE_CHECKING:
-    from placet.domains.design.fields import RefinableField
+    from placet.domains.design.refinable_fields import RefinableField
     from placet.extensions.design.text import Clarification
 
 _DESIGN: Final = "design"

@@ -13,7 +13,7 @@ from placet.kernel.state.tree import State
 from placet.schemas.codec import ENCODE_ERRORS, Json, canonical, freeze, from_canonical
 from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
-from placet.schemas.nearest import nearest
+from placet.schemas.name_suggestions import nearest
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

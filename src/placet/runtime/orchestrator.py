@@ -39,12 +39,12 @@ from placet.runtime.api.store import WorldStore
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.executors.fork_handlers import LiveHandler, SimulatedHandler
 from placet.runtime.executors.handlers import AnyHandler, AnyInDoubt
-from placet.runtime.opening import WorldOpener, records_to_expect
 from placet.runtime.pending_verdict import PendingVerdict
 from placet.runtime.plugins import default_domain
 from placet.runtime.state_path import state_at
 from placet.runtime.stores.url import is_lasting, lasting_url_of, whereabouts_of
 from placet.runtime.world import WorldRuntime, in_thread_if
+from placet.runtime.world_opener import WorldOpener, records_to_expect
 from placet.schemas.codec import Json
 from placet.schemas.config import QuotaSpec
 from placet.schemas.effect import Backoff, Delivery, EffectKey, EffectState, EffectStatus

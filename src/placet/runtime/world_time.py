@@ -8,7 +8,7 @@ from placet.actors.effects.dispatcher import Executors
 from placet.actors.next_event import NextEvent
 from placet.actors.orchestrator_actor import OrchestratorActor
 from placet.actors.ports import AgentIdentity, Clock
-from placet.actors.timers.participants import TimeParticipants
+from placet.actors.timers.time_participants import TimeParticipants
 from placet.actors.timers.timer_queue import TimerQueue
 from placet.kernel.kernel import Kernel
 from placet.runtime.clock import DilatedClock, RealtimeClock, SteppedClock

@@ -11,9 +11,9 @@ import pytest
 
 from placet import AgentError, Orchestrator, PermissionDeniedError, StaleContextError
 from placet.actors.policies.agent import AgentActor
+from placet.actors.policies.policy_thread import PolicyThread
 from placet.actors.policies.runner import AgentState
 from placet.actors.policies.staleness_scope import StalenessOptions
-from placet.actors.policies.thread import PolicyThread
 from placet.runtime.agent_handle import AgentHandle
 from placet.runtime.world import WorldRuntime
 from placet.schemas.view import Observation, View

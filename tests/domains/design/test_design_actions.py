@@ -7,7 +7,7 @@ import pytest
 from placet.domains.design import Action, ActionType, RefinableField, Step
 from placet.domains.design.actions.plans import action_of, payload_of
 from placet.domains.design.actions.protocol import Adjustment
-from placet.domains.design.fields import REFINABLE_SCHEMA
+from placet.domains.design.refinable_fields import REFINABLE_SCHEMA
 from tests.domains.design.designer import Designer, less, lock, more, put, unlock
 
 NAN, INF = float("nan"), float("inf")

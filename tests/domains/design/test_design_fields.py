@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from placet.domains.design import REFINABLE_SCHEMA, Design, DesignState, RefinableField
-from placet.domains.design.fields import find_by_keyword, get_all_refinable_paths
+from placet.domains.design.refinable_fields import find_by_keyword, get_all_refinable_paths
 from placet.domains.design.state.design_json import design_model
 
 # path, type, kernel unit, allowed units, least, greatest, keywords: as in the specification

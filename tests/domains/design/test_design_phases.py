@@ -13,9 +13,9 @@ from placet.domains.design import (
     StateManager,
 )
 from placet.domains.design import effects as running
-from placet.domains.design.fields import REFINABLE_SCHEMA
 from placet.domains.design.payloads import RUN_EFFECT
 from placet.domains.design.phases.states import FINISHED
+from placet.domains.design.refinable_fields import REFINABLE_SCHEMA
 from placet.errors import ValidationError
 from placet.schemas.effect import Settlement
 from tests.domains.design.designer import VESSEL, Designer, put

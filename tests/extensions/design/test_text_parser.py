@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from placet.domains.design import ActionExecutor, ActionPlan, StateManager
 from placet.domains.design.actions.protocol import Action, ActionType, IntentType
-from placet.domains.design.fields import REFINABLE_SCHEMA, RefinableField
 from placet.domains.design.phases import PHASES
+from placet.domains.design.refinable_fields import REFINABLE_SCHEMA, RefinableField
 from placet.domains.design.units import UnitConverter
 from placet.extensions.design.text.lexicon import _UNIT_PHRASES, _UNIT_WORDS, PERCENT, number_of
 from placet.extensions.design.text.parser import (

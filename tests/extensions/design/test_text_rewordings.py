@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet.domains.design.fields import REFINABLE_SCHEMA, RefinableField
+from placet.domains.design.refinable_fields import REFINABLE_SCHEMA, RefinableField
 from placet.extensions.design.text import Clarification, parse_text, rewordings
 
 REWORDED = [

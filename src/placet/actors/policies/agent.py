@@ -17,8 +17,8 @@ import anyio
 
 from placet.actors.effects.executor import is_canceled
 from placet.actors.observation.observer import Observer
+from placet.actors.policies.policy_thread import PolicyThread, raisable
 from placet.actors.policies.staleness_scope import StalenessOptions, StalenessScope
-from placet.actors.policies.thread import PolicyThread, raisable
 from placet.kernel.prng import random_unit
 from placet.schemas.codec import Json
 from placet.schemas.errors import (

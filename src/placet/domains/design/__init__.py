@@ -70,7 +70,9 @@ from placet.domains.design.events.events import (
     UndoCommittedEvent,
 )
 from placet.domains.design.events.projection import project
-from placet.domains.design.fields import (
+from placet.domains.design.phases import PHASES
+from placet.domains.design.phases.states import TRANSITIONS, PhaseState
+from placet.domains.design.refinable_fields import (
     REFINABLE_SCHEMA,
     RefinableField,
     Step,
@@ -79,8 +81,6 @@ from placet.domains.design.fields import (
     get_field,
     is_refinable,
 )
-from placet.domains.design.phases import PHASES
-from placet.domains.design.phases.states import TRANSITIONS, PhaseState
 from placet.domains.design.state.design_json import DesignState
 from placet.domains.design.units import UnitConversionError, UnitConverter, clamp_to_bounds
 

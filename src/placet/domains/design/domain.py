@@ -5,9 +5,9 @@ from typing import Final
 
 from placet.domains.design import payloads, phase_rules, rules
 from placet.domains.design.exports import keep_export
-from placet.domains.design.fields import REFINABLE_SCHEMA, RangePolicy, RefinableField
 from placet.domains.design.phase_results import ASSUMPTIONS, PENDING, keep_results
 from placet.domains.design.phases import PHASES
+from placet.domains.design.refinable_fields import REFINABLE_SCHEMA, RangePolicy, RefinableField
 from placet.domains.design.settings import UNDO_MAX, DesignSettings
 from placet.domains.design.state.design_json import DesignState
 from placet.domains.design.state.invariants import WATCHED, violations

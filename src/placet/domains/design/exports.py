@@ -6,9 +6,9 @@ Writing files is the task of another executor, which takes its text from here.
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from placet.domains.design.fields import REFINABLE_SCHEMA
 from placet.domains.design.payloads import EXPORTS
 from placet.domains.design.phases import PHASES
+from placet.domains.design.refinable_fields import REFINABLE_SCHEMA
 from placet.kernel.state.draft import Draft
 from placet.schemas.codec import Json, thaw, to_json
 

@@ -7,10 +7,10 @@ result that it read is stale. Staleness is computed on request.
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from placet.domains.design.fields import REFINABLE_SCHEMA
 from placet.domains.design.payloads import PARAMETERS, PHASE_RESULTS
 from placet.domains.design.phases import PHASES, Phase
 from placet.domains.design.phases.states import FINISHED, PhaseState
+from placet.domains.design.refinable_fields import REFINABLE_SCHEMA
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json, thaw

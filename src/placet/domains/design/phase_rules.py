@@ -1,11 +1,11 @@
 """The rules of phases: run them, move them by hand, and export the design."""
 
 from placet.domains.design.exports import FORMATS
-from placet.domains.design.fields import nearest_paths
 from placet.domains.design.payloads import EXPORT_EFFECT, PHASE_RESULTS, RUN_EFFECT
 from placet.domains.design.phase_results import PENDING, reads_of, states_of, values_of
 from placet.domains.design.phases import PHASES
 from placet.domains.design.phases.states import TRANSITIONS, PhaseState
+from placet.domains.design.refinable_fields import nearest_paths
 from placet.domains.design.views import read_design
 from placet.kernel.domain import RuleRefusal, refuse
 from placet.kernel.state.draft import Draft

@@ -14,9 +14,9 @@ from placet.domains.design.actions.normalize import (
     unchanged,
 )
 from placet.domains.design.actions.protocol import stale_message
-from placet.domains.design.fields import RefinableField, nearest_paths
 from placet.domains.design.payloads import ABOUT, DESIGN, PLANS
 from placet.domains.design.phase_results import ASSUMPTIONS
+from placet.domains.design.refinable_fields import RefinableField, nearest_paths
 from placet.domains.design.settings import PLANS_MAX, DesignSettings
 from placet.domains.design.state.parameters import (
     is_operator,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Final
 
-from placet.domains.design.fields import REFINABLE_SCHEMA, RangePolicy, RefinableField
+from placet.domains.design.refinable_fields import REFINABLE_SCHEMA, RangePolicy, RefinableField
 from placet.domains.design.state.design_json import DesignState, design_model
 from placet.schemas.codec import Json, canonical
 from placet.schemas.identity import is_identity

@@ -21,7 +21,7 @@ from placet.kernel.state.tree import State
 from placet.schemas.codec import Json, thaw, to_json
 from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
-from placet.schemas.nearest import nearest
+from placet.schemas.name_suggestions import nearest
 
 FACTS_MAX: Final = 64
 VALUE_BYTES_MAX: Final = 1_024

@@ -6,7 +6,7 @@ from typing import Final
 from placet.domains.program.diagnostics import Diagnostic
 from placet.domains.program.functions import Function, Functions
 from placet.kernel.domain import RuleRefusal, refuse
-from placet.schemas.nearest import nearest
+from placet.schemas.name_suggestions import nearest
 
 _NEAR: Final = 3
 _LISTED: Final = 8

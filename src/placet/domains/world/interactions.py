@@ -18,7 +18,7 @@ from placet.schemas.codec import Json
 from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
 from placet.schemas.json_value import format_value
-from placet.schemas.nearest import nearest
+from placet.schemas.name_suggestions import nearest
 
 _LISTED_MAX: Final = 16
 """Carried objects that a refusal names."""

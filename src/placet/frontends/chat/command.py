@@ -17,7 +17,7 @@ from placet.agents.session.session import Session
 from placet.cli.signals import Terminated, terminated_as_interrupted
 from placet.cli.terminal import AsJson, CommandError, printable
 from placet.cli.world_options import DomainOption, SetOption, StoreOption
-from placet.frontends.adapters import TerminalHumanAdapter, proposer
+from placet.frontends.adapter_names import TerminalHumanAdapter, proposer
 from placet.frontends.chat.loop import Ask, ChatLoop, Person
 from placet.frontends.render import JsonRenderer, TextRenderer
 from placet.frontends.world_factory import ModeOption, check_words, conversation_world

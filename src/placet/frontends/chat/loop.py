@@ -18,7 +18,7 @@ from placet.agents.proposal.turn_result import ApprovalRequest, Turn
 from placet.agents.session.message_route import parse_command
 from placet.agents.session.session import Session
 from placet.cli.signals import Terminated
-from placet.frontends.adapters import TerminalHumanAdapter
+from placet.frontends.adapter_names import TerminalHumanAdapter
 from placet.frontends.chat.slash_commands import SlashCommands
 from placet.frontends.render import Renderer
 from placet.schemas.codec import Json

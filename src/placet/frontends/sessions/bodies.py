@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 from placet.agents.proposal.modes import ModeName
 from placet.cli.terminal import CommandError
 from placet.domains.session.payloads import ROLE_CHARS_MAX, SESSION_CHARS_MAX
-from placet.frontends.adapters import proposer
+from placet.frontends.adapter_names import proposer
 from placet.schemas.codec import Json
 from placet.server.http.parameters import Fields, Identity, PathPart
 from placet.server.http.problems import Problem

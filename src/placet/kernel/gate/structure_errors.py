@@ -28,7 +28,7 @@ from placet.schemas.json_value import (
     to_json_value,
 )
 from placet.schemas.limits import Limits
-from placet.schemas.nearest import nearest
+from placet.schemas.name_suggestions import nearest
 from placet.schemas.refusal import STAGE_OF, Notice, Refusal, RefusalCode
 
 _SEMVER: Final = re.compile(

@@ -4,10 +4,10 @@ import math
 
 import pytest
 
-from placet.domains.design.fields import REFINABLE_SCHEMA
 from placet.domains.design.phases import PHASES, OutOfRangeError, stale_by
 from placet.domains.design.phases.phase import Flag, PhaseOutcome, declare, required
 from placet.domains.design.phases.weight import structure_weight_t
+from placet.domains.design.refinable_fields import REFINABLE_SCHEMA
 from tests.domains.design.phases.chain import SHIP, flags, run_all
 
 # phase, output (a point of the power curve before the dot), value

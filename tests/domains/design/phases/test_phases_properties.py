@@ -7,7 +7,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from placet.domains.design.fields import REFINABLE_SCHEMA
 from placet.domains.design.phases import PHASES
 from placet.domains.design.phases.compliance import criteria
 from placet.domains.design.phases.hydrodynamics import holtrop
@@ -26,6 +25,7 @@ from placet.domains.design.phases.weight import (
     machinery_weight_by_speed_t,
     range_on_fuel_nm,
 )
+from placet.domains.design.refinable_fields import REFINABLE_SCHEMA
 from tests.domains.design.phases.chain import run_all
 
 CODES = {

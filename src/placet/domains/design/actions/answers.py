@@ -25,7 +25,7 @@ from placet.domains.design.actions.protocol import (
     StalePlanError,
     stale_message,
 )
-from placet.domains.design.fields import RefinableField
+from placet.domains.design.refinable_fields import RefinableField
 from placet.domains.design.settings import DesignSettings
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json

@@ -9,7 +9,7 @@ from math import isfinite
 from typing import Final, NamedTuple
 
 from placet.domains.design.actions.protocol import Adjustment
-from placet.domains.design.fields import RangePolicy, RefinableField, Step
+from placet.domains.design.refinable_fields import RangePolicy, RefinableField, Step
 from placet.domains.design.units import UnitConverter, clamp_to_bounds
 from placet.schemas.codec import Json
 from placet.schemas.json_value import format_value

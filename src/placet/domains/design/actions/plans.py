@@ -20,7 +20,7 @@ from placet.domains.design.actions.protocol import (
     IntentType,
     Moment,
 )
-from placet.domains.design.fields import Step
+from placet.domains.design.refinable_fields import Step
 from placet.schemas.codec import Json
 from placet.schemas.errors import PlacetError
 from placet.schemas.intent import SCHEMA_VERSION

@@ -13,8 +13,8 @@ from placet.domains.design.actions.plans import intent_of
 from placet.domains.design.actions.protocol import StalePlanError
 from placet.domains.design.domain import Design
 from placet.domains.design.effects import EXECUTORS, run_effect
-from placet.domains.design.fields import RangePolicy
 from placet.domains.design.phase_results import ASSUMPTIONS
+from placet.domains.design.refinable_fields import RangePolicy
 from placet.domains.design.state.design_json import DesignState
 from placet.domains.design.state.parameters import lock_of
 from placet.domains.design.views import design_digest, locked_paths, read_design, version_of

@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from placet.domains.design.fields import REFINABLE_SCHEMA, RefinableField
+from placet.domains.design.refinable_fields import REFINABLE_SCHEMA, RefinableField
 from placet.schemas.codec import Json, freeze, from_json, thaw, to_json
 
 _TYPES: Final[Mapping[str, type]] = {"float": float, "int": int, "bool": bool}

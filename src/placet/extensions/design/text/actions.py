@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import Final
 
 from placet.domains.design.actions.protocol import Action, ActionType
-from placet.domains.design.fields import RefinableField
+from placet.domains.design.refinable_fields import RefinableField
 from placet.domains.design.units import UnitConverter
 from placet.extensions.design.text.clauses import (
     Amount,

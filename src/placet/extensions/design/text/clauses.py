@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final, TypeAlias
 
-from placet.domains.design.fields import Step
+from placet.domains.design.refinable_fields import Step
 from placet.domains.design.units import UnitConverter
 from placet.extensions.design.text.lexicon import Lexicon, Meaning, Token, number_of, unit_at
 from placet.schemas.errors import PlacetError

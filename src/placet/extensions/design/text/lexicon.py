@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final
 from unicodedata import normalize
 
-from placet.domains.design.fields import RefinableField
+from placet.domains.design.refinable_fields import RefinableField
 from placet.domains.design.units import DIMENSIONS
 
 PERCENT: Final = "%"

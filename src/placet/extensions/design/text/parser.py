@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 from placet.domains.design.actions.protocol import Action, ActionType, Intent, IntentType, Moment
 from placet.domains.design.exports import FORMATS
-from placet.domains.design.fields import REFINABLE_SCHEMA, RefinableField
 from placet.domains.design.phases import PHASES
+from placet.domains.design.refinable_fields import REFINABLE_SCHEMA, RefinableField
 from placet.extensions.design.text.actions import Wording, contradictions
 from placet.extensions.design.text.clauses import (
     Item,

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Final
 
-from placet.domains.design.fields import REFINABLE_SCHEMA, RefinableField
+from placet.domains.design.refinable_fields import REFINABLE_SCHEMA, RefinableField
 from placet.extensions.design.text.lexicon import number_of
 from placet.extensions.design.text.parser import NOTHING_KNOWN, Clarification, parse_text
 from placet.schemas.codec import Json

@@ -15,7 +15,7 @@ from pydantic.dataclasses import dataclass
 
 from placet.domains.design.units import UnitConverter
 from placet.schemas.codec import Json
-from placet.schemas.nearest import nearest
+from placet.schemas.name_suggestions import nearest
 
 FieldType: TypeAlias = Literal["float", "int", "bool", "enum"]
 RangePolicy: TypeAlias = Literal["clamp", "reject"]
