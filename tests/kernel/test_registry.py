@@ -4,7 +4,7 @@ import pytest
 from typing_extensions import TypedDict
 
 from placet.domains.world import World
-from placet.kernel import Domain, Draft, Kind
+from placet.kernel import Domain, Draft, Kernel, Kind
 from placet.kernel.registry import Registry
 from placet.schemas.intent import Intent
 
@@ -77,3 +77,20 @@ def _orchard(hook: object) -> Domain:
     attributes = {"name": "orchard", "version": "1", "kinds": kinds, "on_tick": hook}
     orchard: Domain = type("Orchard", (Domain,), attributes)()
     return orchard
+
+
+def test_a_hook_without_a_signature_is_accepted():
+    class Compiled(Domain):
+        name, version = "compiled", "1"
+        kinds = (Kind("Bid", Bid, _bid),)
+        on_tick = staticmethod(dict.update)  # type: ignore[assignment]
+
+    assert Registry([Compiled()]).with_on_tick
+
+
+def test_a_read_only_kernel_writes_no_record():
+    log: list[bytes] = []
+    Kernel(World(), sink=log.append)
+    reader = Kernel(World(), history=log, read_only=True)
+    with pytest.raises(AssertionError, match="a read-only kernel was asked to write"):
+        reader.tick(1.0)

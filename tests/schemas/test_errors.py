@@ -14,6 +14,7 @@ from placet.schemas.errors import (
     StaleContextError,
     StoreError,
     ValidationError,
+    describe_error,
     error_of,
     error_type,
 )
@@ -102,3 +103,11 @@ def test_an_error_without_a_batch_has_no_refusals():
     assert (store.store, store.seq, store.code, store.refusals) == ("town.db", 7, None, ())
     assert StoreError("gone").seq is None
     assert ClosedError("closed").verdict is None
+
+
+def test_an_error_whose_text_raises_is_described_by_its_type():
+    class MuteError(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    assert describe_error(MuteError()).startswith("MuteError")

@@ -143,7 +143,7 @@ class WorldRuntime:
         started = anyio.Event()
         for sentence in self._recovery.skipped:
             self._reports.warning(sentence)
-        if self.config.clock == "realtime":
+        if self.config.clock == "realtime" and self.config.log_level not in {"error", "critical"}:
             for domain in self.kernel.registry.with_on_tick:
                 self._reports.warning(
                     f"on_tick of {domain.name} never runs with clock='realtime'; open the world "

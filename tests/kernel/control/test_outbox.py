@@ -1,5 +1,7 @@
 """Marks of at-most-once effects: in the ledger, in the log, and in snapshots."""
 
+from typing import Any
+
 import pytest
 
 from placet.kernel import Kernel
@@ -8,8 +10,8 @@ from placet.kernel.log.replay import Divergence, folded
 from placet.kernel.log.snapshot import dump, load, world_digest
 from placet.schemas.effect import Effect, EffectKey, Settlement
 from placet.schemas.log.record import EffectChanged, decode_record, record_as_dict, record_type
-from tests.kernel.builders import intent, reused
-from tests.kernel.domains import MAIL
+from tests.kernel.builders import intent, kernel_of, reused
+from tests.kernel.domains import MAIL, Lab
 
 
 def with_letters(count: int = 2) -> tuple[Kernel, list[bytes], list[Effect]]:
@@ -103,3 +105,16 @@ def test_a_recorded_mark_of_a_settled_effect_is_a_divergence():
 
 def _place(effect: Effect) -> tuple[int, int]:
     return effect.key.seq, effect.key.effect_index
+
+
+def test_an_interrupt_of_on_settle_is_raised_and_settles_nothing():
+    class Interrupted(Lab):
+        def on_settle(self, *_: Any) -> None:
+            raise KeyboardInterrupt
+
+    kernel = kernel_of(Interrupted())
+    kernel.decide(intent("Mail", {"count": 1}))
+    (effect,) = kernel.open_effects()
+    with pytest.raises(KeyboardInterrupt):
+        kernel.settle(Settlement(effect.key, succeeded=True))
+    assert kernel.open_effects() == [effect]

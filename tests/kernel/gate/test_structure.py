@@ -11,7 +11,7 @@ from typing import Annotated, Any, NamedTuple
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from pydantic import AfterValidator, BaseModel, ConfigDict, JsonValue
+from pydantic import AfterValidator, BaseModel, ConfigDict, JsonValue, RootModel
 from typing_extensions import TypedDict
 
 from placet.kernel import Domain, Kind
@@ -356,6 +356,7 @@ def test_a_raising_payload_validator_refuses_the_payload(fault):
             Kind("Enlarging", Enlarging, lambda draft, intent: None),
             Kind("Spoiling", Spoiling, lambda draft, intent: None),
             Kind("Listing", list[int], lambda draft, intent: None),
+            Kind("Counting", RootModel[list[int]], lambda draft, intent: None),
         )
 
     kernel = kernel_of(Mined(), agents=("alice",))
@@ -380,6 +381,8 @@ def test_a_raising_payload_validator_refuses_the_payload(fault):
     ]
     listing = kernel.decide(intent("Listing", [1]))
     assert "a payload must be an object, got [1]" in listing.refusals[0].message
+    counting = kernel.decide(intent("Counting", [1]))
+    assert "a payload must be an object, got list" in counting.refusals[0].message
 
 
 @pytest.mark.parametrize("spoiled", ["nan", "-nan", "inf", "-inf"])
@@ -648,3 +651,40 @@ def test_the_fingerprint_depends_on_the_set_of_intents():
     other = kernel.check([add("b"), add("a")])
     different = kernel.check([add("b"), add("a", 2)])
     assert one.fingerprint == other.fingerprint != different.fingerprint  # type: ignore[union-attr]
+
+
+def custom(req_id: str, **extra: Any) -> dict[str, Any]:
+    return intent("Custom", {"action": "wave", **extra}, req_id)
+
+
+@pytest.mark.parametrize(
+    ("batch", "code"),
+    [
+        ([custom("a", items=[0] * 100)], "payload_too_large"),
+        ([custom("a", number=float("nan")), custom("b", items=[0] * 60)], "batch_too_large"),
+        ([custom("a", number=float("nan")), custom("b", items=[0] * 200)], "batch_too_large"),
+    ],
+    ids=["alone", "validated in the full check", "copied in the full check"],
+)
+def test_values_of_a_batch_are_bounded_in_both_checks(batch, code):
+    kernel = kernel_of(limits={"batch_values_max": 50})
+    (refusal,) = kernel.decide(batch).refusals
+    assert (refusal.stage.value, refusal.code) == ("structure", code)
+
+
+def test_the_full_check_ends_with_the_part_that_fills_the_list():
+    kernel = kernel_of(limits={"refusals_listed_max": 3})
+    refusals = kernel.decide([add(f"r{n}", priority=101) for n in range(200)]).refusals
+    assert [refusal.index for refusal in refusals] == [0, 1, 2]
+
+
+def test_a_recorded_payload_beyond_the_limits_is_refused():
+    kernel = kernel_of(limits={"payload_depth_max": 4})
+    batch = checked(kernel, [custom("a", deep=[1])])
+    nested: Any = [1]
+    for _ in range(9):
+        nested = [nested]
+    batch.intents = [{**batch.intents[0], "payload": {"action": "wave", "deep": nested}}]
+    refusals = kernel._structure.check_recorded(batch, {})
+    assert refusals is not None
+    assert "nested too deeply" in refusals[0].message

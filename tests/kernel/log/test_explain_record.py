@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from placet.kernel import Domain
+from placet.kernel.log import explain_stages
 from placet.kernel.log.explain_record import explain_batch, explain_other
 from placet.kernel.log.verify import Verifier
 from placet.schemas.effect import Settlement
@@ -282,3 +283,36 @@ def test_a_record_without_a_batch_is_explained_by_its_changes(kernel, log):
     assert (header.answer, header.rules) == ("header", "")
     assert header.changes[0]["entity"] == f"{THINGS}/cup"
     assert explain_record_at(log, 1).changes == ()
+
+
+@pytest.mark.parametrize(
+    ("describe", "compared", "line"),
+    [
+        (
+            explain_stages._describe_agent,
+            {
+                "registered": True,
+                "permissions": None,
+                "agent_id": "ann",
+                "suspended": False,
+                "kinds": ["Add"],
+                "may_submit": False,
+                "submitter": "bob",
+                "owner": "carol",
+            },
+            "bob may not submit for it; its owner is carol",
+        ),
+        (
+            explain_stages._describe_domain,
+            {"validator": "house:rule"},
+            "effect validator house:rule ran first, before the rule of each intent",
+        ),
+    ],
+    ids=["another submitter", "validator"],
+)
+def test_comparison_of_a_stage_is_described(describe, compared, line):
+    assert line in list(describe(compared))
+
+
+def test_an_entity_that_never_existed_is_described():
+    assert explain_stages._read_text({"changed": None}) == "never existed"

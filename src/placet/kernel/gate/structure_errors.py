@@ -321,8 +321,6 @@ class Diagnosis:
     def _kinds(self) -> str:
         """List the registered kinds, by name, up to a bound."""
         names = sorted(self._registry.kinds)
-        if not names:
-            return "no kind is registered"
         more = len(names) - _KINDS_LISTED_MAX
         listed = ", ".join(names[:_KINDS_LISTED_MAX])
         return f"the kinds are {listed}{f' and {more} more' if more > 0 else ''}"

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from placet.kernel.commit.apply_record import apply_admitted, apply_record
+from placet.kernel.commit.apply_record import apply_record
 from placet.kernel.commit.commit import Journal
 from placet.kernel.ledger.ledger import GateSettings, Ledger
 from placet.kernel.recorded_batch import recorded_batch
@@ -142,7 +142,7 @@ class Replayer:
     def _fold(self, record: Record, data: bytes) -> None:
         """Apply a record to the ledger, its changes to the state, and note headers and groups."""
         if isinstance(record, Admitted):  # nearly every record of a log
-            apply_admitted(self.ledger, record, self._batch(record))
+            apply_record(self.ledger, record, self._batch(record))
             fold_changes(self.state, record.changes)
             return
         if isinstance(record, Refused | Scheduled):
