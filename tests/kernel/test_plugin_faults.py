@@ -510,7 +510,7 @@ def test_the_registry_describes_its_kinds():
         "amount": {"title": "Amount", "type": "integer"}
     }
     assert list(registry.json_schemas()) == sorted(registry.kinds)
-    assert registry.payload("Add").validate_python({"amount": 1}) == {"amount": 1}
+    assert registry.payload_validator("Add").validate_python({"amount": 1}) == {"amount": 1}
     assert [domain.name for domain in registry.with_on_tick] == ["lab"]
     assert [domain.name for domain in registry.with_invariants] == ["lab"]
     assert registry.nearest("ADD", 1) == ("Add",)

@@ -11,7 +11,7 @@ from placet.schemas.intent import Intent
 
 def test_worlds_of_equal_kinds_share_the_compiled_payloads():
     one, other = Registry([World()]), Registry([World(max_step=2.0)])
-    assert one.payload("Move") is other.payload("Move")
+    assert one.payload_validator("Move") is other.payload_validator("Move")
     assert one.fingerprint == Registry([World()]).fingerprint
 
 

@@ -266,7 +266,15 @@ class Counters:
         self._refusals[key] = self._refusals.get(key, 0) + count
 
     def effect(self, executor: str, outcome: str, seconds: float) -> None:
-        """Count one attempt at an effect and its duration. A client must not choose the labels."""
+        """Add one attempt at an effect to the histogram of its executor and outcome.
+
+        Labels must not come from clients: each new pair adds a histogram that stays.
+
+        Args:
+            executor: Kind of effect that the executor handles.
+            outcome: `settled`, `failed`, `retried` or `in_doubt`.
+            seconds: Duration of the attempt, real seconds.
+        """
         key = (executor, outcome)
         histogram = self.effect_seconds.get(key)
         if histogram is None:

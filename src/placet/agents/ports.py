@@ -47,7 +47,10 @@ class Handle(Protocol):
         """Number of registrations of this id so far; an agent registered later has another."""
 
     def intent(self, kind: str, /, **payload: Json) -> Intent:
-        """Build an intent of a kind with a payload."""
+        """Build an intent of this agent with a payload; it is not submitted.
+
+        It has a new req_id, and the seq of the agent's latest view as `context_seq`.
+        """
 
     async def refresh_view(self) -> View:
         """Return the agent's view at the latest durable seq."""

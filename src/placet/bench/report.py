@@ -117,7 +117,7 @@ def machine() -> str:
 
 
 def figure(result: dict[str, Json], path: str) -> float | None:
-    """Return the figure at a path in a result; None if it is missing."""
+    """Return the number at a dotted path in a result, such as `commit_ms.p50`; None if missing."""
     part: Json = result
     for name in path.split("."):
         part = part.get(name) if isinstance(part, dict) else None

@@ -122,8 +122,12 @@ class Registry:
         own = tuple(domain for domain in self.domains if dot and domain.name == owner)
         return own or self.domains
 
-    def payload(self, kind: str) -> "TypeAdapter[object]":
-        """Return the validator of a kind's payload."""
+    def payload_validator(self, kind: str) -> "TypeAdapter[object]":
+        """Return the validator of a kind's payload.
+
+        Raises:
+            KeyError: No domain has this kind.
+        """
         return self._payloads[kind]
 
     def nearest(self, kind: str, count: int) -> tuple[str, ...]:

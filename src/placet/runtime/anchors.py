@@ -175,7 +175,9 @@ class AnchorWriter:
         self._written = b""
 
     async def append(self) -> None:
-        """Append an anchor if the log has grown since the last one; it is durable on return.
+        """Append an anchor of the last durable record; it is durable on return.
+
+        Nothing is appended if the log is empty or has not grown since this writer's last anchor.
 
         Raises:
             StoreError: The file cannot be written.
@@ -190,10 +192,7 @@ class AnchorWriter:
         self._written = head
 
     async def try_append(self) -> None:
-        """Append an anchor if the log has grown.
-
-        Pass a failure to `on_fault` instead of raising it.
-        """
+        """Append an anchor as `append` does, but pass a `StoreError` to `on_fault`."""
         try:
             await self.append()
         except StoreError as error:

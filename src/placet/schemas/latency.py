@@ -22,9 +22,17 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Uniform:
-    """Every commit is delivered after a random delay, drawn from the world's seed.
+    """Every commit is delivered after a random delay, uniform from `least` to `most` seconds.
 
-    A commit with a shorter delay than an earlier one waits for it, so order is kept.
+    The delay is drawn from the world's seed, so a world run again has the same delays. A commit
+    with a shorter delay than an earlier one waits for it, so order is kept.
+
+    Attributes:
+        least: Shortest delay, simulated seconds; 0 or more.
+        most: Longest delay, simulated seconds; at least `least`.
+
+    Raises:
+        ValueError: A delay is negative or not finite, or `most` is less than `least`.
     """
 
     least: float

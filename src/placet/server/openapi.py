@@ -145,7 +145,7 @@ def _intents(domains: Sequence[Domain]) -> dict[str, Json]:
     registry = Registry(domains)
     names = sorted(registry.kinds)
     payloads, shared = TypeAdapter.json_schemas(
-        [(name, "validation", registry.payload(name)) for name in names],
+        [(name, "validation", registry.payload_validator(name)) for name in names],
         ref_template=_REFERENCE + "{model}",
     )
     schemas: dict[str, Json] = dict(shared.get("$defs", {}))

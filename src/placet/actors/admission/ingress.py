@@ -277,9 +277,13 @@ class Ingress:
                 resolve(message.reply, failure or ClosedError(why))
 
     def stall(self, stalled: TimeStalledError) -> None:
-        """Fail the batches held for the next step, and every later one, because no step will come.
+        """Fail the batches held for the next step, because no step will come.
 
-        They raise `stalled`, which is kept.
+        Later batches that would be held fail too. Dry runs and batches for a later time are still
+        decided.
+
+        Args:
+            stalled: The error that the submitters of these batches get; kept in `self.stalled`.
         """
         self.stalled = stalled
         for waiting in self._held.take_all():

@@ -185,7 +185,8 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | StepMessage]):
             load: The load signal that is over its limit.
 
         Returns:
-            The load signal to refuse the batch for; None if it was enqueued.
+            None if the batch was enqueued, else the load signal that states why it is refused.
+            This queue enqueues no batch under load and returns `load`.
         """
         return load
 

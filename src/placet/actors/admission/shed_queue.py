@@ -335,7 +335,10 @@ class PriorityBucket:
         return self._by_owner().owner_of_most
 
     def pop_lowest(self) -> QueuedBatch:
-        """Remove and return the youngest batch of the owner with the most batches."""
+        """Remove and return the batch to shed first: the youngest of the owner with the most.
+
+        The bucket must not be empty.
+        """
         waiting = self._by_owner().pop_lowest()
         del self._batches[waiting]
         self.size -= len(waiting.batch.encoded)
@@ -392,7 +395,10 @@ class _Owners:
         return next(reversed(self._by_count[self._most]))
 
     def pop_lowest(self) -> QueuedBatch:
-        """Remove and return the youngest batch of the owner with the most batches."""
+        """Remove and return the batch to shed first: the youngest of the owner with the most.
+
+        The bucket must not be empty.
+        """
         owner = self.owner_of_most
         own = self._by_owner[owner]
         waiting = own.pop()

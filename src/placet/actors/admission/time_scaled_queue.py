@@ -141,9 +141,10 @@ class DilatingQueue(WaitingQueue):
         return ahead
 
     def enqueue_under_load(self, waiting: QueuedBatch, load: Overload) -> Overload | None:
-        """Add a batch to the wait queue, behind those of its owner.
+        """Add a batch to the wait queue as `WaitingQueue` does, and note its simulated time.
 
-        Return None; or the load signal to refuse it for, if the wait queue is full.
+        Return None if it was added. If the wait queue is full, or the submitter has used its share,
+        return the load signal that states why the batch is refused.
         """
         waiting.simulated_ns = self._dilating.now_ns()
         return super().enqueue_under_load(waiting, load)

@@ -91,10 +91,9 @@ class WaitingQueue(BatchQueue):
         return None
 
     def screen(self, load: Overload, raw: object, submitter: str) -> Overload | None:
-        """Decide under load whether a batch is refused unchecked.
+        """Return the load signal for which a batch is refused unchecked, or None.
 
-        It is if the wait queue is full, or its submitter has used its share of it. The load signal
-        of the wait queue is returned then, else None.
+        It is refused if the wait queue is full, or its submitter has used its share of it.
         """
         limits, length = self._limits, len(self._waiters)
         if length >= limits.wait_queue_batches_max:
@@ -107,9 +106,10 @@ class WaitingQueue(BatchQueue):
         return None
 
     def enqueue_under_load(self, waiting: QueuedBatch, load: Overload) -> Overload | None:
-        """Add a batch to the wait queue, behind those of its owner.
+        """Add a batch to the wait queue, behind the others of its submitter.
 
-        Return None; or the load signal to refuse it for, if the wait queue is full.
+        Return None if it was added. If the wait queue is full, or the submitter has used its share,
+        return the load signal that states why the batch is refused.
         """
         submitter, size = waiting.batch.submitter, len(waiting.batch.encoded)
         if self._screened != submitter and (full := self.screen(load, None, submitter)):

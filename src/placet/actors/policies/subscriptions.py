@@ -45,7 +45,8 @@ class ReadSubscription(Protocol):
     Attributes:
         agent_id: The subscribing agent; its own changes are not delivered.
         context_seq: Only later changes are delivered.
-        threshold: Seqs by which other agents may advance the world; None is unlimited.
+        threshold: Seqs by which other agents may advance the world before the subscriber is stale.
+            If None, `advance` is not called.
         footprint: The refs whose changes are delivered; None for all that the agent may see.
     """
 
@@ -61,7 +62,10 @@ class ReadSubscription(Protocol):
         """Receive a change, made by another agent, of a ref in the footprint."""
 
     def advance(self, seqs: int) -> None:
-        """Receive the number of seqs by which other agents advanced the world just now."""
+        """Receive the number of seqs by which other agents advanced the world with one record.
+
+        Called only if `threshold` is not None.
+        """
 
     def fail(self, error: BaseException) -> None:
         """End the subscription with the error that a domain raised when a change was checked."""

@@ -24,9 +24,10 @@ class Subclassed:
         self._adapter = adapter
 
     async def propose(self, context: PlannerInput) -> PlannerOutput:
-        """Call the integration in a worker thread, and return its answer.
+        """Return the integration's answer to a message as a `PlannerOutput`.
 
-        A thread that does not return before the deadline is abandoned.
+        Its `message_to_intent_or_plan` is called in a worker thread. A thread that does not return
+        before the deadline is abandoned.
 
         Raises:
             Exception: Whatever the integration raises.

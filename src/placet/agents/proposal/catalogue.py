@@ -117,7 +117,7 @@ class Catalogue:
         """Return the JSON Schema of every visible kind's payload, by name; built once."""
         if self._schemas is None:
             self._schemas = {
-                name: self._registry.payload(name).json_schema() for name in self.kinds
+                name: self._registry.payload_validator(name).json_schema() for name in self.kinds
             }
         return self._schemas
 

@@ -135,7 +135,10 @@ def content_of(state: State, name: str) -> dict[str, Json] | None:
 
 
 def commits(state: State, from_seq: int, to_seq: int) -> Iterator[Mapping[str, Json]]:
-    """Return the commits from one seq to another, both included, in order."""
+    """Yield the kept commits with a seq from `from_seq` to `to_seq`, both included, oldest first.
+
+    A commit is the record of an edit of the program's functions. O(kept commits).
+    """
     for commit_id in state.ids(COMMITS):
         if _padded(from_seq) <= commit_id <= _padded(to_seq):
             fields = state.entity(COMMITS, commit_id)

@@ -33,7 +33,10 @@ from placet.schemas.log.record import (
 
 
 def apply_record(ledger: Ledger, record: Record, batch: CheckedBatch | None = None) -> None:
-    """Apply a record of any type to the ledger; the caller sets `seq` and `now_ns` afterwards.
+    """Apply a record of any type to the ledger, as a replay does.
+
+    Live decisions call the function of their record's type instead, such as `apply_admitted`. The
+    caller sets `seq` and `now_ns` of the ledger afterwards.
 
     Args:
         ledger: The ledger as it was before the record.

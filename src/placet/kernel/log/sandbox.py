@@ -30,7 +30,11 @@ from placet.schemas.log.record import (
 
 
 class RecordingDraft(Transaction):
-    """A draft that records the random draws."""
+    """The draft of a re-execution; it keeps the random draws of the batch for a report.
+
+    Attributes:
+        drawn: The draws of the batch since `open_batch`, in order; a divergence reports them.
+    """
 
     __slots__ = ("drawn",)
 

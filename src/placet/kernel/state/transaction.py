@@ -197,7 +197,11 @@ class Transaction(Draft):
         return tuple(changes)
 
     def trim(self, changes: Changes) -> None:
-        """Drop the oldest tombstones of the changed collections, after which undo is impossible."""
+        """Drop the older tombstones of changed collections that have too many, at a commit.
+
+        A collection with more than `State.tombstones_max` keeps the newer half of that number. The
+        batch cannot be undone afterwards.
+        """
         for collection in changes.collections:
             self.state.trim(collection.collection)
 

@@ -27,32 +27,38 @@ class Visibility:
     hides_fields = False
 
     def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
-        """Return whether an agent may see that an entity exists."""
+        """Return True: every agent may see that every entity exists. Subclasses restrict it."""
         return True
 
     def hidden_fields(self, state: State, agent_id: str, ref: Ref) -> Collection[str]:
-        """Return the fields of an entity that an agent may not see."""
+        """Return no fields: none is hidden. A subclass that hides fields sets `hides_fields`."""
         return NONE_HIDDEN
 
     def relevance(self, state: State, agent_id: str, ref: Ref) -> float:
-        """Return the relevance of an entity to an agent, 0 to 1; 1 without a position."""
+        """Return 1: every entity is equally relevant.
+
+        A subclass may return 0 to 1; entities of higher relevance are sent first.
+        """
         return 1.0
 
     def distance(self, state: State, agent_id: str, ref: Ref) -> float | None:
-        """Return the distance of an entity from an agent; None if undefined."""
+        """Return None: no distance is defined. A subclass with positions returns it."""
         return None
 
     def dependents_of(self, state: State, ref: Ref) -> Iterable[Ref]:
-        """Return the entities whose visibility depends on this entity."""
+        """Return no entities: no entity's visibility depends on another. Subclasses may differ."""
         return ()
 
     def new_index(self) -> InterestIndex:
-        """Return an empty index for one published state."""
+        """Return an `Unbounded`, an index that narrows nothing."""
         return Unbounded()
 
 
 class Unbounded:
-    """The index without restrictions: every change may affect every agent."""
+    """The interest index of policies without one: every agent may see every entity.
+
+    It narrows nothing, so each agent is checked by `may_see` at each change.
+    """
 
     def observers_of(self, ref: Ref) -> Set[str] | None:
         """Return None: every agent."""

@@ -79,9 +79,9 @@ async def register_executor(
 async def register_domain_executors(world: WorldRuntime, domains: Iterable[Domain]) -> None:
     """Register the executors that domains provide.
 
-    In a fork, the gate refuses effects whose handler may act on the outside world.
-
-    A log may have an executor for such a kind, registered by an earlier process: it is removed.
+    A kind without a handler gets no executor, so the gate refuses its effects; in a fork, so does a
+    kind whose handler may act on the outside world. If the log has an executor of such a kind, from
+    an earlier process, it is removed.
 
     Raises:
         PlacetError: An executor cannot run on this machine; the message says why.
@@ -128,9 +128,15 @@ async def wait_effects(world: WorldRuntime, verdict: Verdict | None) -> None:
 async def list_effects(
     world: WorldRuntime, state: EffectState | None, kind: str | None
 ) -> list[EffectStatus]:
-    """Return the unsettled effects, oldest first, or the effects that were given up (`dead`).
+    """Return the effects in a state; None is all effects that an operator or executor may settle.
 
-    Given-up effects are read from the log: O(log).
+    These are listed oldest first, among them the `dead` ones whose outcome `on_settle` refused.
+    `state="dead"` lists after them the effects that were given up, read from the log: O(log).
+
+    Args:
+        world: The open world.
+        state: One of `EFFECT_STATES`, or None.
+        kind: Kind of effect; None is every kind.
 
     Raises:
         ValueError: There is no such state.

@@ -68,11 +68,12 @@ def records_to(log: EventLog, at: Position) -> int:
 
 
 def divided_tick(log: EventLog, count: int, tick_ns: int) -> int | None:
-    """Return the first record of a tick that is cut in two by the first `count` records of a log.
+    """Return the ordinal of the first batch record of the tick that a cut divides, or None.
 
-    None if the cut lies between two ticks. The batches of a tick are one tick later than the record
-    before them, and the tick ends with a `Tick` record at their time. Batches at another time were
-    decided while the log was served, and are in no tick. O(records of the last tick).
+    The cut is after the first `count` records of the log; None if it lies between two ticks. The
+    batches of a tick are one tick later than the record before them, and the tick ends with a
+    `Tick` record at their time. Batches at another time were decided while the log was served, and
+    are in no tick. O(records of the last tick).
 
     Raises:
         StoreError: The log cannot be read.

@@ -183,7 +183,10 @@ class Refused(_BatchBody, array_like=True, frozen=True, tag=6):
 
 
 class Scheduled(_BatchBody, array_like=True, frozen=True, tag=7):
-    """Log record of a batch accepted for later; its quotas are charged.
+    """Log record of a batch put in the schedule: it is charged now, and decided when it is due.
+
+    Its quotas are charged at this record. Its rules run when it is due; then it may still be
+    refused, and a batch record with its number as `due_of` is written.
 
     Attributes:
         number: Number of its entry in the schedule.

@@ -84,9 +84,10 @@ class ActionPlanValidator:
         self._agent_id = agent_id
 
     def validate(self, plan: ActionPlan, state_manager: StateManager) -> ValidationResult:
-        """Check every action of a plan.
+        """Return which actions of a plan would pass and which not, by dry runs.
 
-        The approved actions pass as a plan if the rejected ones are left out.
+        The design does not change. The approved actions pass as a plan if the rejected ones are
+        left out.
 
         Raises:
             StalePlanError: The plan is based on another version.

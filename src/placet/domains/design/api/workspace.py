@@ -303,7 +303,7 @@ class StateManager:
     def lock_parameter(
         self, path: str, reason: str | None = None, *, for_s: float | None = None
     ) -> None:
-        """Lock a parameter as an operator; at once, or with an explicit transaction.
+        """Lock a parameter as an operator: at once, or in an explicit transaction at its commit.
 
         Raises:
             ValidationError: The path is unknown.
@@ -313,7 +313,7 @@ class StateManager:
         self._lock("design.lock", payload)
 
     def unlock_parameter(self, path: str) -> None:
-        """Unlock a parameter as an operator; at once, or with an explicit transaction.
+        """Unlock a parameter as an operator: at once, or in an explicit transaction at its commit.
 
         Raises:
             ValidationError: The path is unknown.
