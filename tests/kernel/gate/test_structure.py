@@ -661,7 +661,7 @@ def custom(req_id: str, **extra: Any) -> dict[str, Any]:
     ("batch", "code"),
     [
         ([custom("a", items=[0] * 100)], "payload_too_large"),
-        ([custom("a", number=float("nan")), custom("b", items=[0] * 60)], "batch_too_large"),
+        ([custom("a", number=float("nan")), custom("b", items=[0] * 42)], "batch_too_large"),
         ([custom("a", number=float("nan")), custom("b", items=[0] * 200)], "batch_too_large"),
     ],
     ids=["alone", "validated in the full check", "copied in the full check"],
