@@ -54,9 +54,9 @@ class EventLog(Protocol):
         """
 
     def read(self, from_record: int = 0) -> Iterator[tuple[int, bytes]]:
-        """Return `(ordinal, record)` pairs in order, from ordinal `from_record` on.
+        """Yield `(ordinal, record)` pairs in order, from ordinal `from_record` on.
 
-        Records that a compaction removed are left out.
+        Records appended meanwhile are included; records that a compaction removed are left out.
 
         Raises:
             StoreError: The store cannot be read or is damaged.

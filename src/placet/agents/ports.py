@@ -66,24 +66,33 @@ class Gateway(Protocol):
     async def entities(
         self, collection: str, names: Sequence[str] | None = None
     ) -> dict[str, dict[str, Json]]:
-        """Return copies of entities of a collection, by name; None for `names` is all."""
+        """Return copies of entities of a collection as plain JSON, by name.
+
+        None for `names` is all; names that do not exist are left out.
+        """
 
     async def is_registered(self, agent_id: str, generation: int | None = None) -> bool:
         """Return whether an agent is registered, of this generation if one is passed."""
 
     async def permitted(self, agent_id: str) -> frozenset[str] | None:
-        """Return the kinds that an agent may use; None for all."""
+        """Return the kinds that an agent may use; None for all, empty for an unknown agent."""
 
     async def executed(self) -> frozenset[str]:
         """Return the kinds of effect that have an executor."""
 
     async def risks(self, actions: Sequence[tuple[str, Mapping[str, Json]]]) -> list[Risk]:
-        """Return the risk of each action `(kind, payload)` at the current state."""
+        """Return the risk of each action `(kind, payload)` at the current state.
+
+        Raises:
+            KeyError: A kind is unknown.
+        """
 
     async def outcomes(self, verdict: Verdict, *, seconds_max: float = 60.0) -> Sequence[Outcome]:
-        """Wait for the effects of an admitted batch, at most `seconds_max` s.
+        """Wait for the effects of a batch and return their outcomes.
 
-        Return their outcomes.
+        The wait is at most `seconds_max` real seconds.
+        An effect that is not settled by then has an outcome whose `succeeded` is None. A batch that
+        was not admitted has no outcomes.
         """
 
 
@@ -105,7 +114,11 @@ class WorldPort(Protocol):
     async def register_agent(
         self, agent_id: str, *, permissions: Iterable[str] | None = None
     ) -> Handle:
-        """Register an agent if it is not registered, and return its handle."""
+        """Register an agent if it is not registered, and return its handle.
+
+        `permissions` are the kinds that it may submit; None is the world's default for a new agent,
+        and no change for a registered one.
+        """
 
     async def register_executor(
         self,
@@ -122,10 +135,15 @@ class WorldPort(Protocol):
     async def submit(
         self, batch: object, *, dry_run: bool = False, identity: Handle | None = None
     ) -> Verdict:
-        """Submit a batch as the operator, and return its verdict.
+        """Submit a batch as the operator, and return its verdict, also if it is refused.
 
-        The batch is refused if the agent `identity` was removed.
+        A dry run is decided and changes nothing. The batch is refused if the agent `identity` was
+        removed.
         """
 
     async def state(self, path: str = "") -> Json:
-        """Return a copy of the state at a path, as plain JSON."""
+        """Return a copy of the state at a path, as plain JSON; an empty path is the whole state.
+
+        Raises:
+            KeyError: There is nothing at the path.
+        """

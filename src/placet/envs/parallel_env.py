@@ -131,6 +131,9 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
                 of the episodes that follow from the latest seed.
             options: Not used.
 
+        Returns:
+            The first observation of each agent by its name, and an empty info for each.
+
         Raises:
             PlacetError: An agent cannot be registered.
         """

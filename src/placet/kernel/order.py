@@ -83,7 +83,7 @@ def _key(batch: CheckedBatch, arrival: int, salt: int, ledger: Ledger, now_ns: i
 
 
 def priority_cap(agent_ids: Sequence[str], ledger: Ledger) -> int:
-    """Return the lowest priority cap of several agents; unknown agents are ignored."""
+    """Return the lowest `priority_max` of several agents; 100 if none of them is known."""
     cap = _PRIORITY_MAX
     for agent_id in agent_ids:
         agent = ledger.agents.get(agent_id)

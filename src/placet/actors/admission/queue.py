@@ -77,13 +77,19 @@ class Admission(Protocol):
         """Build the verdict of a refused batch, and count it unless it is a dry run."""
 
     def priority_of(self, batch: "CheckedBatch") -> int:
-        """Return the priority of a batch, capped by those of its agents and of its submitter."""
+        """Return the priority of a batch, capped by the lowest `priority_max` concerned.
+
+        These are the caps of the agents that it names and of its submitter.
+        """
 
     def priority_cap(self, submitter: str) -> int:
         """Return the highest priority that a submitter's batch may have."""
 
     def answer_shed(self, waiting: QueuedBatch, priority: int, load: Overload) -> None:
-        """Refuse a displaced batch of a priority, because a load signal is over its limit."""
+        """Refuse a batch that a batch of higher priority displaced, unless it was canceled.
+
+        `priority` is that of the displaced batch; `load` is the load signal over its limit.
+        """
 
 
 class BatchQueue(Mailbox[QueuedBatch, ControlMessage | StepMessage]):

@@ -160,7 +160,7 @@ class AgentPort(Protocol):
         """Return the agent's view at the latest durable seq."""
 
     async def submit(self, batch: object) -> Verdict:
-        """Submit a batch and return its verdict."""
+        """Submit a batch of the agent and return its verdict, also if it is refused."""
 
     async def sleep(self, seconds: float) -> None:
         """Wait for a number of simulated seconds."""

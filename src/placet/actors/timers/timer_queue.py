@@ -98,7 +98,7 @@ class TimerQueue:
                 self._drop_canceled()
 
     def idle(self) -> AbstractContextManager[None]:
-        """Return the context of a wait in this world; it has no effect in this class."""
+        """Return a context without effect: in this class, time is independent of waiting tasks."""
         return _IDLE
 
     def wake(self) -> None:

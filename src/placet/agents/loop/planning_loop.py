@@ -247,7 +247,11 @@ def end_of_stop(stop: Stop) -> TurnEnd:
 def read(
     raw: PlannerOutput, context: PlannerInput, mode: Mode, limits: AgentLimits
 ) -> tuple[Plan | None, list[Issue]]:
-    """Parse an adapter's answer, tool calls or a plan; return the plan, or the faults."""
+    """Parse an adapter's answer, tool calls or a plan.
+
+    Returns:
+        The plan and no issues; or None and at least one issue.
+    """
     if raw.unread is not None:
         return None, [Issue(code=raw.unread[0], message=raw.unread[1])]
     if raw.calls:

@@ -53,7 +53,7 @@ class Opened(Protocol):
         """Record an end of the turns that a dead process left running."""
 
     async def close(self) -> None:
-        """Close the resources opened for the session."""
+        """Accept no more messages, stop the running turn, and close the session's resources."""
 
 
 S = TypeVar("S", bound=Opened)

@@ -87,7 +87,7 @@ def explain(
 
 
 def explanation_lines(explained: Explanation) -> Iterator[str]:
-    """Return an explanation of a verdict as lines of text."""
+    """Yield the lines of text of an explanation of a verdict."""
     if not explained.is_known:
         yield f"{explained.agent_id} {explained.req_id}: unknown"
         yield ""

@@ -32,7 +32,7 @@ class LineSplitter:
         self._is_first = True
 
     def feed(self, data: bytes) -> list[bytes | None]:
-        """Add bytes of the stream, and return the lines that are complete now."""
+        """Add bytes of the stream, and return the lines that are complete now; None if too long."""
         pieces = data.split(b"\n")
         last = pieces.pop()
         lines: list[bytes | None] = []

@@ -101,7 +101,7 @@ class Design(Domain):
     def on_register(
         self, draft: Draft, agent_id: str, attributes: Mapping[str, Json]
     ) -> RuleRefusal | None:
-        """Store an agent's role; only a caller that may register agents can set it."""
+        """Store a new agent's role; return a refusal if the role is unknown, else None."""
         role = attributes.get("role", payloads.DESIGNER_ROLE)
         known = (payloads.DESIGNER_ROLE, payloads.OPERATOR_ROLE)
         if role not in known:

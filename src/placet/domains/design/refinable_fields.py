@@ -211,7 +211,7 @@ def is_refinable(path: str) -> bool:
 
 
 def get_field(path: str) -> RefinableField | None:
-    """Find a field by its path."""
+    """Return the field at a path; None if there is none."""
     return REFINABLE_SCHEMA.get(path)
 
 

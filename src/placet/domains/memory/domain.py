@@ -76,9 +76,9 @@ class Memory(Domain):
             draft.delete(KEYS, owner)
 
     def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
-        """Show the project's facts to all agents and an agent's facts to it alone.
+        """Return whether a fact is the project's or the agent's own.
 
-        The lists of keys are hidden.
+        The lists of keys are hidden from all agents.
 
         Visibility follows from the name, so that a deleted fact stays hidden from other agents.
         """

@@ -59,7 +59,7 @@ class Program(Domain):
         return {"verify_exported": True} if self.verify_exported else {}
 
     def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
-        """Show everything but the stored history, which is long; `history_query` reads it."""
+        """Return True but for the stored history, which is long; `history_query` reads it."""
         return ref.collection not in {payloads.VERSIONS, payloads.HISTORY}
 
     def invariants(self, state: State, changed: Sequence[Ref]) -> Iterable[RuleRefusal]:

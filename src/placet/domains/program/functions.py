@@ -113,7 +113,7 @@ class Functions:
         return [caller for caller in callers if self.state.exists(CALLS, edge(caller, name))]
 
     def reachable(self, name: str) -> Iterator[Function]:
-        """Return a function and all that it calls, directly or indirectly, each once."""
+        """Yield a function and all that it calls, directly or indirectly, each once."""
         todo, seen = [name], {name}
         while todo:
             function = self.find(todo.pop())

@@ -129,7 +129,7 @@ def since(state: State) -> int:
 
 
 def content_of(state: State, name: str) -> dict[str, Json] | None:
-    """Return the content of a function as the state has it."""
+    """Return the content of a function as the state has it; None if there is no such function."""
     fields = state.entity(FUNCTIONS, name)
     return None if fields is None else {field: fields[field] for field in _CONTENT}
 

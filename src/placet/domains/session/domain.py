@@ -111,7 +111,7 @@ class Sessions(Domain):
         draft.put(TURNS, turn, "tokens", draft.get(TURNS, turn, "tokens") + tokens_in + tokens_out)
 
     def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
-        """Show an agent its own sessions, turns and approval requests, and no grants.
+        """Return whether a session, turn or approval request is the agent's; False for grants.
 
         A session is visible while its latest turn is stored, so a former agent's sessions are not.
         """

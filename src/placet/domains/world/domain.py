@@ -119,7 +119,7 @@ class World(Domain):
     def on_register(
         self, draft: Draft, agent_id: str, attributes: Mapping[str, Json]
     ) -> RuleRefusal | None:
-        """Create a new agent's entity; return a refusal if an attribute is invalid."""
+        """Create a new agent's entity; return a refusal if an attribute is invalid, else None."""
         return place(draft, agent_id, attributes, self.setup)
 
     def on_remove(self, draft: Draft, agent_id: str) -> None:
@@ -127,7 +127,10 @@ class World(Domain):
         displace(draft, agent_id)
 
     def on_patch(self, draft: Draft, changed: Sequence[Ref]) -> RuleRefusal | None:
-        """Check an operator's patch: positions, and ownership of objects."""
+        """Check the positions and owners of an operator's patch; return a refusal, or None.
+
+        Positions are normalized to the form that rules write.
+        """
         return check_patched(draft, changed, self.setup)
 
     def should_deliver(self, state: State, agent_id: str, intent: Intent) -> bool:

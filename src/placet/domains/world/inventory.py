@@ -21,7 +21,10 @@ def holder_of(draft: Draft, object_id: str) -> str | None:
 
 
 def position_of(draft: Draft, entity_id: str) -> Position | None:
-    """Return the position of an agent or an object; a carried object has its holder's."""
+    """Return the position of an agent or an object; a carried object has its holder's.
+
+    None for an object without a position.
+    """
     position: Position | None
     if not draft.exists(OBJECTS, entity_id):
         position = draft.get(AGENTS, entity_id, "position")

@@ -20,7 +20,7 @@ from placet.schemas.json_value import format_value
 def check_patched(
     draft: Draft, changed: Sequence[Ref], settings: WorldSettings
 ) -> RuleRefusal | None:
-    """Check the patched agents and objects; return a refusal if one is invalid.
+    """Check the patched agents and objects; return a refusal if one is invalid, else None.
 
     Positions are normalized to the form that rules write.
     """

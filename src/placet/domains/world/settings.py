@@ -103,7 +103,7 @@ class WorldSettings:
         return x, y, z
 
     def outside(self, position: Position, at: str) -> RuleRefusal | None:
-        """Return the refusal of a position out of bounds."""
+        """Return the refusal of a position out of bounds; None if it is within them."""
         if self.bounds is None:
             return None
         (x0, y0, z0), (x1, y1, z1) = self.bounds

@@ -22,7 +22,7 @@ _Check = Callable[[Draft, str, Json, WorldSettings], RuleRefusal | None]
 def place(
     draft: Draft, agent_id: str, attributes: Mapping[str, Json], settings: WorldSettings
 ) -> RuleRefusal | None:
-    """Create a new agent's entity; return a refusal if an attribute is invalid.
+    """Create a new agent's entity; return a refusal if an attribute is invalid, else None.
 
     Attributes are `position`, `team` and `inventory`, each optional.
     """

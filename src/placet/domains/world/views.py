@@ -35,7 +35,10 @@ def owner_of(state: State, ref: Ref) -> str | None:
 
 
 def place_of(state: State, ref: Ref) -> Position | None:
-    """Return the position of an entity; a carried object or a message has its agent's."""
+    """Return the position of an entity; a carried object or a message has its agent's.
+
+    None for a whole collection, and for an entity without a position.
+    """
     if ref.collection == AGENTS and ref.entity is not None:  # nearly all that is asked
         place: Position | None = state.get(AGENTS, ref.entity, "position")
         return place
@@ -96,7 +99,7 @@ class _Audible(Visibility):
         return is_addressed_to(state, agent_id, speech["channel"], speech.get("target_id"), team)
 
     def distance(self, state: State, agent_id: str, ref: Ref) -> float | None:
-        """Return the distance between positions; a world has them whatever the visibility."""
+        """Return the distance between the positions of agent and entity; None if one has none."""
         here, there = place_of(state, Ref(AGENTS, agent_id)), place_of(state, ref)
         return None if here is None or there is None else distance_between(here, there)
 

@@ -25,7 +25,7 @@ _PAUSE_S: Final = 0.05
 
 
 def executors_of(domain: Files) -> Mapping[str, EffectHandler | None]:
-    """Return the handlers of a domain's effects; empty without a root.
+    """Return the handler of each kind of effect of a domain; None for each without a root.
 
     Raises:
         RootUnusable: The root is no folder, or this system cannot confine access to it.

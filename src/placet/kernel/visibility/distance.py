@@ -107,7 +107,10 @@ class _Grid:
         self._near: dict[_Point, dict[Ref, None]] = {}
 
     def observers_of(self, ref: Ref) -> Set[str] | None:
-        """Return the agents within reach of an entity."""
+        """Return the agents within reach of an entity; an empty set if it does not exist.
+
+        For an entity without a position return None: every agent.
+        """
         held = self._buckets.find(ref)
         if held is None:
             return None if ref in self._buckets.everywhere else NO_AGENTS

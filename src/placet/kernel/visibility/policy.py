@@ -92,7 +92,7 @@ class _Composed(Visibility):
         return min(part.relevance(state, agent_id, ref) for part in self.parts)
 
     def distance(self, state: State, agent_id: str, ref: Ref) -> float | None:
-        """Return the distance of the first part that defines one."""
+        """Return the distance of the first part that defines one; None if no part does."""
         measured = (part.distance(state, agent_id, ref) for part in self.parts)
         return next((distance for distance in measured if distance is not None), None)
 

@@ -68,7 +68,10 @@ class Forked(Header, array_like=True, frozen=True, tag=23):
 
 
 class Configured(_Record, array_like=True, frozen=True, tag=1):
-    """Log record: gate settings for the decisions after it. Quotas are `[interval_ns, burst]`."""
+    """Log record: gate settings for the decisions after it. Quotas are `[interval_ns, burst]`.
+
+    Written after the header, and when the world is opened with other settings than those in force.
+    """
 
     staleness_threshold: int | None
     quotas: dict[str, tuple[int, int]]
@@ -78,7 +81,10 @@ class Configured(_Record, array_like=True, frozen=True, tag=1):
 
 
 class Registered(_Record, array_like=True, frozen=True, tag=2):
-    """Log record: an agent was registered. `quotas` apply to this agent only."""
+    """Log record: an agent was registered, with the state changes of the domains' `on_register`.
+
+    `quotas` apply to this agent only. `permissions` None is all kinds.
+    """
 
     agent_id: str
     owner: str
@@ -92,7 +98,8 @@ class Registered(_Record, array_like=True, frozen=True, tag=2):
 class AgentChanged(_Record, array_like=True, frozen=True, tag=3):
     """Log record: an agent was changed.
 
-    `what` is `permissions`, `suspended`, `resumed` or `removed`.
+    `what` is `permissions`, `suspended`, `resumed` or `removed`. `permissions` are the new ones of
+    the first, None is all kinds. `changes` are those of the domains' `on_remove`.
     """
 
     agent_id: str
@@ -102,7 +109,10 @@ class AgentChanged(_Record, array_like=True, frozen=True, tag=3):
 
 
 class ExecutorChanged(_Record, array_like=True, frozen=True, tag=4):
-    """Log record: an executor of an effect kind was registered, or removed (`depth_max` None)."""
+    """Log record: an executor of an effect kind was registered, or removed (`depth_max` None).
+
+    `depth_max` is the maximum number of effects of the kind in the outbox.
+    """
 
     kind: str
     depth_max: int | None
@@ -134,7 +144,9 @@ class _BatchBody(_Record, array_like=True, frozen=True):
 
 
 class Admitted(_BatchBody, array_like=True, frozen=True, tag=5):
-    """Log record of an admitted batch.
+    """Log record of an admitted batch: its changes are in the state, its effects in the outbox.
+
+    Written when the batch is decided: on arrival, or if `due_of` is set, when it was due.
 
     Attributes:
         order: Positions in order of execution; None for the submitted order.
@@ -174,9 +186,11 @@ class AdmittedWithWork(AdmittedWithOutput, array_like=True, frozen=True, tag=25)
 
 
 class Refused(_BatchBody, array_like=True, frozen=True, tag=6):
-    """Log record of a batch whose refusal is final.
+    """Log record of a batch whose refusal is final: sent again, it is refused the same.
 
-    `refusals` are `[index, stage, code, message]`.
+    Written for refusals at the stages `staleness` and `domain`, and for each refused batch of the
+    schedule. Other refusals leave no record, because a retry may succeed. `refusals` are
+    `[index, stage, code, message]`.
     """
 
     refusals: list[tuple[int | None, str, str, str]]
@@ -200,13 +214,20 @@ class Scheduled(_BatchBody, array_like=True, frozen=True, tag=7):
 
 
 class Tick(_Record, array_like=True, frozen=True, tag=8):
-    """Log record of one step of simulated time, with the changes of the domains' `on_tick`."""
+    """Log record of the end of a step of simulated time, with the changes of `on_tick`.
+
+    It follows the batches of the step, and is written also if nothing changed.
+    """
 
     changes: Changes
 
 
 class Settled(_Record, array_like=True, frozen=True, tag=9):
-    """Log record: an effect was settled with its outcome."""
+    """Log record: an effect was settled with its outcome, and left the outbox.
+
+    Written once for each effect, after its executor or an operator settled it. `changes` are those
+    of the domains' `on_settle`.
+    """
 
     effect_seq: int
     effect_index: int
@@ -229,7 +250,10 @@ class SettlementFailed(Settled, array_like=True, frozen=True, tag=26):
 
 
 class Checkpoint(_Record, array_like=True, frozen=True, tag=10):
-    """Log record of the state digest, which a replay compares with its digest."""
+    """Log record of the state digest, which a replay compares with its digest.
+
+    Written after every `checkpoint_groups` groups that have records; it takes no seq.
+    """
 
     state_digest: bytes
 
@@ -250,7 +274,10 @@ class EffectChanged(_Record, array_like=True, frozen=True, tag=24):
 
 
 class RulesChanged(_Record, array_like=True, frozen=True, tag=11):
-    """Log record: other rules decide after it. The fields replace those of the header."""
+    """Log record: other rules decide after it. The fields replace those of the header.
+
+    Written when the world is opened with rules that are not those in force.
+    """
 
     domains: list[tuple[str, str]]
     fingerprint: str

@@ -46,7 +46,7 @@ FREE: Final = Prices(Decimal(0), Decimal(0))
 
 
 def prices_of(model: Model) -> Prices | None:
-    """Return the prices of a model from the local price list, without a request."""
+    """Return zero prices for a model that runs in this process; None for any other model."""
     return FREE if isinstance(model, FunctionModel | TestModel) else None
 
 

@@ -267,7 +267,7 @@ def _normalize_action(
 def rejections_of(
     plan: ActionPlan, verdict: Verdict, settings: DesignSettings, heads: int = 1
 ) -> Iterator[Rejection]:
-    """Return the refusals of a verdict on a plan as rejections of its actions.
+    """Yield the refusals of a verdict on a plan as rejections of its actions.
 
     Args:
         plan: The plan.

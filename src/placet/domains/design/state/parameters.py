@@ -62,7 +62,7 @@ def replace(draft: Draft, path: str, value: float) -> bool:
 
 
 def write(draft: Draft, path: str, value: Json) -> RuleRefusal | None:
-    """Write a parameter's value; return a refusal, and write nothing, if it is locked."""
+    """Write a parameter's value and return None; if it is locked, only return a refusal."""
     if draft.get(LOCKS, path, "lock") is not None:
         refusal = locked(draft, path)
         if refusal is not None:

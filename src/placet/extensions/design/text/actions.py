@@ -235,7 +235,7 @@ class Wording:
 
 
 def contradictions(actions: Sequence[Action]) -> Iterator[str]:
-    """Return the paths that are set twice to different values."""
+    """Yield the paths that are set twice to different values, in order of the second."""
     values: dict[str | None, tuple[Json, str | None]] = {}
     for action in actions:
         if action.action_type is ActionType.SET:

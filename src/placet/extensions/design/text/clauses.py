@@ -100,7 +100,7 @@ def items_of(tokens: Sequence[Token], lexicon: Lexicon, *, has_steps: bool = Fal
 
 
 def step_at(tokens: Sequence[Token]) -> tuple[str | None, int]:
-    """Return the named step at the start of the tokens, and its number of tokens."""
+    """Return the step at the start of the tokens and its number of tokens; None and 0 if none."""
     for phrase, step in _STEPS.items():
         if tuple(token.word for token in tokens[: len(phrase)]) == phrase:
             return step, len(phrase)

@@ -122,7 +122,7 @@ def number_of(text: str) -> float | None:
 
 
 def unit_at(tokens: list[Token]) -> tuple[str, int] | None:
-    """Return the unit at the start of the tokens, and its number of tokens."""
+    """Return the unit at the start of the tokens, and its number of tokens; None if none."""
     for length in (3, 2):
         phrase = _UNIT_PHRASES.get(tuple(token.word for token in tokens[:length]))
         if phrase is not None:
