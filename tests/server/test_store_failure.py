@@ -9,10 +9,13 @@ import pytest
 
 from placet import Orchestrator, OrchestratorConfig
 from placet.domains.session import Sessions
+from placet.runtime.api.store import WorldStore
 from placet.runtime.stores.sqlite.log import SqliteEventLog
-from placet.schemas.errors import StoreError
+from placet.schemas.errors import ClosedError, StoreError
 from placet.server import store_watch
-from placet.server.store_watch import PAUSE_SECONDS_MAX, pause_before
+from placet.server.config import ServeConfig
+from placet.server.store_watch import PAUSE_SECONDS_MAX, StoreWatch, pause_before
+from placet.server.worlds import Worlds
 from tests.kernel.builders import add
 from tests.kernel.domains import Lab
 from tests.server.served import LATEST_SECONDS, Served, serving
@@ -115,6 +118,41 @@ async def test_readiness_finds_a_full_disk_before_a_write(disk, store):
         assert (found.status_code, found.json()["detail"]) == (503, "the disk is full")
         disk.is_full = False
         await until_status(served, "/readyz", 200)
+
+
+async def test_a_check_that_fails_for_any_reason_is_not_ready(store, monkeypatch):
+    async def check(_store: WorldStore) -> None:
+        raise RuntimeError("a thread cannot start")
+
+    async with serving(store=store) as served:
+        monkeypatch.setattr(WorldStore, "check_writable", check)
+        found = await served.get("/readyz", token=None)
+        assert found.status_code == 503
+        assert found.json()["detail"] == "RuntimeError('a thread cannot start')"
+
+
+async def test_every_world_is_closed_although_some_cannot_be(store, monkeypatch):
+    worlds = Worlds(Orchestrator(Lab(), OrchestratorConfig(store=store)), ServeConfig())
+    worlds.make = lambda _name: [Lab()]
+    await worlds.open()
+    opened = [worlds.first, await worlds.create("second"), await worlds.create("third")]
+    stop, close = StoreWatch.stop, SqliteEventLog.close
+
+    async def stopping(watch: StoreWatch) -> None:
+        await stop(watch)
+        raise RuntimeError("a watch failed at its end")
+
+    def closing(log: SqliteEventLog) -> None:
+        close(log)
+        raise StoreError("the disk failed at the end", store=log.url)
+
+    monkeypatch.setattr(StoreWatch, "stop", stopping)
+    monkeypatch.setattr(SqliteEventLog, "close", closing)
+    with pytest.raises(StoreError, match="the disk failed at the end"):
+        await worlds.close()
+    for world in opened:
+        with pytest.raises(ClosedError):
+            await world.submit(add("late"))
 
 
 async def test_readiness_writes_once_however_many_ask(disk, store):

@@ -8,7 +8,6 @@ was in memory. Then only a restart helps, and `/healthz` reports that.
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from placet.runtime.orchestrator import Orchestrator
@@ -65,11 +64,10 @@ class StoreWatch:
 
     async def stop(self) -> None:
         """Stop watching; call it before the world is closed."""
-        for task in (self._task, self._check):
-            if task is not None:
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
+        tasks = [task for task in (self._task, self._check) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
 
     def why_failed(self) -> str | None:
         """Return the reason why the world has failed; None if it has not."""
@@ -99,8 +97,8 @@ class StoreWatch:
         try:
             await self._world.store.check_writable()
             self._unready = None
-        except PlacetError as error:
-            self._unready = str(error)
+        except Exception as error:  # noqa: BLE001  # a probe: every failure is its answer
+            self._unready = _reason_of(error)
         finally:
             self._checked_at = asyncio.get_running_loop().time()
             self._check = None
@@ -147,13 +145,16 @@ class StoreWatch:
                 return
 
     def _give_up(self, error: Exception) -> None:
-        reason = str(error) if isinstance(error, PlacetError) else repr(error)
-        self.lost = f"this process cannot open the store again, restart it: {reason}"
+        self.lost = f"this process cannot open the store again, restart it: {_reason_of(error)}"
         self._report(self.lost)
 
     def _report(self, message: str) -> None:
         config = self._world.config
         WorldLogger(config.log_format, config.log_level, config.world).warning(message)
+
+
+def _reason_of(error: Exception) -> str:
+    return str(error) if isinstance(error, PlacetError) else repr(error)
 
 
 def pause_before(attempt: int) -> float:

@@ -6,6 +6,7 @@ named after the first one's file. It is reopened with the server.
 
 import asyncio
 import signal
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import PurePosixPath
@@ -81,13 +82,19 @@ class Worlds:
             raise
 
     async def close(self) -> None:
-        """Close all worlds, after their accepted batches are decided and durable."""
+        """Close all worlds, after their accepted batches are decided and durable.
+
+        Raises:
+            StoreError: A store failed at the end. All worlds are closed all the same; of several
+                errors this is the last, with the earlier ones as its `__context__`.
+        """
         watches, self._watches = self._watches, {}
-        for watch in watches.values():
-            await watch.stop()
         worlds, self._open = self._open, {}
-        for world in worlds.values():
-            await world.close()
+        async with AsyncExitStack() as last_first:
+            for world in worlds.values():
+                last_first.push_async_callback(world.close)
+            for watch in watches.values():
+                last_first.push_async_callback(watch.stop)
 
     def lost(self) -> str | None:
         """Return the reason why only a restart of the server helps; None if none is needed."""
