@@ -297,6 +297,13 @@ def test_a_refused_batch_is_unpaid_with_its_record_and_its_work():
     assert not kernel.decide_checked([checked(kernel, job("Charge", 1, "t"))], 0).unpaid
 
 
+def test_a_repeated_batch_is_unpaid_without_the_work_of_its_rules():
+    kernel = toil()
+    for expected in ([], [("alice", 0, INTENT_WORK)]):
+        batch = checked(kernel, job("Charge", 300))
+        assert kernel.decide_checked([batch], 0).unpaid == expected
+
+
 @given(asks=ASKS)
 def test_a_log_with_quotas_of_work_replays_and_verifies(asks):
     """Folding the log, and deciding it again, lead to the same ledger and the same records."""

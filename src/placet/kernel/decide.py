@@ -30,7 +30,7 @@ class Decision(NamedTuple):
         answers: Each batch with its verdict, in order of execution; includes the scheduled batches
             that were due.
         effects: Effects to dispatch once the group is durable.
-        unpaid: Work and log bytes of the dry runs and refused batches.
+        unpaid: Work and log bytes of the dry runs, refused and repeated batches.
         undecided: Batches not decided because the group used up `work_max`; empty without it.
     """
 

@@ -21,6 +21,9 @@ EFFECT_ATTEMPTS_MAX: Final = 5
 INTENT_WORK: Final = 5
 """Units of one intent: its checks, an ordinary rule, and its part of the record."""
 
+REFUSED_INTENT_WORK: Final = 20
+"""Units of one intent of a batch without valid structure: two validations, and the description."""
+
 KIB_WORK: Final = 3
 """Units of 1 024 bytes of an encoded batch: validation, hashes and the record."""
 

@@ -1,4 +1,4 @@
-"""The debts of dry runs and refused batches: charged after the fact, limited at a rate (G12)."""
+"""The debts of dry runs, refused and repeated batches: charged afterwards, at a rate (G12)."""
 
 import asyncio
 from fractions import Fraction
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from placet.actors.admission.debts import DebtMeter
 from placet.runtime.stores.memory import MemoryEventLog
-from placet.schemas.limits import SECOND_NS
+from placet.schemas.limits import REFUSED_INTENT_WORK, SECOND_NS
 from placet.schemas.refusal import Stage
 from tests.actors.parts import add, intent, open_world
 from tests.actors.virtual_time import HandClock, in_virtual_time, turns
@@ -139,8 +139,39 @@ async def test_dry_runs_are_limited_at_their_work_and_other_batches_of_the_agent
 
 
 @in_virtual_time
+async def test_an_agent_that_repeats_one_admitted_batch_is_limited_at_its_work():
+    rates = {"unpaid_work_per_second_max": 100, "unpaid_work_burst_max": 20}
+    async with open_world(time=HandClock(SECOND_NS), limits=rates) as world:
+        verdicts = [await world.actor.post_batch([add("r")], "alice") for _ in range(7)]
+        assert [verdict.replayed for verdict in verdicts] == [False] + [True] * 5 + [False]
+        assert verdicts[-1].codes == ("work_exceeded",)
+
+
+@in_virtual_time
+async def test_an_agent_that_loops_on_structure_refusals_is_limited_by_its_intents():
+    """An invalid batch of many intents uses up the burst sooner than a batch of one."""
+    rates = {"unpaid_work_per_second_max": 100, "unpaid_work_burst_max": 20 * REFUSED_INTENT_WORK}
+    invalid = [add(f"a{number}") for number in range(9)] + [{"no": "intent"}]
+    async with open_world(
+        time=HandClock(SECOND_NS), agents=("alice", "bob", "carol", "dave"), limits=rates
+    ) as world:
+        for raw, submitter, passed in (
+            (invalid, "alice", 3),
+            ({"intents": invalid}, "bob", 3),
+            ({"no": "intent"}, "carol", 21),
+            ([], "dave", 21),
+            (invalid, "operator", 30),  # it answers for no agent
+        ):
+            codes = [(await world.actor.post_batch(raw, submitter)).codes for _ in range(30)]
+            assert codes.count(("work_exceeded",)) == 30 - passed
+
+
+@in_virtual_time
 async def test_a_world_in_simulated_time_has_no_rate_of_real_time():
-    async with open_world(clock="stepped", limits=limits()) as world:
+    rates = {**limits(), "unpaid_work_per_second_max": 1, "unpaid_work_burst_max": 1}
+    async with open_world(clock="stepped", limits=rates) as world:
+        for _ in range(40):
+            assert (await world.actor.post_batch([{}], "alice")).codes == ("field_missing",)
         for number in range(40):
             late = world.actor.post_batch(stale(number), "alice")
             await turns()

@@ -1,11 +1,12 @@
-"""Rates of the work and of the log bytes of dry runs and refused batches.
+"""Rates of the work and of the log bytes of dry runs, refused and repeated batches.
 
-A quota of the log cannot count them, because a refused batch leaves the ledger unchanged.
+A quota of the log cannot count them, because such a batch leaves the ledger unchanged.
 
-Such a batch is charged when it is decided, and the next batches of its agent are refused until the
-debt is within the burst again. So an agent may exceed its burst by the batches that it has queued
-at that time, which the queue bounds; over any longer time it keeps its rate. Only a world in real
-time has these rates: simulated time may run arbitrarily faster than the disk and the processor.
+A batch is charged when it is decided, or when its structure is refused. The next batches of its
+agent are refused until the debt is within the burst again. So an agent may exceed its burst by the
+batches that it has queued at that time, which the queue bounds; over any longer time it keeps its
+rate. Only a world in real time has these rates: simulated time may run arbitrarily faster than the
+disk and the processor.
 
 Source: ITU-T I.371 (Generic Cell Rate Algorithm, virtual scheduling), with the test after the fact.
 """
@@ -82,7 +83,7 @@ class DebtMeter:
 
 
 class Debts:
-    """The debts of agents for dry runs and refused batches, in log bytes and in units of work.
+    """The debts of agents for dry runs, refused and repeated batches: log bytes, units of work.
 
     Attributes:
         owing: Ids of the agents that may have a debt, used as a set; usually empty.
@@ -140,8 +141,8 @@ class Debts:
         if wait_ns:
             rate = limits.unpaid_work_per_second_max
             rule = (
-                f"dry runs and refused batches of {agent_id!r} may use {rate} units of work/s "
-                f"(burst {limits.unpaid_work_burst_max}), those of all agents "
+                f"dry runs, refused and repeated batches of {agent_id!r} may use {rate} units of "
+                f"work/s (burst {limits.unpaid_work_burst_max}), those of all agents "
                 f"{limits.world_unpaid_work_per_second_max}"
             )
             code, signal = RefusalCode.WORK_EXCEEDED, "unpaid_work_per_second"

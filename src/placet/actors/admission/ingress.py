@@ -27,19 +27,18 @@ from placet.actors.mailbox import MailboxFull
 from placet.actors.metrics import GroupMetrics
 from placet.actors.ports import AgentIdentity, Clock, HostClock
 from placet.actors.queued_batch import QueuedBatch
+from placet.kernel.commit.commit import Unpaid
 from placet.kernel.kernel import Kernel
 from placet.kernel.order import priority_cap
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.errors import ClosedError, TimeStalledError
 from placet.schemas.identity import OPERATOR
-from placet.schemas.limits import SECOND_NS, Limits
+from placet.schemas.limits import REFUSED_INTENT_WORK, SECOND_NS, Limits
 from placet.schemas.refusal import Refusal, RefusalCode, Stage
 from placet.schemas.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from placet.kernel.commit.commit import Unpaid
 
 
 class SubmissionRates:
@@ -210,6 +209,9 @@ class Ingress:
             checked.dry_run = True
         if not isinstance(checked, CheckedBatch):
             self._group_metrics.count_refused(checked)
+            if submitter != OPERATOR:
+                work = _intents_count(raw, self._limits) * REFUSED_INTENT_WORK
+                self.charge_unpaid((Unpaid(submitter, 0, work),), now_ns)
             return self._answer(reply, checked)
         waiting = QueuedBatch(checked, reply, now_ns, identity, now_ns)
         if self._is_stepped:
@@ -233,7 +235,7 @@ class Ingress:
         return verdict
 
     def charge_unpaid(self, unpaid: "Sequence[Unpaid]", now_ns: int) -> None:
-        """Charge agents for the dry runs and refused batches of a decided group; see `Debts`."""
+        """Charge agents for dry runs, refused and repeated batches; see `Debts`."""
         if not self._is_stepped:
             self._debts.charge(unpaid, now_ns)
 
@@ -484,3 +486,10 @@ def _is_dry_run(raw: object) -> bool:
 
 def _seems_immediate(raw: object) -> bool:
     return type(raw) is dict and bool(raw.get("dry_run") or raw.get("sim_time") is not None)
+
+
+def _intents_count(raw: object, limits: Limits) -> int:
+    """Return how many intents of a refused batch were validated at most; at least 1."""
+    listed = raw.get("intents") if type(raw) is dict else raw
+    count = len(listed) if type(listed) is list or type(listed) is tuple else 1
+    return count if 0 < count <= limits.batch_intents_max else 1  # another size: none was looked at

@@ -36,7 +36,7 @@ RecordSink: TypeAlias = Callable[[bytes], None]
 
 
 class Unpaid(NamedTuple):
-    """Work and log bytes of a dry run or a refused batch, which no quota was charged for.
+    """Work and log bytes of a dry run, a refused or a repeated batch, which no quota counts.
 
     Attributes:
         agent_id: Submitter of the batch, or the agent of its first intent if that is the operator.
@@ -81,7 +81,7 @@ class DecisionRecorder:
 
     Attributes:
         effects: Effects of the group so far, to be dispatched once it is durable.
-        unpaid: Work and log bytes of the dry runs and refused batches of the group.
+        unpaid: Work and log bytes of the dry runs, refused and repeated batches of the group.
     """
 
     __slots__ = ("_context", "_journal", "_world", "effects", "unpaid")
@@ -239,6 +239,7 @@ class DecisionRecorder:
 
     def repeat(self, batch: CheckedBatch, verdict: Verdict) -> Verdict:
         """Complete and return the stored verdict of a duplicate, which needs no new record."""
+        self._note_unpaid(batch)
         verdict.dry_run = batch.dry_run
         verdict.durability = NOT_KEPT if batch.dry_run else self._journal.durability
         return verdict
