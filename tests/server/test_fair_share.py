@@ -9,11 +9,12 @@ import pytest
 
 from placet.schemas.limits import HttpLimits
 from placet.server.credentials import Credentials, KnownToken, hash_of
-from placet.server.http.fair_share import FairShare
+from placet.server.http.fair_share import FairShare, release_body
 from tests.actors.virtual_time import in_virtual_time
 from tests.cli.command_line import move
 from tests.server.clients import Client, flooding
 from tests.server.process import running
+from tests.server.served import serving
 
 KIB = 1024
 LIMITS = HttpLimits(caller_bytes_max=256 * KIB, caller_waiting_max=4, body_seconds_max=10)
@@ -165,6 +166,91 @@ async def test_a_canceled_request_leaves_its_place():
     requests.send(200 * KIB)
     assert await requests.in_hand() == 1
     await requests.end()
+
+
+@in_virtual_time
+async def test_those_behind_a_waiting_request_that_ends_are_admitted_if_they_fit():
+    for is_canceled in (False, True):
+        requests = Requests()
+        requests.send(200 * KIB)
+        requests.send(100 * KIB)
+        await asyncio.sleep(1)
+        requests.send(10 * KIB)
+        requests.send(10 * KIB)
+        assert await requests.in_hand() == 1
+        if is_canceled:
+            requests.tasks[1].cancel()
+        else:
+            await asyncio.sleep(LIMITS.body_seconds_max - 1)
+        assert await requests.in_hand() == 3
+        await requests.end()
+
+
+@in_virtual_time
+async def test_the_last_request_of_a_caller_leaves_nothing_if_it_is_canceled_when_admitted():
+    requests = Requests()
+    requests.send(200 * KIB)
+    requests.send(200 * KIB)
+    assert await requests.in_hand() == 1
+    requests.application.answer()
+    requests.tasks[1].cancel()
+    await requests.end()
+
+
+@in_virtual_time
+async def test_a_released_body_makes_room_before_its_response_and_only_once():
+    requests = Requests()
+    scopes, application = [], requests.application
+
+    async def recorded(scope, receive, send):
+        scopes.append(scope)
+        await application(scope, receive, send)
+
+    requests.app._app = recorded
+    for _ in range(3):
+        requests.send(200 * KIB)
+    assert await requests.in_hand() == 1
+    release_body(scopes[0])
+    release_body(scopes[0])
+    assert await requests.in_hand() == 2
+    application.answer()
+    assert await requests.in_hand() == 1
+    await requests.end()
+
+
+def test_a_body_that_is_not_counted_may_be_released():
+    release_body({"type": "http", "headers": []})
+
+
+async def _chunked(body):
+    yield json.dumps(body).encode()
+
+
+@pytest.mark.parametrize("is_chunked", [False, True])
+@in_virtual_time
+async def test_batches_held_for_a_step_delay_neither_each_other_nor_the_step(is_chunked):
+    async with serving(clock="stepped") as served:
+
+        def post(path, body):
+            if not is_chunked:
+                return asyncio.create_task(served.post(path, body))
+            return asyncio.create_task(served.ask("POST", path, content=_chunked(body)))
+
+        payload = {"action": "note", "text": "x" * 60_000}
+        batches = [
+            post(
+                "batches",
+                [
+                    {**move("alice", batch * 3 + number), "kind": "Custom", "payload": payload}
+                    for number in range(3)
+                ],
+            )
+            for batch in range(4)
+        ]
+        await asyncio.sleep(1)
+        assert served.world._open.actor.held == len(batches)
+        assert (await post("step", {"dt": 1})).status_code == 200
+        assert [(await batch).status_code for batch in batches] == [200] * len(batches)
 
 
 def _dry_run(token, intents):

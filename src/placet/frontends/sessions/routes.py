@@ -36,6 +36,7 @@ from placet.schemas.identity import OPERATOR
 from placet.server.auth import speaks_for
 from placet.server.context import RequestContext, context_of
 from placet.server.credentials import Principal
+from placet.server.http.fair_share import release_body
 from placet.server.http.problems import Problem
 from placet.server.http.responses import json_response
 from placet.server.http.routing import Answers, ApiRoute, Routes
@@ -202,6 +203,7 @@ async def send_message(world: str, session: str, request: Request) -> Response:
     """Send a message, and return the completed turn. Not safe to retry blindly."""
     opened, who = await _entered(world, session, request)
     body = await context_of(request).read(request, SessionMessage)
+    release_body(request.scope)  # a turn may wait for a step, and for the proposer
     return await _answered(opened.session.send(body.message), opened, who)
 
 
@@ -233,6 +235,7 @@ async def decide_approval(world: str, session: str, approval_id: str, request: R
     opened, who = await _entered(world, session, request)
     person, role = await _person(opened, who)
     body = await context_of(request).read(request, ApprovalDecision)
+    release_body(request.scope)  # a turn may wait for a step
     if (body.decision == "edit") != bool(body.actions):
         raise Problem("request_invalid", "actions are for an edit, and an edit needs them")
     if approval_id not in [one.id for one in await opened.session.approvals()]:

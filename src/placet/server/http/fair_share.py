@@ -6,9 +6,12 @@ principal of a known token, else a network address. The length is the declared o
 counts as `body_bytes_max`. Others wait in order, unread: at most `caller_waiting_max`, each at most
 `body_seconds_max`; beyond it the answer is 429 `busy`.
 
-A body of at most `_SMALL_BYTES` is not counted and never waits: other requests may wait for it, as
-batches in a world of stepped time wait for `POST step`; and the many agents of one token each have
-a small batch in flight.
+A route whose response waits for other requests, as that of a batch in a world of stepped time waits
+for `POST step`, calls `release_body` once it keeps no byte of the body: its work is no longer what
+others wait for, and the request that it waits for may be behind it.
+
+A body of at most `_SMALL_BYTES` is not counted and never waits: the many agents of one token each
+have a small batch in flight.
 """
 
 import asyncio
@@ -23,6 +26,18 @@ from placet.server.http.problems import Problem
 
 _SMALL_BYTES: Final = 4 * 1024
 _RETRY_SECONDS: Final = 1
+_RELEASE_KEY: Final = "placet.release_body"
+
+
+def release_body(scope: Scope) -> None:
+    """Count a request's body as answered before its response begins; a second call does nothing.
+
+    Args:
+        scope: The ASGI scope of the request. Its body was read, and is no longer referenced.
+    """
+    release = scope.get(_RELEASE_KEY)
+    if release is not None:
+        release()
 
 
 class _Caller:
@@ -44,13 +59,16 @@ class _Caller:
         self._bytes += size
         return True
 
-    def release(self, size: int) -> bool:
-        """Remove a body, and admit waiting ones in order; False where none is left."""
+    @property
+    def is_idle(self) -> bool:
+        """Whether no body is admitted; then none waits either, as the first would be admitted."""
+        return not self._admitted
+
+    def release(self, size: int) -> None:
+        """Remove a body, and admit waiting ones in order."""
         self._admitted -= 1
         self._bytes -= size
-        while self.waiting and self.admit(self.waiting[0][1]):
-            self.waiting.popleft()[0].set_result(None)
-        return self._admitted > 0
+        self._admit_waiting()
 
     async def wait(self, size: int, seconds_max: int) -> bool:
         """Wait until a body is admitted; False where that takes too long."""
@@ -63,12 +81,17 @@ class _Caller:
             is_late = isinstance(error, TimeoutError)
             if not turn.done():
                 self.waiting.remove((turn, size))
+                self._admit_waiting()  # those behind it may fit
             elif not is_late:
                 self.release(size)
             if not is_late:
                 raise
             return turn.done()
         return True
+
+    def _admit_waiting(self) -> None:
+        while self.waiting and self.admit(self.waiting[0][1]):
+            self.waiting.popleft()[0].set_result(None)
 
 
 class FairShare:
@@ -98,23 +121,30 @@ class FairShare:
         caller = self._callers.get(key)
         if caller is None:
             caller = self._callers[key] = _Caller(self._limits.caller_bytes_max)
-        if not await self._admit(caller, size):
+        try:
+            is_admitted = await self._admit(caller, size)
+        finally:
+            self._forget_idle(key, caller)
+        if not is_admitted:
             await self._busy().response()(scope, receive, send)
             return
-        is_admitted = True
 
-        async def send_released(message: Message) -> None:
+        def release() -> None:
             nonlocal is_admitted
             if is_admitted:
                 is_admitted = False
-                self._release(key, caller, size)
+                caller.release(size)
+                self._forget_idle(key, caller)
+
+        async def send_released(message: Message) -> None:
+            release()
             await send(message)
 
+        scope[_RELEASE_KEY] = release
         try:
             await self._app(scope, receive, send_released)
         finally:
-            if is_admitted:
-                self._release(key, caller, size)
+            release()
 
     async def _admit(self, caller: _Caller, size: int) -> bool:
         """Return whether a body may be read; it waits where it has to."""
@@ -124,8 +154,8 @@ class FairShare:
             return False
         return await caller.wait(size, self._limits.body_seconds_max)
 
-    def _release(self, key: str | Principal, caller: _Caller, size: int) -> None:
-        if not caller.release(size):
+    def _forget_idle(self, key: str | Principal, caller: _Caller) -> None:
+        if caller.is_idle:
             del self._callers[key]
 
     def _busy(self) -> Problem:

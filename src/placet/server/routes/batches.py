@@ -13,6 +13,7 @@ from placet.schemas.codec import from_json
 from placet.schemas.refusal import Refusal, RefusalCode, Stage
 from placet.schemas.verdict import Verdict
 from placet.server.context import context_of
+from placet.server.http.fair_share import release_body
 from placet.server.http.parameters import Fields, Identity
 from placet.server.http.problems import Problem
 from placet.server.http.routing import Body, Routes
@@ -81,8 +82,15 @@ async def _decide(world: str, request: Request, *, dry_run: bool) -> Response:
         raw = from_json(body)
     except ValueError as error:
         return verdict_answer(_no_json(orchestrator, str(error) if body else "the body is empty"))
-    verdict = await orchestrator.submit_nowait(raw, dry_run=dry_run, submitter=who.submitter)
-    return verdict_answer(verdict)
+    pending = orchestrator.submit_nowait(raw, dry_run=dry_run, submitter=who.submitter)
+    if orchestrator.config.clock == "stepped" and not (dry_run or _is_dry_run(raw)):
+        del body, raw  # it waits for a step; the world's queue bounds what it keeps
+        release_body(request.scope)
+    return verdict_answer(await pending)
+
+
+def _is_dry_run(raw: object) -> bool:
+    return type(raw) is dict and raw.get("dry_run") is True
 
 
 def _no_json(world: Orchestrator, error: str) -> Verdict:
