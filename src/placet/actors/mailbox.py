@@ -144,8 +144,11 @@ class Mailbox(Generic[M, C]):
 
     @property
     def oldest(self) -> M | None:
-        """The oldest message; None in an empty mailbox."""
-        return self._lane[0] if self._lane else None
+        """The oldest message; None in an empty mailbox. Safe to read from another thread."""
+        try:
+            return self._lane[0]
+        except IndexError:  # not asked first: another thread may take the last message meanwhile
+            return None
 
     @property
     def is_idle(self) -> bool:

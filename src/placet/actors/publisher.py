@@ -104,8 +104,12 @@ class Publisher:
 
     @property
     def lag_seqs(self) -> int:
-        """Number of seqs by which the slowest subscriber is behind."""
-        return max((self._durable_seq - seq for seq in self._places.values()), default=0)
+        """Number of seqs by which the slowest subscriber is behind.
+
+        Safe to read from another thread.
+        """
+        places = list(self._places.values())  # an atomic copy
+        return max((self._durable_seq - seq for seq in places), default=0)
 
     async def events(self, since: int = 0) -> AsyncIterator[Event]:
         """Yield the events after `since`, past and future, until closed.

@@ -1,6 +1,8 @@
 """Fair queuing: no owner starves, each owner's order is kept, and shares differ by little."""
 
+import sys
 from collections import Counter, deque
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -429,3 +431,31 @@ def test_every_queued_batch_is_decided_within_a_bound(operations, places):
         assert queue.statistics().waiting_bytes == sum(len(w.batch.encoded) for w in held)
         # Who heads its own: what waited in order of coming, then three batches of each other one.
         assert all(passed[one] <= 4 * GROUP + 3 * 3 * 3 for one in held)
+
+
+def test_the_oldest_batch_may_be_read_from_another_thread():
+    """A thread reads the metrics while the event loop queues and takes batches."""
+    queue = queue_of(mailbox_batches_max=10_000)
+    for number in range(2_000):
+        put(queue, waiting_of(f"a{number % 700}", number=number))
+    interval, is_over = sys.getswitchinterval(), False
+
+    def read() -> int:
+        reads = 0
+        while not is_over:
+            _ = queue.oldest
+            reads += 1
+        return reads
+
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            reading = pool.submit(read)
+            for number in range(400):
+                for _ in range(32):
+                    put(queue, waiting_of(f"b{number}", number=number))
+                queue.take(32)
+            is_over = True
+            assert reading.result() > 0
+    finally:
+        sys.setswitchinterval(interval)

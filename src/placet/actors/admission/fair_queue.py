@@ -170,8 +170,13 @@ class FairQueue:
         return None if lane is None else next(iter(lane.batches), None)
 
     def oldest(self) -> QueuedBatch | None:
-        """Return the oldest batch of all; None in an empty queue. O(owners)."""
-        heads = [next(iter(lane.batches)) for lane in self.lanes.values() if lane.batches]
+        """Return the oldest batch of all; None in an empty queue. O(batches).
+
+        Safe to call from another thread.
+        """
+        # Copies are atomic; an iterator would fail if a batch came or went meanwhile.
+        lanes = list(self.lanes.values())
+        heads = [batches[0] for lane in lanes if (batches := list(lane.batches))]
         return min(heads, key=lambda waiting: waiting.number, default=None)
 
     def __iter__(self) -> Iterator[QueuedBatch]:

@@ -264,9 +264,13 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | StepMessage]):
 
     @property
     def oldest(self) -> QueuedBatch | None:
-        """The oldest batch, or None. O(owners) while batches are served fairly."""
-        if self._undecided:
-            return self._undecided[0]
+        """The oldest batch, or None. O(batches) while batches are served fairly.
+
+        Safe to read from another thread.
+        """
+        undecided = self._undecided
+        if undecided:
+            return undecided[0]
         return self._fair.oldest() or super().oldest
 
     def oldest_for(self, submitter: str) -> QueuedBatch | None:

@@ -64,10 +64,14 @@ class ObserverHub:
 
     @property
     def lag_seqs(self) -> int:
-        """Number of seqs by which the slowest observer is behind."""
-        if self._visible is None:
+        """Number of seqs by which the slowest observer is behind.
+
+        Safe to read from another thread.
+        """
+        visible = self._visible
+        if visible is None:
             return 0
-        seq = self._visible.published.seq
+        seq = visible.published.seq
         waiting = (o for o in self._all_observers() if not o.dirty_set.is_empty and o.view_seq >= 0)
         return max((seq - observer.view_seq for observer in waiting), default=0)
 
@@ -248,4 +252,5 @@ class ObserverHub:
             self._on_fault(f"hears of {domain.name}", error)
 
     def _all_observers(self) -> list[Observer]:
-        return [observer for observers in self._observers.values() for observer in observers]
+        # A copy is atomic: another thread may ask for a metric while an observer comes or goes.
+        return [observer for observers in list(self._observers.values()) for observer in observers]
