@@ -194,3 +194,27 @@ async def test_no_request_is_parsed_before_the_one_ahead_is_answered():
             await settle()
         assert wire.sent.count(b"200 OK") == 51
         connection.connection_lost(None)
+
+
+@in_virtual_time
+async def test_a_body_of_declared_length_takes_few_turns():
+    connection, wire = connected()
+    turns = 0
+    parse = connection.parse
+
+    def counted():
+        nonlocal turns
+        turns += 1
+        parse()
+
+    connection.parse = counted
+    kib = 1_024
+    head = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % (1_024 * kib)
+    connection.data_received(head)
+    for _ in range(4):
+        connection.data_received(b"a" * (256 * kib))
+        for _ in range(40):
+            await settle()
+    assert b"200 OK" in wire.sent
+    assert turns <= 1_024 / 64 + 4
+    connection.connection_lost(None)

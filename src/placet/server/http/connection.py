@@ -5,9 +5,10 @@ neither a head nor the time a client takes. This class is between the socket and
 keeps these rules:
 
 - One request at a time. Bytes behind it stay unparsed, and reading pauses.
-- Bytes are parsed in parts of `_PART_BYTES`, or a quarter of it in a head or a chunked body. Of the
-  connections with more than one part, one parses one part in a pass of the event loop, in turn:
-  other clients wait for the events of one part.
+- Bytes are parsed in parts: `_PART_BYTES` of a body of declared length, which makes few events of
+  the parser, or 1/`_EVENTS_WEIGHT` of it in a head or a chunked body, which may make an event each
+  few bytes. Of the connections with more than one part, one parses one part in a pass of the event
+  loop, in turn: other clients wait for the events of one part.
 - A head has `head_bytes_max`, counted to its last byte before it is parsed; so has any stretch of a
   chunked body in which no data comes (chunk extensions, trailers).
 - A request arrives within `head_seconds_max` + `body_seconds_max`.
@@ -37,8 +38,8 @@ _HEAD_END: Final = b"\r\n\r\n"
 _OVERLAP_BYTES: Final = len(_HEAD_END) - 1
 """Parsed bytes that are kept: an end may begin in them."""
 
-_PART_BYTES: Final = 8 * 1024
-_EVENTS_WEIGHT: Final = 4
+_PART_BYTES: Final = 64 * 1024
+_EVENTS_WEIGHT: Final = 32
 """Of a byte of a head or of a chunked body, where each few bytes may be an event of the parser."""
 
 _PARTS_MAX: Final = 8
