@@ -10,6 +10,7 @@ import pytest
 from placet import Orchestrator, OrchestratorConfig
 from placet.domains.session import Sessions
 from placet.runtime.api.store import WorldStore
+from placet.runtime.stores.append_rules import FencedError
 from placet.runtime.stores.sqlite.log import SqliteEventLog
 from placet.schemas.errors import ClosedError, StoreError
 from placet.server import store_watch
@@ -97,7 +98,7 @@ async def test_a_world_is_served_again_once_its_store_works(disk, store):
         failed = await served.submit(add("lost", 2))
         assert (failed.status_code, failed.headers["retry-after"]) == (503, "1")
         assert "the disk is full" in failed.json()["detail"]
-        ready = await served.get("/readyz", token=None)
+        ready = await served.get("/readyz")
         assert ready.status_code == 503
         assert "the store failed and is opened again: " in ready.json()["detail"]
         assert (await served.get("/healthz", token=None)).status_code == 200
@@ -109,12 +110,26 @@ async def test_a_world_is_served_again_once_its_store_works(disk, store):
         assert (await served.submit(add("lost", 2))).json()["admitted"] is True
 
 
+@pytest.mark.parametrize("token", [None, "alice"])
+async def test_only_the_operator_learns_where_the_store_is(disk, store, token):
+    async with serving(store=store) as served:
+        world = served.world._world
+        assert world is not None
+        world.committer.fail(FencedError(f"{store}: fenced", store=store))
+        await until_status(served, "/healthz", 503)
+        for path in ("/healthz", "/readyz", *(["events"] if token else [])):
+            assert store in (await served.get(path)).json()["detail"]
+            shown = await served.get(path, token=token)
+            assert (shown.status_code, store in shown.text) == (503, False)
+            assert "ask the operator" in shown.json()["detail"]
+
+
 async def test_readiness_finds_a_full_disk_before_a_write(disk, store):
     async with serving(store=store) as served:
         await until_status(served, "/readyz", 200)
         disk.is_full = True
         served.context.worlds._watches["world"]._checked_at = float("-inf")
-        found = await served.get("/readyz", token=None)
+        found = await served.get("/readyz")
         assert (found.status_code, found.json()["detail"]) == (503, "the disk is full")
         disk.is_full = False
         await until_status(served, "/readyz", 200)
@@ -126,7 +141,7 @@ async def test_a_check_that_fails_for_any_reason_is_not_ready(store, monkeypatch
 
     async with serving(store=store) as served:
         monkeypatch.setattr(WorldStore, "check_writable", check)
-        found = await served.get("/readyz", token=None)
+        found = await served.get("/readyz")
         assert found.status_code == 503
         assert found.json()["detail"] == "RuntimeError('a thread cannot start')"
 
@@ -173,7 +188,7 @@ async def test_readiness_does_not_wait_for_a_store_that_does_not_answer(store, m
     monkeypatch.setattr(SqliteEventLog, "check_writable", stand)
     async with serving(store=store) as served:
         for _ in range(5):
-            found = await served.get("/readyz", token=None)
+            found = await served.get("/readyz")
             assert (found.status_code, found.json()["detail"]) == (
                 503,
                 "a world does not answer in time",
@@ -205,7 +220,7 @@ async def test_a_world_that_another_process_took_over_is_left_to_it(disk, store)
             fenced = await served.submit(add("r", 1))
             assert fenced.status_code == 503
             assert "this writer is fenced" in fenced.json()["detail"]
-            health = await served.get("/healthz", token=None)
+            health = await served.get("/healthz")
             assert health.status_code == 503
             assert "restart it" in health.json()["detail"]
             assert (await served.get("/readyz", token=None)).status_code == 503
@@ -225,7 +240,7 @@ async def test_a_log_that_another_process_has_opened_meanwhile_is_left_to_it(
         log = SqliteEventLog(store.removeprefix("sqlite:///"))
         log.open(take_over=True)
         await until_status(served, "/healthz", 503)
-        assert "writes it, since" in (await served.get("/healthz", token=None)).json()["detail"]
+        assert "writes it, since" in (await served.get("/healthz")).json()["detail"]
         log.close()
 
 
@@ -234,7 +249,7 @@ async def test_a_world_in_memory_that_failed_needs_a_restart():
         assert served.world._world is not None
         served.world._world.committer.fail(StoreError("the log in memory is full"))
         await until_status(served, "/healthz", 503)
-        health = await served.get("/healthz", token=None)
+        health = await served.get("/healthz")
         assert "the log in memory is full" in health.json()["detail"]
 
 

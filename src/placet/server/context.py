@@ -55,6 +55,13 @@ class RequestContext:
         """
         return authenticate(self._credentials, connection)
 
+    def is_operator(self, connection: HTTPConnection) -> bool:
+        """Return whether a request has the operator's token; False without a valid token."""
+        try:
+            return self.principal(connection).is_operator
+        except Problem:
+            return False
+
     def operator(self, connection: HTTPConnection) -> None:
         """Raise unless the request has the operator's token.
 

@@ -46,6 +46,13 @@ STATUS_OF_PROBLEM: Final[Mapping[str, HTTPStatus]] = {
 
 _CODE_OF_STATUS: Final = {int(status): code for code, status in STATUS_OF_PROBLEM.items()}
 
+STORE_FAILED: Final = (
+    "the store cannot be read or written now; try again later, or ask the operator"
+)
+"""Detail for a caller without the operator's token: the error itself names the store."""
+
+_READ_ONLY: Final = "this world is open read-only here; ask the operator where it is written"
+
 _PROBLEM_OF: Final[Mapping[type[PlacetError], str]] = {
     AgentError: "request_invalid",
     IntentError: "request_invalid",
@@ -63,6 +70,8 @@ class Problem(Exception):  # noqa: N818  # RFC 9457's word
     Args:
         code: One of `STATUS_OF_PROBLEM`.
         detail: Failed check, expected value, actual value, and the remedy.
+        operator_detail: Detail for the operator's token instead, such as where the store is; None
+            for the same detail.
         headers: Additional headers of the response.
         more: Additional members of the document.
     """
@@ -72,20 +81,21 @@ class Problem(Exception):  # noqa: N818  # RFC 9457's word
         code: str,
         detail: str,
         *,
+        operator_detail: str | None = None,
         headers: Mapping[str, str] | None = None,
         **more: Json,
     ) -> None:
         super().__init__(detail)
         self.code = code
         self.detail = detail
+        self.operator_detail = operator_detail
         self.headers = headers
         self.more = more
 
-    def response(self) -> Response:
+    def response(self, *, is_operator: bool = False) -> Response:
         """Return the response with the problem document (RFC 9457)."""
-        return _document(
-            STATUS_OF_PROBLEM[self.code], self.code, self.detail, self.headers, self.more
-        )
+        detail = (self.operator_detail if is_operator else None) or self.detail
+        return _document(STATUS_OF_PROBLEM[self.code], self.code, detail, self.headers, self.more)
 
 
 def _document(
@@ -113,20 +123,28 @@ def problem_of(error: PlacetError) -> Problem:
         if code is not None:
             headers = {"retry-after": "1"} if code == "unavailable" else None
             codes: dict[str, Json] = {} if error.code is None else {"refusal": error.code}
-            return Problem(code, str(error), headers=headers, **codes)
+            if not isinstance(error, StoreError):
+                return Problem(code, str(error), headers=headers, **codes)
+            detail = _READ_ONLY if isinstance(error, ReadOnlyError) else STORE_FAILED
+            return Problem(code, detail, operator_detail=str(error), headers=headers, **codes)
     return Problem("internal", "the request could not be carried out; the server's log says why")
 
 
-async def on_problem(_request: Request, error: Exception) -> Response:
+async def on_problem(request: Request, error: Exception) -> Response:
     """Return the response to a `Problem` (an exception handler of Starlette)."""
     assert isinstance(error, Problem), "registered for problems"
-    return error.response()
+    return _response_to(request, error)
 
 
-async def on_placet_error(_request: Request, error: Exception) -> Response:
+async def on_placet_error(request: Request, error: Exception) -> Response:
     """Return the response to an exception of a world (an exception handler of Starlette)."""
     assert isinstance(error, PlacetError), "registered for errors of placet"
-    return problem_of(error).response()
+    return _response_to(request, problem_of(error))
+
+
+def _response_to(request: Request, problem: Problem) -> Response:
+    is_operator = problem.operator_detail and request.app.state.context.is_operator(request)
+    return problem.response(is_operator=bool(is_operator))
 
 
 async def on_http_error(request: Request, error: Exception) -> Response:

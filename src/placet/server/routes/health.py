@@ -8,13 +8,14 @@ from starlette.responses import Response
 
 from placet.server.context import context_of
 from placet.server.http.parameters import Fields
-from placet.server.http.problems import Problem
+from placet.server.http.problems import STORE_FAILED, Problem
 from placet.server.http.responses import json_response
 from placet.server.http.routing import Routes
 from placet.server.openapi import answers
 
 table = Routes("health", prefix="")
 
+_LOST: Final = "this process cannot open its store any more; ask the operator to restart it"
 _METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -26,10 +27,13 @@ class MetricsQuery(Fields, frozen=True):
 
 @table.on("GET", "/healthz", "Liveness", answers(200, "Health", 503), is_hot=True)
 async def healthz(request: Request) -> Response:
-    """Report liveness. Restart the server if this does not answer, or answers 503."""
+    """Report liveness. Restart the server if this does not answer, or answers 503.
+
+    Only the operator's token gets the cause of a 503, because it names the store.
+    """
     lost = context_of(request).worlds.lost()
     if lost is not None:
-        raise Problem("unavailable", lost)
+        raise Problem("unavailable", _LOST, operator_detail=lost)
     return Response(b'{"status":"ok"}', media_type="application/json")
 
 
@@ -37,7 +41,8 @@ async def healthz(request: Request) -> Response:
 async def readyz(request: Request) -> Response:
     """Report readiness: whether each world could decide and write a batch now.
 
-    The check is at most a second old.
+    The check is at most a second old. Only the operator's token gets the cause of a 503, because
+    it names the store.
 
     `head` is the hash of the latest record of the configured world's log: a log that does not
     contain it was cut off.
@@ -49,7 +54,8 @@ async def readyz(request: Request) -> Response:
         raise Problem("unavailable", "no world is open yet", headers={"retry-after": "1"})
     why = await context.worlds.why_not_ready()
     if why is not None:
-        raise Problem("unavailable", why, headers={"retry-after": "1"})
+        headers = {"retry-after": "1"}
+        raise Problem("unavailable", STORE_FAILED, operator_detail=why, headers=headers)
     return json_response({"status": "ok", "head": context.worlds.first.head})
 
 
