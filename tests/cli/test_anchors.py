@@ -6,6 +6,7 @@ import signal
 import sqlite3
 from contextlib import closing
 
+import msgspec
 import pytest
 
 from placet.runtime.anchors import read_anchors
@@ -94,6 +95,15 @@ def test_anchors_of_a_server_find_a_log_that_was_cut_off(tmp_path, placet, monke
     assert failed.code == 1
     assert f"does NOT contain the anchor of {anchors[-1].time}" in failed.out
     assert "Its last records were cut off." in failed.out
+    refused = run_process(
+        *("serve", "--port", "0", "--store", "w.db", "--anchors", "anchors.jsonl"), folder=tmp_path
+    )
+    assert (refused.code, f"expects record {anchors[-1].record}" in refused.err) == (1, True)
+    assert len(read_anchors(tmp_path / "anchors.jsonl", "world")) == len(anchors)
+    with (tmp_path / "anchors.jsonl").open("ab") as file:  # as a server would have continued it
+        file.write(msgspec.json.encode(anchors[-2]) + b"\n")
+    continued = placet("verify", "w.db", "--anchors", "anchors.jsonl")
+    assert "The log was cut off and then continued" in continued.out
     line = json.dumps(move("ann", 9)).encode() + b"\n"
     run_process("gate", "--store", "w.db", folder=tmp_path, stdin=line)
     replaced = placet("verify", "w.db", "--anchors", "anchors.jsonl", "--json")

@@ -114,6 +114,49 @@ def check_anchors(log: EventLog, anchors: Sequence[Anchor], records: int) -> Anc
     return AnchorReport(records, len(pending), skipped, last, anchor)
 
 
+def is_continued(anchors: Sequence[Anchor], missing: Anchor) -> bool:
+    """Return whether an anchor at a lower record was written after one that the log lacks.
+
+    Then the log was opened and written after its end had been cut off.
+
+    Args:
+        anchors: Anchors of the log's world, in the order in which they were written.
+        missing: One of them.
+    """
+    later = anchors[anchors.index(missing) + 1 :]
+    return any(anchor.record < missing.record for anchor in later)
+
+
+def require_anchored(log: EventLog, path: Path, world: str) -> None:
+    """Check that a log contains the highest anchor that a file has of a world; it blocks.
+
+    A log that does not was cut off; an anchor of it would hide this. Nothing is checked if the file
+    does not exist, has no anchor of the world, or only some before the start of a compacted log.
+
+    Raises:
+        StoreError: The log lacks the record, or has another there; or the log or the file cannot be
+            read.
+    """
+    own = [a for a in _all_anchors(path) if a.world == world] if path.exists() else []
+    anchor = max(reversed(own), key=lambda anchor: anchor.record, default=None)
+    if anchor is None or anchor.record < log.start().record:
+        return
+    data = next((data for ordinal, data in log.read(anchor.record)), None)
+    if data is not None and record_hash(data).hex() == anchor.head:
+        return
+    why = (
+        f"it ends at record {log.count() - 1}, so its last ones are missing"
+        if data is None
+        else "it has another record there, so it was cut off and continued, or is another log"
+    )
+    raise StoreError(
+        f"cannot open {log.url}: the anchor of {anchor.time} in {path} expects record "
+        f"{anchor.record}, seq {anchor.seq}, head {anchor.head}; {why}. Restore the log from a "
+        "copy, or keep the anchors of this shorter log in another file",
+        store=log.url,
+    )
+
+
 def is_head(text: str) -> bool:
     """Return whether a text has the form of a record's hash: 32 hexadecimal digits."""
     return len(text) == 2 * HASH_BYTES and not set(text) - set("0123456789abcdef")
@@ -127,16 +170,20 @@ def read_anchors(path: Path, world: str) -> list[Anchor]:
     Raises:
         StoreError: The file cannot be read, a line is no anchor, or none is of this world.
     """
-    try:
-        lines = path.read_bytes().split(b"\n")[:-1]
-    except OSError as error:
-        raise StoreError(f"cannot read the anchors in {path}: {error.strerror or error}") from error
-    anchors = [_anchor(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    anchors = _all_anchors(path)
     own = [anchor for anchor in anchors if anchor.world == world]
     if not own:
         others = ", ".join(sorted({repr(anchor.world) for anchor in anchors})) or "none"
         raise StoreError(f"{path} has no anchor of the world {world!r}; it has those of: {others}")
     return own
+
+
+def _all_anchors(path: Path) -> list[Anchor]:
+    try:
+        lines = path.read_bytes().split(b"\n")[:-1]
+    except OSError as error:
+        raise StoreError(f"cannot read the anchors in {path}: {error.strerror or error}") from error
+    return [_anchor(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
 
 
 def _anchor(path: Path, number: int, line: bytes) -> Anchor:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import anyio
@@ -88,6 +89,10 @@ class WorldOpener:
             The epoch, the kernel, the list to which it appends new records, and the recovery.
         """
         self._require_records(log)
+        if self.config.anchors is not None:
+            from placet.runtime.anchors import require_anchored  # noqa: PLC0415  # few need it
+
+            require_anchored(log, Path(self.config.anchors), self.config.world)
         # The fence before the first look, so that no other writer appends after it.
         epoch = log.open(take_over=self.config.take_over)
         recovery = recover(log) if standby is None else standby.fold()

@@ -21,7 +21,7 @@ from placet.cli.terminal import (
     table,
     text_or_json,
 )
-from placet.runtime.anchors import check_anchors, find_head, is_head, read_anchors
+from placet.runtime.anchors import check_anchors, find_head, is_continued, is_head, read_anchors
 from placet.runtime.history.reader import IntegrityReport, check_integrity
 from placet.runtime.plugins import remake
 from placet.runtime.stores.salvage import salvage as save_what_holds
@@ -180,12 +180,13 @@ def _check_anchors(
         count = pluralize(checked.checked, "anchor")
         return [*lines, f"It contains the {count} of world {integrity.world!r} in {path}."]
     report["ok"] = False
-    why = (
-        "Its last records were cut off."
-        if missing.record >= integrity.end
-        else f"Record {missing.record} has another hash: the log was cut off and then continued, "
-        "or it is another log."
-    )
+    if missing.record < integrity.end:
+        why = f"Record {missing.record} has another hash: the log was cut off and then continued, "
+        why += "or it is another log."
+    elif is_continued(anchors, missing):
+        why = "The log was cut off and then continued: a later anchor is at a lower record."
+    else:
+        why = "Its last records were cut off."
     lines.append(
         f"{store} does NOT contain the anchor of {missing.time}: record {missing.record}, seq "
         f"{missing.seq}, head {missing.head}. {_end_of(integrity)} {why}"
