@@ -15,7 +15,7 @@ from placet.server.streams import PageTexts, SendTurns
 from tests.actors.virtual_time import in_virtual_time, turns, until
 from tests.kernel.builders import add, intent
 from tests.kernel.domains import Lab
-from tests.server.served import WORLD, Socket, serving
+from tests.server.served import LATEST_SECONDS, WORLD, Served, Socket, serving
 
 STREAM = f"{WORLD}/stream"
 
@@ -421,6 +421,42 @@ def test_the_texts_that_are_kept_are_bounded(monkeypatch):
     assert [page for page in range(10) if texts.get(page)] == [8, 9]
     texts.put(10, ["x" * 101])
     assert texts.get(10) is None
+
+
+@pytest.mark.parametrize("query", ["", "&agent=alice"])
+async def test_a_stream_shows_no_record_that_a_reopened_log_lost(query, tmp_path, monkeypatch):
+    async def first_event(served: Served, record: int) -> Any:
+        path = f"{STREAM}?from_record={record}{query}"
+        async with Socket(served.app, path, "operator") as socket:
+            return await socket.message()
+
+    store = f"sqlite:///{tmp_path}/w.db?synchronous=off"
+    async with serving(store=store, snapshot_every_seqs=None) as served:
+        record = served.world.records
+        kept = {path: path.read_bytes() for path in tmp_path.glob("w.db*")}
+        await served.submit(add("old"))
+        lost = await first_event(served, record)
+        reopened = asyncio.Event()
+        served.context.worlds.on_reopened.append(lambda _world: reopened.set())
+        failed = served.world._open
+        close = failed.log.close
+
+        def close_after_a_loss_of_power() -> None:
+            close()
+            for path in tmp_path.glob("w.db*"):
+                path.unlink()
+            for path, data in kept.items():
+                path.write_bytes(data)
+
+        monkeypatch.setattr(failed.log, "close", close_after_a_loss_of_power)
+        failed._on_escalation("committer", StoreError("the power failed"))
+        async with asyncio.timeout(LATEST_SECONDS):
+            await reopened.wait()
+        assert served.world.records == record
+        await served.submit(add("new"))
+        shown = await first_event(served, record)
+        assert shown["intents"][0]["req_id"] == "new"
+        assert shown["record"] == lost["record"], "the record was not written anew"
 
 
 @pytest.mark.parametrize("query", ["", "?agent=alice&observe=true"])

@@ -42,6 +42,7 @@ class RequestContext:
         self.limits = config.limits
         self.is_draining = False
         self.streams = Streams(config.limits)
+        worlds.on_reopened.append(self.streams.on_reopened)
         self.metrics = MetricsText(config.limits.metrics_age_ms_max)
         self._credentials = credentials
 

@@ -24,6 +24,8 @@ class Streams:
     Attributes:
         turns: The queue in which a stream waits before it sends.
         texts: Cache of encoded pages of events.
+        reopenings: How often each world was opened again. The log may have lost records at that, so
+            a place in it is of one opening.
 
     Args:
         limits: Limits; `streams_max` for all, `streams_per_token_max` for one submitter.
@@ -32,6 +34,7 @@ class Streams:
     def __init__(self, limits: HttpLimits) -> None:
         self.turns = SendTurns()
         self.texts = PageTexts()
+        self.reopenings: Counter[str] = Counter()
         self._limits = limits
         self._of_submitter: Counter[str] = Counter()
 
@@ -39,6 +42,10 @@ class Streams:
     def count(self) -> int:
         """Number of open streams."""
         return self._of_submitter.total()
+
+    def on_reopened(self, world: str) -> None:
+        """Count a reopening of a world."""
+        self.reopenings[world] += 1
 
     def enter(self, submitter: str) -> None:
         """Count a new stream of a submitter; `leave` must be called at its end.

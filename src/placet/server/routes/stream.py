@@ -9,7 +9,7 @@ disconnected.
 import asyncio
 from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeAlias
 
 from msgspec import Meta
 from starlette.routing import WebSocketRoute
@@ -34,6 +34,9 @@ GOING_AWAY: Final = 1001
 POLICY_VIOLATION: Final = 1008
 _PAGE_RECORDS_MAX: Final = 64
 """Of a stream, so that other streams get their turn."""
+
+_OpenLog: TypeAlias = tuple[str, int]
+"""The log of a world in one opening: the world's name, and how often it was reopened before."""
 
 _Seconds = Annotated[float, Meta(ge=0)]
 
@@ -200,7 +203,9 @@ class _Stream:
         record = from_record
         if await self._is_lost(since, from_record):
             record = await self._send_snapshot()
+        name = self._world.config.world
         while True:
+            log = (name, self._streams.reopenings[name])
             pages = self._world.event_pages(
                 since or 0, from_record=record, page_records_max=_PAGE_RECORDS_MAX
             )
@@ -208,7 +213,7 @@ class _Stream:
                 async for page in pages:
                     if self._is_behind(page[0].seq):
                         break
-                    await self._send_page(page)
+                    await self._send_page(page, log)
                 else:
                     return
             record = await self._send_snapshot()
@@ -227,14 +232,14 @@ class _Stream:
             return not start.record <= from_record <= records
         return since is None or not start.seq <= since <= seq or self._is_behind(since)
 
-    async def _send_page(self, page: Sequence[Event]) -> None:
+    async def _send_page(self, page: Sequence[Event], log: _OpenLog) -> None:
         await self._streams.turns.take()
-        for text in await self._texts_of(page):
+        for text in await self._texts_of(page, log):
             await self._send(text)
 
-    async def _texts_of(self, page: Sequence[Event]) -> Sequence[str]:
+    async def _texts_of(self, page: Sequence[Event], log: _OpenLog) -> Sequence[str]:
         """Return the messages of a page, as this stream's viewer sees them now."""
-        place = (self._world.config.world, page[0].record, page[-1].record)
+        place = (*log, page[0].record, page[-1].record)
         if self._sight.is_whole:  # nothing of the state is looked at
             texts = self._streams.texts.get(place)
             if texts is None:
