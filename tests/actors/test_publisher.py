@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import aclosing
+from itertools import pairwise
 
 import pytest
 
@@ -258,6 +260,31 @@ async def test_a_page_decodes_the_records_that_it_returns(monkeypatch):
             await pages.aclose()
             assert [event.seq for event in page] == [since + 1]
             assert len(decoded) <= 1 + 10  # the search in a group of 1 000 decodes 10
+
+
+@pytest.mark.parametrize("ring", ["recent records", "the log"])
+@in_virtual_time
+async def test_a_page_is_bounded_in_bytes(ring, monkeypatch):
+    async with open_world() as world:
+        recent = Subscriber(world) if ring == "recent records" else None
+        await turns()
+        for number in range(20):
+            await submit(world, add(f"r{number}"))
+        sizes = {ordinal: len(data) for ordinal, data in world.log.read()}
+        bytes_max = sizes[len(sizes) - 1] * 3
+        monkeypatch.setattr(publisher, "PAGE_BYTES_MAX", bytes_max)
+        async with aclosing(world.publisher.pages(0, 0)) as pages:
+            read = [await anext(pages)]
+            while read[-1][-1].record + 1 < world.log.count():
+                read.append(await anext(pages))
+        records = [[event.record for event in page] for page in read]
+        assert [record for page in records for record in page] == list(sizes)
+        for page, after in pairwise(records):
+            in_page = sum(sizes[record] for record in page)
+            assert in_page <= bytes_max or len(page) == 1
+            assert in_page + sizes[after[0]] > bytes_max, "the page ended too early"
+        assert max(map(len, records)) == 3
+        assert recent is None or len(recent.events) >= 20
 
 
 @in_virtual_time

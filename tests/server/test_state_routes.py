@@ -79,6 +79,21 @@ async def test_events_are_read_in_pages_without_gaps():
         assert rest == all_of_it["events"]
 
 
+async def test_a_page_of_large_records_is_bounded_in_bytes(monkeypatch):
+    async with serving() as served:
+        for number in range(9):
+            await served.submit(add(f"r{number}"))
+        whole = (await served.get("events?from_record=0&limit=1000")).json()
+        assert whole["is_end"]
+        monkeypatch.setattr(publisher, "PAGE_BYTES_MAX", 1)
+        place = 0
+        for event in whole["events"]:
+            page = (await served.get(f"events?from_record={place}&limit=1000")).json()
+            assert page["events"] == [event]
+            place = page["next_record"]
+        assert place == whole["next_record"]
+
+
 async def test_since_returns_later_events():
     async with serving() as served:
         seq = (await served.submit(add("r1"))).json()["seq"]

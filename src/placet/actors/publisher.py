@@ -7,7 +7,7 @@ not delay the others.
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
 from contextlib import aclosing, contextmanager
 from functools import partial
 from itertools import islice
@@ -24,6 +24,8 @@ from placet.schemas.log.record import LogGroup, decode_record, record_as_dict, r
 T = TypeVar("T")
 
 PAGE_RECORDS_MAX = 256
+PAGE_BYTES_MAX = 1024 * 1024
+"""Of the records of a page, as they are encoded; a larger record is a page by itself."""
 _DECODED_BYTES_MAX = 4 * 1024 * 1024
 """Of the records whose events are kept, as they are encoded."""
 
@@ -141,11 +143,11 @@ class Publisher:
             since: Sequence number; events with a greater one are returned.
             from_record: Ordinal of the first record to return, instead of `since`. Refusals have
                 no seq, so only an ordinal separates read ones from unread ones.
-            page_records_max: Largest number of records that are read and decoded for a page.
+            page_records_max: Largest number of records that are read and decoded for a page; it has
+                fewer where they would exceed `PAGE_BYTES_MAX`, but at least one.
         """
-        count_max = min(page_records_max, PAGE_RECORDS_MAX)
         with self._subscribed(since) as me:
-            async with aclosing(self._follow(since, from_record, count_max)) as pages:
+            async with aclosing(self._follow(since, from_record, page_records_max)) as pages:
                 async for page in pages:
                     self._places[me] = page[-1].seq
                     yield page
@@ -206,9 +208,9 @@ class Publisher:
         if place >= self._durable:
             return []
         if self._recent and self._recent[0][0] <= place:
-            skip = place - self._recent[0][0]
+            recent = islice(self._recent, place - self._recent[0][0], None)
             decode = self._recent_events.event_of
-            return [decode(*record) for record in islice(self._recent, skip, skip + count_max)]
+            return [decode(*record) for record in self._page(recent, count_max)]
         chunk = await self._in_thread_if(partial(self._chunk, place, count_max))
         return [event_of(ordinal, data) for ordinal, data in chunk]
 
@@ -216,12 +218,22 @@ class Publisher:
         return await to_thread.run_sync(read) if self._log.is_blocking else read()
 
     def _chunk(self, place: int, count_max: int) -> list[tuple[int, bytes]]:
-        chunk: list[tuple[int, bytes]] = []
-        for ordinal, data in self._log.read(place):
-            chunk.append((ordinal, data))
-            if len(chunk) == count_max or ordinal + 1 >= self._durable:
+        return self._page(self._log.read(place), count_max)
+
+    def _page(
+        self, records: Iterable[tuple[int, bytes]], count_max: int
+    ) -> list[tuple[int, bytes]]:
+        """Return the first of some records, none beyond the durable one."""
+        page: list[tuple[int, bytes]] = []
+        bytes_left = PAGE_BYTES_MAX
+        for ordinal, data in records:
+            bytes_left -= len(data)
+            if page and bytes_left < 0:
                 break
-        return chunk
+            page.append((ordinal, data))
+            if len(page) == count_max or ordinal + 1 >= self._durable:
+                break
+        return page
 
     def _wake(self) -> None:
         self._news.set()

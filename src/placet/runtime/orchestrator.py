@@ -439,7 +439,8 @@ class Orchestrator:
         Args:
             since: Sequence number; events with a greater one are returned.
             from_record: Ordinal of the first record to return, instead of `since`.
-            page_records_max: Largest number of records that are decoded for a page; at most 256.
+            page_records_max: Largest number of records that are decoded for a page; it has fewer
+                where they would exceed 1 MiB as they are encoded, but at least one.
         """
         pages = self._open.publisher.pages
         return pages(since, from_record, page_records_max=page_records_max)

@@ -1,5 +1,6 @@
 """Look: worlds, state, events, kinds. Every answer carries the seq at which it is true."""
 
+from contextlib import aclosing
 from typing import Annotated
 
 from msgspec import Meta
@@ -167,9 +168,9 @@ async def sight_of(
 async def durable_events(
     world: Orchestrator, since: int, from_record: int | None, end: int, limit: int
 ) -> tuple[list[Event], int]:
-    """Return events of a world, and the record to continue from.
+    """Return one page of a world's events, and the record to continue from.
 
-    Does not wait for later events.
+    Does not wait for later events. The page is bounded in bytes too: see `event_pages`.
 
     Args:
         world: The world.
@@ -181,7 +182,6 @@ async def durable_events(
     Raises:
         Problem: The log was compacted, and no longer holds the requested position.
     """
-    events: list[Event] = []
     start = await world.log_start()
     if since < start.seq if from_record is None else from_record < start.record:
         raise Problem(
@@ -192,16 +192,10 @@ async def durable_events(
             seq=start.seq,
         )
     if from_record is not None and from_record >= end:
-        return events, from_record
+        return [], from_record
     pages = world.event_pages(since, from_record=from_record, page_records_max=limit)
-    try:
-        async for page in pages:
-            events += [event for event in page if event.record < end]
-            if len(events) >= limit or page[-1].record + 1 >= end:
-                break
-    finally:
-        await pages.aclose()
-    del events[limit:]
+    async with aclosing(pages):
+        events = [event for event in await anext(pages) if event.record < end]
     return events, events[-1].record + 1
 
 
