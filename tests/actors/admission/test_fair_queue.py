@@ -459,3 +459,17 @@ def test_the_oldest_batch_may_be_read_from_another_thread():
             assert reading.result() > 0
     finally:
         sys.setswitchinterval(interval)
+
+
+@pytest.mark.parametrize("take", [lambda queue: queue.take(GROUP), BatchQueue.take_all])
+def test_batches_put_back_count_in_the_bytes_of_the_queue(take):
+    queue = queue_of(mailbox_bytes_max=40)
+    for owner in "abcd":
+        put(queue, waiting_of(owner, 10))
+    taken = queue.take(GROUP)
+    queue.put_back(taken[1:])
+    assert queue.statistics().waiting_bytes == 30
+    with pytest.raises(MailboxFull):
+        put(queue, waiting_of("a", 11))
+    assert take(queue) == taken[1:]
+    assert (len(queue), queue.statistics().waiting_bytes) == (0, 0)

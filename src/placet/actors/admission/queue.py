@@ -215,9 +215,7 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | StepMessage]):
         if self.is_paused:
             return []
         if self._undecided:
-            first, self._undecided = self._undecided, []
-            self._aside -= len(first)
-            return first
+            return self._take_undecided()
         fair_from = self._fair_from
         if intents_max is not None and intents_max < self._group:  # intents that do much work
             fair_from = min(fair_from, _GROUPS_IN_ORDER * max(1, intents_max))
@@ -241,12 +239,17 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | StepMessage]):
         """Put taken, undecided batches at the front of the queue: the next `take` returns them."""
         self._undecided = undecided
         self._aside += len(undecided)
+        self._bytes += _bytes_of(undecided)
 
     def take_all(self) -> list[QueuedBatch]:
         """Remove and return every batch, paused or not; end a pause."""
+        return [*self._take_undecided(), *super().take_all()]
+
+    def _take_undecided(self) -> list[QueuedBatch]:
         first, self._undecided = self._undecided, []
         self._aside -= len(first)
-        return [*first, *super().take_all()]
+        self._bytes -= _bytes_of(first)
+        return first
 
     def _take_in_order(self, count_max: int, intents_max: int | None) -> list[QueuedBatch]:
         lane, sizes, taken, intents = self._lane, self._sizes, list[QueuedBatch](), 0
@@ -328,13 +331,17 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | StepMessage]):
     def _remove_taken(self, taken: Sequence[QueuedBatch]) -> None:
         """Subtract batches that were taken from the counts."""
         self._aside -= len(taken)
-        self._bytes -= sum([len(waiting.batch.encoded) for waiting in taken])
+        self._bytes -= _bytes_of(taken)
 
     def _taken_all(self) -> list[QueuedBatch]:
         taken = self._fair.clear()
         self._remove_taken(taken)
         self._received += len(taken)
         return taken
+
+
+def _bytes_of(batches: Sequence[QueuedBatch]) -> int:
+    return sum([len(waiting.batch.encoded) for waiting in batches])
 
 
 __all__ = ["Backpressure", "BatchQueue", "ControlMessage", "QueuedBatch", "StepMessage"]
