@@ -703,3 +703,24 @@ async def test_batches_put_back_are_answered_by_a_close_and_counted_by_a_pause()
         await world.actor.resume()
         verdicts = [await reply for reply in (*late, operator)]
         assert all(verdict.admitted for verdict in verdicts)
+
+
+@pytest.mark.parametrize("limits", [{"group_batches_max": 4}, {"group_work_max": 19}])
+@in_virtual_time
+async def test_batches_due_at_one_moment_are_decided_in_several_cycles(limits):
+    async with open_world(limits=limits) as world:
+        at = world.clock.now_ns() / SECOND_NS + 1
+        for number in range(10):
+            assert (await post(world, add(f"r:{number}"), sim_time=at)).scheduled
+        sizes: list[int] = []
+        decide = world.kernel.decide_checked
+
+        def counted(batches, now_ns, **options):
+            decision = decide(batches, now_ns, **options)
+            sizes.append(len(decision.answers))
+            return decision
+
+        world.kernel.decide_checked = counted  # type: ignore[method-assign]
+        await asyncio.sleep(2)
+        assert sizes == [4, 4, 2]
+        assert world.kernel.state[COUNTS]["alice"]["count"] == 10

@@ -262,7 +262,8 @@ class OrchestratorActor:
         now_ns = self._clock.now_ns()
         if waiting or (self._advance is None and self._is_due(now_ns)):
             self._ingress.measure_lag()
-            self._decide(waiting, now_ns, output, self._limits.group_work_max)
+            limits = self._limits
+            self._decide(waiting, now_ns, output, limits.group_work_max, limits.group_batches_max)
 
     def _fail_cycle(self, output: CycleOutput, error: BaseException) -> None:
         """Stop the world: a cycle failed half way, so its state differs from the log."""
@@ -325,14 +326,15 @@ class OrchestratorActor:
         now_ns: int,
         output: CycleOutput,
         work_max: int = UNLIMITED,
+        due_max: int = UNLIMITED,
     ) -> list[Verdict]:
-        """Decide batches as one group; put those back that are left when its work is used up."""
+        """Decide batches as one group, with those due; put back those left when it is full."""
         started_ns = self._clock.monotonic_ns()
         output.owed += [queued.reply for queued in waiting]
         waiting = self._still_wanted(waiting, started_ns, output)
         batches = [queued.batch for queued in waiting]
         decision = self._kernel.decide_checked(
-            batches, now_ns, release_intents=True, work_max=work_max
+            batches, now_ns, release_intents=True, work_max=work_max, due_max=due_max
         )
         output.effects += decision.effects
         verdict_of = dict(decision.answers)

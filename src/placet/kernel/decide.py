@@ -31,7 +31,8 @@ class Decision(NamedTuple):
             that were due.
         effects: Effects to dispatch once the group is durable.
         unpaid: Work and log bytes of the dry runs, refused and repeated batches.
-        undecided: Batches not decided because the group used up `work_max`; empty without it.
+        undecided: Batches not decided because the group used up `work_max`, or the scheduled ones
+            reached `due_max`; empty without these bounds.
     """
 
     answers: list[Answer]

@@ -245,20 +245,32 @@ class Kernel:
         *,
         release_intents: bool = False,
         work_max: int = UNLIMITED,
+        due_max: int = UNLIMITED,
     ) -> Decision:
         """Decide a group of checked batches, and the scheduled batches that are due by now.
+
+        If the scheduled batches alone fill the group, all of `batches` are left undecided.
 
         Args:
             batches: The group.
             now_ns: Simulated nanoseconds; time never goes back.
             release_intents: Free each batch's intents once it is decided; set it if the caller
                 does not read them afterwards.
-            work_max: Leave the rest undecided once rules have charged more units of work.
+            work_max: Leave the rest undecided once the units charged by rules, and the base work of
+                the scheduled batches, are more than this.
+            due_max: Maximum number of scheduled batches, at least 1; the others stay due.
         """
         now_ns = self._context.now_ns = max(now_ns, self._context.now_ns)
         schedule = self.ledger.schedule
         if schedule and schedule[0][0] <= now_ns:
-            batches = [*due_batches(self.ledger, now_ns), *batches]
+            due = due_batches(self.ledger, now_ns, due_max, work_max)
+            work_max -= sum([batch.base_work for batch in due])
+            if work_max < 0 or len(due) >= due_max:  # others may be due too: these go first
+                decision = self._decide_group(
+                    due, release_intents=release_intents, work_max=work_max
+                )
+                return decision._replace(undecided=[*decision.undecided, *batches])
+            batches = [*due, *batches]
         return self._decide_group(batches, release_intents=release_intents, work_max=work_max)
 
     def tick(self, now: float) -> None:

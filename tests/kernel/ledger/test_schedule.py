@@ -13,7 +13,9 @@ from placet.kernel import KernelConfig, Kind
 from placet.kernel.ledger.ledger import GateSettings, Ledger
 from placet.kernel.ledger.schedule import due_batches
 from placet.kernel.log.replay import folded
-from placet.schemas.limits import SECOND_NS
+from placet.kernel.recorded_batch import recorded_batch
+from placet.schemas.batch import CheckedBatch
+from placet.schemas.limits import INTENT_WORK, SECOND_NS
 from placet.schemas.log.record import Scheduled, decode_record
 from tests.kernel.builders import add, checked, intent, kernel_of, reused, trace
 from tests.kernel.domains import COUNTS, FAULTS, Lab, put
@@ -175,20 +177,61 @@ def test_due_batches_are_found_without_reading_the_whole_schedule():
     assert heap.looks <= 1 + 2 * (3 + 4)  # each that is due, and what stands right beneath them
 
 
+def test_only_the_due_batches_that_a_group_may_take_are_rebuilt(monkeypatch):
+    kernel, _ = reused()
+    for number in range(200):
+        assert kernel.decide(later(10, add(f"r:{number}"))).scheduled
+    rebuilt: list[Scheduled] = []
+
+    def counted(record: Scheduled) -> CheckedBatch:
+        rebuilt.append(record)
+        return recorded_batch(record)
+
+    monkeypatch.setattr("placet.kernel.ledger.schedule.recorded_batch", counted)
+    kernel.ledger.schedule = heap = Looked(kernel.ledger.schedule)
+    due = due_batches(kernel.ledger, 12 * 10**9, 3)
+    assert [batch.due_of for batch in due] == [1, 2, 3]
+    assert len(rebuilt) == 3
+    assert heap.looks <= 1 + 2 * 3
+    assert len(due_batches(kernel.ledger, 12 * 10**9, 99, 3 * due[0].base_work - 1)) == 3
+    assert len(rebuilt) == 6
+
+
+@pytest.mark.parametrize("bound", ["due_max", "work_max"])
+def test_due_batches_are_decided_in_groups_of_bounded_size_before_the_queued_ones(bound):
+    kernel, _ = reused()
+    for number in range(10):
+        assert kernel.decide(later(5, add(f"r:{number}"))).scheduled
+    queued = [checked(kernel, add("now", agent_id="bob", priority=100))]
+    options: dict[str, Any] = {bound: 4 if bound == "due_max" else 4 * INTENT_WORK - 1}
+    groups, todo = [], queued
+    while todo:
+        decision = kernel.decide_checked(todo, 5 * SECOND_NS, **options)
+        groups.append([batch.due_of for batch, _ in decision.answers])
+        todo = list(decision.undecided)
+    assert groups == [[1, 2, 3, 4], [5, 6, 7, 8], [None, 9, 10]]
+    assert kernel.ledger.next_due_ns is None
+
+
 @given(
     dues=st.lists(st.integers(1, 30), max_size=60),
     gone=st.sets(st.integers(1, 60)),
     now=st.integers(0, 35),
+    count_max=st.integers(1, 60),
 )
-def test_all_due_batches_are_found_in_order_of_time(dues, gone, now):
+def test_due_batches_are_found_in_order_of_time(dues, gone, now, count_max):
     ledger = Ledger(GateSettings.of(KernelConfig()))
     for number, due in enumerate(dues, 1):
         ledger.add_scheduled(replace(scheduled_once(), number=number, due_ns=due))
     for number in gone & ledger.scheduled.keys():
         ledger.pop_scheduled(number)
-    found = [(batch.sim_time_ns, batch.due_of) for batch in due_batches(ledger, now)]
     waiting = ((one.due_ns, number) for number, one in ledger.scheduled.items())
-    assert found == sorted(entry for entry in waiting if entry[0] <= now)
+    expected = sorted(entry for entry in waiting if entry[0] <= now)
+    for due, wanted in (
+        (due_batches(ledger, now), expected),
+        (due_batches(ledger, now, count_max), expected[:count_max]),
+    ):
+        assert [(batch.sim_time_ns, batch.due_of) for batch in due] == wanted
 
 
 def test_a_due_batch_is_refused_if_its_reads_changed_while_it_waited():

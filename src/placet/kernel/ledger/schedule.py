@@ -1,16 +1,37 @@
 """Scheduled batches, rebuilt from their records when they are due or their agent is removed."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
 
 from placet.kernel.ledger.ledger import Ledger
 from placet.kernel.recorded_batch import recorded_batch
 from placet.schemas.batch import CheckedBatch
+from placet.schemas.limits import UNLIMITED
 
 
-def due_batches(ledger: Ledger, now_ns: int) -> list[CheckedBatch]:
-    """Return the scheduled batches that are due now, earliest first. O(d log d) in their number."""
-    due = _due_entries(ledger.schedule, now_ns)
-    return _batches(ledger, [entry for entry in due if entry[1] in ledger.scheduled])
+def due_batches(
+    ledger: Ledger, now_ns: int, count_max: int = UNLIMITED, work_max: int = UNLIMITED
+) -> list[CheckedBatch]:
+    """Return the scheduled batches that are due now, earliest first, as many as fit into a group.
+
+    O(k log k) in the number of returned batches; only these are rebuilt.
+
+    Args:
+        ledger: The ledger that has the schedule.
+        now_ns: Simulated nanoseconds.
+        count_max: Maximum number of batches, at least 1.
+        work_max: Stop after the batch with which the base work is more units than this.
+    """
+    batches: list[CheckedBatch] = []
+    for entry in _due_entries(ledger.schedule, now_ns):
+        if entry[1] not in ledger.scheduled:
+            continue
+        batch = _batch(ledger, *entry)
+        batches.append(batch)
+        work_max -= batch.base_work
+        if work_max < 0 or len(batches) >= count_max:
+            break
+    return batches
 
 
 def batches_of(ledger: Ledger, agent_id: str) -> list[CheckedBatch]:
@@ -21,23 +42,29 @@ def batches_of(ledger: Ledger, agent_id: str) -> list[CheckedBatch]:
         for number, record in ledger.scheduled.items()
         if name in record.encoded  # a cheap filter; the rebuilt batch decides below
     ]
-    return [batch for batch in _batches(ledger, entries) if agent_id in batch.agents]
+    batches = [_batch(ledger, *entry) for entry in sorted(entries)]
+    return [batch for batch in batches if agent_id in batch.agents]
 
 
 def _due_entries(heap: Sequence[tuple[int, int]], now_ns: int) -> Iterator[tuple[int, int]]:
-    """Yield the due entries of a heap: no entry below one is earlier than it."""
-    places = [0]
-    while places:
-        place = places.pop()
-        if place < len(heap) and heap[place][0] <= now_ns:
-            yield heap[place]
-            places += (2 * place + 1, 2 * place + 2)
+    """Yield the due entries of a heap in order, without changing it."""
+    # No entry is earlier than its parent, so the next entry is the top or a child of a yielded entry.
+    candidates: list[tuple[tuple[int, int], int]] = []
+    places: Sequence[int] = (0,)
+    while True:
+        for place in places:
+            if place < len(heap):
+                heappush(candidates, (heap[place], place))
+        if not candidates:
+            return
+        entry, place = heappop(candidates)
+        if entry[0] > now_ns:
+            return
+        yield entry
+        places = (2 * place + 1, 2 * place + 2)
 
 
-def _batches(ledger: Ledger, entries: Iterable[tuple[int, int]]) -> list[CheckedBatch]:
-    batches = []
-    for due_ns, number in sorted(entries):
-        batch = recorded_batch(ledger.scheduled[number])
-        batch.due_of, batch.sim_time_ns = number, due_ns
-        batches.append(batch)
-    return batches
+def _batch(ledger: Ledger, due_ns: int, number: int) -> CheckedBatch:
+    batch = recorded_batch(ledger.scheduled[number])
+    batch.due_of, batch.sim_time_ns = number, due_ns
+    return batch
