@@ -5,11 +5,12 @@ import shutil
 import signal
 import sqlite3
 from contextlib import closing
+from functools import partial
 
 import msgspec
 import pytest
 
-from placet.runtime.anchors import read_anchors
+from placet.runtime.anchors import AnchorWriter, read_anchors
 from placet.runtime.stores.url import open_event_log
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import record_hash
@@ -126,6 +127,8 @@ def test_anchors_that_cannot_be_written_stop_the_opening(tmp_path):
         ('{"world":"v","seq":1,"record":1,"head":"%s","time":"t"}\n' % ("0" * 32), "of: 'v'"),
         ('{"world":"w","seq":1,"record":1,"head":"xx","time":"t"}\n', "line 1, .*no hash"),
         ("\n{}\n", "line 2, is no anchor"),
+        ("{}\n\n", "line 1, is no anchor"),
+        ("no JSON\n", "line 1, is no anchor"),
     ],
 )
 def test_a_file_without_anchors_of_the_world_is_refused(tmp_path, text, said):
@@ -140,3 +143,18 @@ def test_the_torn_last_line_of_a_crash_is_ignored(tmp_path):
     line = '{"world":"w","seq":1,"record":1,"head":"%s","time":"t"}\n' % ("0" * 32)
     path.write_text(line + line[:30], "utf-8")
     assert len(read_anchors(path, "w")) == 1
+
+
+def position_of(number: int) -> tuple[int, int, bytes]:
+    return 2 + number, 3 + number, bytes([number] * 16)
+
+
+async def test_anchors_after_a_torn_line_are_read(tmp_path):
+    path = tmp_path / "a"
+    line = '{"world":"w","seq":1,"record":1,"head":"%s","time":"t"}\n' % ("0" * 32)
+    for kept in (30, len(line) - 1):  # the second lost its end only
+        path.write_text(line + line[:kept], "utf-8")
+        for number in range(2):
+            await AnchorWriter(path, "w", partial(position_of, number), print).append()
+        expected = [1, 1, 2, 3] if kept > 30 else [1, 2, 3]
+        assert [anchor.seq for anchor in read_anchors(path, "w")] == expected

@@ -165,7 +165,8 @@ def is_head(text: str) -> bool:
 def read_anchors(path: Path, world: str) -> list[Anchor]:
     """Read the anchors of a world from a file, in the order in which they were written.
 
-    A last line without its end was cut off by a crash, and is ignored.
+    A line that was cut off by a crash is ignored: the last line if it has no end, and an earlier
+    line if it is no JSON.
 
     Raises:
         StoreError: The file cannot be read, a line is no anchor, or none is of this world.
@@ -183,7 +184,19 @@ def _all_anchors(path: Path) -> list[Anchor]:
         lines = path.read_bytes().split(b"\n")[:-1]
     except OSError as error:
         raise StoreError(f"cannot read the anchors in {path}: {error.strerror or error}") from error
-    return [_anchor(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    return [
+        _anchor(path, number, line)
+        for number, line in enumerate(lines, 1)
+        if line.strip() and not (number < len(lines) and _is_cut_off(line))
+    ]
+
+
+def _is_cut_off(line: bytes) -> bool:
+    try:
+        msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):  # a part of an object is no JSON
+        return True
+    return False
 
 
 def _anchor(path: Path, number: int, line: bytes) -> Anchor:
@@ -254,8 +267,12 @@ class AnchorWriter:
 
 def _append(path: Path, line: bytes) -> None:
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         try:
+            if os.fstat(descriptor).st_size:
+                os.lseek(descriptor, -1, os.SEEK_END)
+                if os.read(descriptor, 1) != b"\n":  # a crash cut off the last line
+                    line = b"\n" + line
             os.write(descriptor, line)  # one call: lines of several writers do not mix
             os.fsync(descriptor)
         finally:
