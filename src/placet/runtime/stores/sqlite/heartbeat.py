@@ -27,6 +27,9 @@ BEAT_SECONDS: Final = 1.0
 SILENCE_SECONDS: Final = 5.0
 """A writer that cannot be asked for is taken for dead after so long without a beat, seconds."""
 
+SKEW_SECONDS_MAX: Final = 300.0
+"""How far the clocks of this machine and of the file's server may differ, seconds."""
+
 _LOOK_SECONDS: Final = 0.1
 _DEAD_STATES: Final = "ZX"
 _CAN_BEAT: Final = os.utime in os.supports_fd
@@ -103,8 +106,9 @@ class Heartbeat:
     def is_alive(self, writer: Writer) -> bool:
         """Return whether the writer that the file names is alive.
 
-        Blocks for at most `SILENCE_SECONDS`, and only if the file was renewed within that time
-        and its process cannot be looked up, as in another container or on another machine.
+        Blocks for at most `SILENCE_SECONDS`, and only if the file was renewed within
+        `SKEW_SECONDS_MAX` and its process cannot be looked up, as in another container or on
+        another machine.
         """
         is_alive = writer.is_alive()
         return self._is_beating() if is_alive is None else is_alive
@@ -146,9 +150,9 @@ class Heartbeat:
         os.close(descriptor)
 
     def _is_beating(self) -> bool:
-        """Watch whether the file is renewed; no clocks of two machines are compared for long."""
+        """Watch whether the file is renewed, unless no clock may be so far behind as its time."""
         last = self._beat_at()
-        if last is None or time() - last > SILENCE_SECONDS:
+        if last is None or time() - last > SKEW_SECONDS_MAX:
             return False
         until = monotonic() + SILENCE_SECONDS
         while monotonic() < until:
