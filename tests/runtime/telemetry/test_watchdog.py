@@ -1,9 +1,11 @@
 """A rule that runs away is named in a log line and a metric while it still runs."""
 
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from prometheus_client import generate_latest
@@ -11,7 +13,7 @@ from typing_extensions import TypedDict
 
 from placet import Domain, Kind, Limits, Orchestrator, OrchestratorConfig
 from placet.kernel.state.draft import Draft
-from placet.runtime.telemetry.watchdog import RunningRule
+from placet.runtime.telemetry.watchdog import RunningRule, running_rule
 from placet.schemas.intent import Intent
 from tests.kernel.builders import intent
 
@@ -110,3 +112,60 @@ async def test_an_idle_world_reports_nothing():
             for number in range(20):
                 await world.submit([intent("Rest", {}, f"r:{number}")])
         assert watched.rules == []
+
+
+def named(module: str, inner: Callable[[], object]) -> Callable[[], object]:
+    """Return a function of a module that calls another function."""
+    space: dict[str, Any] = {"__name__": module, "inner": inner}
+    exec("def work():\n    return inner()", space)
+    work: Callable[[], object] = space["work"]
+    return work
+
+
+@pytest.mark.parametrize(
+    ("modules", "is_plugin"),
+    [
+        (("placet.kernel.kernel", "placet.schemas.batch"), False),
+        (("placet.kernel.log.record", "msgspec.json"), False),
+        (("placet.kernel.order", "random"), False),
+        (("placet.kernel.decide", "namedtuple_Answer"), False),
+        (("placet.kernel.kernel", "placet.runtime.world"), False),
+        (("placet.kernel.control.control", "my_domain"), True),
+        (("placet.kernel.control.control", "placet.domains.town"), True),
+        (("placet.kernel.control.control", "__main__"), True),
+        (("placet.kernel.control.control", "my_domain", "json.decoder"), True),
+        (("placet.kernel.a", "my_domain", "placet.kernel.draft", "placet.schemas.codec"), True),
+    ],
+)
+def test_only_code_of_a_plugin_is_reported_as_a_rule(modules, is_plugin):
+    def work() -> object:
+        return running_rule(sys._getframe(1))
+
+    for module in reversed(modules):
+        work = named(module, work)
+    found = work()
+    assert (found is not None) is is_plugin
+
+
+async def test_a_long_cycle_of_many_short_rules_is_no_runaway():
+    """The whole cycle takes several times the limit; each rule takes a small part of it."""
+    watched = Watched()
+    domain = Endless(watched.seen)
+    limit_s = 0.02
+    passes = 0
+
+    def spin(_draft: Draft, _intent: Intent) -> None:
+        nonlocal passes
+        end = time.monotonic() + limit_s / 100
+        passes += 1
+        while time.monotonic() < end:
+            pass
+
+    domain.kinds = (Kind("Brief", Nothing, spin), domain.kinds[1])
+    async with Orchestrator(domain, config()) as world:
+        await world.register_agent("alice")
+        with watching(world, watched):
+            batch = [intent("Brief", {}, f"r:{number}") for number in range(500)]
+            assert (await world.submit(batch)).admitted
+    assert passes == 500
+    assert watched.rules == []

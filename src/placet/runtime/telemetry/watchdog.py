@@ -18,7 +18,15 @@ from placet.kernel.gate.domain_rules import DomainRules
 
 _CHECKS_PER_LIMIT = 4
 _MS_NS = 1_000_000
+_PROJECT = "placet"
 _KERNEL = "placet.kernel"
+_NO_PLUGINS = frozenset(
+    (
+        *(f"{_PROJECT}.{layer}" for layer in ("schemas", "kernel", "actors", "runtime")),
+        *("msgspec", "pydantic", "pydantic_core", "typing_extensions"),
+        *sys.stdlib_module_names - {"__main__"},  # a script may define a domain
+    )
+)
 
 
 class RunningRule(NamedTuple):
@@ -57,6 +65,7 @@ class RuleWatchdog:
         self._gauges = counters.gauges.setdefault("rule_running_seconds", {})
         self._on_runaway = on_runaway
         self._watched = 0
+        self._seen: FrameType | None = None  # of the rule that ran at the last check
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="placet-watchdog", daemon=True)
 
@@ -80,35 +89,60 @@ class RuleWatchdog:
                 self._gauges.clear()
                 reported_ns, report_at_ns = since_ns, self._limit_ns
             lasted_ns = time.monotonic_ns() - since_ns
-            if since_ns and lasted_ns > report_at_ns:
+            rule = self._lasting_rule()
+            is_due = since_ns and lasted_ns > report_at_ns
+            if is_due and rule is not None and self._busy_since_ns() == since_ns:
                 report_at_ns = 2 * lasted_ns
-                self._report(since_ns, lasted_ns / 1e9)
+                self._report(rule, since_ns, lasted_ns / 1e9)
+        self._seen = None
         self._gauges.clear()
 
-    def _report(self, since_ns: int, seconds: float) -> None:
+    def _lasting_rule(self) -> RunningRule | None:
+        """Return the rule that runs and ran at the last check too; None if there is none.
+
+        A long cycle of many short rules is no runaway of the rule that a check happens to see.
+        """
         frame = sys._current_frames().get(self._watched)  # noqa: SLF001  # the documented way
-        rule = None if frame is None else running_rule(frame)
-        if rule is None or self._busy_since_ns() != since_ns:
-            return
+        found = None if frame is None else running_rule(frame)
+        before, self._seen = self._seen, None if found is None else found[1]
+        if found is None or found[1] is not before:
+            return None
+        name, frame = found
+        return RunningRule(name, f"{frame.f_code.co_filename}:{frame.f_lineno}")
+
+    def _report(self, rule: RunningRule, since_ns: int, seconds: float) -> None:
         self._gauges.clear()
         self._gauges[rule.name] = lambda: (time.monotonic_ns() - since_ns) / 1e9
         self._on_runaway(rule, seconds)
 
 
-def running_rule(frame: FrameType) -> RunningRule | None:
-    """Return the plug-in code that a thread runs, found in its stack; None if it runs none.
+def running_rule(frame: FrameType) -> tuple[str, FrameType] | None:
+    """Return the name of the plug-in code that a thread runs, and its outermost frame.
+
+    None if the thread runs no plug-in code. Frames of this package's own layers and of libraries
+    are no plug-in code: a rule that calls them is found further out.
 
     Args:
         frame: The innermost frame of the thread.
     """
     inner, outer = frame, frame.f_back
     while outer is not None:
-        place = f"{inner.f_code.co_filename}:{inner.f_lineno}"
-        if outer.f_code is DomainRules.check.__code__ and "intent" in outer.f_locals:
-            return RunningRule(f"rule of {outer.f_locals['intent']['kind']}", place)
-        module: str = outer.f_globals.get("__name__", "")
-        caller: str = inner.f_globals.get("__name__", "")
-        if module.startswith(_KERNEL) and not caller.startswith(_KERNEL):
-            return RunningRule(inner.f_code.co_qualname, place)
+        if not _is_plugin(inner):
+            pass
+        elif outer.f_code is DomainRules.check.__code__ and "intent" in outer.f_locals:
+            return f"rule of {outer.f_locals['intent']['kind']}", inner
+        elif _package(outer) == _KERNEL:
+            return inner.f_code.co_qualname, inner
         inner, outer = outer, outer.f_back
     return None
+
+
+def _package(frame: FrameType) -> str:
+    """Return the first package of a frame's module; for this project's own, the first two."""
+    first, _, rest = str(frame.f_globals.get("__name__", "")).partition(".")
+    return f"{first}.{rest.partition('.')[0]}" if first == _PROJECT else first
+
+
+def _is_plugin(frame: FrameType) -> bool:
+    package = _package(frame)
+    return not (package in _NO_PLUGINS or package.startswith("namedtuple_"))
