@@ -43,10 +43,8 @@ class Viewpoint(NamedTuple):
         Raises:
             Problem: There is no such agent.
         """
-        agents, name = kernel.ledger.agents, self.agent_id
-        if name is None or name in agents:
-            return
-        if not any(agent.owner == name for agent in agents.values()):
+        ledger, name = kernel.ledger, self.agent_id
+        if name is not None and name not in ledger.agents and name not in ledger.owned:
             raise Problem("not_found", f"there is no agent {name!r}; register it first")
 
     def state(self, kernel: Kernel, path: str) -> Json:

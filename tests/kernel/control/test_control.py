@@ -92,6 +92,23 @@ def incarnation_of(kernel: Kernel, agent_id: str) -> int:
     return generation
 
 
+def test_the_agents_of_an_owner_are_counted_also_after_a_restore():
+    """One's own agent does not count, so that the agents of most worlds need no entry."""
+    kernel = kernel_of(agents=("alice",))
+    kernel.register_agent("carol", owner="alice")
+    for agent_id in ("dave", "eve"):
+        kernel.register_agent(agent_id, owner="team")
+    kernel.restore(kernel.snapshot())
+    for removed, owned in (
+        ("alice", {"alice": 1, "team": 2}),
+        ("dave", {"alice": 1, "team": 1}),
+        ("carol", {"team": 1}),
+        ("eve", {}),
+    ):
+        kernel.change_agent(removed, "removed")
+        assert kernel.ledger.owned == owned
+
+
 def test_removed_names_are_bounded_and_no_generation_is_reused():
     log: list[bytes] = []
     kernel = kernel_of(agents=(), sink=log, limits={"removed_agents_max": 3})

@@ -88,8 +88,7 @@ def apply_configured(ledger: Ledger, record: Configured) -> None:
 
 def apply_registered(ledger: Ledger, record: Registered) -> None:
     """Apply the record of a registration: add the agent to the ledger."""
-    agent = ledger.add_agent(record.agent_id)
-    agent.owner = record.owner
+    agent = ledger.add_agent(record.agent_id, record.owner)
     agent.permissions = None if record.permissions is None else frozenset(record.permissions)
     agent.priority_max = record.priority_max
     if record.quotas:

@@ -56,10 +56,10 @@ class Agent:
         "window",
     )
 
-    def __init__(self, agent_id: str, index: int, generation: int = 1) -> None:
+    def __init__(self, agent_id: str, owner: str, index: int, generation: int = 1) -> None:
         self.agent_id = agent_id
+        self.owner = owner
         self.index = index
-        self.owner = agent_id
         self.permissions: frozenset[str] | None = None
         self.priority_max = 100
         self.is_suspended = False
@@ -142,6 +142,7 @@ class Ledger:
         executors: Effect kind -> bound of its outbox.
         outbox: Effects that are not settled, by (seq, effect_index), oldest first.
         outbox_depth: Number of effects in the outbox, by kind.
+        owned: Number of agents that an owner has besides one of its own name, by owner.
         marks: Marks of at-most-once effects that were started, and of dead letters.
         schedule: Heap of `(due_ns, number)`; below its top may be entries of removed batches.
         scheduled: Scheduled batches by number.
@@ -162,6 +163,7 @@ class Ledger:
         "now_ns",
         "outbox",
         "outbox_depth",
+        "owned",
         "policy",
         "schedule",
         "scheduled",
@@ -173,6 +175,7 @@ class Ledger:
 
     def __init__(self, policy: GateSettings) -> None:
         self.agents: dict[str, Agent] = {}
+        self.owned: dict[str, int] = {}
         self.set_policy(policy)
         self.seq = 0
         self.now_ns = 0
@@ -203,11 +206,13 @@ class Ledger:
         agent.quotas = quotas
         self.has_quotas = True
 
-    def add_agent(self, agent_id: str) -> Agent:
-        """Add a new agent of this name and return it."""
+    def add_agent(self, agent_id: str, owner: str) -> Agent:
+        """Add a new agent of this name and owner, and return it."""
         generation = self.gone.get(agent_id, self.generation_floor) + 1
-        agent = Agent(agent_id, self.agents_seen, generation)
+        agent = Agent(agent_id, owner, self.agents_seen, generation)
         self.agents[agent_id] = agent
+        if owner != agent_id:
+            self.owned[owner] = self.owned.get(owner, 0) + 1
         self.agents_seen += 1
         return agent
 
@@ -219,6 +224,10 @@ class Ledger:
         is valid for it.
         """
         agent = self.agents.pop(agent_id)
+        if agent.owner != agent_id:
+            self.owned[agent.owner] -= 1
+            if not self.owned[agent.owner]:
+                del self.owned[agent.owner]
         self.gone[agent_id] = agent.generation
         if len(self.gone) > self.policy.limits.removed_agents_max:
             self.generation_floor = max(self.generation_floor, *self.gone.values())

@@ -135,8 +135,8 @@ def _dump_ledger(ledger: Ledger) -> dict[str, Json]:
 def _load_ledger(ledger: Ledger, dumped: dict[str, Json]) -> None:
     ledger.seq, ledger.now_ns = dumped["seq"], dumped["now_ns"]
     for agent_id, index, generation, owner, permissions, *rest in dumped["agents"]:
-        agent = ledger.add_agent(agent_id)
-        agent.index, agent.generation, agent.owner = index, generation, owner
+        agent = ledger.add_agent(agent_id, owner)
+        agent.index, agent.generation = index, generation
         agent.permissions = None if permissions is None else frozenset(permissions)
         agent.priority_max, agent.is_suspended, quotas, agent.tats, window = rest
         if quotas is not None:
