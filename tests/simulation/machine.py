@@ -213,7 +213,7 @@ def running_on(disk: Disk, next_handle: Callable[[], EventLog]) -> Iterator[None
     with ExitStack() as stack:
         for target, thing in (
             ("anyio.to_thread.run_sync", run_sync),
-            ("placet.runtime.opening.open_event_log", lambda *_args: next_handle()),
+            ("placet.runtime.world_opener.open_event_log", lambda *_args: next_handle()),
             ("placet.runtime.world_time.RealtimeClock", clock),
             ("placet.runtime.world_time.SteppedClock", VirtualSteppedClock),
             ("placet.kernel.kernel.Registry", _cached_registry),
