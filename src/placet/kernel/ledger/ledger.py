@@ -142,7 +142,7 @@ class Ledger:
         executors: Effect kind -> bound of its outbox.
         outbox: Effects that are not settled, by (seq, effect_index), oldest first.
         outbox_depth: Number of effects in the outbox, by kind.
-        owned: Number of agents that an owner has besides one of its own name, by owner.
+        owned: Number of agents whose id differs from the id of their owner, by owner.
         marks: Marks of at-most-once effects that were started, and of dead letters.
         schedule: Heap of `(due_ns, number)`; below its top may be entries of removed batches.
         scheduled: Scheduled batches by number.
