@@ -1,5 +1,6 @@
 """A paid effect whose on_settle raised: kept through kill -9, listed, counted, settled again."""
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -37,6 +38,9 @@ class Mended(Shop):
         if effect.payload["article"] == "vase":
             raise ValueError("no vase")
         draft.put("shop.orders", str(effect.key.seq), "paid", settlement.output)
+
+class KeptVersion(Mended):
+    version = "1"
 
 async def pay(effect):
     with Path("paid.txt").open("a") as file:
@@ -115,8 +119,11 @@ def test_dead_letters_are_settled_again_by_mended_rules(shop):
     assert placet("effects", "shop.db", "--settle-again", "chair").code == 2
     assert open_event_log("shop.db").count() == before
     mended = ("--domain", "shop:Mended")
+    shutil.copy("shop.db", "kept.db")
+    kept = placet("effects", "kept.db", "--settle-again", "all", "--domain", "shop:KeptVersion")
+    assert "the same domain version (shop 1)" in kept.err
     done = placet("effects", "shop.db", "--settle-again", "all", *mended, "--json")
-    assert done.code == 1  # one of the two
+    assert (done.code, done.err) == (1, "")  # one of the two
     assert done.json() == [
         {"key": chair, "error": None},
         {"key": vase, "error": "on_settle of shop raised ValueError: no vase"},

@@ -168,7 +168,9 @@ class EffectRuns:
         log = open_event_log(self._how["store"])
         first = verify_log(log, [Lab("on_settle")]).integrity.first_divergence
         complaints = [] if first is None else [f"the log does not verify: {first}"]
-        outcomes = settle_again(log, file_of(log), None, ("tests.kernel.domains:Lab",))
+        outcomes = settle_again(
+            log, file_of(log), None, ("tests.kernel.domains:Lab",), on_kept_version=print
+        )
         complaints += [f"{key} is not settled: {why}" for key, why in outcomes.items() if why]
         state, decided = fold(log), [decode_record(data) for _, data in log.read()]
         complaints += [f"{STILL_OPEN}: {place}" for place in dead(state.ledger)]

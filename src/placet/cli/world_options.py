@@ -59,7 +59,11 @@ def world_settings(
         if key.startswith(_SERVER):
             raise SettingsError(f"--set {key}: it is a key of `placet serve`")
     options: dict[str, Json] = {"domain": domain, "store": store}
-    given |= {key: Given(value, f"--{key}") for key, value in options.items() if value is not None}
+    given |= {
+        key: Given(value, "--" + key.replace("_", "-"))
+        for key, value in options.items()
+        if value is not None
+    }
     return load_settings(environ={}, arguments=given, has_file=False)
 
 

@@ -125,7 +125,7 @@ class OrchestratorConfig:
         self._check_moments()
         self._check_snapshots()
         if self.standby + self.take_over + self.read_only > 1:
-            raise ValueError("of standby, take_over and read_only, one may be set")
+            raise ValueError("only one of standby, take-over and read-only can be set")
         if self.anchors is not None and self.read_only:
             raise ValueError("anchors are appended by the writer of a log, got read_only too")
         self.kernel_config()

@@ -102,7 +102,8 @@ def remake(rules: Rules, given: Sequence[str] = ()) -> list[Domain]:
     strange = sorted(own.keys() - set(names))
     if strange:
         raise DomainNotRemade(
-            f"the log is of the domains {', '.join(names)}, and {strange[0]!r} is given"
+            f"the log is of the domains {', '.join(names)}, and {strange[0]!r} is given; "
+            "leave out --domain to use those of the log, or name another store"
         )
     return [own.get(name) or _remade(name, rules) for name in names]
 

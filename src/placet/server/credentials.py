@@ -11,6 +11,7 @@ from hashlib import sha256
 from hmac import compare_digest
 from pathlib import Path
 from secrets import token_urlsafe
+from shlex import quote
 from typing import Final, NamedTuple
 
 from placet.schemas.codec import Json, to_json
@@ -135,7 +136,10 @@ def read_tokens(path: Path) -> list[KnownToken]:
     try:
         raw = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
-        raise CredentialsError(f"cannot read the tokens: {error}") from error
+        raise CredentialsError(
+            f"cannot read the tokens in {path}: {error.strerror or error}; `placet token new "
+            f"--operator >> {quote(str(path))}` makes the file"
+        ) from error
     except ValueError as error:  # not UTF-8, not TOML
         raise CredentialsError(f"{path} is not TOML: {error}") from error
     entries = raw.pop("tokens", [])

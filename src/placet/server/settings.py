@@ -220,7 +220,10 @@ def _from_file(path: Path) -> dict[str, Given]:
     try:
         raw = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
-        raise SettingsError(f"cannot read {path}: {error.strerror or error}") from error
+        raise SettingsError(
+            f"cannot read {path}: {error.strerror or error}; `placet config > "
+            f"{quote(str(path))}` makes a file of settings"
+        ) from error
     except ValueError as error:  # not UTF-8, not TOML
         raise SettingsError(f"{path} is not TOML: {error}") from error
     return {key: Given(value, str(path)) for key, value in _flat(raw, "")}

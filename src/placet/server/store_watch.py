@@ -145,7 +145,9 @@ class StoreWatch:
                 return
 
     def _give_up(self, error: Exception) -> None:
-        self.lost = f"this process cannot open the store again, restart it: {_reason_of(error)}"
+        is_taken = isinstance(error, FencedError | InUseError)
+        remedy = "stop it, or restart it once no other process writes" if is_taken else "restart it"
+        self.lost = f"this process cannot open the store again, {remedy}: {_reason_of(error)}"
         self._report(self.lost)
 
     def _report(self, message: str) -> None:

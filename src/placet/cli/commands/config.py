@@ -55,7 +55,7 @@ def read_settings(
     for name, value in arguments.items():
         if value is not None:
             key = name.replace("__", ".")
-            options[key] = Given(value, "--" + key.rpartition(".")[2])
+            options[key] = Given(value, "--" + key.rpartition(".")[2].replace("_", "-"))
     return load_settings(file, arguments=options)
 
 

@@ -15,6 +15,7 @@ from placet.cli.terminal import (
     AsJson,
     CommandError,
     StoreArgument,
+    complain,
     pluralize,
     printable,
     say,
@@ -176,7 +177,7 @@ def _settle_again(
     from placet.runtime.executors.offline_settlement import settle_again  # noqa: PLC0415  # and SQLite
 
     keys = None if text == "all" else {_key(text)}
-    outcomes = settle_again(log, path, keys, domain)
+    outcomes = settle_again(log, path, keys, domain, on_kept_version=_warn_of_kept_version)
     if keys is not None and not outcomes:
         raise CommandError(
             f"nothing was written: effect {text} has no outcome that can be settled again; "
@@ -191,6 +192,13 @@ def _settle_again(
         if not outcomes:
             say("no dead letters")
     return int(any(outcomes.values()))
+
+
+def _warn_of_kept_version(domains: str) -> None:
+    complain(
+        f"warning: the log has the same domain version ({domains}); if the rules were mended, "
+        "`placet verify` of this log fails: change the domain's version before settling again"
+    )
 
 
 def _key(text: str) -> EffectKey:

@@ -87,12 +87,15 @@ def verify(
         integrity, report = verification.integrity, verification.as_dict()
         if domain:
             _require_verified(store, verification)
-    lines = _lines(store, integrity) if verification is None else lines_of(store, verification)
+    was_ok = report["ok"]
+    found = [] if expect is None else [_expect(store, integrity, expect, report)]
+    found += [] if anchors is None else _check_anchors(store, integrity, anchors, report)
+    is_whole = report["ok"] == was_ok
+    lines = [] if is_whole else found
+    lines += _lines(store, integrity, is_whole=is_whole)
+    lines += [] if verification is None else _verification_lines(verification)
     lines += _salvage(store, integrity, salvage, report)
-    if expect is not None:
-        lines.append(_expect(store, integrity, expect, report))
-    if anchors is not None:
-        lines += _check_anchors(store, integrity, anchors, report)
+    lines += found if is_whole else []
     if as_json:
         say_json(report)
     else:
@@ -198,7 +201,7 @@ def _end_of(integrity: IntegrityReport) -> str:
     return f"It ends at record {integrity.end - 1}, seq {integrity.seq}, head {integrity.head}."
 
 
-def _lines(store: str, integrity: IntegrityReport) -> list[str]:
+def _lines(store: str, integrity: IntegrityReport, *, is_whole: bool = True) -> list[str]:
     reach = (
         f"{pluralize(integrity.records, 'record')}, seq {integrity.seq}, digest "
         f"{integrity.digest}, head {integrity.head}"
@@ -209,7 +212,8 @@ def _lines(store: str, integrity: IntegrityReport) -> list[str]:
         lines.append(f"{store} was compacted: it begins at record {start.record}, seq {start.seq}")
     first = integrity.first_divergence
     if first is None:
-        return [*lines, f"{store} is valid: {reach}"]
+        subject = f"{store} is valid" if is_whole else "The records that it has are valid"
+        return [*lines, f"{subject}: {reach}"]
     lines.append(f"{store} is NOT valid from record {first['record']} on: {first['why']}")
     if "rule" in first:
         lines += _difference_lines(first)

@@ -4,7 +4,7 @@ The command becomes the log's writer for one group: it rebuilds the world from t
 effects by the world's own rules, and appends the settlements.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -54,6 +54,8 @@ def settle_again(
     path: Path | None,
     keys: Collection[EffectKey] | None = None,
     domains: Sequence[str] = (),
+    *,
+    on_kept_version: Callable[[str], None],
 ) -> dict[EffectKey, str]:
     """Settle dead letters of a log again with their recorded outcomes, in one durable write.
 
@@ -62,6 +64,8 @@ def settle_again(
         path: The log's file; None for a store that excludes other writers by its own lock.
         keys: Keys of the dead letters; None is all of them.
         domains: Domains to use instead of the domains in the log, as for `remake`.
+        on_kept_version: Called with the names and versions of the domains if an outcome is settled
+            and all versions are those in the log: mended rules need another version.
 
     Returns:
         For each dead letter, oldest first, by key: the error text of `on_settle`; empty if the
@@ -82,6 +86,8 @@ def settle_again(
                 outcomes[settlement.key] = str(error)
             else:
                 outcomes[settlement.key] = ""
+        if writer.kept_version and "" in outcomes.values():
+            on_kept_version(writer.kept_version)
     return outcomes
 
 
@@ -90,6 +96,7 @@ class _Writer:
 
     Attributes:
         kernel: The world; None if the log is empty.
+        kept_version: Names and versions of the domains if they are those in the log; else empty.
     """
 
     def __init__(self, log: EventLog, path: Path | None, domains: Sequence[str]) -> None:
@@ -100,6 +107,7 @@ class _Writer:
         self._is_settled = False
         self._epoch = 0
         self.kernel: Kernel | None = None
+        self.kept_version = ""
 
     def __enter__(self) -> Self:
         log = self._log
@@ -115,7 +123,10 @@ class _Writer:
             past = recover(log).past
             config = config_from(past)
             if past.header is not None and config is not None:
-                domains = remake(rules_in(past.header), self._domains)
+                rules = rules_in(past.header)
+                domains = remake(rules, self._domains)
+                if [(domain.name, domain.version) for domain in domains] == rules.domains:
+                    self.kept_version = ", ".join(f"{name} {of}" for name, of in rules.domains)
                 sink = self._records.append
                 self.kernel = Kernel(domains, config, sink=sink, history=past)
         except BaseException:

@@ -81,7 +81,7 @@ def require_epoch(epoch: int, *, latest: int, store: str) -> None:
     if epoch != latest:
         raise FencedError(
             f"cannot append to {store}: this writer is fenced, it holds epoch {epoch} and the "
-            f"latest is {latest}; another writer has opened the log, so stop this one",
+            f"latest is {latest}; another writer has opened the log",
             store=store,
         )
 

@@ -15,7 +15,7 @@ from placet.server.openapi import answers
 
 table = Routes("health", prefix="")
 
-_LOST: Final = "this process cannot open its store any more; ask the operator to restart it"
+_LOST: Final = "this process cannot open its store any more; ask the operator"
 _METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 

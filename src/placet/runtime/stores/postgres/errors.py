@@ -14,7 +14,9 @@ import psycopg
 from placet.runtime.stores.append_rules import NoWorldError
 from placet.schemas.errors import StoreError
 
-_RETRY: Final = "; what was acknowledged is safe, start again from the log"
+_RETRY: Final = (
+    "; what was acknowledged is in the log: a server opens it again by itself, restart others"
+)
 _REACH: Final = (
     "the server cannot be reached, or it refused the login",
     "check that it runs, its address, the user and the password",

@@ -11,7 +11,9 @@ from typing import Final
 
 from placet.schemas.errors import StoreError
 
-_RETRY: Final = "; what was acknowledged is safe, start again from the log"
+_RETRY: Final = (
+    "; what was acknowledged is in the log: a server opens it again by itself, restart others"
+)
 
 # Primary result code -> (what came, what to do).
 _MEANINGS: Final[dict[int, tuple[str, str]]] = {
