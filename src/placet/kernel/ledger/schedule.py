@@ -48,7 +48,7 @@ def batches_of(ledger: Ledger, agent_id: str) -> list[CheckedBatch]:
 
 def _due_entries(heap: Sequence[tuple[int, int]], now_ns: int) -> Iterator[tuple[int, int]]:
     """Yield the due entries of a heap in order, without changing it."""
-    # No entry is earlier than its parent, so the next entry is the top or a child of a yielded entry.
+    # No entry is earlier than its parent: the next one is the top, or a child of a yielded entry.
     candidates: list[tuple[tuple[int, int], int]] = []
     places: Sequence[int] = (0,)
     while True:
