@@ -168,7 +168,9 @@ class EventLogContract:
         old = writer.open()
         append(writer, old, b"a")
         if self.durability != "memory":  # which is of one process
-            with pytest.raises(InUseError, match=r"writes it, since .*(--take-over|Close the other)"):
+            with pytest.raises(
+                InUseError, match=r"writes it, since .*(--take-over|Close the other)"
+            ):
                 heir.open()
         append(heir, heir.open(take_over=True), b"b")
         with pytest.raises(FencedError, match=r"epoch 1.*latest is 2"):
