@@ -7,6 +7,7 @@ from placet.domains.world import World
 from placet.kernel import Domain, Draft, Kernel, Kind
 from placet.kernel.registry import Registry
 from placet.schemas.intent import Intent
+from tests.kernel.builders import intent
 
 
 def test_worlds_of_equal_kinds_share_the_compiled_payloads():
@@ -94,3 +95,21 @@ def test_a_read_only_kernel_writes_no_record():
     reader = Kernel(World(), history=log, read_only=True)
     with pytest.raises(AssertionError, match="a read-only kernel was asked to write"):
         reader.tick(1.0)
+
+
+@pytest.mark.parametrize("options", [{"read_only": True}, {"risk": "read"}])
+def test_a_read_only_kind_whose_rule_writes_is_refused(options):
+    def write(draft: Draft, intent: Intent) -> None:
+        draft.create("auction.bids", intent["req_id"])
+
+    class Auction(Domain):
+        name, version = "auction", "1"
+        kinds = (Kind("Bid", Bid, write, **options), Kind("Look", Bid, _bid, **options))
+
+    kernel = Kernel(Auction())
+    kernel.register_agent("ann")
+    digest = kernel.digest()
+    assert kernel.decide(intent("Look", {"amount": 1}, "look", agent_id="ann")).admitted
+    refused = kernel.decide(intent("Bid", {"amount": 1}, "bid", agent_id="ann"))
+    assert refused.codes == ("rule_error",)
+    assert kernel.digest() == digest

@@ -1,7 +1,7 @@
-"""The commands of placet: known by name and summary, loaded when one is called.
+"""The table of commands: name and summary. The module of a command is imported when it is called.
 
-What one of them needs - scenarios, a web server, the models of a domain - is up to a fifth of a
-second that neither the list of all nor another command should pay.
+Importing scenarios, a web server or the models of a domain takes up to 0.2 s; neither the list of
+commands nor another command should take that time.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,5 +1,5 @@
-"""The built-in domains: each folder is one pure plug-in of the kernel and imports no other.
+"""Built-in domains. Each folder is a pure plug-in of the kernel and imports no other domain.
 
 A domain declares kinds of intents (`payloads.py`), the rules that apply them (`rules.py`), and
-who may see what (`views.py`). It implements the port in `kernel/domain.py`.
+the visibility of entities (`views.py`). It implements the port in `kernel/domain.py`.
 """

@@ -135,7 +135,9 @@ class Kind:
             holds an older version can be continued only if there is an upcaster for it.
         revalidates: References that the rule reads and checks again when it runs: a change there
             makes nothing stale. A collection (`entity` None) stands for all of its entities.
-        risk: Upper bound of the kind's effects. A `read` kind whose rule changes state is refused.
+        read_only: The rule only reads, answers and emits: an intent whose rule changes the state is
+            refused as `rule_error`. Kinds of risk `read` are read-only without it.
+        risk: Upper bound of the kind's effects.
         risk_of: Raises the risk of some payloads, never lowers it. Called with the payload as
             the rule receives it, and the state as users read it (`collection -> entity ->
             field`).
@@ -158,6 +160,7 @@ class Kind:
     reads_self: str | None = None
     upcasters: Mapping[str, Upcaster] = field(default_factory=dict)
     revalidates: Reads | None = None
+    read_only: bool = False
     risk: Risk = "low"
     risk_of: "Callable[[Mapping[str, Json], WorldState], Risk] | None" = None
     cost: float = 0.0
@@ -172,7 +175,7 @@ class Kind:
                 "[A-Za-z][A-Za-z0-9_]* joined by '.', no '__', no '_' at an end"
             )
         if self.reads is not None and self.reads_self is not None:
-            raise ValueError(f"kind {self.name!r} has both reads and reads_own; give one of them")
+            raise ValueError(f"kind {self.name!r} has both reads and reads_self; set one of them")
         if self.version in self.upcasters:
             raise ValueError(
                 f"kind {self.name!r} has an upcaster for {self.version!r}, which is its own version"

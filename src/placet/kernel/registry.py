@@ -42,7 +42,7 @@ class Registry:
         with_on_batch: The domains that have `on_batch`.
         has_whole_checks: A domain has invariants or `on_batch`.
         with_on_tick: The domains that have `on_tick`.
-        read_only_kinds: Names of the kinds of risk `read`.
+        read_only_kinds: Names of the kinds that are declared `read_only` or have the risk `read`.
         rules: The rule of each kind, with the charge of its declared work.
         versions: Version of every kind.
         settings: Domain name -> the settings that rebuild it; without domains that cannot be
@@ -86,7 +86,9 @@ class Registry:
         self.with_on_batch = tuple(d for d in self.domains if _overrides(d, "on_batch"))
         self.has_whole_checks = bool(self.with_invariants or self.with_on_batch)
         self.with_on_tick = tuple(d for d in self.domains if _overrides(d, "on_tick"))
-        self.read_only_kinds = frozenset(kind.name for kind in self if kind.risk == "read")
+        self.read_only_kinds = frozenset(
+            kind.name for kind in self if kind.read_only or kind.risk == "read"
+        )
         self.rules = {kind.name: _rule_of(kind) for kind in self}
         self.versions = {kind.name: kind.version for kind in self}
         settings = ((domain.name, _settings_of(domain)) for domain in self.domains)

@@ -194,7 +194,7 @@ def test_a_kind_that_reads_its_own_entity_is_stale_when_another_changed_it():
 
 
 def test_a_kind_declares_its_footprint_in_one_way():
-    with pytest.raises(ValueError, match="has both reads and reads_own"):
+    with pytest.raises(ValueError, match="has both reads and reads_self"):
         Kind("Both", dict, lambda d, i: None, reads=lambda i: (), reads_self="c")
 
 

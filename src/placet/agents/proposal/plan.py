@@ -1,7 +1,7 @@
-"""The planner contract: a proposer's output, as models. No field of it grants a permission.
+"""Pydantic models of a proposer's output (the planner contract). No field grants a permission.
 
-What decides about a plan - mode, permissions, prices, who confirms - comes from the session and the
-registry. A field that is not here (`confirmed`, `role`) is an error that the proposer may repair.
+Mode, permissions, prices and approvers come from the session and the registry. A field that is not
+defined here (`confirmed`, `role`) is an error that the proposer may repair.
 """
 
 from collections.abc import Iterable

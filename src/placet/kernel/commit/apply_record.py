@@ -45,11 +45,11 @@ def apply_record(ledger: Ledger, record: Record, batch: CheckedBatch | None = No
     """
     match record:
         case Admitted():  # nearly every record of a log
-            apply_admitted(ledger, record, _given(batch))
+            apply_admitted(ledger, record, _required(batch))
         case Refused():
-            apply_refused(ledger, record, _given(batch))
+            apply_refused(ledger, record, _required(batch))
         case Scheduled():
-            apply_scheduled(ledger, record, _given(batch))
+            apply_scheduled(ledger, record, _required(batch))
         case Configured():
             apply_configured(ledger, record)
         case Registered():
@@ -68,7 +68,7 @@ def apply_record(ledger: Ledger, record: Record, batch: CheckedBatch | None = No
             pass  # Header, RulesChanged, Tick, Patched and Checkpoint leave the ledger as it is
 
 
-def _given(batch: CheckedBatch | None) -> CheckedBatch:
+def _required(batch: CheckedBatch | None) -> CheckedBatch:
     assert batch is not None, "the record of a batch is applied with its batch"
     return batch
 

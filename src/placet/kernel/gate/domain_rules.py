@@ -222,7 +222,7 @@ def _require_unchanged(before: Mark, after: Mark) -> None:
         TypeError: The intent changed the state or claimed something.
     """
     if before[:3] != after[:3]:  # the fourth counts effects
-        raise TypeError("a kind of risk 'read' must change nothing")
+        raise TypeError("the rule of a read-only kind must change nothing")
 
 
 class RefusalRaised(Exception):  # noqa: N818  # a validator's way to refuse with a code

@@ -296,12 +296,13 @@ class _Draft:
             self._remove()
 
     def _take_name(self) -> None:
-        """Rename the finished file to its target name.
+        """Rename the draft of the log to its target name, after the folder of its snapshots.
 
-        The snapshots first, because a compacted log is not opened without; the log decides.
+        A compacted log cannot be opened without its snapshots, so they are renamed first. The fork
+        exists once the log has its name.
 
         Raises:
-            StoreError: Somebody else has the name by now, or the disk refused.
+            StoreError: Another file has taken the name meanwhile, or the disk failed.
         """
         disk, drafts, folder = Disk(), self._files.folder, files_beside(self._path).folder
         has_snapshots = drafts.exists()

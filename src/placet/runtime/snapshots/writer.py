@@ -1,9 +1,9 @@
-"""Takes a snapshot of a log by reading it, in a short-lived process: the writer never waits.
+"""Take a snapshot of a log in a separate process, so that the writer of the log does not wait.
 
-It starts from the newest trusted snapshot and folds the records since, so its work is proportional
-to them, and every digest on the way is checked again. Older snapshots are removed once the new one
-is durable. A fold needs no domain and no configuration, as both are in the log, so the process
-reads the log like any reader, at low priority, prints its result as one JSON line, and ends.
+The process loads the newest valid snapshot and replays the records after it, so its time is
+proportional to their number; every recorded digest is checked. Older snapshots are removed once the
+new one is durable. A replay needs no domain and no configuration, so the process reads the log like
+any reader, at low priority, prints its result as one JSON line, and ends.
 """
 
 import os

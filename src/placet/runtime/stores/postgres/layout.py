@@ -1,12 +1,12 @@
-"""How a log lies in a PostgreSQL schema: the tables, one row for a group, and the statements.
+"""The layout of a log in a PostgreSQL schema: tables and statements. A group is one row.
 
-    meta: one row with the layout version, the latest epoch and where a compacted log begins.
-    groups: one row per group, as in every store (`rows.py`), with an index by seq. snapshots: a
-    fold at some record, in parts of a few megabytes.
+    meta       one row: layout version, latest epoch, first record of a compacted log
+    groups     one row per group, as in every store (`rows.py`), with an index by seq
+    snapshots  the state after a record, in parts of a few megabytes
 
 An append is one statement and one round trip: it locks the row that holds the epoch, and puts the
-group in only if the epoch is the caller's and the group begins where the log ends. Whoever takes
-the fence updates that row, so the one waits for the other, and none slips between.
+group in only if the epoch is the caller's and the group begins where the log ends. A process that
+takes the fence updates the same row, so of the two one waits for the other.
 """
 
 from typing import Final, LiteralString, cast
