@@ -140,10 +140,6 @@ class RecordedWorld:
             return [Override("clock", "stepped", config.clock)]
         return []
 
-    def orchestrator_config(self) -> OrchestratorConfig:
-        """Return the configuration with which an `Orchestrator` continues the log unchanged."""
-        return self.continued_by(OrchestratorConfig(store=self.store))
-
     def continued_by(self, config: OrchestratorConfig) -> OrchestratorConfig:
         """Return a configuration in which name, seed, quotas and limits are those of the log.
 

@@ -484,9 +484,8 @@ async def test_a_design_is_reopened_with_the_quotas_of_its_own_log(tmp_path):
     recorded = recorded_world(log)
     assert recorded is not None
     quotas = {"*": {"rate": 1, "burst": 9}}
-    async with Orchestrator(
-        recorded.domains(), replace(recorded.orchestrator_config(), quotas=quotas)
-    ):
+    config = recorded.continued_by(OrchestratorConfig(store=log))
+    async with Orchestrator(recorded.domains(), replace(config, quotas=quotas)):
         pass  # another program has changed the log's settings
     async with designing(store=store) as served:
         assert (await served.get(f"/api/v1/designs/{name}")).status_code == 200

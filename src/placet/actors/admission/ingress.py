@@ -208,11 +208,7 @@ class Ingress:
         if dry_run:
             checked.dry_run = True
         if not isinstance(checked, CheckedBatch):
-            self._group_metrics.count_refused(checked)
-            if submitter != OPERATOR:
-                work = _intents_count(raw, self._limits) * REFUSED_INTENT_WORK
-                self.charge_unpaid((Unpaid(submitter, 0, work),), now_ns)
-            return self._answer(reply, checked)
+            return self._refuse_malformed(reply, checked, raw, submitter, now_ns)
         waiting = QueuedBatch(checked, reply, now_ns, identity, now_ns)
         if self._is_stepped:
             self._put_for_step(waiting, submitter)
@@ -375,6 +371,21 @@ class Ingress:
         if load.is_for_all and self._may_cache:
             queue.cached_refusal = cached
         return cached.reply
+
+    def _refuse_malformed(
+        self,
+        reply: "asyncio.Future[Verdict]",
+        verdict: Verdict,
+        raw: object,
+        submitter: str,
+        now_ns: int,
+    ) -> "asyncio.Future[Verdict]":
+        """Answer a batch that the structure stage refused, and charge the work of its check."""
+        self._group_metrics.count_refused(verdict)
+        if submitter != OPERATOR:
+            work = _intents_count(raw, self._limits) * REFUSED_INTENT_WORK
+            self.charge_unpaid((Unpaid(submitter, 0, work),), now_ns)
+        return self._answer(reply, verdict)
 
     def _put_for_step(self, waiting: QueuedBatch, submitter: str) -> None:
         """Hold a batch of a stepped world, or queue it if it may be decided at once.

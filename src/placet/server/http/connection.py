@@ -12,7 +12,7 @@ keeps these rules:
 - A head has `head_bytes_max`, counted to its last byte before it is parsed; so has any stretch of a
   chunked body in which no data comes (chunk extensions, trailers).
 - A request arrives within `head_seconds_max` + `body_seconds_max`.
-- Of a body that was answered before its end, `_IGNORED_BYTES_MAX` are read, then it closes.
+- Where a request was answered before its body ended, at most `_IGNORED_BYTES_MAX` more are read.
 - A client that takes nothing of an answer for `stream_send_seconds_max` is disconnected.
 - The number of connections is bounded, in all and per address.
 - After the handshake of a WebSocket the bytes go to the server's protocol for it, if they are what
@@ -40,7 +40,7 @@ _OVERLAP_BYTES: Final = len(_HEAD_END) - 1
 
 _PART_BYTES: Final = 64 * 1024
 _EVENTS_WEIGHT: Final = 32
-"""Of a byte of a head or of a chunked body, where each few bytes may be an event of the parser."""
+"""How often a byte of a head or of a chunked body counts: a few bytes may make a parser event."""
 
 _PARTS_MAX: Final = 8
 """In one turn: an end of a head after each few bytes makes small parts."""
@@ -97,15 +97,15 @@ class BoundedConnection(HttpToolsProtocol):
         self._shared = shared
         self._unparsed = b""
         self._at = 0
-        """Where in `_unparsed` the bytes begin that are not parsed."""
+        """Index in `_unparsed` of the first byte that is not parsed yet."""
         self._is_waiting_for_turn = False
         self._is_reading_paused = False
         self._is_in_head = True
         self._is_whole = True
         self._head_bytes = 0
-        """Parsed since a head, a message or data of a body was last complete."""
+        """Bytes parsed since the last end of a head or a message, or the last data of a body."""
         self._body_bytes_left = 0
-        """Of a body of declared length; 0 for a chunked one."""
+        """Unread bytes of a body of declared length; 0 for a chunked body."""
         self._ignored_bytes = 0
         self._request_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
