@@ -185,6 +185,50 @@ class AdmittedWithWork(AdmittedWithOutput, array_like=True, frozen=True, tag=25)
     work: int = 0
 
 
+class Group(_Record, array_like=True, frozen=True, tag=27):
+    """Log record of plain batches of one intent that were decided in a row, in execution order.
+
+    One record and one hash for many batches. Each is still all or nothing, with a seq of its own;
+    `expanded` returns the records that the batches would have had by themselves. A batch of
+    several intents, a dry run, a scheduled, due or dated batch is never in a `Group`.
+
+    Attributes:
+        group_seq: Sequence number of the world when the group was opened.
+        numbers: Number of each batch: `b{number}` is its name.
+        submitters: The submitter of all batches; a list, one of each batch; None, the agent of
+            its intent.
+        encoded: One msgpack array of `[agent_id, req_id, kind, payload, priority]`, one a batch.
+        contexts: `context_seq` of all batches, or a list, one of each batch.
+        keys: `[collection, field]`, numbered from 0 by `puts`.
+        puts: The change of each admitted batch, in order: `[key, entity, value, foreign_seq]` if
+            it set one field of one entity, where entity None is the agent of its intent; None if
+            it changed nothing, or if its changes are in `changes`.
+        refused: `[place, index, stage, code, message]` of each final refusal. Places count the
+            batches of the record from 0.
+        other_changes: `[place, changes]` of each admitted batch with other changes than one put.
+        effects: `[place, seq, kind, payload, agent_id]` of each effect.
+        normalized: `[place, payload]` of each payload that a rule changed.
+        notices: `[place, [[code, message, at], ...]]` of each intent with warnings.
+        answers: `[place, value]` of each intent whose rule returned output.
+        work: `[place, units]` of each batch charged to a quota of work.
+    """
+
+    group_seq: int
+    numbers: list[int]
+    submitters: str | list[str] | None
+    encoded: bytes
+    contexts: int | list[int]
+    keys: list[tuple[str, str]]
+    puts: list[tuple[int, str | None, Json, int] | None]
+    refused: list[tuple[int, int | None, str, str, str]] = []
+    other_changes: list[tuple[int, Changes]] = []
+    effects: list[tuple[int, int, str, dict[str, Json], str]] = []
+    normalized: list[tuple[int, dict[str, Json]]] = []
+    notices: list[tuple[int, list[tuple[str, str, str]]]] = []
+    answers: list[tuple[int, Json]] = []
+    work: list[tuple[int, int]] = []
+
+
 class Refused(_BatchBody, array_like=True, frozen=True, tag=6):
     """Log record of a batch whose refusal is final: sent again, it is refused the same.
 
@@ -296,6 +340,7 @@ Record = (
     | Admitted
     | AdmittedWithOutput
     | AdmittedWithWork
+    | Group
     | Refused
     | Scheduled
     | Tick
@@ -360,6 +405,7 @@ _TYPES: Final[dict[type, str]] = {
     Admitted: "batch",
     AdmittedWithOutput: "batch",
     AdmittedWithWork: "batch",
+    Group: "group",
     Refused: "refused",
     Scheduled: "scheduled",
     Tick: "tick",
