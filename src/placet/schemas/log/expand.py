@@ -37,15 +37,22 @@ def expanded(record: Record) -> Sequence[Record]:
     Raises:
         ValueError: The group is inconsistent, so no gate has written it.
     """
-    if not isinstance(record, Group):
-        return (record,)
+    return batches_in(record) if isinstance(record, Group) else (record,)
+
+
+def batches_in(record: Group) -> Sequence[Admitted | Refused]:
+    """Return the records that the batches of a group would have had, in order of execution.
+
+    Raises:
+        ValueError: The group is inconsistent, so no gate has written it.
+    """
     try:
         return _expanded(record)
     except (IndexError, KeyError, msgspec.DecodeError, StopIteration, TypeError) as error:
         raise ValueError(f"a group of batches is inconsistent: {error!r}") from error
 
 
-def _expanded(record: Group) -> list[Record]:
+def _expanded(record: Group) -> list[Admitted | Refused]:
     parts = _RAW_PARTS.decode(record.encoded)
     count = len(parts)
     contexts = record.contexts
@@ -65,7 +72,7 @@ def _expanded(record: Group) -> list[Record]:
     more = _More(record)
     puts = iter(record.puts)
     seq = record.seq - len(record.puts)
-    records: list[Record] = []
+    records: list[Admitted | Refused] = []
     for place, (part, agent_id, number, submitter, context_seq) in enumerate(
         zip(parts, agents, record.numbers, submitters, contexts_of, strict=True)
     ):
