@@ -20,7 +20,7 @@ from placet.runtime.stores.url import ChangeFeed, change_feed_of
 from placet.schemas.codec import to_json
 from placet.schemas.event import Event
 from placet.schemas.limits import SECOND_NS
-from placet.schemas.log.expand import batches_in
+from placet.schemas.log.expand import batches_of
 from placet.schemas.log.record import (
     Admitted,
     AgentChanged,
@@ -30,7 +30,6 @@ from placet.schemas.log.record import (
     EffectChanged,
     ExecutorChanged,
     ForkAdopted,
-    Group,
     Header,
     Patched,
     Record,
@@ -208,10 +207,8 @@ def _summary(record: Record) -> str:
             return f"effect {record.effect_seq}.{record.effect_index} {record.what}{why}"
         case Checkpoint():
             return f"state digest {record.state_digest.hex()}"
-        case Group():
-            return " | ".join(_batch_summary(batch) for batch in batches_in(record))
         case _:
-            return _batch_summary(record)
+            return " | ".join(map(_batch_summary, batches_of(record)))
 
 
 def _entities(changes: Changes) -> str:

@@ -6,7 +6,7 @@ recorded.
 
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -20,7 +20,11 @@ from placet.schemas.log.record import (
     Group,
     Record,
     Refused,
+    Scheduled,
 )
+
+BatchRecord: TypeAlias = Admitted | Refused | Scheduled
+"""The record of one batch."""
 
 _NO_CHANGES: Final = Changes()
 _HASH64: Final = blake2b(digest_size=8)
@@ -37,15 +41,17 @@ def expanded(record: Record) -> Sequence[Record]:
     Raises:
         ValueError: The group is inconsistent, so no gate has written it.
     """
-    return batches_in(record) if isinstance(record, Group) else (record,)
+    return batches_of(record) if isinstance(record, Group) else (record,)
 
 
-def batches_in(record: Group) -> Sequence[Admitted | Refused]:
-    """Return the records that the batches of a group would have had, in order of execution.
+def batches_of(record: BatchRecord | Group) -> Sequence[BatchRecord]:
+    """Return the records of the batches that a record holds, in order of execution.
 
     Raises:
         ValueError: The group is inconsistent, so no gate has written it.
     """
+    if not isinstance(record, Group):
+        return (record,)
     try:
         return _expanded(record)
     except (IndexError, KeyError, msgspec.DecodeError, StopIteration, TypeError) as error:
