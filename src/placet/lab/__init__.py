@@ -1,0 +1,29 @@
+"""The lab: data out of logs and runs, sweeps, and questions that only a log can answer.
+
+The names are imported on first use, so that `import placet.lab` loads no extra. Their modules stand
+above the scenarios; what a running scenario itself needs, the Arrow tables and the collectors, is
+`placet.tables` below them.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from placet.scenarios import Scenario
+
+_MODULES: Final = {
+    "Scenario": "placet.scenarios",
+}
+"""Public name -> the module that defines it."""
+
+__all__ = ["Scenario"]
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401  # a name of any kind
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})
