@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from placet.kernel import Domain, Draft, Kind, RuleRefusal, refuse
 from placet.kernel.domain import Rule
 from placet.kernel.state.tree import Entity, State
-from placet.kernel.visibility.relations import SameTeam
+from placet.kernel.visibility.relations import HideFields, SameTeam
 from placet.schemas.codec import Json
 from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
@@ -380,6 +380,24 @@ class Overlooking(Purses):
     sight = _Careless()
 
 
+class Omitted(Purses):
+    """Shows each agent its own purse only, and names another collection as the hidden one."""
+
+    hides = frozenset({"odd.hats"})
+
+    def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
+        return ref.entity == agent_id
+
+
+class Unlisted(Purses):
+    """Hides the coins of others by a policy that names no collection."""
+
+    class _Coins(HideFields):
+        hides: frozenset[str] | None = frozenset()
+
+    sight = _Coins(["coins"], PURSES)
+
+
 CONTROLS: list[tuple[Callable[[], Domain], str, str]] = [
     (
         Secretive,
@@ -433,6 +451,12 @@ CONTROLS: list[tuple[Callable[[], Domain], str, str]] = [
     (Moody, "visibility_is_pure", r"May ann see odd.purses/\*\? .* answers are True, False, True"),
     (large_forgetful, "settings_recreate_the_domain", r"`settings` omits something"),
     (Overlooking, "interest_index_is_complete", r"sees odd.purses/(ann|bob|cyd) otherwise"),
+    (Omitted, "hidden_collections_are_named", r"odd.purses/(ann|bob|cyd) is hidden from (ann|bob)"),
+    (
+        Unlisted,
+        "hidden_collections_are_named",
+        r"'coins' of odd.purses/\w+ is hidden from \w+",
+    ),
     (Renamed, "settings_recreate_the_domain", r"Renamed\(\*\*\{'size': 3\}\), .* raised"),
 ]
 """(domain, name of the violated property, pattern of the finding)."""

@@ -244,6 +244,9 @@ class VisibilityPolicy(Protocol):
             the others are checked again.
         is_indexed: Whether the interest index narrows the candidates; if not, all are checked.
         hides_fields: `hidden_fields` may return fields.
+        hides: Collections of which it may hide an entity or a field. All others are shown whole
+            to every agent, and it is not asked about them. None is any collection, and so is a
+            policy without this attribute.
     """
 
     agent_collection: str
@@ -251,6 +254,7 @@ class VisibilityPolicy(Protocol):
     indexed_by: frozenset[str]
     is_indexed: bool
     hides_fields: bool
+    hides: frozenset[str] | None
 
     def may_see(self, state: "State", agent_id: str, ref: Ref) -> bool:
         """Return whether an agent may see that an entity exists."""
@@ -293,6 +297,9 @@ class Domain(Protocol):
             registers them. By name, because a domain imports nothing impure.
         sight: Visibility policy composed from `placet.kernel.visibility`: then only observers
             near a change are asked. None: `may_see` and `hidden_fields` decide.
+        hides: Collections of which its own `may_see` or `hidden_fields` may hide an entity or a
+            field; neither is called for others. None: those that `sight` names, or any collection
+            if the domain overrides one of the two functions.
         invariant_reads: Entities on which its invariants depend, by name: a batch that changes
             none of them is not checked, and `changed` names no others. None: they depend on any
             entity.
@@ -305,6 +312,7 @@ class Domain(Protocol):
     commands: Sequence[Command] = ()
     executors: str = ""
     sight: "VisibilityPolicy | None" = None
+    hides: Collection[str] | None = None
     invariant_reads: Collection[Ref] | None = None
 
     def __repr__(self) -> str:

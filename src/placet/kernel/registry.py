@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, cast
 from placet.kernel.domain import Domain, Kind, Rule, RuleRefusal
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
+from placet.kernel.visibility.policy import hides_of
 from placet.schemas.codec import ENCODE_ERRORS, Json, canonical, freeze, from_canonical
 from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
@@ -104,6 +105,12 @@ class Registry:
         name = domain.name
         if type(name) is not str or not name.isidentifier() or iskeyword(name):
             raise ValueError(f"a domain's name must be an identifier, got {name!r} of {domain!r}")
+        hidden = hidden_collections(domain)
+        if isinstance(hidden, str) or not isinstance(hidden, Collection | None):
+            raise ValueError(
+                f"`hides` of {name!r} must be a set of names of collections, or None, "
+                f"got {hidden!r}"
+            )
         if any(other.name == name for other in self.domains if other is not domain):
             raise ValueError(f"two domains are called {name!r}; a name may be used once")
         for kind in domain.kinds:
@@ -164,12 +171,13 @@ class Registry:
         return without(fields, self.hidden_fields(state, agent_id, ref))
 
     def hiding(self, collection: str) -> tuple[Domain, ...]:
-        """Return the domains that may hide entities of a collection; empty if it is public."""
+        """Return the domains that may hide parts of a collection; empty if it is shown whole."""
         known = self._hiding.get(collection)
         if known is None:
             prefix = collection.partition(".")[0]
             owners = [domain for domain in self.domains if domain.name == prefix] or self.domains
-            known = self._hiding[collection] = tuple(filter(_hides, owners))
+            known = tuple(owner for owner in owners if _may_hide(owner, collection))
+            self._hiding[collection] = known
         return known
 
     def json_schemas(self) -> dict[str, Json]:
@@ -305,13 +313,18 @@ def without(fields: Mapping[str, Json], hidden: Collection[str]) -> Mapping[str,
     return {name: value for name, value in fields.items() if name not in hidden}
 
 
-def _hides(domain: Domain) -> bool:
-    """Return whether a domain decides visibility."""
-    return (
-        domain.sight is not None
-        or _overrides(domain, "may_see")
-        or _overrides(domain, "hidden_fields")
-    )
+def hidden_collections(domain: Domain) -> Collection[str] | None:
+    """Return the collections of which a domain may hide an entity or a field; None is any."""
+    if domain.hides is not None:
+        return domain.hides
+    if _overrides(domain, "may_see") or _overrides(domain, "hidden_fields"):
+        return None
+    return () if domain.sight is None else hides_of(domain.sight)
+
+
+def _may_hide(domain: Domain, collection: str) -> bool:
+    hidden = hidden_collections(domain)
+    return hidden is None or collection in hidden
 
 
 def _hides_fields(domain: Domain) -> bool:

@@ -21,7 +21,12 @@ from placet.testing.errors import PropertyViolation
 from placet.testing.read_set_property import footprint_breach, has_footprints
 from placet.testing.trace import AGENTS, Factory, Propose, Trace, TraceRunner, one_by_one, smaller
 from placet.testing.tree_diff import difference, whole
-from placet.testing.visibility_property import has_sight, sight_breach
+from placet.testing.visibility_property import (
+    has_shown_collections,
+    has_sight,
+    hides_breach,
+    sight_breach,
+)
 
 Breach = Callable[[TraceRunner, Trace, Factory], str | None]
 """Runs a trace in a new world; returns a description of a violation, or None."""
@@ -356,6 +361,12 @@ PROPERTIES: Final = (
         "The interest index names every agent whose visibility changes.",
         sight_breach,
         has_sight,
+    ),
+    Property(
+        "hidden_collections_are_named",
+        "A collection that `hides` does not name is shown whole to every agent.",
+        hides_breach,
+        has_shown_collections,
     ),
     Property(
         "settings_recreate_the_domain",

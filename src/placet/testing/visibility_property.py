@@ -1,8 +1,9 @@
-"""The visibility property: every agent whose visibility changes in a step is reported by the index.
+"""The visibility properties: what spares a domain a question changes no answer.
 
 An interest index only saves asking every agent. So every agent is asked here, before and after each
 step of a trace, and if the answer changed, the index must have named the agent. Then an observer's
-content equals its view, and nothing hidden stays in it.
+content equals its view, and nothing hidden stays in it. Likewise `hides` only saves asking about
+collections that are shown whole: here the domain is asked about them, and must hide nothing.
 """
 
 from typing import TypeAlias
@@ -11,6 +12,7 @@ from placet.actors.observation.interest import Affected, InterestManager
 from placet.actors.observation.replica import ReadReplica
 from placet.kernel.domain import Domain
 from placet.kernel.kernel import Kernel
+from placet.kernel.registry import hidden_collections
 from placet.schemas.codec import canonical
 from placet.schemas.identity import Ref
 from placet.testing.trace import AGENTS, Factory, Trace, TraceRunner
@@ -58,6 +60,38 @@ def sight_breach(runner: TraceRunner, trace: Trace, _: Factory) -> str | None:
                     "`depends_on` the fields that an agent's visibility depends on."
                 )
         shown, fields = shown_now, fields_now
+    return None
+
+
+def has_shown_collections(domain: Domain) -> bool:
+    """Return whether a domain decides visibility, and of some collections only."""
+    hidden = hidden_collections(domain)
+    return hidden is not None and (domain.sight is not None or domain.hides is not None)
+
+
+def hides_breach(runner: TraceRunner, trace: Trace, _: Factory) -> str | None:
+    """Run a trace, and describe what a domain hides of a collection that `hides` does not name.
+
+    None if there is nothing.
+    """
+    kernel, domain = runner.kernel, runner.domain
+    for step in trace:
+        runner.run(step)
+        refs = [ref for ref in ReadReplica(kernel).refs() if not kernel.registry.hiding(ref[0])]
+        for agent_id in sorted(kernel.ledger.agents):
+            for ref in refs:
+                name = f"{ref.collection}/{ref.entity}"
+                if not domain.may_see(kernel.tree, agent_id, ref):
+                    hidden = name
+                elif fields := sorted(domain.hidden_fields(kernel.tree, agent_id, ref)):
+                    hidden = f"{fields[0]!r} of {name}"
+                else:
+                    continue
+                return (
+                    f"{hidden} is hidden from {agent_id}, but `hides` does not name "
+                    f"{ref.collection!r}: nobody asks about it, and every agent is shown it. Name "
+                    "the collection in `hides`, or leave `hides` None."
+                )
     return None
 
 

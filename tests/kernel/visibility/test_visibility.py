@@ -105,6 +105,38 @@ def test_a_composition_unites_the_fields_of_its_parts():
     assert list(AllOf(Visibility(), NEAR).dependents_of(TREE, AL)) == []
 
 
+class Rocks(Visibility):
+    hides: frozenset[str] | None = frozenset({"sea.rocks"})
+
+
+class RocksAndSongs(Visibility):
+    hides: frozenset[str] | None = frozenset({"sea.rocks", "sea.songs"})
+
+
+class Unnamed:
+    """A policy written before `hides`, of which nothing but `depends_on` is read here."""
+
+    agent_collection, depends_on, indexed_by = MEN, frozenset[str](), frozenset[str]()
+    is_indexed = hides_fields = False
+
+
+@pytest.mark.parametrize(
+    ("policy", "hides"),
+    [
+        (AllOf(Rocks(), RocksAndSongs()), {"sea.rocks", "sea.songs"}),
+        (AllOf(Rocks(), NEAR), None),
+        (AllOf(Rocks(), Unnamed()), None),  # type: ignore[arg-type]
+        (AnyOf(Rocks(), RocksAndSongs()), {"sea.rocks"}),
+        (AnyOf(Rocks(), NEAR), {"sea.rocks"}),
+        (AnyOf(Rocks(), Unnamed()), {"sea.rocks"}),  # type: ignore[arg-type]
+        (AnyOf(NEAR, TEAM), None),
+        (AllOf(AnyOf(NEAR, Rocks()), RocksAndSongs()), {"sea.rocks", "sea.songs"}),
+    ],
+)
+def test_a_composition_names_what_its_parts_hide(policy, hides):
+    assert policy.hides == hides
+
+
 class HiddenBy(Visibility):
     """Judges by anything."""
 
@@ -217,3 +249,69 @@ def test_a_collection_without_a_domain_is_hidden():
     state.collection("loose").entities["x"] = Entity({"words": 1, "purse": 2, "rest": 3})
     assert registry.seen(state, "al", Ref("loose", "x")) == {"purse": 2, "rest": 3}
     assert [domain.name for domain in registry.hiding("fog.banks")] == ["fog"]
+
+
+# collections that are shown whole
+
+
+class Asked(Visibility):
+    """Counts the questions, and hides nothing."""
+
+    hides: frozenset[str] | None = frozenset({"sea.songs"})
+
+    def __init__(self) -> None:
+        self.asked: list[Ref] = []
+
+    def may_see(self, state, agent_id, ref):
+        self.asked.append(ref)
+        return True
+
+
+def test_a_policy_is_not_asked_about_a_collection_that_it_does_not_name():
+    class Bay(Sea):
+        sight = Asked()  # type: ignore[assignment]
+
+    registry = Registry([Bay()])
+    for ref in (AL, ROCK, SONG):
+        assert registry.seen(TREE, "bo", ref)
+    assert Bay.sight.asked == [SONG]
+    assert [bool(registry.hiding(ref.collection)) for ref in (AL, ROCK, SONG)] == [0, 0, 1]
+
+
+class Own(Domain):
+    """Decides visibility by functions, and names a collection."""
+
+    name, version = "sea", "1"
+    kinds = Sea.kinds
+    hides = frozenset({MEN})
+
+    def may_see(self, state, agent_id, ref):
+        return ref.entity == agent_id
+
+
+def test_a_domain_with_its_own_functions_is_asked_about_the_collections_that_it_names():
+    registry = Registry([Own()])
+    assert registry.seen(TREE, "al", BO) is None
+    assert registry.seen(TREE, "al", ROCK) is not None
+
+
+def test_a_domain_that_overrides_its_policy_is_asked_about_every_collection():
+    class Cave(Sea):
+        sight = Rocks()  # type: ignore[assignment]
+
+        def may_see(self, state, agent_id, ref):
+            return False
+
+    registry = Registry([Cave()])
+    assert [registry.may_see(TREE, "al", ref) for ref in (AL, ROCK, SONG)] == [False] * 3
+
+
+@pytest.mark.parametrize("hides", [MEN, 3])
+def test_collections_that_are_no_set_of_names_are_refused(hides):
+    class Typo(Own):
+        pass
+
+    Typo.hides = hides
+    message = f"`hides` of 'sea' must be a set of names of collections, or None, got {hides!r}"
+    with pytest.raises(ValueError, match=message):
+        Registry([Typo()])

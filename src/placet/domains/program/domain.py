@@ -36,6 +36,7 @@ class Program(Domain):
 
     name = "program"
     guide = GUIDE
+    hides = frozenset({payloads.VERSIONS, payloads.HISTORY})
 
     def __init__(self, *, verify_exported: bool = False) -> None:
         """Set up a program, which starts empty.
@@ -60,7 +61,7 @@ class Program(Domain):
 
     def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
         """Return True but for the stored history, which is long; `history_query` reads it."""
-        return ref.collection not in {payloads.VERSIONS, payloads.HISTORY}
+        return ref.collection not in self.hides
 
     def invariants(self, state: State, changed: Sequence[Ref]) -> Iterable[RuleRefusal]:
         """Check that exported functions have no errors, if the setting requires it."""

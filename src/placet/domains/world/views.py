@@ -67,6 +67,8 @@ class _Known(KnownOnly):
 class _Hidden(HideFields):
     """Hides fields; hiding an inventory also hides the holder of each object in it."""
 
+    hides: frozenset[str] | None = frozenset({AGENTS, OBJECTS, SPEECH})
+
     def __init__(self, fields: Sequence[str], agent_collection: str) -> None:
         super().__init__(fields, agent_collection)
         self._is_inventory_hidden = "inventory" in fields
@@ -87,6 +89,7 @@ class _Audible(Visibility):
     """
 
     agent_collection = AGENTS
+    hides: frozenset[str] | None = frozenset({SPEECH})
     depends_on: frozenset[str] | None = frozenset({"team"})
 
     def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:

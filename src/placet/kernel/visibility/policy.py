@@ -18,9 +18,14 @@ NONE_HIDDEN: Final[frozenset[str]] = frozenset()
 
 
 class Visibility:
-    """Base of visibility policies (protocol `VisibilityPolicy`); it shows everything."""
+    """Base of visibility policies (protocol `VisibilityPolicy`); it shows everything.
+
+    A subclass that restricts only some collections names them in `hides`; nothing is asked about
+    the others.
+    """
 
     agent_collection: str = ""
+    hides: frozenset[str] | None = None
     depends_on: frozenset[str] | None = frozenset()
     indexed_by: frozenset[str] = frozenset()
     is_indexed = False
@@ -72,6 +77,11 @@ class Unbounded:
         """Do nothing; the index has no state."""
 
 
+def hides_of(policy: VisibilityPolicy) -> frozenset[str] | None:
+    """Return the `hides` of a policy; None, any collection, for a policy without the attribute."""
+    return getattr(policy, "hides", None)
+
+
 class _Composed(Visibility):
     def __init__(self, *parts: VisibilityPolicy) -> None:
         if not parts:
@@ -111,6 +121,9 @@ class AllOf(_Composed):
 
     def __init__(self, *parts: VisibilityPolicy) -> None:
         super().__init__(*parts)
+        named = [hides_of(part) for part in parts]
+        known = [names for names in named if names is not None]
+        self.hides = frozenset().union(*known) if len(known) == len(named) else None
         indexed = [part for part in parts if part.is_indexed]
         if (
             len(indexed) == 1 and self.depends_on is not None
@@ -144,6 +157,12 @@ class AnyOf(_Composed):
 
     An entity is visible if at least one part shows it, without the fields that all of these hide.
     """
+
+    def __init__(self, *parts: VisibilityPolicy) -> None:
+        super().__init__(*parts)
+        # A part that hides nothing of a collection shows all of it.
+        restricted = [names for names in map(hides_of, parts) if names is not None]
+        self.hides = frozenset.intersection(*restricted) if restricted else None
 
     def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
         """Return whether any part shows the entity."""
