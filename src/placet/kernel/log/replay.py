@@ -240,7 +240,7 @@ def fold_changes(state: State, changes: Changes) -> None:
 def _fold_entity(state: State, change: EntityChange) -> None:
     rows = state.collection(change.collection)
     row = rows.entities.get(change.entity)
-    rows.cut = None
+    rows.mark_changed(change.entity)
     stamp = (change.seq, change.by, change.foreign_seq)
     if change.fields is None:
         if row is not None:

@@ -241,7 +241,7 @@ class Draft:
         )
         self._undo.append((collection, entity, WHOLE, ABSENT, row, 0, "", 0))
         rows.entities[entity] = row
-        rows.cut = None
+        rows.mark_changed(entity)
         self.state.mark_dirty(collection, entity, row)
 
     def delete(self, collection: str, entity: str) -> None:
@@ -254,7 +254,7 @@ class Draft:
         row = None if rows is None else rows.entities.pop(entity, None)
         if rows is None or row is None:
             raise KeyError(f"no entity {collection}/{entity} to delete")
-        rows.cut = None
+        rows.mark_changed(entity)
         self._touch(collection, entity, None)
         self._undo.append((collection, entity, WHOLE, row, row, 0, "", 0))
         if row.digest is not None:

@@ -228,7 +228,7 @@ class Transaction(Draft):
             row.seq, row.by, row.foreign_seq = seq, by, foreign_seq
         else:
             rows = self.state.collections[collection]
-            rows.cut = None
+            rows.mark_changed(entity)
             if old is ABSENT:
                 del rows.entities[entity]
             else:
