@@ -31,6 +31,3 @@ def measure(workloads: Sequence[str], doc: str | None) -> None:
         print(as_table(results))
         first = results[0]
         print(f"{first['python']}; {first['machine']}; seed {first['seed']}")
-        for result in results:
-            for note in result.get("notes", ()):
-                print(f"{result['workload']}: {note}")

@@ -10,6 +10,7 @@ from placet.bench import WORKLOADS, Scale, as_markdown, as_table, run
 from placet.bench.measure import Sample, cpu_ratios, percentiles_ms, ratios, spread
 from placet.bench.reference_loop import submit
 from placet.bench.report import BARS, figure
+from placet.bench.step import COLLECTED, ENV, L1, L2, LOOK, MESA, PLAIN_ENV, ROUNDS_MIN, SET
 from placet.bench.subjects import KernelAlone, Reference, UnexpectedRefusalError, WholeWorld
 from placet.bench.suite import SUITE
 from placet.bench.workloads import SIDE, Load, Shape, make_config, make_domain
@@ -30,6 +31,12 @@ TINY = Scale(
     idle_agents=20,
     chunk_intents=120,
     import_repeats=1,
+    step_agents=4,
+    step_crowds=(2, 4),
+    env_agents=(2, 4),
+    look_entities=6,
+    town_runs=1,
+    town_arguments=("--agents", "4", "--ticks", "2"),
 )
 SHAPE = Shape(agents=3, window_ids=64)
 
@@ -92,6 +99,16 @@ def test_scaling_reports_the_compared_sizes(results):
     assert [size["agents"] for size in sizes] == [3, 6, 3]
     assert sizes[-1]["log_records"] >= TINY.log_records > 0
     assert results["w5"]["cost_largest_to_smallest"] >= 1
+
+
+def test_a_step_is_measured_beside_its_peers(results):
+    names = [row["name"] for row in results["step"]["rows"]]
+    assert {L1, L2, MESA, COLLECTED, SET, ENV, PLAIN_ENV, LOOK} == set(names)
+    for row in results["step"]["rows"]:
+        assert 0 < row["cpu_us"]["p25"] <= row["cpu_us"]["median"] <= row["cpu_us"]["p75"]
+        assert row["rounds"] >= ROUNDS_MIN
+    assert results["step"]["batch_intents"] == 1
+    assert results["step"]["town_cpu_seconds"] > 0
 
 
 def test_storage_is_measured_in_bytes(results):

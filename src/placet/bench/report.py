@@ -57,6 +57,16 @@ BARS: Final = (
     Bar(
         "overload, goodput at 5 times capacity ÷ peak", "overload", "goodput_at_5x", True, 0.9, None
     ),
+    Bar("L1 (batches of 1), CPU a step ÷ Mesa's", "step", "l1_to_mesa", False, 10, 6),
+    Bar(
+        "environment, CPU an act, most agents ÷ fewest",
+        "step",
+        "environment_growth",
+        False,
+        1.5,
+        None,
+    ),
+    Bar("a look at 10 000 entities, ms", "step", "look_ms", False, 0.1, None),
     Bar("memory per idle agent, B", "memory", "bytes_per_agent", False, 2_000, 1_000),
     Bar("memory per remembered req_id, B", "memory", "bytes_per_req_id", False, 300, 130),
     Bar("the same, free-form, B", "memory", "bytes_per_free_form_req_id", False, 300, 130),
@@ -125,7 +135,8 @@ def figure(result: dict[str, Json], path: str) -> float | None:
 
 
 def as_table(results: Iterable[dict[str, Json]]) -> str:
-    """Return results as a text table, one line per workload."""
+    """Return results as text: a table with a line per workload, tables of rows, and notes."""
+    results = list(results)
     head = (
         "workload",
         "intents/s",
@@ -135,13 +146,52 @@ def as_table(results: Iterable[dict[str, Json]]) -> str:
         "p99 ms",
         "other figures",
     )
-    rows = [head, *(_row(result) for result in results)]
+    tables = [_aligned([head, *(_row(result) for result in results)])]
+    tables += [_aligned(_step_rows(result)) for result in results if "rows" in result]
+    notes = [
+        f"{result['workload']}: {note}" for result in results for note in result.get("notes", ())
+    ]
+    return "\n\n".join([*tables, *(["\n".join(notes)] if notes else ())])
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> str:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     ]
     return "\n".join(lines)
+
+
+def _step_rows(result: dict[str, Json]) -> list[tuple[str, ...]]:
+    """Return the table of workload `step`, in which every figure is per act of one agent."""
+    head = (
+        "batches of 1",
+        "agents",
+        "CPU µs an act (p25-p75)",
+        "÷ (p25-p75)",
+        "compared with",
+        "bar",
+    )
+    return [
+        head,
+        *(
+            (
+                row["name"],
+                f"{row['agents']:,}",
+                _quartiles(row["cpu_us"]),
+                _quartiles(row["ratio"]) if "ratio" in row else "",
+                row.get("compared_with", ""),
+                row["bar"],
+            )
+            for row in result["rows"]
+        ),
+    ]
+
+
+def _quartiles(values: dict[str, float]) -> str:
+    low, middle, high = (_short(values[name]) for name in ("p25", "median", "p75"))
+    return f"{middle} ({low}-{high})"
 
 
 def _row(result: dict[str, Json]) -> tuple[str, ...]:

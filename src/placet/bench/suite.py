@@ -21,6 +21,7 @@ from placet.bench.http import http
 from placet.bench.measure import Sample, cpu_ratios, interleave, percentiles_ms, ratios, spread
 from placet.bench.overload import overload
 from placet.bench.recovery import DiskLog, Recovering, opening
+from placet.bench.step import step
 from placet.bench.subjects import (
     Contender,
     Fold,
@@ -276,6 +277,7 @@ SUITE: Final[Mapping[str, Workload]] = {
     "replay": replay,
     "recovery": recovery,
     "kernel": kernel,
+    "step": step,
     "overload": overload,
     "http": http,
     "memory": memory,

@@ -72,6 +72,12 @@ class Scale:
         idle_agents: Agents registered for the memory figure.
         chunk_intents: Intents made ahead of one stretch of timed work.
         import_repeats: How often a fresh interpreter imports the package.
+        step_agents: Agents of L1, L2 and their peers.
+        step_crowds: Agents of L1 as it grows, fewest first.
+        env_agents: Agents of the environments, fewest first.
+        look_entities: Entities of the world that an agent looks at.
+        town_runs: Runs of `placet run town` (L3).
+        town_arguments: More arguments of that command.
     """
 
     agents: int = 100
@@ -86,6 +92,12 @@ class Scale:
     idle_agents: int = 10_000
     chunk_intents: int = CHUNK_INTENTS
     import_repeats: int = 9
+    step_agents: int = 1_000
+    step_crowds: tuple[int, ...] = (100, 1_000, 10_000)
+    env_agents: tuple[int, ...] = (10, 100, 1_000)
+    look_entities: int = 10_000
+    town_runs: int = 3
+    town_arguments: tuple[str, ...] = ()
 
 
 class ClientLane(NamedTuple):

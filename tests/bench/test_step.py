@@ -1,0 +1,92 @@
+"""The steppers of workload `step`: how they alternate, what stops them, an absent package."""
+
+import builtins
+import sys
+
+import pytest
+
+from placet.bench import step as workload
+from placet.bench.step import Quartiles, alternate
+from placet.bench.stepping import KernelStep, Stepper, TicksInThread
+
+
+class Counted(Stepper):
+    """Notes the order in which it prepared and stepped."""
+
+    def __init__(self, name, agents, calls):
+        super().__init__(name, agents)
+        self.calls = calls
+
+    async def prepare(self):
+        self.calls.append((self.name, "prepare"))
+        return len(self.calls)
+
+    async def step(self, inputs):
+        assert inputs == len(self.calls)
+        self.calls.append((self.name, "step"))
+
+
+async def test_contenders_alternate_and_few_agents_step_more_often():
+    calls: list[tuple[str, str]] = []
+    few, many = Counted("few", 2, calls), Counted("many", 6, calls)
+    costs = await alternate([few, many], 6, 1e-9)
+    assert [len(cost.rounds) for cost in costs] == [workload.ROUNDS_MIN] * 2
+    steps = [name for name, call in calls if call == "step"]
+    warm_up = ["few"] * 3 + ["many"]
+    assert steps[:4] == warm_up
+    assert steps[4:12] == ["many", *["few"] * 3, *["few"] * 3, "many"]  # the order is reversed
+
+
+async def test_a_refused_batch_stops_the_measurement():
+    stepper = KernelStep("L1", 2)
+    batches = await stepper.prepare()
+    await stepper.step(batches)
+    with pytest.raises(AssertionError, match="not every batch was admitted"):
+        await stepper.step([batches[0][:0], batches[1]])
+
+
+async def test_every_step_of_a_halted_run_is_one_tick():
+    ticks: list[int] = []
+
+    def run(on_tick, is_stopped):
+        while not is_stopped():
+            ticks.append(len(ticks))
+            on_tick(len(ticks))
+
+    async with TicksInThread("ticks", 1, run) as stepper:
+        assert len(ticks) == 1
+        await stepper.step(None)
+        await stepper.step(None)
+        assert len(ticks) == 3
+
+
+async def test_an_error_of_a_halted_run_is_raised_by_its_step():
+    def run(on_tick, _is_stopped):
+        on_tick(1)
+        raise ValueError("no tick 2")
+
+    stepper = TicksInThread("ticks", 1, run)
+    await stepper.__aenter__()
+    with pytest.raises(ValueError, match="no tick 2"):
+        await stepper.step(None)
+    await stepper.__aexit__(None, None, None)
+
+
+def test_a_missing_peer_is_named_with_its_remedy(monkeypatch):
+    imported = builtins.__import__
+
+    def without_mesa(name, *arguments, **options):
+        if name.partition(".")[0] == "mesa":
+            raise ModuleNotFoundError("No module named 'mesa'", name="mesa")
+        return imported(name, *arguments, **options)
+
+    monkeypatch.delitem(sys.modules, "placet.bench.mesa_steps", raising=False)
+    monkeypatch.setattr(builtins, "__import__", without_mesa)
+    notes: list[str] = []
+    assert workload._if_installed(lambda: workload._mesa(2), notes) == []
+    (note,) = notes
+    assert "pip install 'mesa==3.3.1'" in note
+
+
+def test_quartiles_are_around_the_median():
+    assert Quartiles.of([4.0, 1.0, 2.0, 3.0, 5.0]) == (2.0, 3.0, 4.0)
