@@ -1,15 +1,12 @@
 """Laws of order (G4, G14): ties are drawn fairly, and never depend on arrival alone."""
 
 from collections import Counter
-from itertools import groupby
 from random import Random
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from placet.kernel.order import execution_order
-from placet.kernel.prng import mix64, randint_below, random_unit
 from tests.kernel.builders import add, checked, intent, kernel_of, reused
 
 AGENTS = tuple(f"agent_{n}" for n in range(6))
@@ -176,36 +173,6 @@ def test_batches_of_unknown_agents_are_ordered_too():
     kernel, _ = reused()
     group = [[add("a", agent_id="x")], [add("b", agent_id="y")], [add("c")]]
     assert sorted(executed(kernel, group)) == ["a", "b", "c"]
-
-
-# Draws
-
-
-def test_a_draw_is_a_function_of_its_key():
-    drawn = [random_unit(0, 1, "alice", purpose) for purpose in "abc"]
-    assert drawn == [random_unit(0, 1, "alice", purpose) for purpose in "abc"]
-    assert len(set(drawn)) == 3
-    assert random_unit(1, 1, "alice", "a") != drawn[0] != random_unit(0, 2, "alice", "a")
-    assert random_unit(0, 1, "bob", "a") != drawn[0]
-
-
-def test_draws_are_in_their_range_and_about_even():
-    rolls = Counter(randint_below(6, 0, seq, "alice", "die") for seq in range(3000))
-    assert set(rolls) == set(range(6))
-    assert max(rolls.values()) < 600
-    assert all(0 <= random_unit(0, seq, "alice", "u") < 1 for seq in range(300))
-    assert randint_below(1, 0, 0, "", "") == 0
-    with pytest.raises(ValueError, match="a draw needs a bound >= 1, got 0"):
-        randint_below(0, 0, 0, "", "")
-
-
-def test_mixing_is_spread_and_depends_on_every_word():
-    words = [mix64(a, b) for a in range(30) for b in range(30)]
-    assert len(set(words)) == 900
-    assert all(0 <= word < 2**64 for word in words)
-    tops = [len(list(same)) for _, same in groupby(sorted(word >> 61 for word in words))]
-    assert len(tops) == 8
-    assert max(tops) < 150
 
 
 def test_a_scheduled_batch_is_first_if_it_was_due_earlier_and_else_by_priority():

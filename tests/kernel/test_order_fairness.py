@@ -33,7 +33,7 @@ def orders(names: Sequence[str], groups: int = GROUPS, *, seed: int = 7) -> list
     batches = [checked(kernel, [add("r", agent_id=name)]) for name in names]
     chance, told = Random(seed), []
     for number in range(groups):
-        kernel.ledger.seq = number + 10
+        kernel.ledger.group = number
         came: list[CheckedBatch] = chance.sample(batches, len(batches))
         ordered = execution_order(came, kernel.ledger, seed, 0)
         told.append([(came.index(batch), batch.agents[0]) for batch in ordered])
@@ -112,9 +112,9 @@ def test_a_planted_bias_is_found(
 ) -> None:
     fair = order._key
 
-    def biased(batch, arrival, salt, ledger, now_ns):
-        key = fair(batch, arrival, salt, ledger, now_ns)
-        return planted(key, ledger.agents[batch.agents[0]].index)
+    def biased(batch, arrival, fair_key, ledger, now_ns):
+        key = fair(batch, arrival, fair_key, ledger, now_ns)
+        return planted(key, list(ledger.agents).index(batch.agents[0]))
 
     monkeypatch.setattr(order, "_key", biased)
     assert found in faults(orders(NAMES), NAMES)

@@ -1,6 +1,9 @@
 """The registry of a world: what is compiled once for all worlds of a process."""
 
+from typing import Annotated, Literal
+
 import pytest
+from pydantic import BaseModel, Discriminator, Field, create_model
 from typing_extensions import TypedDict
 
 from placet.domains.world import World
@@ -26,6 +29,61 @@ def test_payloads_that_differ_are_not_shared():
 
     assert _registry(Bid).fingerprint == _registry(Bid).fingerprint
     assert _registry(Bid).fingerprint != _registry(Other).fingerprint
+
+
+class Worded(TypedDict):
+    """Bid."""
+
+    title: Annotated[int, Field(title="Amount", description="In coins.", examples=[3])]
+    choice: Annotated[dict[str, str], Field(default_factory=dict)]
+
+
+class Reworded(TypedDict):
+    """Bid an amount of coins for the lot."""
+
+    title: Annotated[int, Field(description="The amount, in whole coins.")]
+    choice: Annotated[dict[str, str], Field(default_factory=dict)]
+
+
+class Renamed(TypedDict):
+    """Bid."""
+
+    description: Annotated[int, Field(title="Amount", description="In coins.", examples=[3])]
+    choice: Annotated[dict[str, str], Field(default_factory=dict)]
+
+
+class Tighter(TypedDict):
+    """Bid."""
+
+    title: Annotated[int, Field(title="Amount", description="In coins.", examples=[3], ge=1)]
+    choice: Annotated[dict[str, str], Field(default_factory=dict)]
+
+
+def _defaulting(value: object) -> type[BaseModel]:
+    return create_model("Bid", choice=(dict[str, str], Field(default=value)))
+
+
+def test_a_reworded_payload_keeps_the_fingerprint():
+    """Logs stay verifiable when a docstring is improved; a field may be called `title`."""
+    worded = _registry(Worded).fingerprint
+    assert _registry(Reworded).fingerprint == worded
+    assert _registry(Renamed).fingerprint != worded != _registry(Tighter).fingerprint
+    defaults = [_registry(_defaulting({"title": title})) for title in "ab"]
+    assert defaults[0].fingerprint != defaults[1].fingerprint
+    cats = [_registry(Annotated[Cat | kind, Discriminator("title")]) for kind in (Dog, Cow)]
+    assert cats[0].fingerprint != cats[1].fingerprint
+
+
+class Cat(BaseModel):
+    title: Literal["title"]
+
+
+class Dog(BaseModel):
+    title: Literal["examples"]
+
+
+class Cow(BaseModel):
+    title: Literal["description"]
 
 
 def _registry(payload: object) -> Registry:

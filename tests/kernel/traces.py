@@ -212,7 +212,7 @@ def _run_step(kernel: Kernel, what: str, rest: Sequence[Any], now: float) -> Any
                 effects = kernel.open_effects()
                 return effects and kernel.settle(Settlement(effects[0].key, *rest))
             case "register":
-                return kernel.register_agent(rest[0], **rest[1]).index
+                return kernel.register_agent(rest[0], **rest[1]).generation
             case "change":
                 return [verdict.as_dict() for _, verdict in kernel.change_agent(*rest)]
             case "permit":

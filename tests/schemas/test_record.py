@@ -41,6 +41,8 @@ BODY: dict[str, Any] = {
     "valid_until_ns": [None, 1_500_000_000],
     "due_of": None,
     "group_seq": 2,
+    "tick": 3,
+    "group": 1,
 }
 CHANGES = Changes(
     [EntityChange("c", "e", {"f": [1, {"g": None}]}, True, 7, "alice", 2),

@@ -3,10 +3,16 @@
 import msgspec
 import pytest
 
-from placet.schemas.log.snapshot import MAGIC, Snapshot, decode_snapshot, encode_snapshot
+from placet.schemas.log.snapshot import (
+    MAGIC,
+    SNAPSHOT_VERSION,
+    Snapshot,
+    decode_snapshot,
+    encode_snapshot,
+)
 
 SOME = Snapshot(
-    version=1,
+    version=SNAPSHOT_VERSION,
     header=b"header",
     configured=None,
     records=7,
@@ -15,7 +21,6 @@ SOME = Snapshot(
     chain=b"c" * 16,
     batches_seen=4,
     groups=2,
-    group_seq=4,
     state_digest=b"d" * 16,
     world=b"world" * 20,
 )
@@ -46,7 +51,7 @@ def test_every_truncation_is_detected():
 
 
 def test_another_snapshot_version_is_refused_before_decoding():
-    newer = encode_snapshot(msgspec.structs.replace(SOME, version=2))
-    with pytest.raises(ValueError, match="version 2 is unknown, expected 1"):
+    newer = encode_snapshot(msgspec.structs.replace(SOME, version=SNAPSHOT_VERSION + 1))
+    with pytest.raises(ValueError, match="version 3 is unknown, expected 2"):
         decode_snapshot(newer)
     assert newer.startswith(MAGIC)

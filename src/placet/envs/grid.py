@@ -121,8 +121,8 @@ def _random_positions(
         return {
             agent: {
                 "position": [
-                    randint_below(width, seed, 0, agent, "x"),
-                    randint_below(height, seed, 0, agent, "y"),
+                    randint_below(width, seed, 0, 0, 0, "x", agent),
+                    randint_below(height, seed, 0, 0, 0, "y", agent),
                 ]
             }
             for agent in agents

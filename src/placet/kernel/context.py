@@ -29,9 +29,19 @@ class GateContext:
         draft: The transaction through which the rules of the last stage write.
         now_ns: Latest simulated time seen; `ledger.now_ns` is that of the latest record.
         group_seq: Sequence number of the world when the current group was opened.
+        group: Number of the current group within the tick, of those with a record.
     """
 
-    __slots__ = ("check_recorded", "draft", "group_seq", "ledger", "now_ns", "registry", "state")
+    __slots__ = (
+        "check_recorded",
+        "draft",
+        "group",
+        "group_seq",
+        "ledger",
+        "now_ns",
+        "registry",
+        "state",
+    )
 
     def __init__(
         self,
@@ -48,3 +58,4 @@ class GateContext:
         self.draft = draft
         self.now_ns = ledger.now_ns
         self.group_seq = ledger.seq
+        self.group = ledger.group

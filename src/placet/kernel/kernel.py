@@ -97,7 +97,7 @@ class Kernel:
         self.history_head = past.journal.prev
         self._adopt(past.state, past.ledger, past.journal)
         self._batches = past.batches_seen
-        self._groups, self._group_seq = past.groups, past.group_seq
+        self._groups = past.groups
         self._journal.sink, self._journal.durability = sink, durability
         if read_only:
             assert past.header is not None, "only a world that was begun can be read"
@@ -431,7 +431,7 @@ class Kernel:
         """Return the whole world as bytes: state, ledger, and position in the log. O(world)."""
         world = snapshots.dump(self._state, self.ledger)
         journal = self._journal
-        position = [journal.prev, journal.count, self._batches, self._groups, self._group_seq]
+        position = [journal.prev, journal.count, self._batches, self._groups]
         return canonical([world, self._context.now_ns, *position])
 
     def restore(self, data: bytes) -> None:
@@ -443,12 +443,12 @@ class Kernel:
         ledger = Ledger(self.ledger.policy)
         journal = Journal(self._journal.sink, self._journal.durability)
         try:
-            world, now_ns, prev, count, batches, groups, group_seq = from_canonical(data)
+            world, now_ns, prev, count, batches, groups = from_canonical(data)
             state = snapshots.load(world, ledger, ledger.policy.limits.tombstones_max)
         except (AssertionError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"this is no snapshot of a known version: {error!r}") from error
         journal.prev, journal.count = prev, count
-        self._batches, self._groups, self._group_seq = batches, groups, group_seq
+        self._batches, self._groups = batches, groups
         self._adopt(state, ledger, journal)
         self._context.now_ns = now_ns
         self._sync_validator()
@@ -457,7 +457,7 @@ class Kernel:
 
     def _adopt(self, state: State, ledger: Ledger, journal: Journal) -> None:
         self._state, self.ledger, self._journal = state, ledger, journal
-        self._draft = Transaction(state, self.config.seed, ledger.executors)
+        self._draft = Transaction(state, self.config.seed, ledger.executors, ledger.ordinals)
         check = self._structure.check_recorded
         self._context = GateContext(self.registry, check, ledger, state, self._draft)
         self._recorder = DecisionRecorder(self._context, journal, self.config.world)
@@ -499,9 +499,7 @@ class Kernel:
         work_max: int = UNLIMITED,
     ) -> Decision:
         ledger, context, recorder = self.ledger, self._context, self._recorder
-        context.group_seq = ledger.seq
-        self._draft.open_group(context.now_ns, ledger.policy.limits.batch_work_max)
-        recorder.effects, recorder.unpaid = [], []
+        recorder.open_group()
         draft = self._draft
         count_before = self._journal.count
         rules = self._rules
@@ -526,10 +524,7 @@ class Kernel:
             is_written = self._journal.count != count_before
             if is_written:  # a group without a record leaves no trace, not even its time
                 ledger.now_ns = context.now_ns
-                # Groups at the same seq count as one: a replay tells them apart by this seq alone.
-                if context.group_seq != self._group_seq:
-                    self._group_seq = context.group_seq
-                    self._groups += 1
+                self._groups += 1
         if is_written and self._groups >= self.config.limits.checkpoint_groups:
             self._groups = 0
             self._control.checkpoint()

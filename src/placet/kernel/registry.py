@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 _COMPILED_MAX: Final = 512
 """Number of payload types whose validators are kept: compiling one takes 1 ms."""
 
+_TEXTS: Final = frozenset({"title", "description", "examples"})
+_NAMED_SCHEMAS: Final = frozenset({"properties", "patternProperties", "dependentSchemas", "$defs"})
+_VALUES: Final = frozenset({"default", "const", "enum", "mapping"})
+"""Keywords of JSON Schema: texts for people; maps of names to schemas; values that are no schemas."""
+
 _HOOKS: Final = (
     *("settings", "on_open", "on_register", "on_remove", "on_tick", "on_batch", "on_settle"),
     *("on_patch", "invariants", "may_see", "hidden_fields", "should_deliver"),
@@ -49,7 +54,8 @@ class Registry:
         settings: Domain name -> the settings that rebuild it; without domains that cannot be
             rebuilt.
         fingerprint: 128 bits over the names and versions of domains and kinds and the payloads'
-            JSON Schemas, in hexadecimal: two worlds with one fingerprint decide alike.
+            JSON Schemas without their texts for people, in hexadecimal: two worlds with one
+            fingerprint decide alike.
     """
 
     __slots__ = (
@@ -252,8 +258,25 @@ def _compiled(payload: object) -> "TypeAdapter[object]":
 
 @lru_cache(maxsize=_COMPILED_MAX)
 def _schema_of(payload: "TypeAdapter[object]") -> bytes:
-    """Return the encoded JSON Schema of a payload."""
-    return canonical(payload.json_schema())
+    """Return the encoded JSON Schema of a payload, without its texts for people."""
+    return canonical(_without_texts(payload.json_schema()))
+
+
+def _without_texts(schema: Json) -> Json:
+    """Return a JSON Schema without titles, descriptions and examples, which decide nothing."""
+    if isinstance(schema, list):
+        return [_without_texts(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept: dict[str, Json] = {}
+    for keyword, value in schema.items():
+        if keyword in _NAMED_SCHEMAS:  # its keys are names that a user chose, such as `title`
+            kept[keyword] = {name: _without_texts(named) for name, named in value.items()}
+        elif keyword in _VALUES:
+            kept[keyword] = value
+        elif keyword not in _TEXTS:
+            kept[keyword] = _without_texts(value)
+    return kept
 
 
 def _rule_of(kind: Kind) -> Rule:

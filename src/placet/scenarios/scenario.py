@@ -203,7 +203,7 @@ class Scenario:
     def _place(self, name: str, area: Area) -> list[float]:
         """Draw a position, rounded to hundredths, because it is stored in many logs."""
         return [
-            round(low + (high - low) * random_unit(self.seed, axis, name, "place"), 2)
+            round(low + (high - low) * random_unit(self.seed, 0, 0, axis, "place", name), 2)
             for axis, (low, high) in enumerate(zip(*area, strict=True))
         ]
 

@@ -75,14 +75,13 @@ def test_another_owner_of_a_registered_agent_is_refused():
     assert (len(log), kernel.ledger.agents["carol"].permissions) == (length, None)
 
 
-def test_domains_initialize_an_agent_and_its_index_is_never_reused():
+def test_domains_initialize_an_agent_and_its_name_has_a_new_generation_each_time():
     kernel, _ = reused()
-    assert kernel.register_agent("carol", count=5).index == 2
+    assert kernel.register_agent("carol", count=5).generation == 1
     assert kernel.state[COUNTS]["carol"]["count"] == 5
     kernel.change_agent("carol", "removed")
     assert "carol" not in kernel.state[COUNTS]
-    carol = kernel.register_agent("carol")
-    assert (carol.index, carol.generation) == (3, 2)
+    assert kernel.register_agent("carol").generation == 2
 
 
 def incarnation_of(kernel: Kernel, agent_id: str) -> int:

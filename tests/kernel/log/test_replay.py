@@ -21,7 +21,6 @@ from placet.schemas.log.record import (
     Admitted,
     Checkpoint,
     Configured,
-    Header,
     decode_record,
     encode_record,
     record_hash,
@@ -247,10 +246,18 @@ def test_a_log_has_one_header_and_begins_with_it():
         folded(two)
 
 
+@pytest.mark.parametrize("version", [1, 3])
+def test_a_log_of_another_format_is_refused(version):
+    _, log = reused()
+    other = rechained(log, 0, lambda r: msgspec.structs.replace(r, format_version=version))
+    why = f"the log is of format {version}, and this release reads format 2; read it with"
+    with pytest.raises(StoreError, match=why):
+        folded(other)
+
+
 @pytest.mark.parametrize(
     ("kind", "change", "why"),
     [
-        (Header, {"format_version": 2}, "format 2 is newer than 1"),
         (Configured, {"seq": 5}, "its seq is 5, expected 1"),
         (Configured, {"quotas": {"Add": (1, 0, 2)}}, "no record of a known format"),
         (Admitted, {"seq": 7}, "its seq is 7, expected 6"),
@@ -364,5 +371,5 @@ def test_a_snapshot_of_a_newer_version_is_refused():
     world, *rest = msgspec.msgpack.decode(kernel.snapshot())
     parts = msgspec.msgpack.decode(world)
     newer = msgspec.msgpack.encode([msgspec.msgpack.encode([parts[0] + 1, *parts[1:]]), *rest])
-    with pytest.raises(ValueError, match="snapshot version 2 is unknown, expected 1"):
+    with pytest.raises(ValueError, match="snapshot version 3 is unknown, expected 2"):
         kernel.restore(newer)

@@ -112,8 +112,21 @@ def test_a_claim_holds_until_the_next_group(draft):
 def test_a_draw_is_repeatable_and_belongs_to_its_intent(draft):
     drawn = draft.draw("x"), draft.randint_below(1000, "x")
     assert drawn == (draft.draw("x"), draft.randint_below(1000, "x"))
-    draft.begin(0, 10, "alice")
+    assert drawn != (draft.draw("y"), draft.randint_below(1000, "y"))
+    draft.begin(0, 10, "bob")
     assert drawn != (draft.draw("x"), draft.randint_below(1000, "x"))
+    draft.begin(0, 11, "alice")
+    assert drawn == (draft.draw("x"), draft.randint_below(1000, "x"))
+    for now_ns, tick in ((1, 0), (1, 1)):
+        draft.open_group(now_ns, tick=tick)
+        assert drawn != (draft.draw("x"), draft.randint_below(1000, "x"))
+
+
+def test_the_kept_states_of_draws_are_bounded(draft, monkeypatch):
+    monkeypatch.setattr("placet.kernel.state.draft._DRAW_STATES_MAX", 2)
+    drawn = [draft.draw(purpose) for purpose in "abcab"]
+    assert drawn[:2] == drawn[3:]
+    assert len(draft._draw_states) <= 2
 
 
 def test_a_plain_draft_has_no_executors():

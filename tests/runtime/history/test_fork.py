@@ -39,6 +39,7 @@ from placet.schemas.log.record import (
     Scheduled,
     decode_record,
     encode_record,
+    group_of,
     record_hash,
 )
 from tests.kernel.builders import add, intent, kernel_of
@@ -67,10 +68,9 @@ def ends_of_groups(records: list[bytes]) -> list[int]:
     ends = []
     decoded = [decode_record(data) for data in records]
     for record, following in zip(decoded, [*decoded[1:], None], strict=True):
-        is_inside = (
-            isinstance(following, Admitted | Refused | Scheduled)
-            and following.group_seq < record.seq
-        )
+        is_inside = isinstance(following, Admitted | Refused | Scheduled) and group_of(
+            following
+        ) == group_of(record)
         if not is_inside and (following is None or following.seq > record.seq):
             ends.append(record.seq)
     return ends

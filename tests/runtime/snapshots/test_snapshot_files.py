@@ -8,12 +8,12 @@ from placet.runtime.snapshots.files import SnapshotFiles, snapshots_of
 from placet.runtime.stores.files import Disk
 from placet.runtime.stores.memory import MemoryEventLog
 from placet.runtime.stores.url import open_event_log
-from placet.schemas.log.snapshot import Snapshot, SnapshotPosition
+from placet.schemas.log.snapshot import SNAPSHOT_VERSION, Snapshot, SnapshotPosition
 
 
 def a_snapshot(records: int, seq: int) -> Snapshot:
     return Snapshot(
-        version=1,
+        version=SNAPSHOT_VERSION,
         header=b"h",
         configured=None,
         records=records,
@@ -22,7 +22,6 @@ def a_snapshot(records: int, seq: int) -> Snapshot:
         chain=b"c",
         batches_seen=0,
         groups=0,
-        group_seq=-1,
         state_digest=b"d",
         world=b"w",
     )

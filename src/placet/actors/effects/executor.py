@@ -308,7 +308,7 @@ class Executor:
         self._taken[effect.key] = f"attempt {effect.attempt}: {done.output}"
         pause_s = done.pause_s
         if pause_s is None:
-            chance = random_unit(self._seed, effect.key.seq, str(effect.key), f"{effect.attempt}")
+            chance = random_unit(self._seed, 0, 0, effect.attempt, "back-off", str(effect.key))
             pause_s = self.retry_policy.backoff.pause_s(effect.attempt, chance)
         due_ns = self._clock.monotonic_ns() + round(pause_s * SECOND_NS)
         again = msgspec.structs.replace(effect, attempt=effect.attempt + 1)

@@ -290,7 +290,7 @@ class DelayedObserver(Observer):
             far = max((self._distance_of(change) for change in observation.changes), default=0.0)
             return delay_ns(self._latency, 0.0, far)
         seq = self._visible.published.seq
-        chance = random_unit(self._time.seed, seq, self.agent_id, "latency")
+        chance = random_unit(self._time.seed, 0, 0, seq, "latency", self.agent_id)
         return delay_ns(self._latency, chance, 0.0)
 
     def _parts_by_distance(self, observation: Observation, now_ns: int) -> list[Part]:

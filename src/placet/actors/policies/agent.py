@@ -380,7 +380,9 @@ class AgentActor:
         is_suspended = refusal.code == RefusalCode.AGENT_SUSPENDED
         if is_suspended or refusal.stage in {Stage.ADMISSION, Stage.BACKPRESSURE}:
             pause_s: float = min(_BACKOFF_FIRST_S * 2**attempt, _BACKOFF_MAX_S)
-            jitter = random_unit(self._seed, self._proposed, self._handle.agent_id, "back-off")
+            jitter = random_unit(
+                self._seed, 0, 0, self._proposed, "back-off", self._handle.agent_id
+            )
             return max(refusal.retry_after or 0.0, pause_s * (0.5 + jitter))
         return None
 

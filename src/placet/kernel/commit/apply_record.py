@@ -10,10 +10,12 @@ from collections.abc import Sequence
 from placet.kernel.ledger import dedup_window
 from placet.kernel.ledger.dedup_window import StoredRefusal
 from placet.kernel.ledger.ledger import Agent, GateSettings, Ledger, Mark, Pending
+from placet.kernel.ledger.ordinals import PENDING_MAX
 from placet.kernel.ledger.token_buckets import Charges, charge, charges_on, work_charges
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import FrozenDict, freeze, from_canonical
 from placet.schemas.config import Quota
+from placet.schemas.identity import OPERATOR, SYSTEM
 from placet.schemas.limits import Limits
 from placet.schemas.log.record import (
     Admitted,
@@ -23,12 +25,15 @@ from placet.schemas.log.record import (
     EffectChanged,
     ExecutorChanged,
     ForkAdopted,
+    Header,
+    Patched,
     Record,
     Refused,
     Registered,
     Scheduled,
     Settled,
     SettlementFailed,
+    Tick,
 )
 
 
@@ -46,10 +51,13 @@ def apply_record(ledger: Ledger, record: Record, batch: CheckedBatch | None = No
     match record:
         case Admitted():  # nearly every record of a log
             apply_admitted(ledger, record, _required(batch))
+            return
         case Refused():
             apply_refused(ledger, record, _required(batch))
+            return
         case Scheduled():
             apply_scheduled(ledger, record, _required(batch))
+            return
         case Configured():
             apply_configured(ledger, record)
         case Registered():
@@ -65,12 +73,34 @@ def apply_record(ledger: Ledger, record: Record, batch: CheckedBatch | None = No
         case ForkAdopted():
             apply_fork_adopted(ledger, record)
         case _:
-            pass  # Header, RulesChanged, Tick, Patched and Checkpoint leave the ledger as it is
+            pass  # Header, RulesChanged, Tick, Patched and Checkpoint change nothing else
+    count_hooks(ledger, record)
 
 
 def _required(batch: CheckedBatch | None) -> CheckedBatch:
     assert batch is not None, "the record of a batch is applied with its batch"
     return batch
+
+
+def count_hooks(ledger: Ledger, record: Record) -> None:
+    """Count a record whose hooks draw random numbers, and end the tick at a `Tick`.
+
+    So the hooks of two records at one moment, such as two settlements, do not draw alike. An
+    `on_register` draws in the name of its agent and is not counted: ordinals count intents.
+    """
+    if isinstance(record, Tick):
+        ledger.end_tick()
+    elif isinstance(record, Header | Settled):
+        ledger.ordinals.add_hook(SYSTEM, record.now_ns)
+    elif isinstance(record, Patched) or (isinstance(record, ForkAdopted) and _is_changed(record)):
+        ledger.ordinals.add_hook(OPERATOR, record.now_ns)
+    elif isinstance(record, AgentChanged) and record.what == "removed":
+        ledger.ordinals.add_hook(record.agent_id, record.now_ns)
+
+
+def _is_changed(record: ForkAdopted) -> bool:
+    """Return whether a fork differs from its parent; else it must draw as its parent does."""
+    return bool(record.given or record.dropped)
 
 
 def apply_configured(ledger: Ledger, record: Configured) -> None:
@@ -131,7 +161,7 @@ def apply_fork_adopted(ledger: Ledger, record: ForkAdopted) -> None:
 def apply_admitted(
     ledger: Ledger, record: Admitted, batch: CheckedBatch, charges: Charges | None = None
 ) -> None:
-    """Charge an admitted batch, remember its verdict and add its effects to the outbox.
+    """Count and charge an admitted batch, remember its verdict and keep its effects.
 
     Args:
         ledger: The ledger.
@@ -142,6 +172,11 @@ def apply_admitted(
     """
     first_seq = ledger.seq + 1
     ledger.seq = record.seq
+    ledger.group = record.group + 1
+    pending = ledger.ordinals.pending
+    pending.append((record.now_ns, batch.counts))
+    if len(pending) > PENDING_MAX:
+        ledger.ordinals.sum_up()
     if charges is None:
         charges = charges_on(batch, ledger, record.now_ns) if record.due_of is None else ()
         if isinstance(record, AdmittedWithWork):
@@ -166,6 +201,7 @@ def apply_admitted(
 
 def apply_refused(ledger: Ledger, record: Refused, batch: CheckedBatch) -> None:
     """Remember a final refusal in the dedup window of each agent of the batch."""
+    ledger.group = record.group + 1
     if record.due_of is not None:
         ledger.pop_scheduled(record.due_of)
     agent_ids, req_ids = batch.agent_ids(), batch.req_ids
@@ -195,6 +231,7 @@ def apply_scheduled(
         charges: As the quota stage returned them; None computes them, as a replay does.
     """
     ledger.seq = record.seq
+    ledger.group = record.group + 1
     charge(ledger, charges_on(batch, ledger, record.now_ns) if charges is None else charges)
     ledger.add_scheduled(record)
     for agent, positions in _by_agent(ledger, batch.agent_ids()):

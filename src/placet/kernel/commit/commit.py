@@ -93,6 +93,16 @@ class DecisionRecorder:
         self.effects: list[Effect] = []
         self.unpaid: list[Unpaid] = []
 
+    def open_group(self) -> None:
+        """Begin a group of batches that are decided together, at the present time."""
+        context = self._context
+        ledger = context.ledger
+        context.group_seq, context.group = ledger.seq, ledger.group
+        context.draft.open_group(
+            context.now_ns, ledger.policy.limits.batch_work_max, tick=ledger.tick
+        )
+        self.effects, self.unpaid = [], []
+
     def admit(self, batch: CheckedBatch, charges: Charges, work: int = 0) -> Verdict:
         """Commit a batch that passed every stage, and return its verdict.
 
@@ -125,6 +135,8 @@ class DecisionRecorder:
             batch.valid_until_ns,
             batch.due_of,
             context.group_seq,
+            ledger.tick,
+            context.group,
             batch.order,
             changes,
             draft.effects,
@@ -180,6 +192,8 @@ class DecisionRecorder:
                 valid_until_ns=batch.valid_until_ns,
                 due_of=batch.due_of,
                 group_seq=self._context.group_seq,
+                tick=ledger.tick,
+                group=self._context.group,
                 refusals=[(r.index, r.stage.value, r.code, r.message) for r in refusals],
             )
             apply_refused(ledger, record, batch)
@@ -217,6 +231,8 @@ class DecisionRecorder:
                 valid_until_ns=batch.valid_until_ns,
                 due_of=None,
                 group_seq=context.group_seq,
+                tick=ledger.tick,
+                group=context.group,
                 number=ledger.scheduled_seen + 1,
                 due_ns=batch.sim_time_ns,
                 versions={kind: registry.versions[kind] for _, kind, _ in batch.counts},

@@ -13,6 +13,7 @@ from placet.kernel.commit.apply_record import (
     apply_agent_changed,
     apply_configured,
     apply_registered,
+    count_hooks,
 )
 from placet.kernel.commit.commit import Journal
 from placet.kernel.context import GateContext
@@ -240,6 +241,7 @@ class Control:
 
     def write(self, record: Record, data: bytes) -> None:
         """Append a record that is applied, and set the ledger to its seq and time."""
+        count_hooks(self._ledger, record)
         self._ledger.seq = record.seq
         self._ledger.now_ns = record.now_ns
         self._journal.append(data)
@@ -282,7 +284,7 @@ class Control:
             action: Name of the hook, for messages.
             hooks: The calls, in order.
             record_of: Builds the record from the changes.
-            by: Author of the changes.
+            by: Author of the changes; random draws are in this name.
             seq: Seq of the changes; None is the next.
             is_contained: Report a failure to `on_fault` and return a record without changes,
                 instead of raising it.
@@ -294,7 +296,7 @@ class Control:
             PluginError: A hook of a domain raised.
         """
         draft = self._context.draft
-        draft.open_group(self._context.now_ns)
+        draft.open_group(self._context.now_ns, tick=self._ledger.tick)
         draft.open_batch()
         draft.begin(0, self._ledger.seq + 1 if seq is None else seq, by)
         try:

@@ -9,6 +9,8 @@ from heapq import heapify, heappop, heappush
 from typing import Final, NamedTuple
 
 from placet.kernel.ledger.dedup_window import DedupWindows, Window
+from placet.kernel.ledger.ordinals import Ordinals
+from placet.kernel.prng import LANE_BYTES, agent_key
 from placet.schemas.codec import Json
 from placet.schemas.config import (
     AGENT_WORK,
@@ -32,7 +34,6 @@ class Agent:
 
     Attributes:
         agent_id: Its name.
-        index: Dense number assigned at registration; ties of order are broken by a mix of it.
         owner: Submitter that may submit for it, besides itself and the operator.
         permissions: Kinds that it may propose; None is all.
         priority_max: Cap on the priority by which its batches are ordered.
@@ -41,13 +42,14 @@ class Agent:
         tats: GCRA theoretical arrival time of each bucket, nanoseconds.
         window: Its dedup window; None before its first remembered verdict.
         generation: Number of times the name was registered, or more if the count was forgotten.
+        order_key: Key of its name as `prng.mix_lanes` takes it; it breaks ties of order.
     """
 
     __slots__ = (
         "agent_id",
         "generation",
-        "index",
         "is_suspended",
+        "order_key",
         "owner",
         "permissions",
         "priority_max",
@@ -56,10 +58,9 @@ class Agent:
         "window",
     )
 
-    def __init__(self, agent_id: str, owner: str, index: int, generation: int = 1) -> None:
+    def __init__(self, agent_id: str, owner: str, generation: int = 1) -> None:
         self.agent_id = agent_id
         self.owner = owner
-        self.index = index
         self.permissions: frozenset[str] | None = None
         self.priority_max = 100
         self.is_suspended = False
@@ -67,6 +68,7 @@ class Agent:
         self.tats: dict[str, int] | None = None
         self.window: Window | None = None
         self.generation = generation
+        self.order_key = agent_key(agent_id).to_bytes(LANE_BYTES, "little")
 
 
 class Pending(NamedTuple):
@@ -133,8 +135,10 @@ class Ledger:
         policy: The gate settings in force.
         seq: Sequence number of the world.
         now_ns: Simulated time of the latest record, nanoseconds; never goes back.
+        tick: Number of `Tick` records; 0 in a world without ticks.
+        group: Number of groups of batches within the tick that left a record.
+        ordinals: Number of admitted intents of each agent at this tick and time.
         agents: Registered agents by name.
-        agents_seen: Number of agents ever registered, which is the next index.
         gone: Generation of each removed name, as long as it is remembered.
         generation_floor: No forgotten name had a higher generation.
         dedup: The dedup windows of all agents, bounded together.
@@ -153,14 +157,15 @@ class Ledger:
 
     __slots__ = (
         "agents",
-        "agents_seen",
         "dedup",
         "executors",
         "generation_floor",
         "gone",
+        "group",
         "has_quotas",
         "marks",
         "now_ns",
+        "ordinals",
         "outbox",
         "outbox_depth",
         "owned",
@@ -169,6 +174,7 @@ class Ledger:
         "scheduled",
         "scheduled_seen",
         "seq",
+        "tick",
         "world_tat",
         "world_work_tat",
     )
@@ -179,7 +185,9 @@ class Ledger:
         self.set_policy(policy)
         self.seq = 0
         self.now_ns = 0
-        self.agents_seen = 0
+        self.tick = 0
+        self.group = 0
+        self.ordinals = Ordinals()
         self.gone: dict[str, int] = {}
         self.generation_floor = 0
         self.dedup = DedupWindows()
@@ -209,11 +217,10 @@ class Ledger:
     def add_agent(self, agent_id: str, owner: str) -> Agent:
         """Add a new agent of this name and owner, and return it."""
         generation = self.gone.get(agent_id, self.generation_floor) + 1
-        agent = Agent(agent_id, owner, self.agents_seen, generation)
+        agent = Agent(agent_id, owner, generation)
         self.agents[agent_id] = agent
         if owner != agent_id:
             self.owned[owner] = self.owned.get(owner, 0) + 1
-        self.agents_seen += 1
         return agent
 
     def remove_agent(self, agent_id: str) -> None:
@@ -232,8 +239,17 @@ class Ledger:
         if len(self.gone) > self.policy.limits.removed_agents_max:
             self.generation_floor = max(self.generation_floor, *self.gone.values())
             self.gone.clear()
+            self.ordinals.retain(self.agents)
         if agent.window is not None:
             self.dedup.remove(agent_id, agent.window)
+
+    # time
+
+    def end_tick(self) -> None:
+        """Begin the next tick."""
+        self.tick += 1
+        self.group = 0
+        self.ordinals.clear()
 
     # outbox
 

@@ -15,6 +15,7 @@ from placet.kernel.log.replay import Divergence
 from placet.kernel.registry import Registry
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json, canonical
+from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.record import (
     Admitted,
     AdmittedWithOutput,
@@ -63,7 +64,7 @@ _HOOK_INPUTS: Final = (
 
 _BATCH_INPUTS: Final = (
     *("batch_id", "submitter", "fingerprint", "encoded", "contexts", "valid_until_ns"),
-    *("due_of", "group_seq"),
+    *("due_of", "group_seq", "tick", "group"),
 )
 """Inputs of a batch."""
 
@@ -71,15 +72,27 @@ _VALUE_CHARS_MAX: Final = 300
 
 
 class Draw(NamedTuple):
-    """A random number that a rule drew; it depends on the seed and on these fields."""
+    """A random number that a rule drew; it depends on the seed and on these fields.
+
+    Attributes:
+        purpose: Name of the draw.
+        tick: Number of ticks before.
+        now_ns: Simulated time, nanoseconds.
+        n: Number of the agent's intents that were admitted earlier at this tick and time.
+        agent_id: Agent of the intent, or the name that the hook ran in.
+        value: The number.
+    """
 
     purpose: str
-    seq: int
+    tick: int
+    now_ns: int
+    n: int
     agent_id: str
     value: float
 
     def __str__(self) -> str:
-        return f"{self.purpose!r} for {self.agent_id} at seq {self.seq} gave {self.value:g}"
+        at = f"tick {self.tick}, {self.now_ns / SECOND_NS:g} s, intent {self.n}"
+        return f"{self.purpose!r} for {self.agent_id} at {at} gave {self.value:g}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,8 @@ def explain_batch(past: Verifier, record: BatchRecord, position: int) -> Explana
             "submitter": record.submitter,
             "position": position,
             "group_seq": record.group_seq,
+            "tick": record.tick,
+            "group": record.group,
             "intents": [_intent_as_dict(intent) for intent in batch.intents],
         },
         stages=tuple(_stages(past, record, batch, refusals)),

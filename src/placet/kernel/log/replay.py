@@ -19,7 +19,6 @@ from placet.schemas.codec import freeze, joined
 from placet.schemas.config import KernelConfig
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import (
-    FORMAT_VERSION,
     Admitted,
     Changes,
     Checkpoint,
@@ -36,6 +35,7 @@ from placet.schemas.log.record import (
     encode_record,
     record_hash,
     record_type,
+    require_format,
 )
 
 MISFITS: Final = (
@@ -76,13 +76,11 @@ class Replayer:
         journal: Hash chain and record count.
         batches_seen: Highest number of a batch.
         groups: Groups of batches since the last checkpoint, as the kernel counts them.
-        group_seq: Sequence number at which the latest group was opened; -1 before the first.
     """
 
     __slots__ = (
         "batches_seen",
         "configured_data",
-        "group_seq",
         "groups",
         "header",
         "header_data",
@@ -100,7 +98,6 @@ class Replayer:
         self.journal = Journal()
         self.batches_seen = 0
         self.groups = 0
-        self.group_seq = -1
 
     def apply(self, data: bytes) -> Record:
         """Check one encoded record against the chain, fold it, and return it decoded.
@@ -120,6 +117,8 @@ class Replayer:
             )
         if (self.header is None) != isinstance(record, Header):
             raise self._divergence(f"a log begins with its header, got {record_type(record)}")
+        if isinstance(record, Header):
+            require_format(record)
         try:
             expected = self.ledger.seq + seqs_of(record)
             self._fold(record, data)
@@ -151,11 +150,6 @@ class Replayer:
             apply_record(self.ledger, record)
         match record:
             case Header():
-                if record.format_version > FORMAT_VERSION:
-                    raise ValueError(
-                        f"format {record.format_version} is newer than {FORMAT_VERSION}, "
-                        "the newest this release reads"
-                    )
                 self.header, self.header_data = record, data
             case RulesChanged():
                 self.header = header_after(self.header, record)
@@ -176,9 +170,14 @@ class Replayer:
         number = record.batch_id[1:]
         if number.isdecimal():
             self.batches_seen = max(self.batches_seen, int(number))
-        if record.group_seq != self.group_seq:
-            self.group_seq = record.group_seq
+        ledger = self.ledger
+        if (record.tick, record.group) == (ledger.tick, ledger.group):
             self.groups += 1
+        elif (record.tick, record.group) != (ledger.tick, ledger.group - 1):
+            raise ValueError(
+                f"it is of group {record.group} of tick {record.tick}, expected group "
+                f"{ledger.group} of tick {ledger.tick}, or the one before"
+            )
         return recorded_batch(record)
 
     def _check_digest(self, record: Checkpoint) -> None:

@@ -39,7 +39,7 @@ class RecordingDraft(Transaction):
     __slots__ = ("drawn",)
 
     def __init__(self, state: State, seed: int, ledger: Ledger) -> None:
-        super().__init__(state, seed, ledger.executors)
+        super().__init__(state, seed, ledger.executors, ledger.ordinals)
         self.drawn: list[Draw] = []
 
     def open_batch(self, batch: CheckedBatch | None = None) -> None:
@@ -50,14 +50,17 @@ class RecordingDraft(Transaction):
     def draw(self, purpose: str) -> float:
         """Return a random number and record the draw."""
         value = super().draw(purpose)
-        self.drawn.append(Draw(purpose, self.seq, self.agent_id, value))
+        self._note(purpose, value)
         return value
 
     def randint_below(self, bound: int, purpose: str) -> int:
         """Return a random number and record the draw."""
         value = super().randint_below(bound, purpose)
-        self.drawn.append(Draw(purpose, self.seq, self.agent_id, value))
+        self._note(purpose, value)
         return value
+
+    def _note(self, purpose: str, value: float) -> None:
+        self.drawn.append(Draw(purpose, self.tick, self.now_ns, self.ordinal, self.agent_id, value))
 
 
 class Sandbox:

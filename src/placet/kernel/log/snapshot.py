@@ -13,7 +13,13 @@ from placet.kernel.log.replay import MISFITS, Replayer
 from placet.kernel.state.tree import DIGEST_BYTES, State
 from placet.schemas.codec import Json, canonical, freeze, from_canonical
 from placet.schemas.config import Quota
-from placet.schemas.log.record import Configured, Header, Scheduled, decode_record, encode_record
+from placet.schemas.log.record import (
+    Configured,
+    Header,
+    Scheduled,
+    decode_record,
+    encode_record,
+)
 from placet.schemas.log.snapshot import SNAPSHOT_VERSION, Snapshot
 
 
@@ -31,7 +37,6 @@ def take(past: Replayer) -> Snapshot:
         chain=journal.prev,
         batches_seen=past.batches_seen,
         groups=past.groups,
-        group_seq=past.group_seq,
         state_digest=past.state.digest(),
         world=dump(past.state, ledger),
     )
@@ -67,7 +72,7 @@ def _resume(past: Replayer, snapshot: Snapshot) -> None:
     past.state = load(snapshot.world, past.ledger, past.ledger.policy.limits.tombstones_max)
     past.journal.prev, past.journal.count = snapshot.chain, snapshot.records
     past.batches_seen = snapshot.batches_seen
-    past.groups, past.group_seq = snapshot.groups, snapshot.group_seq
+    past.groups = snapshot.groups
 
 
 def dump(state: State, ledger: Ledger) -> bytes:
@@ -106,11 +111,12 @@ def _dump_ledger(ledger: Ledger) -> dict[str, Json]:
         **floor,
         "seq": ledger.seq,
         "now_ns": ledger.now_ns,
-        "agents_seen": ledger.agents_seen,
+        "tick": ledger.tick,
+        "group": ledger.group,
+        "ordinals": ledger.ordinals.dump(ledger.now_ns),
         "agents": [
             [
                 agent.agent_id,
-                agent.index,
                 agent.generation,
                 agent.owner,
                 None if agent.permissions is None else sorted(agent.permissions),
@@ -134,9 +140,11 @@ def _dump_ledger(ledger: Ledger) -> dict[str, Json]:
 
 def _load_ledger(ledger: Ledger, dumped: dict[str, Json]) -> None:
     ledger.seq, ledger.now_ns = dumped["seq"], dumped["now_ns"]
-    for agent_id, index, generation, owner, permissions, *rest in dumped["agents"]:
+    ledger.tick, ledger.group = dumped["tick"], dumped["group"]
+    ledger.ordinals.load(dumped["ordinals"], ledger.now_ns)
+    for agent_id, generation, owner, permissions, *rest in dumped["agents"]:
         agent = ledger.add_agent(agent_id, owner)
-        agent.index, agent.generation = index, generation
+        agent.generation = generation
         agent.permissions = None if permissions is None else frozenset(permissions)
         agent.priority_max, agent.is_suspended, quotas, agent.tats, window = rest
         if quotas is not None:
@@ -144,7 +152,6 @@ def _load_ledger(ledger: Ledger, dumped: dict[str, Json]) -> None:
         if window is not None:
             agent.window = Window.load(window)
             ledger.dedup.count += agent.window.count
-    ledger.agents_seen = dumped["agents_seen"]
     ledger.gone = dict(dumped["gone"])
     ledger.generation_floor = dumped.get("generation_floor", 0)
     for agent_id in dumped["recency"]:

@@ -108,7 +108,7 @@ class Verifier(Replayer):
         "_group",
         "_registry",
         "_sandbox",
-        "_start_seq",
+        "_start_group",
         "_structure",
         "_validator",
         "_why_not",
@@ -131,7 +131,7 @@ class Verifier(Replayer):
         if past is not None:
             for name in Replayer.__slots__:
                 setattr(self, name, getattr(past, name))
-        self._start_seq = 0 if past is None else past.ledger.seq
+        self._start_group = (self.ledger.tick, self.ledger.group)
         self._domains = domains
         self._registry: Registry | None = None
         self._validator = validator
@@ -239,7 +239,8 @@ class Verifier(Replayer):
         if sandbox is None:
             super()._fold(record, data)
             return
-        if record.group_seq < self._start_seq:  # earlier claims of the group are unknown
+        group = (record.tick, record.group)
+        if group < self._start_group:  # earlier claims of the group are unknown
             self._note_unverified(record, _CUT_OFF)
             super()._fold(record, data)
             return
@@ -395,12 +396,11 @@ class Verifier(Replayer):
     def _decide(self, sandbox: Sandbox, record: BatchRecord, batch: CheckedBatch) -> Verdict:
         context = sandbox.context
         sandbox.start(self.journal.prev, record.now_ns)
-        group = (record.group_seq, record.now_ns)
+        group = (record.tick, record.group)
         if group != self._group:
             self._group = group
-            context.group_seq = record.group_seq
-            work_max = context.ledger.policy.limits.batch_work_max
-            sandbox.draft.open_group(record.now_ns, work_max)
+            sandbox.recorder.open_group()
+            context.group_seq, context.group = record.group_seq, record.group
         assert self.header is not None, "a log begins with its header"
         if record.due_of is None:  # the gate checks the structure of a due batch
             try:

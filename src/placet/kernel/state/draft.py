@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from placet.kernel.prng import randint_below, random_unit
+from placet.kernel.ledger.ordinals import Ordinals
+from placet.kernel.prng import agent_key, below, draw_state, mix_word, unit_of
 from placet.kernel.state.tree import Entity, Stamp, State
 from placet.schemas.codec import Json, freeze, is_flat, sort_last
 from placet.schemas.identity import SYSTEM
@@ -33,6 +34,8 @@ CollectionUndo: TypeAlias = tuple[str, str, Stamp, Stamp | None]
 
 NO_EXECUTORS: Final[Mapping[str, object]] = MappingProxyType({})
 
+_DRAW_STATES_MAX: Final = 1_024
+
 
 class WorkExceeded(Exception):  # noqa: N818  # control flow between a rule and the gate
     """Raised when a batch uses more units of work than it may; a rule must not catch it."""
@@ -50,6 +53,7 @@ class Draft:
         agent_id: Agent of the intent being applied; `system` on ticks and settlements.
         seq: The sequence number that the intent will have.
         now_ns: Simulated time, nanoseconds.
+        tick: Number of ticks before; 0 in a world without ticks.
         work: Units of work that the rules of the batch declared and charged so far.
     """
 
@@ -58,8 +62,11 @@ class Draft:
         "_claims",
         "_claims_undo",
         "_collection_undo",
+        "_draw_states",
         "_executors",
+        "_ordinals",
         "_position",
+        "_ranks",
         "_seed",
         "_undo",
         "_work_max",
@@ -71,17 +78,26 @@ class Draft:
         "now_ns",
         "seq",
         "state",
+        "tick",
         "work",
     )
 
     def __init__(
-        self, state: State, seed: int = 0, executors: Mapping[str, object] = NO_EXECUTORS
+        self,
+        state: State,
+        seed: int = 0,
+        executors: Mapping[str, object] = NO_EXECUTORS,
+        ordinals: Ordinals | None = None,
     ) -> None:
         self.state = state
         self.agent_id: str = SYSTEM
         self.seq = 0
         self.now_ns = 0
+        self.tick = 0
         self._seed = seed
+        self._ordinals = Ordinals() if ordinals is None else ordinals
+        self._draw_states: dict[tuple[int, str], int] = {}
+        self._ranks: tuple[CheckedBatch, list[int]] | None = None
         self._executors = executors
         self._position = 0
         self._undo: list[Undo] = []
@@ -142,12 +158,48 @@ class Draft:
         ]
 
     def draw(self, purpose: str) -> float:
-        """Draw a number in [0, 1): the same for the same seed, seq, agent and purpose."""
-        return random_unit(self._seed, self.seq, self.agent_id, purpose)
+        """Draw a number in [0, 1).
+
+        It depends on the world's seed, the tick, the simulated time, `ordinal`, the purpose and
+        the agent alone: `random_unit` of `placet.kernel` gives the same number.
+        """
+        return unit_of(self._random_u64(purpose))
 
     def randint_below(self, bound: int, purpose: str) -> int:
-        """Draw an int in 0..bound-1: the same for the same seed, seq, agent and purpose."""
-        return randint_below(bound, self._seed, self.seq, self.agent_id, purpose)
+        """Draw an int in 0..bound-1, from the same words as `draw`.
+
+        Raises:
+            ValueError: The bound is below 1.
+        """
+        return below(bound, self._random_u64(purpose))
+
+    @property
+    def ordinal(self) -> int:
+        """Number of this agent's intents that were admitted earlier at this tick and time.
+
+        Earlier intents of the same batch count too.
+        """
+        n = self._ordinals.of(self.agent_id, self.now_ns)
+        batch = self._batch
+        if batch is None or len(batch.intents) == 1:
+            return n
+        if batch.order is None and len(batch.agents) == 1:
+            return n + self._position
+        if self._ranks is None or self._ranks[0] is not batch:
+            self._ranks = (batch, _ranks_in(batch))
+        return n + self._ranks[1][self._position]
+
+    def _random_u64(self, purpose: str) -> int:
+        # All words but the agent are common to many draws of a moment: the state after them is
+        # kept, and a draw is one round more.
+        n, states = self.ordinal, self._draw_states
+        state = states.get((n, purpose))
+        if state is None:
+            if len(states) >= _DRAW_STATES_MAX:
+                states.clear()
+            state = draw_state(self._seed, self.tick, self.now_ns, n, purpose)
+            states[n, purpose] = state
+        return mix_word(state, agent_key(self.agent_id))
 
     def charge(self, units: int) -> None:
         """Charge the work of the steps that follow, beyond that of an ordinary rule.
@@ -337,3 +389,15 @@ class Draft:
         before = Stamp(rows.seq, rows.by, rows.foreign_seq)
         self._collection_undo.append((collection, entity, before, grave))
         rows.touch(self.seq, self.agent_id)
+
+
+def _ranks_in(batch: "CheckedBatch") -> list[int]:
+    """Return, by position, how many intents of the same agent run earlier in a batch."""
+    counts: dict[str, int] = {}
+    agent_ids = batch.agent_ids()
+    ranks = [0] * len(agent_ids)
+    for position in batch.order or range(len(agent_ids)):
+        agent_id = agent_ids[position]
+        ranks[position] = counts.get(agent_id, 0)
+        counts[agent_id] = ranks[position] + 1
+    return ranks

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Final, Literal, TypeAlias
 
+from placet.kernel.ledger.ordinals import Ordinals
 from placet.kernel.state.draft import ABSENT, NO_EXECUTORS, WHOLE, Draft, Undo
 from placet.kernel.state.tree import DIRTY_MAX, Entity, Stamp, State
 from placet.schemas.batch import CheckedBatch
@@ -35,19 +36,27 @@ class Transaction(Draft):
     __slots__ = ("_summed",)
 
     def __init__(
-        self, state: State, seed: int = 0, executors: Mapping[str, object] = NO_EXECUTORS
+        self,
+        state: State,
+        seed: int = 0,
+        executors: Mapping[str, object] = NO_EXECUTORS,
+        ordinals: Ordinals | None = None,
     ) -> None:
-        super().__init__(state, seed, executors)
+        super().__init__(state, seed, executors, ordinals)
         self._summed: tuple[int, Changes] | None = None
 
-    def open_group(self, now_ns: int, work_max: int = UNLIMITED) -> None:
+    def open_group(self, now_ns: int, work_max: int = UNLIMITED, *, tick: int = 0) -> None:
         """Begin a group of batches: claims hold until the next group.
 
         Args:
             now_ns: Simulated nanoseconds.
             work_max: Units of work that each of its batches may use.
+            tick: Number of ticks before.
         """
+        if now_ns != self.now_ns or tick != self.tick:
+            self._draw_states.clear()
         self.now_ns = now_ns
+        self.tick = tick
         self._work_max = work_max
         self._claims.clear()
         if len(self.state.dirty) > DIRTY_MAX:

@@ -44,6 +44,7 @@ from placet.schemas.log.record import (
     Scheduled,
     Settled,
     Tick,
+    group_of,
     record_as_dict,
     record_body,
     record_hash,
@@ -265,11 +266,11 @@ class _Decided(NamedTuple):
 def _decided(log: EventLog, ordinal: int, domains: Sequence[Domain] | Maker) -> _Decided:
     """Fold a log up to a record, and re-execute that record together with its group."""
     place = _at(log, ordinal)
-    group_seq = getattr(place.record, "group_seq", place.record.seq)
+    group, group_seq = group_of(place.record), getattr(place.record, "group_seq", place.record.seq)
     past = Verifier(domains, past=recover(log, to_seq=group_seq - 1).past)
     past.is_folding = True
     for at, data in read_on(log, past.journal.count):
-        if at == ordinal or getattr(decode(data, at), "group_seq", None) == group_seq:
+        if at == ordinal or (group is not None and group_of(decode(data, at)) == group):
             past.is_folding = False
         try:
             past.apply(data)

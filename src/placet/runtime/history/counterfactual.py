@@ -92,6 +92,7 @@ class CounterfactualReplay:
         self._is_refusing_effects, self._validator = is_refusing_effects, validator
         self._group: tuple[int, int] | None = None
         self._begun_seq = past.ledger.seq
+        self._begun_group = (past.ledger.tick, past.ledger.group)
         self._seqs_there, self._seqs_here = [past.ledger.seq], [past.ledger.seq]
         self._numbers = {number: number for number in past.ledger.scheduled}
         self._effect_keys = {key: key for key in past.ledger.outbox}
@@ -196,18 +197,17 @@ class CounterfactualReplay:
         return decide_batch(batch, sandbox.context, sandbox.rules, sandbox.recorder)
 
     def _open_group(self, record: Admitted | Refused | Scheduled) -> None:
-        group = (record.group_seq, record.now_ns)
+        group = (record.tick, record.group)
         self._start(record.now_ns)
         if group == self._group:
             return
-        if self._group is None and record.group_seq < self._begun_seq:
+        if self._group is None and group < self._begun_group:
             self.report.notes.append(
                 f"seq {self._begun_seq} is inside a group of batches that were decided at the same "
                 "moment; the claims of the earlier ones do not hold in the fork"
             )
         self._group = group
-        self._sandbox.context.group_seq = self._past.ledger.seq
-        self._sandbox.draft.open_group(max(record.now_ns, self._past.ledger.now_ns))
+        self._sandbox.recorder.open_group()
 
     def _batch(self, record: Admitted | Refused | Scheduled) -> CheckedBatch | None:
         """Rebuild a batch as it was submitted, at the corresponding moment of the fork."""
@@ -276,7 +276,7 @@ class CounterfactualReplay:
         self._let_happen(msgspec.structs.replace(record, effect_seq=key[0], effect_index=key[1]))
 
     def _live_mark(self, record: EffectChanged) -> None:
-        """Note that an effect was begun there: it took a seq, by which rules draw."""
+        """Note that an effect was started in the parent, which takes a seq."""
         key = self._effect_keys.get((record.effect_seq, record.effect_index))
         if key is None:
             return

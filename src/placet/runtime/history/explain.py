@@ -21,7 +21,15 @@ from placet.runtime.snapshots.recovery import decode, read_on, recover
 from placet.schemas.codec import Json, canonical
 from placet.schemas.errors import StoreError
 from placet.schemas.explanation import UNKNOWN, Explanation
-from placet.schemas.log.record import Admitted, Record, Refused, Scheduled, intents_of, record_type
+from placet.schemas.log.record import (
+    Admitted,
+    Record,
+    Refused,
+    Scheduled,
+    group_of,
+    intents_of,
+    record_type,
+)
 from placet.schemas.refusal import RefusalCode
 
 _EARLIER_MAX = 16
@@ -145,7 +153,7 @@ def _replay_to(
         The replay, and the batches of the group so far.
     """
     record = request.record
-    group_seq = getattr(record, "group_seq", record.seq)
+    own, group_seq = group_of(record), getattr(record, "group_seq", record.seq)
     # A group is opened at `group_seq`, so a record with that seq may belong to it.
     recovered = recover(log, to_seq=group_seq - 1).past
     past = Verifier(domains, validator=validator, past=recovered)
@@ -155,7 +163,7 @@ def _replay_to(
         if ordinal >= request.ordinal:
             break
         before = decode(data, ordinal)
-        if isinstance(before, Admitted | Refused | Scheduled) and before.group_seq == group_seq:
+        if isinstance(before, Admitted | Refused | Scheduled) and group_of(before) == own:
             past.is_folding = False
             group.append(_RequestRecord(ordinal, before, 0))
         past.apply(data)

@@ -39,7 +39,7 @@ class Grabber:
         if not free:
             return []
         tick = round(view.sim_time / self._tick_s)
-        index = randint_below(len(free), self._seed, tick, self._agent_id, "grabs")
+        index = randint_below(len(free), self._seed, tick, 0, 0, "grabs", self._agent_id)
         return [self._interact(free[index], "pickup")]
 
     def _interact(self, object_id: str, interaction: str) -> Intent:

@@ -64,10 +64,10 @@ class _Resident:
         return round(view.sim_time / self._tick_s)
 
     def _chance(self, tick: int, purpose: str) -> float:
-        return random_unit(self._seed, tick, self._agent_id, purpose)
+        return random_unit(self._seed, tick, 0, 0, purpose, self._agent_id)
 
     def _below(self, bound: int, tick: int, purpose: str) -> int:
-        return randint_below(bound, self._seed, tick, self._agent_id, purpose)
+        return randint_below(bound, self._seed, tick, 0, 0, purpose, self._agent_id)
 
     def _look(self, view: View, collection: str, entity: str) -> Entity | None:
         entities = view.state.get(collection)
@@ -129,7 +129,8 @@ class Townsfolk(_Resident):
         for number in range(CANDIDATES if count else 0):
             taste = (self._below(popular, first, "taste") + number) % popular
             yield _member(
-                self._sorts, randint_below(count, self._seed, day, "town", f"popular {taste}")
+                self._sorts,
+                randint_below(count, self._seed, day, 0, taste, "popular", "town"),
             )
 
     def _trade(self, view: View, tick: int, me: Entity) -> Iterable[Intent]:

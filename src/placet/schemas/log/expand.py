@@ -90,7 +90,7 @@ def _expanded(record: Group) -> list[Admitted | Refused]:
         body: list[Json] = [
             *(record.prev, seq, record.now_ns, f"b{number}", submitter),
             *(int.from_bytes(hashed.digest(), "big"), _ONE + part, [context_seq], None, None),
-            record.group_seq,
+            *(record.group_seq, record.tick, record.group),
         ]
         if refused is not None:
             records.append(Refused(*[*body, refused]))

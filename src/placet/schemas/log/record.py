@@ -24,7 +24,11 @@ from placet.schemas.log.intents import checked_intents
 from placet.schemas.log.operator_records import ForkAdopted as ForkAdopted  # noqa: PLC0414
 from placet.schemas.log.operator_records import Patched as Patched  # noqa: PLC0414
 
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
+"""Records of this version grow only at their end, with defaults; the first item of a record is
+its tag, and new types have new tags. So a later release reads and writes the same bytes.
+"""
+
 HASH_BYTES: Final = 16
 GENESIS: Final = bytes(HASH_BYTES)
 """`prev` of the first record."""
@@ -129,8 +133,10 @@ class _BatchBody(_Record, array_like=True, frozen=True):
         contexts: `context_seq` of each intent.
         valid_until_ns: Latest time of each intent, or None.
         due_of: Number of its schedule entry; None on arrival.
-        group_seq: Sequence number of the world when its group was opened. Batches with the same
-            value were decided together, which matters for claims and for the fair order.
+        group_seq: Sequence number of the world when its group was opened.
+        tick: Number of ticks before.
+        group: Number of its group within the tick, of those with a record. Batches with the same
+            tick and group were decided together, which matters for claims and for the fair order.
     """
 
     batch_id: str
@@ -141,6 +147,8 @@ class _BatchBody(_Record, array_like=True, frozen=True):
     valid_until_ns: list[int | None] | None
     due_of: int | None
     group_seq: int
+    tick: int
+    group: int
 
 
 class Admitted(_BatchBody, array_like=True, frozen=True, tag=5):
@@ -194,6 +202,8 @@ class Group(_Record, array_like=True, frozen=True, tag=27):
 
     Attributes:
         group_seq: Sequence number of the world when the group was opened.
+        tick: Number of ticks before.
+        group: Number of the group within the tick.
         numbers: Number of each batch: `b{number}` is its name.
         submitters: The submitter of all batches; a list, one of each batch; None, the agent of
             its intent.
@@ -214,6 +224,8 @@ class Group(_Record, array_like=True, frozen=True, tag=27):
     """
 
     group_seq: int
+    tick: int
+    group: int
     numbers: list[int]
     submitters: str | list[str] | None
     encoded: bytes
@@ -369,6 +381,24 @@ def decode_record(data: bytes) -> Record:
         return _DECODER.decode(data)
     except RecursionError as error:
         raise ValueError("it is nested too deeply to be read") from error
+
+
+def require_format(header: Header) -> None:
+    """Check that a log is of the format that this release reads.
+
+    Raises:
+        StoreError: It is of another.
+    """
+    if header.format_version != FORMAT_VERSION:
+        raise StoreError(
+            f"the log is of format {header.format_version}, and this release reads format "
+            f"{FORMAT_VERSION}; read it with the release that wrote it"
+        )
+
+
+def group_of(record: Record) -> tuple[int, int] | None:
+    """Return tick and number of the group in which a batch was decided; None for other records."""
+    return (record.tick, record.group) if isinstance(record, _BatchBody | Group) else None
 
 
 _HASH: Final = blake2b(digest_size=HASH_BYTES)

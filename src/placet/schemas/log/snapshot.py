@@ -25,7 +25,7 @@ class SnapshotPosition(NamedTuple):
         return f"{self.records:012d}-{self.seq:012d}.snapshot"
 
 
-SNAPSHOT_VERSION: Final = 1
+SNAPSHOT_VERSION: Final = 2
 MAGIC: Final = b"placet snapshot\n"
 ENVELOPE: Final = Envelope("snapshot", MAGIC, SNAPSHOT_VERSION)
 
@@ -43,9 +43,8 @@ class Snapshot(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fa
         now_ns: Simulated time, nanoseconds.
         chain: Hash of the last record before the snapshot.
         batches_seen: Highest number of a batch.
-        groups: Groups of batches since the last checkpoint; with `group_seq` it keeps later
-            checkpoints at the same records as without the snapshot.
-        group_seq: Sequence number at which the latest group was opened.
+        groups: Groups of batches since the last checkpoint; it keeps later checkpoints at the same
+            records as without the snapshot.
         state_digest: Digest of the domain state.
         world: State and ledger in canonical encoding (`kernel/log/snapshot.py`).
     """
@@ -59,7 +58,6 @@ class Snapshot(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fa
     chain: bytes
     batches_seen: int
     groups: int
-    group_seq: int
     state_digest: bytes
     world: bytes
 
