@@ -2,12 +2,11 @@
 
 import asyncio
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 import typer
 
 from placet.cli.commands.run_report import MEMORY, report_lines
+from placet.cli.progress import progress_bar
 from placet.cli.signals import StopSignals
 from placet.cli.stores import fresh_store, log_to_read, require_fresh
 from placet.cli.terminal import CommandError, say, say_json
@@ -92,7 +91,8 @@ def live(
     compact_log: bool,
 ) -> RunReport:
     """Run a scenario from its start, or from where it was interrupted, to its end or a signal."""
-    with stop, _progress(scenario) as on_tick, tuned_gc():
+    description = f"{scenario.name}, {scenario.agents_count} agents"
+    with stop, progress_bar(description, scenario.ticks, "ticks") as on_tick, tuned_gc():
         runner = ScenarioRunner(
             scenario,
             store=store,
@@ -129,35 +129,6 @@ def finish(report: RunReport, store: str, stop: StopSignals, *, verify: bool, as
 def _announce(world: Orchestrator) -> None:
     if world.metrics_url is not None:
         sys.stderr.write(f"metrics at {world.metrics_url}\n")
-
-
-@contextmanager
-def _progress(scenario: Scenario) -> Iterator[Callable[[int], None]]:
-    """Show a bar on a terminal, and nothing anywhere else."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    # Here, because it costs a sixth of a second.
-    from rich.console import Console  # noqa: PLC0415  # see above
-    from rich.progress import (  # noqa: PLC0415  # see above
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("ticks"),
-        TimeRemainingColumn(),
-    )
-    description = f"{scenario.name}, {scenario.agents_count} agents"
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(description, total=scenario.ticks)
-        yield lambda tick: progress.update(task, completed=tick)
 
 
 def _last_hash(store: str) -> str:
