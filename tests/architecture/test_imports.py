@@ -150,10 +150,14 @@ def loaded_by_commands(*command_lines: str) -> set[str]:
     return loaded_by(f"{program}; assert not any([run_command(line) for line in {lines}])")
 
 
+def module_of(command: str) -> str:
+    return f"placet.cli.commands.{command.replace('-', '_')}"
+
+
 def test_the_list_of_commands_loads_none_of_them():
     loaded = loaded_by_commands("--help")
     assert {"typer", "placet.cli.command_table"} <= loaded
-    assert {f"placet.cli.commands.{name}" for name in COMMANDS} & loaded == set()
+    assert {module_of(name) for name in COMMANDS} & loaded == set()
     # The guests on the list are found by their entry points.
     assert (NOT_WITH_HELP | {"tomllib"}) & loaded == {"importlib.metadata"}
 
@@ -162,5 +166,5 @@ def test_help_of_a_command_does_not_load_its_implementation():
     loaded = loaded_by_commands(
         *(f"{name} --help" for name in [*COMMANDS, "token new", "new domain"])
     )
-    assert {f"placet.cli.commands.{name}" for name in COMMANDS} <= loaded
+    assert {module_of(name) for name in COMMANDS} <= loaded
     assert NOT_WITH_HELP & loaded == set()

@@ -24,6 +24,7 @@ COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
         "bisect": "Find the first record where two logs differ.",
         "fork": "Fork a world into a separate log.",
         "diff": "Compare state, ledger and decisions of two worlds.",
+        "turning-point": "Find the tick at which a run's outcome became likely.",
         "pack": "Pack a whole log into one file.",
         "check": "Check a packed log.",
         "compact": "Remove the beginning of a log.",
@@ -35,7 +36,7 @@ COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
         "new": "Create a plug-in from a template.",
     }
 )
-"""Name -> the first sentence of its help. `commands/NAME.py` has it, as `NAME`."""
+"""Name -> the first sentence of its help. `commands/NAME.py` has it, as `NAME`, with _ for -."""
 
 # Plain help: the other one loads rich, a sixth of a second before the first word.
 APPLICATION: Final[Mapping[str, Any]] = MappingProxyType(
@@ -74,8 +75,8 @@ class LateCommand(TyperCommand):
         **extra: Any,  # noqa: ANN401  # above
     ) -> Any:  # noqa: ANN401  # above
         """Load the command, and return its context."""
-        module = import_module(f"{__package__}.commands.{self.name}")
-        command = command_of(getattr(module, str(self.name)))
+        name = str(self.name).replace("-", "_")
+        command = command_of(getattr(import_module(f"{__package__}.commands.{name}"), name))
         return command.make_context(info_name, args, parent, **extra)
 
 

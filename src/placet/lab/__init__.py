@@ -1,22 +1,24 @@
 """The lab: data out of logs and runs, sweeps, and questions that only a log can answer.
 
 The names are imported on first use, so that `import placet.lab` loads no extra. Their modules stand
-above the scenarios; what a running scenario itself needs, the Arrow tables and the collectors, is
-`placet.tables` below them.
+above the scenarios; a running scenario itself needs the Arrow tables and the collectors, which are
+in `placet.tables` below them.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from placet.lab.turning.search import turning_point
     from placet.scenarios import Scenario
 
 _MODULES: Final = {
     "Scenario": "placet.scenarios",
+    "turning_point": "placet.lab.turning.search",
 }
 """Public name -> the module that defines it."""
 
-__all__ = ["Scenario"]
+__all__ = ["Scenario", "turning_point"]
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401  # a name of any kind

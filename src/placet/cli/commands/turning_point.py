@@ -1,0 +1,194 @@
+"""`placet turning-point`: the tick at which the outcome of a run became likely."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from placet.cli.progress import progress_bar
+from placet.cli.stores import log_to_read
+from placet.cli.terminal import (
+    AsJson,
+    StoreArgument,
+    json_line,
+    number,
+    pluralize,
+    say_json,
+    say_lines,
+    table,
+)
+
+if TYPE_CHECKING:
+    from placet.lab.turning.blame import Blame
+    from placet.lab.turning.points import Point
+    from placet.lab.turning.search import Cost, TurningPoint
+
+_TRACK_CHARACTERS: Final = 40
+_BATCHES_SHOWN: Final = 12
+_MINUTE_S: Final = 60
+
+
+def turning_point(
+    store: StoreArgument,
+    *,
+    outcome: Annotated[
+        str,
+        typer.Option(
+            metavar="M:F",
+            help="Function of the state at the end that returns whether the outcome occurred, "
+            "as module:function.",
+        ),
+    ],
+    every: Annotated[
+        int, typer.Option(min=1, metavar="T", help="Continue from every T-th tick.")
+    ] = 10,
+    seeds: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Other seeds for each of these ticks.")
+    ] = 30,
+    threshold: Annotated[
+        float, typer.Option(metavar="P", help="Probability that is passed at the turning point.")
+    ] = 0.5,
+    blame: Annotated[
+        bool,
+        typer.Option("--blame", help="Find the tick's batches without which the run does not tip."),
+    ] = False,
+    jobs: Annotated[int, typer.Option(min=1, metavar="J", help="Worker processes.")] = 1,
+    as_json: AsJson = False,
+) -> int:
+    """Find the tick at which a run's outcome became likely.
+
+    The run is continued from many of its ticks with other seeds. The turning point is the first
+    tick from which on the share with the outcome is surely beyond the threshold. The expected cost
+    is printed first. The outcome, the domain and the policies that the log names are imported.
+    Exit code 1 if there is no turning point.
+    """
+    from placet.lab.turning.search import turning_point as find  # noqa: PLC0415  # scenarios with it
+
+    with ExitStack() as bars:
+        bar = _Bar(store, bars)
+        turn = find(
+            log_to_read(store),
+            outcome,
+            every=every,
+            seeds=seeds,
+            threshold=threshold,
+            blame=blame,
+            jobs=jobs,
+            on_cost=bar.begin,
+            on_progress=bar.advance,
+        )
+    if as_json:
+        say_json(turn.as_dict())
+    else:
+        say_lines(_lines(store, turn))
+    return 1 if turn.tick is None else 0
+
+
+class _Bar:
+    """Writes the expected cost, and shows a bar once it is known."""
+
+    def __init__(self, store: str, bars: ExitStack) -> None:
+        self._store, self._bars = store, bars
+        self._ended = 0
+        self._show: Callable[[int], None] = lambda _: None
+
+    def begin(self, cost: "Cost") -> None:
+        sys.stderr.write(f"{_cost_line(cost)}\n")
+        self._bars.close()  # a terminal has one bar at a time
+        self._ended = 0
+        self._show = self._bars.enter_context(
+            progress_bar(self._store, cost.continuations, "continuations")
+        )
+
+    def advance(self, count: int) -> None:
+        self._ended += count
+        self._show(self._ended)
+
+
+def _cost_line(cost: "Cost") -> str:
+    where = "in this process" if cost.jobs == 1 else f"in {cost.jobs} processes"
+    what = "Blame, at least: " if cost.purpose == "blame" else ""
+    states = pluralize(cost.states, "state" if cost.purpose == "blame" else "tick")
+    return (
+        f"{what}{states} x {cost.continuations // cost.states} seeds: "
+        f"{number(cost.continuations)} continuations of {number(cost.ticks)} ticks in all, about "
+        f"{_duration(cost.seconds)} {where}"
+    )
+
+
+def _duration(seconds: float) -> str:
+    if seconds < _MINUTE_S:
+        return f"{max(seconds, 1):.0f} s"
+    return f"{seconds / _MINUTE_S:.0f} minutes"
+
+
+def _lines(store: str, turn: "TurningPoint") -> Iterator[str]:
+    end = {True: "occurred", False: "did not occur", None: "is open: the run is not finished"}
+    yield f"{store}: {turn.outcome} {end[turn.recorded]}"
+    yield ""
+    header = ("tick", "P", "95 % interval", _scale(turn.threshold))
+    yield from table([header, *(_row(point, turn.threshold) for point in turn.points)])
+    yield ""
+    yield str(turn)
+    if turn.is_surprise:
+        yield "The recorded run ended otherwise than most of its continuations"
+    if turn.blame is not None:
+        yield ""
+        yield from _blame_lines(turn.blame)
+
+
+def _row(point: "Point", threshold: float) -> tuple[str, ...]:
+    low, high = point.interval
+    return (
+        str(point.tick),
+        f"{point.share:.2f}",
+        f"{low:.2f} .. {high:.2f}",
+        _track(point, threshold),
+    )
+
+
+def _scale(threshold: float) -> str:
+    """Return the header of the tracks: 0, the threshold and 1 above their places."""
+    mark = f"{threshold:g}"
+    left = _place(threshold)
+    return f"0{mark.rjust(left)}{'1'.rjust(_TRACK_CHARACTERS - left)}"
+
+
+def _track(point: "Point", threshold: float) -> str:
+    """Draw an interval between 0 and 1, its estimate, and the threshold."""
+    low, high = (_place(end) for end in point.interval)
+    marks = ["-" if low <= place <= high else " " for place in range(_TRACK_CHARACTERS + 1)]
+    marks[_place(threshold)] = ":" if marks[_place(threshold)] == " " else "+"
+    marks[_place(point.share)] = "o"
+    return "".join(marks)
+
+
+def _place(share: float) -> int:
+    return round(share * _TRACK_CHARACTERS)
+
+
+def _blame_lines(blame: "Blame") -> Iterator[str]:
+    admitted = pluralize(blame.batches, "admitted batch", "admitted batches")
+    yield (
+        f"It tips at tick {blame.tick}: P is {blame.before.share:.2f} before it and "
+        f"{blame.after.share:.2f} after it, {blame.without_all.share:.2f} without its {admitted}"
+    )
+    if not blame.causes:
+        yield "No batch is to blame: it tips without all of them too"
+    for cause in blame.causes:
+        those = "this batch" if len(cause.batches) == 1 else f"these {len(cause.batches)} together"
+        yield f"Without {those} it does not tip: P is {cause.without.share:.2f}"
+        rows = [
+            (
+                str(batch.seq),
+                ", ".join(batch.agent_ids),
+                "; ".join(f"{kind} {json_line(payload)}" for kind, payload in batch.intents),
+            )
+            for batch in cause.batches[:_BATCHES_SHOWN]
+        ]
+        yield from table([("seq", "agent", "intents"), *rows])
+        more = len(cause.batches) - _BATCHES_SHOWN
+        if more > 0:
+            yield f"  and {more} more; all of them with --json"

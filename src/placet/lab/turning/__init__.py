@@ -1,0 +1,1 @@
+"""Turning points: continue a run from its ticks with other seeds, and blame batches."""

@@ -1,0 +1,331 @@
+"""Continue a recorded run from one of its ticks, in memory, with another seed.
+
+A log holds whole states: a run can be taken up at any tick. Under another seed, the order of
+batches, the rules' random draws and the policies' draws differ from there on; everything that the
+state holds is as it was. Policies are made anew at the tick, as by `placet run --resume`.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from typing import NamedTuple
+
+import msgspec
+
+from placet.actors.observation.viewer import Viewer
+from placet.actors.ports import EventLog
+from placet.kernel.commit.commit import RecordSink
+from placet.kernel.kernel import Kernel
+from placet.kernel.log import snapshot as snapshots
+from placet.kernel.log.replay import Replayer
+from placet.kernel.recorded_batch import recorded_batch
+from placet.kernel.rules_version import rules_in
+from placet.lab.errors import LabError
+from placet.runtime.history.reader import config_from
+from placet.runtime.plugins import remake
+from placet.runtime.snapshots.files import snapshots_of
+from placet.runtime.snapshots.recovery import decode, no_beginning, read_on, trusted_snapshots
+from placet.scenarios.loader import as_text, from_text
+from placet.scenarios.policies import ScriptedPolicy, make_policy
+from placet.scenarios.resume import find_run
+from placet.scenarios.scenario import Member, Scenario, ScenarioError
+from placet.scenarios.ticks import REQ_IDS, req_id_of
+from placet.schemas.batch import CheckedBatch
+from placet.schemas.codec import Json
+from placet.schemas.errors import StoreError
+from placet.schemas.intent import SCHEMA_VERSION, Intent
+from placet.schemas.limits import SEED_MAX
+from placet.schemas.log.expand import BatchRecord, batches_of
+from placet.schemas.log.record import Admitted, Group, Refused, Scheduled, Tick, encode_record
+from placet.schemas.log.snapshot import Snapshot, decode_snapshot, encode_snapshot
+from placet.schemas.view import View
+
+_PRIORITY = 10
+
+
+@dataclass(frozen=True, slots=True)
+class RunSource:
+    """The source of continuations of a run: its scenario and its domains.
+
+    Attributes:
+        store: The store of the log, for messages.
+        scenario: The scenario as JSON text, with the seed of the run.
+        domains: Domains to use instead of the log's, as `module:attribute`.
+    """
+
+    store: str
+    scenario: str
+    domains: tuple[str, ...]
+
+    @property
+    def parsed(self) -> Scenario:
+        """The scenario."""
+        return _parsed(self.store, self.scenario)
+
+
+class TickState(NamedTuple):
+    """The world between two ticks of a recorded run.
+
+    Attributes:
+        tick: Number of completed ticks.
+        snapshot: TickState and ledger, as `encode_snapshot` makes it.
+    """
+
+    tick: int
+    snapshot: bytes
+
+    @property
+    def digest(self) -> str:
+        """TickState digest, hexadecimal."""
+        return _decoded(self.snapshot).state_digest.hex()
+
+
+def run_source(log: EventLog) -> tuple[RunSource, int]:
+    """Return the source of continuations of the run in a log, and its number of completed ticks.
+
+    Raises:
+        LabError: No scenario wrote the log, its clock does not wait for agents, or it has no tick.
+        ScenarioError: The scenario is not valid in this release.
+        StoreError: The log cannot be read.
+    """
+    run = find_run(log)
+    if run is None:
+        raise LabError(
+            f"cannot continue {log.url}: its first record names no scenario, so neither `placet "
+            "run` nor a sweep wrote it, and the policies of its agents are unknown"
+        )
+    scenario = run.scenario
+    if scenario.clock != "stepped":
+        raise LabError(
+            f"cannot continue {log.url}: its clock is {scenario.clock!r}, under which a seed has "
+            'many outcomes; run the scenario with clock = "stepped"'
+        )
+    if not run.ticks:
+        raise LabError(f"cannot continue {log.url}: it has no completed tick")
+    domains = (scenario.domain,) if ":" in scenario.domain else ()
+    return RunSource(log.url, as_text(scenario), domains), run.ticks
+
+
+def states_at(log: EventLog, ticks: Sequence[int], tick_ns: int) -> Iterator[TickState]:
+    """Yield the world after each of some ticks, in order. One fold of the log, O(log).
+
+    Args:
+        log: The log; it is only read.
+        ticks: Numbers of completed ticks, ascending; 0 is before the first batch.
+        tick_ns: Length of a tick, nanoseconds.
+
+    Raises:
+        StoreError: The log cannot be read, or was compacted beyond the first of the ticks.
+    """
+    past = _start(log, ticks[0] * tick_ns)
+    wanted = iter(ticks)
+    tick: int | None = next(wanted)
+    for ordinal, data in read_on(log, past.journal.count):
+        record = decode(data, ordinal)
+        if tick == 0 and isinstance(record, Admitted | Group | Refused | Scheduled):
+            yield _state(past, 0)
+            tick = next(wanted, None)
+        past.apply(data)
+        if isinstance(record, Tick) and tick is not None and record.now_ns == tick * tick_ns:
+            yield _state(past, tick)
+            tick = next(wanted, None)
+        if tick is None:
+            return
+    raise StoreError(
+        f"{log.url} has no tick {tick} of the scenario; it was compacted beyond it, or served in "
+        "real time between two ticks",
+        store=log.url,
+    )
+
+
+def batches_of_tick(log: EventLog, tick: int, tick_ns: int) -> list[BatchRecord]:
+    """Return the records of the batches of one tick, in the order in which they were decided.
+
+    Args:
+        log: The log; it is only read.
+        tick: Number of ticks completed with it.
+        tick_ns: Length of a tick, nanoseconds.
+
+    Raises:
+        StoreError: The log cannot be read.
+    """
+    found: list[BatchRecord] = []
+    for ordinal, data in log.read():
+        record = decode(data, ordinal)
+        if record.now_ns > tick * tick_ns:
+            break
+        if record.now_ns == tick * tick_ns and isinstance(
+            record, Admitted | Group | Refused | Scheduled
+        ):
+            found += batches_of(record)
+    return found
+
+
+class Continuation:
+    """A world that continues from a state of a recorded run.
+
+    Args:
+        run: The source of continuations.
+        state: Where it begins.
+        seed: Seed of the kernel and of the policies from here on; None is the run's.
+
+    Attributes:
+        kernel: The world; it keeps no log.
+        tick: Number of completed ticks.
+
+    Raises:
+        LabError: The run's domains decide differently here.
+        ScenarioError: A policy cannot be made.
+        PlacetError: A domain cannot be made.
+    """
+
+    def __init__(
+        self,
+        run: RunSource,
+        state: TickState,
+        seed: int | None = None,
+        sink: RecordSink | None = None,
+    ) -> None:
+        scenario = run.parsed
+        past = snapshots.resume(_decoded(state.snapshot))
+        assert past.header is not None, "a snapshot has a header"
+        past.header = msgspec.structs.replace(past.header, seed=_or(seed, past.header.seed))
+        past.header_data = encode_record(past.header)
+        config = config_from(past)
+        assert config is not None, "a world with a header has a configuration"
+        domains = remake(rules_in(past.header), run.domains)
+        self.tick = state.tick
+        self.kernel = Kernel(domains, config, history=past, sink=sink)
+        self._scenario = replace(scenario, seed=past.header.seed)
+        self._viewer = Viewer(self.kernel)
+        gone = self.kernel.ledger.gone
+        # Members are of the run's own seed: where an agent began does not change.
+        members = [member for member in scenario.members() if member.agent_id not in gone]
+        self._agents = [_Agent(member, self._scenario) for member in members]
+
+    def run(self, until: int) -> None:
+        """Continue until this many ticks are completed.
+
+        Raises:
+            ScenarioError: A policy raised.
+        """
+        while self.tick < until:
+            kernel = self.kernel
+            views = [self._viewer.view(kernel, agent.agent_id) for agent in self._agents]
+            proposed = [
+                agent.propose(view, self.tick)
+                for agent, view in zip(self._agents, views, strict=True)
+            ]
+            self.step([batch for batch in proposed if batch])
+
+    def step(self, batches: Sequence[object]) -> None:
+        """Complete one tick with these batches: lists of intents, or checked ones."""
+        self.kernel.step(self._scenario.tick_s, batches)
+        self.tick += 1
+
+
+def state_without(
+    run: RunSource, before: TickState, records: Sequence[BatchRecord], left_out: Collection[int]
+) -> TickState:
+    """Return the state one tick later, had some of the tick's batches not been submitted.
+
+    Args:
+        run: The source of continuations.
+        before: The state before the tick.
+        records: Records of the tick's batches.
+        left_out: Places in `records` of the batches that are left out.
+    """
+    made: list[bytes] = []
+    world = Continuation(run, before, sink=made.append)
+    world.step(
+        [
+            _as_submitted(record)
+            for place, record in enumerate(records)
+            if place not in left_out and record.due_of is None  # what is due, the kernel has
+        ]
+    )
+    past = snapshots.resume(_decoded(before.snapshot))
+    for data in made:
+        past.apply(data)
+    return _state(past, before.tick + 1)
+
+
+def _as_submitted(record: BatchRecord) -> CheckedBatch:
+    batch = recorded_batch(record)
+    batch.sim_time_ns = record.due_ns if isinstance(record, Scheduled) else None
+    return batch
+
+
+class _Agent:
+    """An agent: it makes batches as `placet run` does, with the same req_ids."""
+
+    __slots__ = ("_cohort", "_next", "_policy", "_scenario", "_seq", "agent_id")
+
+    def __init__(self, member: Member, scenario: Scenario) -> None:
+        self.agent_id, self._cohort = member.agent_id, member.cohort
+        self._scenario = scenario
+        self._next = self._seq = 0
+        try:
+            self._policy: ScriptedPolicy = make_policy(member, scenario, self._intent)
+        except ScenarioError:
+            raise
+        except Exception as error:
+            raise self._fault(f"raised {error!r} as it was made for {self.agent_id}") from error
+
+    def propose(self, view: View, tick: int) -> list[Intent]:
+        self._seq, self._next = view.view_seq, tick * REQ_IDS
+        try:
+            return list(self._policy.propose(view))
+        except Exception as error:
+            problem = f"raised {error!r} for {self.agent_id} at {view.sim_time} s"
+            raise self._fault(problem) from error
+
+    def _intent(self, kind: str, /, **payload: Json) -> Intent:
+        number, self._next = self._next, self._next + 1
+        return {
+            "kind": kind,
+            "payload": payload,
+            "agent_id": self.agent_id,
+            "req_id": req_id_of(number),
+            "context_seq": self._seq,
+            "priority": _PRIORITY,
+            "schema_version": SCHEMA_VERSION,
+        }
+
+    def _fault(self, problem: str) -> ScenarioError:
+        return ScenarioError(self._scenario.name, f"agents.{self._cohort}.policy", problem)
+
+
+def other_seeds(seed: int, count: int) -> list[int]:
+    """Return the seeds of continuations: the numbers after the run's own."""
+    return [(seed + number) % (SEED_MAX + 1) for number in range(1, count + 1)]
+
+
+def _or(value: int | None, default: int) -> int:
+    return default if value is None else value
+
+
+def _start(log: EventLog, now_ns: int) -> Replayer:
+    """Return a replay that begins before a time: at the nearest snapshot, or at the log's start."""
+    files, skipped = snapshots_of(log), list[str]()
+    for _, snapshot in [] if files is None else trusted_snapshots(log, files, skipped=skipped):
+        if snapshot.now_ns < now_ns:
+            return snapshots.resume(snapshot)
+    start = log.start()
+    if start.record:
+        raise no_beginning(log, start, skipped)
+    return Replayer()
+
+
+def _state(past: Replayer, tick: int) -> TickState:
+    return TickState(tick, encode_snapshot(snapshots.take(past)))
+
+
+@cache
+def _parsed(store: str, text: str) -> Scenario:
+    return from_text(store, text)
+
+
+@lru_cache(maxsize=2)  # a worker continues from one state under many seeds
+def _decoded(snapshot: bytes) -> Snapshot:
+    return decode_snapshot(snapshot)
