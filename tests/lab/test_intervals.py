@@ -22,7 +22,8 @@ def test_the_quantile_of_t_is_exact(freedom):
 
 def test_an_interval_of_a_mean_covers_it_in_95_of_100_samples():
     samples = [
-        [random_unit(7, sample, 0, number, "x", "sample") for number in range(8)] for sample in range(400)
+        [random_unit(7, sample, 0, number, "x", "sample") for number in range(8)]
+        for sample in range(400)
     ]
     intervals = [mean_interval(sample) for sample in samples]
     covered = mean(low <= 0.5 <= high for low, high in intervals)
