@@ -247,6 +247,9 @@ class VisibilityPolicy(Protocol):
         hides: Collections of which it may hide an entity or a field. All others are shown whole
             to every agent, and it is not asked about them. None is any collection, and so is a
             policy without this attribute.
+        position_field: Field of the domain's entities with their positions, for `View.near` and
+            `View.at`: one to three finite numbers. None: the domain has no positions; so is a
+            policy without this attribute.
     """
 
     agent_collection: str
@@ -255,6 +258,7 @@ class VisibilityPolicy(Protocol):
     is_indexed: bool
     hides_fields: bool
     hides: frozenset[str] | None
+    position_field: str | None
 
     def may_see(self, state: "State", agent_id: str, ref: Ref) -> bool:
         """Return whether an agent may see that an entity exists."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, cast
 from placet.kernel.domain import Domain, Kind, Rule, RuleRefusal
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
-from placet.kernel.visibility.policy import hides_of
+from placet.kernel.visibility.policy import hides_of, position_field_of
 from placet.schemas.codec import ENCODE_ERRORS, Json, canonical, freeze, from_canonical
 from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
@@ -62,6 +62,7 @@ class Registry:
         "_hides_fields",
         "_hiding",
         "_payloads",
+        "_position_fields",
         "domain_of",
         "domains",
         "fingerprint",
@@ -83,6 +84,7 @@ class Registry:
         self.domain_of: dict[str, Domain] = {}
         self._payloads: dict[str, TypeAdapter[object]] = {}
         self._hiding: dict[str, tuple[Domain, ...]] = {}
+        self._position_fields: dict[str, str | None] = {}
         for domain in self.domains:
             self._add(domain)
         if not self.kinds:
@@ -180,11 +182,30 @@ class Registry:
         """Return the domains that may hide parts of a collection; empty if it is shown whole."""
         known = self._hiding.get(collection)
         if known is None:
-            prefix = collection.partition(".")[0]
-            owners = [domain for domain in self.domains if domain.name == prefix] or self.domains
+            owners = self._owners(collection)
             known = tuple(owner for owner in owners if _may_hide(owner, collection))
             self._hiding[collection] = known
         return known
+
+    def position_field(self, collection: str) -> str | None:
+        """Return the field with the positions of a collection's entities; None if it has none.
+
+        The field is that of the collection's domain; outside every domain, the first of any.
+        """
+        if collection not in self._position_fields:
+            fields = map(_position_field, self._owners(collection))
+            self._position_fields[collection] = next(filter(None, fields), None)
+        return self._position_fields[collection]
+
+    @property
+    def has_positions(self) -> bool:
+        """Whether the entities of a domain have positions."""
+        return any(map(_position_field, self.domains))
+
+    def _owners(self, collection: str) -> Sequence[Domain]:
+        """Return the domain of a collection; for one without a domain's prefix, all domains."""
+        prefix = collection.partition(".")[0]
+        return [domain for domain in self.domains if domain.name == prefix] or self.domains
 
     def json_schemas(self) -> dict[str, Json]:
         """Return the JSON Schema of every kind's payload, by name, sorted."""
@@ -343,6 +364,10 @@ def hidden_collections(domain: Domain) -> Collection[str] | None:
     if _overrides(domain, "may_see") or _overrides(domain, "hidden_fields"):
         return None
     return () if domain.sight is None else hides_of(domain.sight)
+
+
+def _position_field(domain: Domain) -> str | None:
+    return None if domain.sight is None else position_field_of(domain.sight)
 
 
 def _may_hide(domain: Domain, collection: str) -> bool:

@@ -1,12 +1,23 @@
 """Views, true at one seq, and observations, which keep a view up to date."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
 from placet.schemas.codec import Json, to_json
+from placet.schemas.identity import Ref
+
+
+class Places(Protocol):
+    """The positions of the entities in a view."""
+
+    def near(self, position: Sequence[float], radius: float) -> list[Ref]:
+        """Return the entities within a radius of a position, sorted."""
+
+    def at(self, cell: Sequence[float]) -> list[Ref]:
+        """Return the entities in a cell, sorted."""
 
 
 class View(msgspec.Struct, frozen=True):
@@ -17,12 +28,71 @@ class View(msgspec.Struct, frozen=True):
         sim_time: Simulated seconds.
         agent_id: The agent that may see it.
         state: `collection -> entity -> field -> value`, restricted to the agent's visibility.
+        places: The positions in `state`; None in a view that was made by hand.
     """
 
     view_seq: int
     sim_time: float
     agent_id: str
     state: Mapping[str, Mapping[str, Mapping[str, Json]]]
+    places: Places | None = None
+
+    def ids(self, collection: str) -> tuple[str, ...]:
+        """Return the ids of the visible entities of a collection, sorted.
+
+        Empty if none is visible, or there is no such collection, which an agent cannot distinguish.
+        O(visible entities) if the domain's policy has an index, and for a collection of which
+        nothing is hidden; else the policy is asked about every entity of the collection.
+        """
+        return tuple(sorted(self.state.get(collection, ())))
+
+    def near(self, position: Sequence[float], radius: float) -> list[Ref]:
+        """Return the visible entities within a radius of a position, as sorted `Ref`s.
+
+        An entity is there by the position field that the agent sees: one without a position, such
+        as a carried object, is nowhere, and so is one whose position is hidden from the agent.
+        O(entities around the position), once what changed since the last use is taken in.
+
+        Args:
+            position: One to three finite numbers, in the unit of the world; missing coordinates
+                are 0.
+            radius: Largest Euclidean distance, in the same unit, finite and at least 0. An entity
+                at this very distance, by `math.dist`, belongs to the result.
+
+        Returns:
+            `(collection, entity)` pairs, the agent's own entity included, sorted by collection and
+            id and not by distance. The list is the caller's.
+
+        Raises:
+            ValueError: An argument is invalid, or no domain of the world has positions.
+        """
+        return self._positions().near(position, radius)
+
+    def at(self, cell: Sequence[float]) -> list[Ref]:
+        """Return the visible entities in a cell, as sorted `Ref`s.
+
+        A cell is a cube of side 1 in the unit of the world. It is named by its lowest corner, or by
+        any position in it: cell [3, 4] holds x from 3 to below 4, y from 4 to below 5 and z from 0
+        to below 1. On a grid of whole numbers, a cell is a place of the grid.
+
+        Args:
+            cell: One to three finite numbers, rounded down; missing coordinates are 0.
+
+        Returns:
+            As `near`: `(collection, entity)` pairs, sorted.
+
+        Raises:
+            ValueError: The cell is invalid, or no domain of the world has positions.
+        """
+        return self._positions().at(cell)
+
+    def _positions(self) -> Places:
+        if self.places is None:
+            raise ValueError(
+                "this view was made by hand and has no positions; near and at need a view of a "
+                "world, such as `refresh_view` returns"
+            )
+        return self.places
 
     def __repr__(self) -> str:
         count = sum(map(len, self.state.values()))

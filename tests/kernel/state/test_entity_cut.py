@@ -114,7 +114,11 @@ def test_changes_without_a_cut_are_bounded():
         changed = state.collections["t.things"].changed
         assert changed is None or len(changed) <= 1_100
     assert state.collections["t.things"].changed is None
-    assert list(state.cut().collections["t.things"].entities) == ["stays"]
+    second = state.cut()
+    assert second.collections["t.things"].changed is None
+    assert list(second.collections["t.things"].entities) == ["stays"]
+    draft.create("t.things", "new", {})
+    assert state.cut().collections["t.things"].changed == {"new": None}
     assert list(first.collections["t.things"].entities) == ["stays"]
 
 
@@ -130,7 +134,7 @@ def test_a_cut_names_what_changed_since_the_one_before():
     cuts.append(state.cut())
     listed = [{name: rows.changed for name, rows in cut.collections.items()} for cut in cuts]
     assert listed == [
-        {"t.things": None, "t.places": None},
-        {"t.things": {"a": None, "b": None}, "t.places": {}, "t.late": None},
+        {"t.things": {"a": None}, "t.places": {"a": None}},
+        {"t.things": {"a": None, "b": None}, "t.places": {}, "t.late": {"c": None}},
     ]
     assert [cut.epoch for cut in cuts] == [1, 2]

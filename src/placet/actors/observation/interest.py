@@ -75,15 +75,44 @@ class InterestManager:
         if self._is_unindexed:
             yield Affected(None, None)
             return
-        by_index: dict[_DomainIndex | None, list[Ref]] = {}
-        for ref in changed:
-            for index in self._indexes_for(ref.collection):
-                by_index.setdefault(index, []).append(ref)
-        for index, refs in by_index.items():
+        for index, refs in self._by_index(changed).items():
             if index is None:
                 yield Affected(None, refs)
             else:
                 yield from index.affected(state, refs)
+
+    def update(self, state: State, changed: Iterable[Ref]) -> None:
+        """Update the indexes for changed entities, without asking whom the change affects."""
+        for index, refs in self._by_index(changed).items():
+            if index is not None:
+                index.interest.update(state, index.with_dependents(state, refs))
+
+    def may_narrow(self, collection: str) -> bool:
+        """Return whether `candidates_in` may name fewer entities than all of a collection."""
+        index = None if self._is_unindexed else self._indexes_for(collection)[0]
+        return index is not None and index.sight.is_indexed
+
+    def candidates_in(
+        self, collection: str, agent_id: str, state: State, ahead: Sequence[Ref] = ()
+    ) -> Iterable[Ref] | None:
+        """Return a superset of the entities of a narrowed collection that an agent may see.
+
+        It may name entities of other collections too. None is every entity.
+
+        Args:
+            collection: A collection for which `may_narrow` is true.
+            agent_id: The agent.
+            state: The state that the indexes hold.
+            ahead: Entities that have changed since the agent's view, which is older than `state`.
+        """
+        index = self._indexes_for(collection)[0]
+        assert index is not None, "only a narrowed collection has candidates"
+        if Ref(index.sight.agent_collection, agent_id) in ahead:
+            return None  # what the agent may see has changed as a whole
+        candidates = index.interest.candidates_for(agent_id)
+        if candidates is None or not ahead:
+            return candidates
+        return {**dict.fromkeys(candidates), **index.with_dependents(state, ahead)}
 
     def candidates_for(self, agent_id: str, published: ReadReplica) -> Iterator[Ref]:
         """Yield every entity that an agent might see: a superset of the visible entities."""
@@ -134,6 +163,14 @@ class InterestManager:
         index = self._indexes_for(entity.collection)[0]
         return None if index is None else index.interest.observers_of(entity)
 
+    def _by_index(self, changed: Iterable[Ref]) -> "dict[_DomainIndex | None, list[Ref]]":
+        """Group refs by the indexes that judge them; None: of an open domain."""
+        by_index: dict[_DomainIndex | None, list[Ref]] = {}
+        for ref in changed:
+            for index in self._indexes_for(ref.collection):
+                by_index.setdefault(index, []).append(ref)
+        return by_index
+
     def _indexes_for(self, collection: str) -> "tuple[_DomainIndex | None, ...]":
         """Return the indexes that judge a collection, its own domain's first; None: an open domain.
 
@@ -172,11 +209,16 @@ class _DomainIndex:
         collection = self.sight.agent_collection
         return tuple(state.get(collection, agent_id, field) for field in self._fields)
 
-    def affected(self, state: State, changed: Sequence[Ref]) -> Iterator[Affected]:
-        """Yield the observers that see the changed entities before or after the change."""
+    def with_dependents(self, state: State, changed: Sequence[Ref]) -> dict[Ref, None]:
+        """Return the entities, and those whose visibility derives from them, each once."""
         refs = dict.fromkeys(changed)
         for ref in changed:
             refs.update(dict.fromkeys(self.sight.dependents_of(state, ref)))
+        return refs
+
+    def affected(self, state: State, changed: Sequence[Ref]) -> Iterator[Affected]:
+        """Yield the observers that see the changed entities before or after the change."""
+        refs = self.with_dependents(state, changed)
         observers = self._changed_observers(state, changed)
         candidates = self.interest.candidates_for
         before = {agent_id: candidates(agent_id) for agent_id in observers}

@@ -5,15 +5,20 @@ code changes. Visibility is judged lazily, on the cut and not on the live state,
 agent O(the entities that it reads) and stays true at its seq.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import dist, floor, isfinite
 
+from placet.actors.observation.cut_indexes import CutIndexes
 from placet.kernel.kernel import Kernel
 from placet.kernel.registry import Registry, without
 from placet.kernel.state.tree import State, WorldState
+from placet.kernel.visibility.positions import Point, point_of
 from placet.schemas.codec import Json
 from placet.schemas.identity import Ref
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.view import View
+
+Entities = Mapping[str, Mapping[str, Json]]
 
 
 class Viewer:
@@ -22,44 +27,71 @@ class Viewer:
     def __init__(self, kernel: Kernel) -> None:
         self._registry = kernel.registry
         self._seq = -1
-        self._cut = State()
+        self._tree: State | None = None
+        self._cut = _Cut(State(), kernel.registry, CutIndexes(kernel.registry))
 
     def view(self, kernel: Kernel, agent_id: str) -> View:
         """Return an agent's view at the present seq; O(1), after one `State.cut` for each seq."""
-        if self._seq != kernel.seq:
+        if self._seq != kernel.seq or self._tree is not kernel.tree:
+            indexes = self._cut.indexes
+            if self._tree is not kernel.tree:  # the first, or restored: its cuts are counted anew
+                self._tree, indexes = kernel.tree, CutIndexes(self._registry)
             self._seq = kernel.seq
-            self._cut = kernel.tree.cut()
-        state = _SeenState(self._cut, agent_id, self._registry)
-        return View(kernel.seq, kernel.ledger.now_ns / SECOND_NS, agent_id, state)
+            self._cut = _Cut(kernel.tree.cut(), self._registry, indexes)
+            indexes.add(self._cut.state)
+        state = _SeenState(self._cut, agent_id)
+        return View(kernel.seq, kernel.ledger.now_ns / SECOND_NS, agent_id, state, state)
 
 
-class _SeenState(Mapping[str, Mapping[str, Mapping[str, Json]]]):
-    """The copied state as one agent may see it; a collection with no visible entity is absent."""
+class _Cut:
+    """A cut, and what all views of it share.
 
-    __slots__ = ("_agent_id", "_collections", "_cut", "_registry", "_state")
+    Attributes:
+        state: The cut.
+        registry: The world's domains.
+        indexes: The indexes of the world's cuts.
+        collections: Collections of which nothing is hidden, as they are shown to every agent.
+    """
 
-    def __init__(self, cut: State, agent_id: str, registry: Registry) -> None:
+    __slots__ = ("collections", "indexes", "registry", "state", "world_state")
+
+    def __init__(self, state: State, registry: Registry, indexes: CutIndexes) -> None:
+        self.state = state
+        self.world_state = WorldState(state)
+        self.registry = registry
+        self.indexes = indexes
+        self.collections: dict[str, Entities] = {}
+
+
+class _SeenState(Mapping[str, Entities]):
+    """The cut as one agent may see it; a collection with no visible entity is absent."""
+
+    __slots__ = ("_agent_id", "_collections", "_cut")
+
+    def __init__(self, cut: _Cut, agent_id: str) -> None:
         self._cut = cut
-        self._state = WorldState(cut)
         self._agent_id = agent_id
-        self._registry = registry
-        self._collections: dict[str, _SeenEntities] = {}
+        self._collections: dict[str, Entities] = {}
 
-    def __getitem__(self, collection: str) -> Mapping[str, Mapping[str, Json]]:
-        rows = self._state[collection]
-        if not self._registry.hiding(collection):
-            return rows
-        entities = self._collections.get(collection)
+    def __getitem__(self, collection: str) -> Entities:
+        cut = self._cut
+        entities = cut.collections.get(collection)
+        if entities is None:
+            entities = self._collections.get(collection)
         if entities is not None:
             return entities
-        if not self._sees_any(collection):
+        rows = cut.world_state[collection]
+        if not cut.registry.hiding(collection):
+            cut.collections[collection] = rows
+            return rows
+        seen = _SeenEntities(rows, cut, self._agent_id, collection)
+        if not seen.is_any_visible():
             raise KeyError(collection)
-        entities = _SeenEntities(rows, self._cut, self._agent_id, self._registry, collection)
-        self._collections[collection] = entities
-        return entities
+        self._collections[collection] = seen
+        return seen
 
     def __iter__(self) -> Iterator[str]:
-        return filter(self.__contains__, self._state)
+        return filter(self.__contains__, self._cut.world_state)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -68,43 +100,81 @@ class _SeenState(Mapping[str, Mapping[str, Mapping[str, Json]]]):
         sizes = ", ".join(f"{name}: {len(entities)}" for name, entities in self.items())
         return f"<state as {self._agent_id} sees it: {sizes or 'no entities'}>"
 
-    def _sees_any(self, collection: str) -> bool:
-        """Return whether any entity of a collection is visible, the agent's own first."""
-        entities, may_see = self._cut.collections[collection].entities, self._registry.may_see
-        own = self._agent_id
-        if own in entities and may_see(self._cut, own, Ref(collection, own)):
-            return True
-        return any(may_see(self._cut, own, Ref(collection, entity)) for entity in entities)
+    # positions
+
+    def near(self, position: Sequence[float], radius: float) -> list[Ref]:
+        """Return the visible entities within a radius of a position, sorted."""
+        self._require_positions()
+        center = _to_point(position, "position")
+        if type(radius) not in {int, float} or not isfinite(radius) or radius < 0:
+            raise ValueError(f"radius must be a finite number of at least 0, got {radius!r}")
+        candidates = self._cut.indexes.near_candidates(self._cut.state, center, radius)
+        return self._visible_where(candidates, lambda point: dist(center, point) <= radius)
+
+    def at(self, cell: Sequence[float]) -> list[Ref]:
+        """Return the visible entities in a cell, sorted."""
+        self._require_positions()
+        corner = _corner_of(_to_point(cell, "cell"))
+        candidates = self._cut.indexes.cell_candidates(self._cut.state, corner)
+        return self._visible_where(candidates, lambda point: _corner_of(point) == corner)
+
+    def _visible_where(self, refs: Iterable[Ref], is_there: Callable[[Point], bool]) -> list[Ref]:
+        """Return the entities whose position the agent sees and is in place, sorted."""
+        registry, state = self._cut.registry, self._cut.state
+        visible = []
+        for ref in refs:
+            collection, entity = ref
+            field = registry.position_field(collection)
+            if field is None or entity is None:
+                continue
+            point = point_of(state.get(collection, entity, field))
+            if point is not None and is_there(point) and self._is_shown(ref, field):
+                visible.append(ref)
+        visible.sort()
+        return visible
+
+    def _is_shown(self, ref: Ref, field: str) -> bool:
+        registry, state = self._cut.registry, self._cut.state
+        return not registry.hiding(ref.collection) or (
+            registry.may_see(state, self._agent_id, ref)
+            and field not in registry.hidden_fields(state, self._agent_id, ref)
+        )
+
+    def _require_positions(self) -> None:
+        registry = self._cut.registry
+        if not registry.has_positions:
+            names = ", ".join(repr(domain.name) for domain in registry.domains)
+            raise ValueError(
+                f"no domain of this world ({names}) has positions; near and at need a `sight` "
+                "whose `position_field` names the field that holds them"
+            )
 
 
 class _SeenEntities(Mapping[str, Mapping[str, Json]]):
     """One collection as one agent may see it."""
 
-    __slots__ = ("_agent_id", "_collection", "_cut", "_registry", "_rows")
+    __slots__ = ("_agent_id", "_collection", "_cut", "_rows")
 
-    def __init__(
-        self,
-        rows: Mapping[str, Mapping[str, Json]],
-        cut: State,
-        agent_id: str,
-        registry: Registry,
-        collection: str,
-    ) -> None:
+    def __init__(self, rows: Entities, cut: _Cut, agent_id: str, collection: str) -> None:
         self._rows = rows
         self._cut = cut
         self._agent_id = agent_id
-        self._registry = registry
         self._collection = collection
 
     def __getitem__(self, entity: str) -> Mapping[str, Json]:
         fields = self._rows[entity]
+        registry, state = self._cut.registry, self._cut.state
         ref = Ref(self._collection, entity)
-        if not self._registry.may_see(self._cut, self._agent_id, ref):
+        if not registry.may_see(state, self._agent_id, ref):
             raise KeyError(entity)
-        return without(fields, self._registry.hidden_fields(self._cut, self._agent_id, ref))
+        return without(fields, registry.hidden_fields(state, self._agent_id, ref))
 
     def __iter__(self) -> Iterator[str]:
-        return filter(self._may_see, self._rows)
+        cut = self._cut
+        names = cut.indexes.visible_candidates(cut.state, self._agent_id, self._collection)
+        if names is None:
+            return filter(self._may_see, self._rows)
+        return filter(self._may_see, filter(self._rows.__contains__, names))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -112,6 +182,23 @@ class _SeenEntities(Mapping[str, Mapping[str, Json]]):
     def __repr__(self) -> str:
         return f"<{self._collection} as {self._agent_id} sees it: {len(self)} entities>"
 
+    def is_any_visible(self) -> bool:
+        """Return whether any entity is visible; the agent's own is tried first."""
+        own = self._agent_id
+        return (own in self._rows and self._may_see(own)) or any(True for _ in self)
+
     def _may_see(self, entity: str) -> bool:
         ref = Ref(self._collection, entity)
-        return self._registry.may_see(self._cut, self._agent_id, ref)
+        return self._cut.registry.may_see(self._cut.state, self._agent_id, ref)
+
+
+def _to_point(value: Sequence[float], name: str) -> Point:
+    point = point_of(value)
+    if point is None:
+        raise ValueError(f"{name} must be one to three finite numbers, got {value!r:.80}")
+    return point
+
+
+def _corner_of(point: Point) -> Point:
+    x, y, z = point
+    return floor(x), floor(y), floor(z)

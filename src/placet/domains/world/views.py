@@ -91,6 +91,7 @@ class _Audible(Visibility):
     agent_collection = AGENTS
     hides: frozenset[str] | None = frozenset({SPEECH})
     depends_on: frozenset[str] | None = frozenset({"team"})
+    position_field: str | None = "position"
 
     def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
         if ref.collection != SPEECH or ref.entity is None or ref.entity == agent_id:

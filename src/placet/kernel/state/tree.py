@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from itertools import islice
 from types import MappingProxyType
-from typing import Final, cast
+from typing import Final, TypeVar, cast, overload
 
 from placet.kernel.state.entity_cut import EntityCut
 from placet.schemas.codec import Json, canonical, freeze, thaw
@@ -20,6 +20,9 @@ DIGEST_BYTES: Final = 16
 _CHANGED_MIN: Final = 1_024
 _SHOWN_MAX: Final = 10
 """Number of entities that a `repr` names."""
+
+
+Default = TypeVar("Default")
 
 
 class Stamp:
@@ -84,9 +87,10 @@ class Collection(Stamp):
     Attributes:
         entities: Entities by id.
         tombstones: Stamps of deleted entities by id.
-        cut: The entities at the latest cut; None if there was no cut, or too much has changed.
+        cut: The entities at the latest cut; None before the first.
         changed: Ids of the entities that may have changed since the latest cut; in a cut, since
-            the cut before. None if that is not known: any may have changed.
+            the cut before. None before the first cut, and where too many have changed: any may
+            have.
     """
 
     __slots__ = ("changed", "cut", "entities", "tombstones")
@@ -104,7 +108,7 @@ class Collection(Stamp):
         if changed is not None:
             changed[entity] = None
             if len(changed) > len(self.entities) + _CHANGED_MIN:  # no later cut bounds it
-                self.cut = self.changed = None
+                self.changed = None
 
 
 class State:
@@ -193,12 +197,14 @@ class State:
         for name, rows in self.collections.items():
             shown = copy.collection(name)
             if rows.cut is None:
+                shown.changed = dict.fromkeys(rows.entities)
                 rows.cut = EntityCut.of(rows.entities)
-            elif rows.changed:
-                shown.changed = rows.changed
-                rows.cut = rows.cut.successor(rows.entities, rows.changed)
+            elif rows.changed is None:
+                rows.cut = EntityCut.of(rows.entities)
             else:
-                shown.changed = {}
+                shown.changed = rows.changed
+                if rows.changed:
+                    rows.cut = rows.cut.successor(rows.entities, rows.changed)
             rows.changed = {}
             shown.entities = cast("dict[str, Entity]", rows.cut)  # which is only read
         return copy
@@ -337,6 +343,18 @@ class _CollectionView(Mapping[str, Mapping[str, Json]]):
 
     def __getitem__(self, entity: str) -> Mapping[str, Json]:
         return MappingProxyType(self._entities[entity].fields)
+
+    @overload
+    def get(self, entity: str, /) -> Mapping[str, Json] | None: ...
+    @overload
+    def get(self, entity: str, /, default: Default) -> Mapping[str, Json] | Default: ...
+    def get(self, entity: str, /, default: object = None) -> object:
+        """Return an entity's fields, without the exception that `Mapping.get` would catch."""
+        row = self._entities.get(entity)
+        return default if row is None else MappingProxyType(row.fields)
+
+    def __contains__(self, entity: object) -> bool:
+        return entity in self._entities
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self._entities))

@@ -52,7 +52,7 @@ class WithinDistance(Visibility):
         self.reach = reach
         self.agent_collection = agent_collection
         self.depends_on = self.indexed_by = frozenset({field})
-        self._field = field
+        self._field = self.position_field = field
         self.square = (reach * _SLACK) ** 2
 
     def place(self, state: State, ref: Ref) -> Place | None:

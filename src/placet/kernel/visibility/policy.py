@@ -30,6 +30,7 @@ class Visibility:
     indexed_by: frozenset[str] = frozenset()
     is_indexed = False
     hides_fields = False
+    position_field: str | None = None
 
     def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
         """Return True: every agent may see that every entity exists. Subclasses restrict it."""
@@ -82,6 +83,11 @@ def hides_of(policy: VisibilityPolicy) -> frozenset[str] | None:
     return getattr(policy, "hides", None)
 
 
+def position_field_of(policy: VisibilityPolicy) -> str | None:
+    """Return the `position_field` of a policy; None for a policy without the attribute."""
+    return getattr(policy, "position_field", None)
+
+
 class _Composed(Visibility):
     def __init__(self, *parts: VisibilityPolicy) -> None:
         if not parts:
@@ -96,6 +102,7 @@ class _Composed(Visibility):
         self.depends_on = fields
         self.is_indexed = any(part.is_indexed for part in parts)
         self.hides_fields = any(part.hides_fields for part in parts)
+        self.position_field = next(filter(None, map(position_field_of, parts)), None)
 
     def relevance(self, state: State, agent_id: str, ref: Ref) -> float:
         """Return the lowest relevance of the parts."""

@@ -1,0 +1,175 @@
+"""Indexes over the cuts of a world: who may see what, and what is where.
+
+An index is built when a view first needs it, and follows the cuts from then on: a later use applies
+what changed since the last one. A view at an earlier cut gets the entities that the index names,
+and those that changed since; it checks each of them in its own cut. So an index answers with a
+superset, and costs a view what the view sees.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from math import frexp
+from threading import Lock
+from typing import Final, Generic, Protocol, TypeVar
+
+from placet.actors.observation.interest import InterestManager
+from placet.kernel.registry import Registry
+from placet.kernel.state.tree import State
+from placet.kernel.visibility.positions import Point, PositionGrid
+from placet.schemas.identity import Ref
+
+_HISTORY_CUTS_MAX: Final = 512
+_HISTORY_REFS_MIN: Final = 4_096
+_GRIDS_MAX: Final = 8
+_LEVEL_MIN, _LEVEL_MAX = -16, 30
+_SLACK: Final = 1 + 1e-9
+"""A box is larger than its ball by this factor, so that no rounding leaves out an entity."""
+
+
+class _Index(Protocol):
+    def update(self, state: State, refs: Iterable[Ref]) -> None:
+        """Apply a change; `state` is the state after it."""
+
+
+_NO_CUT: Final = State()
+_NO_CUT.epoch = -1
+
+Kept = TypeVar("Kept", bound=_Index)
+
+
+class _Follower(Generic[Kept]):
+    """An index that follows the cuts.
+
+    Attributes:
+        index: The index.
+        cut: The cut that it holds; of epoch -1 before the first.
+    """
+
+    def __init__(self, make: Callable[[], Kept]) -> None:
+        self.make = make
+        self.index = make()
+        self.cut = _NO_CUT
+
+
+class CutIndexes:
+    """The indexes of one world's cuts. Any thread may ask; one thread makes the cuts.
+
+    Args:
+        registry: The world's domains.
+    """
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._lock = Lock()
+        self._history: deque[tuple[int, list[Ref]]] = deque()
+        self._history_refs = 0
+        self._visibility = _Follower(lambda: InterestManager(registry))
+        self._grids: dict[int, _Follower[PositionGrid]] = {}
+
+    def add(self, cut: State) -> None:
+        """Note a new cut. O(entities that changed since the cut before)."""
+        with self._lock:
+            if not self._grids and self._visibility.cut is _NO_CUT:
+                return  # no index follows
+            changed = _changed_in(cut)
+            if changed is None or (self._history and self._history[-1][0] != cut.epoch - 1):
+                self._history.clear()
+                self._history_refs = 0
+            if changed is None:
+                return
+            self._history.append((cut.epoch, changed))
+            self._history_refs += len(changed)
+            count = sum(len(rows.entities) for rows in cut.collections.values())
+            # Beyond this, building an index anew costs no more than following.
+            refs_max = max(_HISTORY_REFS_MIN, 2 * count)
+            while self._history_refs > refs_max or len(self._history) > _HISTORY_CUTS_MAX:
+                self._history_refs -= len(self._history.popleft()[1])
+
+    def visible_candidates(self, cut: State, agent_id: str, collection: str) -> list[str] | None:
+        """Return a superset of the entities of a collection that an agent may see, sorted.
+
+        None: any may be visible.
+        """
+        with self._lock:
+            follower = self._visibility
+            if not follower.index.may_narrow(collection):
+                return None
+            ahead = self._follow(follower, cut)
+            if ahead is None:
+                return None
+            refs = follower.index.candidates_in(collection, agent_id, follower.cut, ahead)
+            if refs is None:
+                return None
+            return sorted(
+                entity for name, entity in refs if name == collection and entity is not None
+            )
+
+    def near_candidates(self, cut: State, center: Point, radius: float) -> Iterator[Ref]:
+        """Yield a superset of the entities within a radius of a point, each once, in any order."""
+        x, y, z = center
+        reach = radius * _SLACK
+        level = min(max(frexp(radius)[1], _LEVEL_MIN), _LEVEL_MAX) if radius else 0
+        low, high = (x - reach, y - reach, z - reach), (x + reach, y + reach, z + reach)
+        return self._in_box(cut, level, low, high)
+
+    def cell_candidates(self, cut: State, corner: Point) -> Iterator[Ref]:
+        """Yield a superset of the entities in a cell of side 1, each once, in any order."""
+        return self._in_box(cut, 0, corner, corner)
+
+    def _in_box(self, cut: State, level: int, low: Point, high: Point) -> Iterator[Ref]:
+        with self._lock:
+            follower = self._grids.pop(level, None)
+            if follower is None:
+                field_of = self._registry.position_field
+                follower = _Follower(lambda: PositionGrid(2.0**level, field_of))
+            self._grids[level] = follower  # the last is the one used last
+            if len(self._grids) > _GRIDS_MAX:
+                del self._grids[next(iter(self._grids))]
+            ahead = self._follow(follower, cut)
+            if ahead is None:
+                return _refs_of(cut)
+            return iter(dict.fromkeys([*follower.index.in_box(low, high), *ahead]))
+
+    def _follow(self, follower: _Follower[Kept], cut: State) -> list[Ref] | None:
+        """Bring an index up to a cut; return the refs in which it is ahead of the cut.
+
+        None: it is ahead, and what has changed since is not known.
+        """
+        epoch = follower.cut.epoch
+        if epoch >= cut.epoch:
+            return self._between(cut.epoch, epoch)
+        refs: Iterable[Ref] | None = self._between(epoch, cut.epoch)
+        follower.cut = _NO_CUT  # until it is done: a domain's code may raise
+        if refs is None:
+            follower.index, refs = follower.make(), _refs_of(cut)
+        follower.index.update(cut, refs)
+        follower.cut = cut
+        return []
+
+    def _between(self, earlier: int, later: int) -> list[Ref] | None:
+        """Return what changed after a cut, up to a later one; None if it is not known."""
+        if earlier == later:
+            return []
+        history = self._history
+        skip = earlier + 1 - history[0][0] if history else -1
+        if skip < 0 or earlier < 0:
+            return None
+        steps = islice(history, skip, skip + later - earlier)
+        return [*dict.fromkeys(ref for _, refs in steps for ref in refs)]
+
+
+def _refs_of(cut: State) -> Iterator[Ref]:
+    for name, rows in cut.collections.items():
+        for entity in rows.entities:
+            yield Ref(name, entity)
+
+
+def _changed_in(cut: State) -> list[Ref] | None:
+    """Return the refs of the entities that changed since the cut before; None if not known."""
+    changed = []
+    for name, rows in cut.collections.items():
+        if rows.changed is None:
+            return None
+        changed += [Ref(name, entity) for entity in rows.changed]
+    return changed
