@@ -1,5 +1,7 @@
 """placet: agents propose batches of intents, one gate decides, and every decision has a reason."""
 
+from typing import TYPE_CHECKING, Any
+
 from placet.kernel.domain import Domain, Kind
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.state.tree import WorldState
@@ -26,6 +28,9 @@ from placet.schemas.refusal import Refusal, RefusalCode
 from placet.schemas.verdict import Verdict
 from placet.schemas.view import View
 
+if TYPE_CHECKING:
+    from placet.lab.log import Log
+
 __all__ = [
     "AgentError",
     "AgentHandle",
@@ -39,6 +44,7 @@ __all__ = [
     "IntentError",
     "Kind",
     "Limits",
+    "Log",
     "Orchestrator",
     "OrchestratorConfig",
     "PermissionDeniedError",
@@ -53,3 +59,11 @@ __all__ = [
     "View",
     "WorldState",
 ]
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401  # a name of any kind
+    if name != "Log":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from placet.lab.log import Log  # noqa: PLC0415  # only readers of logs need it
+
+    return Log

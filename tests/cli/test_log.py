@@ -139,6 +139,8 @@ def test_control_characters_are_escaped():
 
 def test_log_lines_are_truncated_to_the_width_of_a_terminal(town, monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("PAGER", "")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     lines = town("log", "town.db").out.splitlines()
     assert max(map(len, lines)) == 60

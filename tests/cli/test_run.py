@@ -134,7 +134,7 @@ def test_log_in_memory_is_reported_as_not_kept(placet):
 def test_log_of_another_world_is_not_reported_as_verified(placet, monkeypatch):
     placet("run", *TOWN, "--seed", "2")
     from placet.cli.commands import run_session as command
-    from placet.cli.stores import log_to_read
+    from placet.runtime.stores.reading import log_to_read
 
     monkeypatch.setattr(command, "log_to_read", lambda _: log_to_read("town.db"))
     outcome = placet("run", *TOWN)

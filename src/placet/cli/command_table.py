@@ -17,6 +17,7 @@ COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
         "run": "Run a scenario and print a report.",
         "gate": "Read batches as JSON lines, write verdicts.",
         "log": "Print the records of a log.",
+        "export": "Export tables of a log as Parquet, Arrow or CSV files.",
         "replay": "Fold a log into the world at a seq.",
         "verify": "Verify a log's chain, digests and decisions.",
         "explain": "Explain the verdict on a request.",

@@ -6,19 +6,21 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def progress_bar(description: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
+def progress_bar(
+    description: str, total: int | None, unit: str
+) -> Iterator[Callable[..., None]]:
     """Show a bar with rate and time left while the block runs; it is removed at the end.
 
     Args:
         description: Text before the bar.
-        total: Number of units at the end.
+        total: Number of units at the end; None if it is known only later.
         unit: Plural noun of the units, such as `ticks`.
 
     Yields:
-        A function to call with the number of completed units.
+        A function to call with the number of completed units, and optionally with their total.
     """
     if not sys.stderr.isatty():
-        yield lambda _: None
+        yield lambda *_: None
         return
     # Here, because it costs a sixth of a second.
     from rich.console import Console  # noqa: PLC0415  # see above
@@ -47,4 +49,6 @@ def progress_bar(description: str, total: int, unit: str) -> Iterator[Callable[[
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(description, total=total)
-        yield lambda completed: progress.update(task, completed=completed)
+        yield lambda completed, total=total: progress.update(
+            task, completed=completed, total=total
+        )

@@ -8,12 +8,9 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from placet.actors.ports import EventLog
 from placet.cli.terminal import CommandError
 from placet.runtime.snapshots.files import files_beside
 from placet.runtime.stores.append_rules import NoWorldError
-from placet.runtime.stores.files import quoted
-from placet.runtime.stores.pack import pack_at
 from placet.runtime.stores.url import file_of, is_lasting, open_event_log
 
 TakeOver: TypeAlias = Annotated[
@@ -24,29 +21,6 @@ TakeOver: TypeAlias = Annotated[
         "write.",
     ),
 ]
-
-
-def log_to_read(store: str) -> EventLog:
-    """Return the log of an existing store, for reading only.
-
-    Raises:
-        CommandError: The store is in memory, or does not exist.
-        StoreError: The URL names no store.
-    """
-    packed = pack_at(store)
-    if packed is not None:
-        return packed
-    # What is no URL is meant as a path, whatever its ending: the log says if it is not there.
-    log = open_event_log(store if "://" in store else f"sqlite:///{quoted(store)}")
-    path = file_of(log)
-    if path is not None and path.is_dir():
-        raise CommandError(f"cannot read {store}: it is a directory; give the path of a log in it")
-    if not is_lasting(log):
-        raise CommandError(
-            f"cannot read {store}: a log in memory ends with its process; give the path of a log, "
-            "such as town.db"
-        )
-    return log
 
 
 def fresh_store(name: str) -> str:

@@ -1,5 +1,6 @@
 """Output for a person or a program: results on stdout, errors as one line on stderr."""
 
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from re import compile as pattern
@@ -113,6 +114,11 @@ def quotas_text(quotas: Mapping[str, Sequence[int]], world_quota: Sequence[int] 
         named["all agents together"] = world_quota
     rates = (f"{name} {SECOND_NS / ns:g}/s (burst {burst})" for name, (ns, burst) in named.items())
     return ", ".join(rates) or "none"
+
+
+def colored(text: str, color: str | None) -> str:
+    """Return a text for a terminal in a color; plain without a color, or if NO_COLOR is set."""
+    return text if color is None or os.environ.get("NO_COLOR") else typer.style(text, fg=color)
 
 
 def is_text(argument: str) -> bool:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from placet.cli.domains import AgainBy
-from placet.cli.stores import log_to_read
 from placet.cli.terminal import (
     AsJson,
     StoreArgument,
@@ -17,6 +16,7 @@ from placet.cli.terminal import (
     text_or_json,
 )
 from placet.runtime.plugins import remake
+from placet.runtime.stores.reading import log_to_read
 
 if TYPE_CHECKING:
     from placet.runtime.history.bisect import FirstDifference

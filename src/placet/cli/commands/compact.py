@@ -5,9 +5,9 @@ from typing import Annotated, Final
 
 import typer
 
-from placet.cli.stores import log_to_read
 from placet.cli.terminal import AsJson, StoreArgument, number, pluralize, say, say_json
 from placet.runtime.snapshots.files import snapshots_of
+from placet.runtime.stores.reading import log_to_read
 from placet.runtime.stores.url import file_of
 
 _KEEP_SEQS: Final = 10_000

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
-from placet.cli.stores import log_to_read
 from placet.cli.terminal import (
     AsJson,
     StoreArgument,
@@ -13,6 +12,7 @@ from placet.cli.terminal import (
     say_json,
     say_lines,
 )
+from placet.runtime.stores.reading import log_to_read
 from placet.schemas.errors import ValidationError
 
 if TYPE_CHECKING:

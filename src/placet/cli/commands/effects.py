@@ -10,7 +10,6 @@ from typing import Annotated, Final, TypeAlias
 import typer
 
 from placet.actors.ports import EventLog
-from placet.cli.stores import log_to_read
 from placet.cli.terminal import (
     AsJson,
     CommandError,
@@ -25,6 +24,7 @@ from placet.cli.terminal import (
 )
 from placet.runtime.history.effects import dead_letters, open_effects
 from placet.runtime.history.reader import config_of
+from placet.runtime.stores.reading import log_to_read
 from placet.runtime.stores.url import file_of
 from placet.schemas.codec import Json, from_json, to_json
 from placet.schemas.effect import EFFECT_STATES, EffectKey, EffectStatus, Settlement

@@ -7,7 +7,6 @@ from typing import Annotated, Final
 import typer
 
 from placet.cli.domains import AgainBy
-from placet.cli.stores import log_to_read
 from placet.cli.terminal import (
     AsJson,
     StoreArgument,
@@ -19,6 +18,7 @@ from placet.cli.terminal import (
     table,
 )
 from placet.runtime.plugins import remake
+from placet.runtime.stores.reading import log_to_read
 from placet.schemas.codec import Json
 from placet.schemas.explanation import Explanation, StageReport
 from placet.schemas.refusal import Stage

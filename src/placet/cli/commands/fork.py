@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 import typer
 
 from placet.cli.domains import AgainBy
-from placet.cli.stores import log_to_read
 from placet.cli.terminal import (
     AsJson,
     CommandError,
@@ -20,6 +19,7 @@ from placet.cli.terminal import (
 from placet.kernel.control.operator_patch import EFFECTS
 from placet.runtime.plugins import remake
 from placet.runtime.stores.files import unquoted
+from placet.runtime.stores.reading import log_to_read
 from placet.schemas.codec import Json, from_json
 from placet.schemas.limits import SEED_MAX
 

@@ -11,13 +11,31 @@ from typing import Annotated, Final
 import typer
 
 from placet.actors.ports import EventLog
+from placet.cli.pager import paged
+from placet.cli.selection import (
+    AgentOption,
+    FromOption,
+    GrepOption,
+    KindOption,
+    RefusedOption,
+    ToOption,
+    selection_of,
+)
 from placet.cli.signals import StopSignals
-from placet.cli.stores import log_to_read
-from placet.cli.terminal import AsJson, StoreArgument, pluralize, printable, quotas_text, say
-from placet.runtime.history.reader import records_between
+from placet.cli.terminal import (
+    AsJson,
+    StoreArgument,
+    colored,
+    pluralize,
+    printable,
+    quotas_text,
+    say,
+)
+from placet.runtime.history.selection import Selection, selected_of, selected_records
 from placet.runtime.snapshots.recovery import decode
+from placet.runtime.stores.reading import log_to_read
 from placet.runtime.stores.url import ChangeFeed, change_feed_of
-from placet.schemas.codec import to_json
+from placet.schemas.codec import Json, to_json
 from placet.schemas.event import Event
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.expand import batches_of
@@ -46,21 +64,25 @@ from placet.schemas.log.record import (
 )
 
 _HEAD: Final = f"{'record':>8} {'seq':>8} {'time':>11}  what"
+_COLORS: Final = {
+    "refused": "red",
+    "tick": "bright_black",
+    "checkpoint": "bright_black",
+    "registered": "green",
+    "scheduled": "yellow",
+    "settled": "cyan",
+    "effect_changed": "cyan",
+}
+"""Color of a line on a terminal, by the type of its record."""
+
 _LOOK_MS: Final = 200
 """Milliseconds between two reads of a log that is followed."""
 
 
 def log(
     store: StoreArgument,
-    from_seq: Annotated[
-        int, typer.Option("--from", min=0, metavar="SEQ", help="First seq to print.")
-    ] = 0,
-    to_seq: Annotated[
-        int | None,
-        typer.Option(
-            "--to", min=0, metavar="SEQ", help="Last seq to print. Default: the end of the log."
-        ),
-    ] = None,
+    from_seq: FromOption = 0,
+    to_seq: ToOption = None,
     since: Annotated[
         int | None,
         typer.Option(min=0, metavar="SEQ", help="Print only records after this seq."),
@@ -70,33 +92,43 @@ def log(
         typer.Option("--follow", "-f", help="Keep printing new records until interrupted."),
     ] = False,
     *,
+    agent: AgentOption = None,
+    kind: KindOption = None,
+    refused: RefusedOption = False,
+    grep: GrepOption = None,
     as_json: AsJson = False,
 ) -> int:
     """Print the records of a log.
 
-    A refused batch has no seq, shown as `-`. With --follow, --json prints one document per line.
+    A refused batch has no seq, shown as `-`. Numbers are rounded to six digits; --json has all of
+    them. On a terminal the output goes through $PAGER. With --follow, --json prints one document
+    per line.
     """
     if since is not None and from_seq:
         raise typer.BadParameter("give --from or --since, not both")
     if follow and to_seq is not None:
         raise typer.BadParameter("--follow has no end; leave out --to")
-    source, first_seq = log_to_read(store), from_seq if since is None else since + 1
+    first_seq = from_seq if since is None else since + 1
+    selection = selection_of(first_seq, to_seq, agent, kind, refused=refused, grep=grep)
+    source = log_to_read(store)
     if follow:
-        return _follow(source, first_seq, as_json=as_json)
-    records = _existing_log(records_between(source, first_seq, to_seq))
+        return _follow(source, selection, as_json=as_json)
+    records = _existing_log(selected_records(source, selection))
     if as_json:
         _print_json_array(records)
         return 0
-    start = source.start()
-    if start.record and first_seq <= start.seq:
-        say(f"compacted: the records up to seq {start.seq} were removed")
-    say(_HEAD)
-    for ordinal, record in records:
-        say(_line(ordinal, record))
+    width = _terminal_width()
+    with paged():
+        start = source.start()
+        if start.record and first_seq <= start.seq:
+            say(f"compacted: the records up to seq {start.seq} were removed")
+        say(_HEAD)
+        for ordinal, record in records:
+            say(_line(ordinal, record, width))
     return 0
 
 
-def _follow(source: EventLog, first_seq: int, *, as_json: bool) -> int:
+def _follow(source: EventLog, selection: Selection, *, as_json: bool) -> int:
     """Print present and future records, until a signal or until the reader is gone.
 
     A store with notifications is listened to; any other is asked for its length a few times a
@@ -106,16 +138,15 @@ def _follow(source: EventLog, first_seq: int, *, as_json: bool) -> int:
         feed = change_feed_of(source)
         if feed is not None:
             stack.enter_context(closing(feed))
-        place = source.find_seq(first_seq)
+        place = source.find_seq(selection.from_seq)
+        width = _terminal_width()
         if not as_json:
             say(_HEAD)
         while not stop.is_set():
             for ordinal, data in source.read(place) if source.count() > place else ():
-                record = decode(data, ordinal)
                 place = ordinal + 1
-                if record.seq < first_seq:
-                    continue
-                say(_as_json(ordinal, record) if as_json else _line(ordinal, record))
+                for record in selected_of(decode(data, ordinal), selection):
+                    say(_as_json(ordinal, record) if as_json else _line(ordinal, record, width))
                 if stop.is_set():
                     break
             sys.stdout.flush()
@@ -137,14 +168,22 @@ def _is_abandoned(feed: ChangeFeed | None) -> bool:
     return any(descriptor == stdout for descriptor, _ in ready)
 
 
-def _line(ordinal: int, record: Record) -> str:
+def _terminal_width() -> int:
+    """Return the width of the terminal; 0 if stdout is none, and lines are not cut."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+
+
+def _line(ordinal: int, record: Record, width: int) -> str:
     seq = "-" if isinstance(record, Refused) else record.seq  # `explain --seq` finds no refusal
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    type_ = record_type(record)
     line = printable(
         f"{ordinal:>8} {seq:>8} {record.now_ns / SECOND_NS:>9.3f} s  "
-        f"{record_type(record):<10} {_summary(record)}".rstrip()
+        f"{type_:<10} {_summary(record)}".rstrip()
     )
-    return line if not width or len(line) <= width else line[: width - 1] + "…"
+    if not width:
+        return line
+    line = line if len(line) <= width else line[: width - 1] + "…"
+    return colored(line, _COLORS.get(type_))
 
 
 def _as_json(ordinal: int, record: Record) -> str:
@@ -184,7 +223,7 @@ def _summary(record: Record) -> str:
         case Configured():
             return f"quotas {quotas_text(record.quotas, record.world_quota)}"
         case Registered():
-            return f"{record.agent_id} {to_json(record.attributes).decode()}"
+            return f"{record.agent_id} {_rounded_json(record.attributes)}"
         case AgentChanged():
             return f"{record.agent_id} {_agent_change(record)}"
         case ExecutorChanged():
@@ -195,7 +234,7 @@ def _summary(record: Record) -> str:
             return _entities(record.changes)
         case Settled():
             outcome = "succeeded" if record.succeeded else "failed"
-            output = to_json(record.output).decode()
+            output = _rounded_json(record.output)
             failed = (
                 f"; on_settle raised {record.error}" if isinstance(record, SettlementFailed) else ""
             )
@@ -209,6 +248,21 @@ def _summary(record: Record) -> str:
             return f"state digest {record.state_digest.hex()}"
         case _:
             return " | ".join(map(_batch_summary, batches_of(record)))
+
+
+def _rounded_json(value: Json) -> str:
+    """Return a value as JSON for people, with numbers of at most six digits."""
+    return to_json(_rounded(value)).decode()
+
+
+def _rounded(value: Json) -> Json:
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, list):
+        return [_rounded(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _rounded(item) for name, item in value.items()}
+    return value
 
 
 def _entities(changes: Changes) -> str:
@@ -238,7 +292,7 @@ def _batch_summary(record: Admitted | Refused | Scheduled) -> str:
         if intent["agent_id"] != agent_id:
             agent_id = intent["agent_id"]
             parts.append(f"{agent_id}:")
-        payload = to_json(intent["payload"]).decode()
+        payload = _rounded_json(intent["payload"])
         parts.append(f"{intent['req_id']} {intent['kind']} {payload}")
     if isinstance(record, Refused):
         parts += [f"- {stage}/{code}: {message}" for _, stage, code, message in record.refusals]

@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from placet.cli.stores import log_to_read
 from placet.cli.terminal import (
     AsJson,
     CommandError,
@@ -16,6 +15,7 @@ from placet.cli.terminal import (
     say,
     say_json,
 )
+from placet.runtime.stores.reading import log_to_read
 
 
 def pack(

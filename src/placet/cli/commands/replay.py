@@ -6,7 +6,6 @@ from typing import Annotated, Final
 
 import typer
 
-from placet.cli.stores import log_to_read
 from placet.cli.terminal import (
     AsJson,
     CommandError,
@@ -18,6 +17,7 @@ from placet.cli.terminal import (
 from placet.kernel.state.tree import State, WorldState
 from placet.runtime.history.reader import fold
 from placet.runtime.state_path import state_at
+from placet.runtime.stores.reading import log_to_read
 from placet.schemas.codec import Json
 
 _NAMES_SHOWN: Final = 8

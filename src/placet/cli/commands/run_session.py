@@ -8,11 +8,12 @@ import typer
 from placet.cli.commands.run_report import MEMORY, report_lines
 from placet.cli.progress import progress_bar
 from placet.cli.signals import StopSignals
-from placet.cli.stores import fresh_store, log_to_read, require_fresh
+from placet.cli.stores import fresh_store, require_fresh
 from placet.cli.terminal import CommandError, say, say_json
 from placet.runtime.gc_tuning import tuned_gc
 from placet.runtime.history.reader import IntegrityReport, check_integrity
 from placet.runtime.orchestrator import Orchestrator
+from placet.runtime.stores.reading import log_to_read
 from placet.runtime.stores.url import file_of
 from placet.scenarios import Scenario, load
 from placet.scenarios.loader import require_policies, split_override

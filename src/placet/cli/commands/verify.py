@@ -10,7 +10,6 @@ import typer
 
 from placet.actors.ports import EventLog
 from placet.cli.domains import AgainBy
-from placet.cli.stores import log_to_read
 from placet.cli.terminal import (
     AsJson,
     CommandError,
@@ -24,6 +23,7 @@ from placet.cli.terminal import (
 from placet.runtime.anchors import check_anchors, find_head, is_continued, is_head, read_anchors
 from placet.runtime.history.reader import IntegrityReport, check_integrity
 from placet.runtime.plugins import remake
+from placet.runtime.stores.reading import log_to_read
 from placet.runtime.stores.salvage import salvage as save_what_holds
 from placet.runtime.stores.url import is_lasting, open_event_log
 from placet.schemas.codec import Json

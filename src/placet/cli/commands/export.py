@@ -1,0 +1,114 @@
+"""`placet export`: tables of a log as Parquet, Arrow or CSV files."""
+
+import sys
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated, TypeAlias
+
+import typer
+
+from placet.cli.progress import progress_bar
+from placet.cli.selection import (
+    AgentOption,
+    FromOption,
+    GrepOption,
+    KindOption,
+    RefusedOption,
+    selection_of,
+)
+from placet.cli.terminal import AsJson, StoreArgument, number, say, say_json, table
+from placet.runtime.gc_tuning import tuned_gc
+from placet.runtime.stores.reading import log_to_read
+
+_Targets: TypeAlias = Annotated[
+    list[str],
+    typer.Option(
+        "--to",
+        metavar="DIR|FILE|SEQ",
+        help="A folder to make, or a file that ends in .parquet, .csv or .arrow. Given once more "
+        "with a number: the last seq.",
+    ),
+]
+_TableNames: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--table",
+        metavar="NAME",
+        help="Only this table: intents, refusals, changes, entities, effects, agents, ticks or "
+        "model_calls. Repeatable. Default: all in a folder, intents in a file.",
+    ),
+]
+_Every: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="TICKS",
+        help="Rows of entities after every so many ticks. Default: only at the end.",
+    ),
+]
+_Wide: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--wide", help="Make changes and entities a table of each collection, with typed columns."
+    ),
+]
+
+
+def export(
+    store: StoreArgument,
+    to: _Targets,
+    *,
+    tables: _TableNames = None,
+    every: _Every = None,
+    wide: _Wide = False,
+    agent: AgentOption = None,
+    kind: KindOption = None,
+    refused: RefusedOption = False,
+    from_seq: FromOption = 0,
+    grep: GrepOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Export tables of a log as Parquet, Arrow or CSV files.
+
+    The log may be written meanwhile: it is exported up to its present end. Exported again, the rows
+    are the same. Needs `pip install 'placet[lab]'`.
+    """
+    # Here, because the tables need domains and pyarrow, which the help need not load.
+    from placet.tables.export import export as export_tables  # noqa: PLC0415  # see above
+    from placet.tables.plan import TableOptions  # noqa: PLC0415  # see above
+
+    target, to_seq = _target_and_seq(to)
+    selection = selection_of(from_seq, to_seq, agent, kind, refused=refused, grep=grep)
+    options = TableOptions(selection, tuple(tables or ()), every, wide)
+    log, started = log_to_read(store), perf_counter()
+    with progress_bar(f"export {store}", None, "records") as on_record, tuned_gc():
+        report = export_tables(log, target, options, on_record=on_record)
+    seconds = perf_counter() - started
+    if as_json:
+        rows: dict[str, int] = dict(report.rows)
+        say_json({"target": str(report.target), "rows": rows, "seconds": round(seconds, 3)})
+        return
+    say(f"{report.target}")
+    for line in table([[name, f"{number(count):>12} rows"] for name, count in report.rows.items()]):
+        say(line)
+    if sys.stderr.isatty():
+        total = sum(report.rows.values())
+        sys.stderr.write(f"{number(total)} rows in {seconds:.1f} s, ")
+        sys.stderr.write(f"{number(total / max(seconds, 1e-9))} rows/s\n")
+
+
+def _target_and_seq(values: list[str]) -> tuple[Path, int | None]:
+    """Separate the two meanings of --to: where the tables go, and up to which seq.
+
+    Raises:
+        BadParameter: There is no target, or there are several of one meaning.
+    """
+    seqs = [int(value) for value in values if value.isdecimal()]
+    targets = [Path(value) for value in values if not value.isdecimal()]
+    if len(targets) != 1 or len(seqs) > 1:
+        raise typer.BadParameter(
+            "give --to once with a folder or a file, and at most once more with a seq; a folder "
+            f"named by a number is ./NUMBER. Got {', '.join(values)}",
+            param_hint="--to",
+        )
+    return targets[0], seqs[0] if seqs else None

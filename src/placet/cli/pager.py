@@ -1,0 +1,45 @@
+"""Long output on a terminal goes through a pager: `$PAGER`, else `less` if it is installed."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from shlex import split
+from typing import Final
+
+_LESS: Final = "FRX"
+"""Options of `less`: end at once if all fits on the screen, show colors, leave the text there."""
+
+
+@contextmanager
+def paged() -> Iterator[None]:
+    """Send what the block prints to stdout through a pager, if stdout is a terminal.
+
+    A pager that the reader quits ends the block without an error.
+    """
+    command = _pager() if sys.stdout.isatty() else []
+    if not command:
+        yield
+        return
+    environment = {"LESS": _LESS, **os.environ}
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, text=True, errors="backslashreplace", env=environment
+    ) as process:
+        stdout = sys.stdout
+        assert process.stdin is not None, "it was asked for as a pipe"
+        sys.stdout = process.stdin  # what say() writes to
+        try:
+            yield
+            process.stdin.close()
+        except BrokenPipeError:  # the reader has seen enough
+            pass
+        finally:
+            sys.stdout = stdout
+
+
+def _pager() -> list[str]:
+    """Return the command of the pager; empty for none."""
+    command = split(os.environ.get("PAGER", "less"))
+    return command if command and shutil.which(command[0]) else []

@@ -1,0 +1,244 @@
+"""`placet.Log`: read a finished or growing log; no extra is needed but for Arrow tables.
+
+    log = placet.Log("town.db")
+    log.at(tick=10).state["world.agents"]["folk_1"]["position"]
+    for refusal in log.refusals: ...
+    log.tables()["intents"].to_pandas()
+
+A `Log` only reads: it takes no fence and changes no file, so a writer may go on meanwhile. Each call
+reads the log up to the end that it has at that moment.
+"""
+
+from collections.abc import Iterable, Iterator
+from html import escape
+from pathlib import Path
+from re import compile as pattern
+from typing import TYPE_CHECKING, Self
+
+from placet.kernel.log.replay import Replayer
+from placet.kernel.state.tree import WorldState
+from placet.runtime.history.position import Position, records_to
+from placet.runtime.history.selection import Selection, selected_records
+from placet.runtime.snapshots.recovery import recover
+from placet.runtime.stores.reading import log_to_read
+from placet.schemas.errors import PlacetError
+from placet.schemas.event import Event
+from placet.schemas.limits import SECOND_NS
+from placet.schemas.log.record import record_as_dict, record_type
+
+if TYPE_CHECKING:
+    from placet.runtime.history.verify_log import Verification
+    from placet.schemas.explanation import Explanation
+    from placet.tables.plan import TablePlan
+    from placet.tables.table import Rows, Tables
+
+
+class PastWorld:
+    """A world as it was at a position of its log.
+
+    Attributes:
+        state: The state, read-only: `state["world.agents"]["alice"]["position"]`.
+        seq: Sequence number of the world.
+        sim_time: Simulated time, seconds.
+        agents: Ids of the registered agents, sorted.
+    """
+
+    def __init__(self, past: Replayer) -> None:
+        self._past = past
+        self.state = WorldState(past.state)
+        self.seq = past.ledger.seq
+        self.sim_time = past.ledger.now_ns / SECOND_NS
+        self.agents = tuple(sorted(past.ledger.agents))
+
+    def digest(self) -> str:
+        """Return the digest of the state, hexadecimal."""
+        return self._past.state.digest().hex()
+
+    def __repr__(self) -> str:
+        return f"<PastWorld at seq {self.seq}, {self.sim_time} s: {self.state!r}>"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{escape(name)}</td><td>{len(rows)}</td></tr>"
+            for name, rows in self.state.items()
+        )
+        return (
+            f"<table><caption>world at seq {self.seq}, {self.sim_time} s</caption><thead><tr>"
+            f"<th>collection</th><th>entities</th></tr></thead><tbody>{rows}</tbody></table>"
+        )
+
+
+class Log:
+    """The log of a world, for reading.
+
+    Args:
+        store: A path such as `town.db`, a packed log, or the URL of a store.
+
+    Raises:
+        StoreError: The store does not exist, or is in memory.
+    """
+
+    def __init__(self, store: str | Path) -> None:
+        self._log = log_to_read(str(store))
+        self._log.count()  # a missing file is an error now, and not at the first use
+
+    @property
+    def url(self) -> str:
+        """The URL of the store."""
+        return self._log.url
+
+    def __len__(self) -> int:
+        """Return the number of records ever appended, compacted ones included."""
+        return self._log.count()
+
+    def close(self) -> None:
+        """Release the store; a second call does nothing."""
+        self._log.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def records(
+        self,
+        from_seq: int = 0,
+        to_seq: int | None = None,
+        *,
+        agent: str | Iterable[str] = (),
+        kind: str | Iterable[str] = (),
+        refused: bool = False,
+        grep: str | None = None,
+    ) -> Iterator[Event]:
+        """Yield the records of the log, each batch as a record of its own.
+
+        Args:
+            from_seq: First seq.
+            to_seq: Last seq; None is the end of the log.
+            agent: Yield only records of this agent, or of these agents.
+            kind: Yield only batches with an intent of this kind, or of these kinds.
+            refused: Yield only refused batches.
+            grep: Yield only records in whose JSON this regular expression is found.
+
+        Raises:
+            StoreError: The log cannot be read, or is damaged.
+        """
+        chosen = Selection(
+            from_seq,
+            to_seq,
+            _names(agent),
+            _names(kind),
+            refused,
+            None if grep is None else pattern(grep),
+        )
+        for ordinal, record in selected_records(self._log, chosen, end=self._log.count()):
+            sim_time = record.now_ns / SECOND_NS
+            type_, data = record_type(record), record_as_dict(record)
+            yield Event(record.seq, ordinal, type_, sim_time, data)
+
+    def at(self, seq: int | None = None, *, tick: int | None = None) -> PastWorld:
+        """Return the world at a seq, after a number of ticks, or without both at the end.
+
+        O(state + the records after the nearest snapshot); finding a tick is O(log).
+
+        Raises:
+            StoreError: The log has no such position, cannot be read, or was compacted beyond it.
+            ValueError: Both a seq and a tick are named.
+        """
+        end = records_to(self._log, Position(seq=seq, tick=tick))
+        return PastWorld(recover(self._log, to_record=end).past)
+
+    @property
+    def intents(self) -> "Rows":
+        """The admitted intents, in order of execution."""
+        return self._rows("intents")
+
+    @property
+    def refusals(self) -> "Rows":
+        """The recorded refusals of intents."""
+        return self._rows("refusals")
+
+    @property
+    def changes(self) -> "Rows":
+        """The changed fields, with their values before and after."""
+        return self._rows("changes")
+
+    def entities(self, every: int | None = None) -> "Rows":
+        """Return the entities after every `every`-th tick, or without it at the end of the log."""
+        return self._rows("entities", every)
+
+    def tables(self, *names: str, every: int | None = None, wide: bool = False) -> "Tables":
+        """Return Arrow tables in memory. For a long log, `placet export` writes files instead.
+
+        Args:
+            names: Names of the tables; none is all.
+            every: Rows of `entities` after every `every`-th tick; None is the end of the log.
+            wide: Make a table with typed columns of each collection, instead of `changes` and
+                `entities` with JSON text.
+
+        Raises:
+            MissingExtraError: pyarrow is not installed.
+            StoreError: The log cannot be read.
+        """
+        from placet.tables.table import read_tables  # noqa: PLC0415  # only tables need it
+
+        return read_tables(self._plan(names, every, wide=wide))
+
+    def verify(self) -> "Verification":
+        """Check the chain and the digests, and re-execute every decision. O(log).
+
+        Raises:
+            StoreError: The log cannot be read.
+        """
+        from placet.runtime.history.verify_log import verify_log  # noqa: PLC0415  # pydantic
+
+        return verify_log(self._log)
+
+    def explain(
+        self, agent_id: str | None = None, req_id: str | None = None, *, seq: int | None = None
+    ) -> "Explanation":
+        """Return an explanation of the answer to a request, or of the decision that took a seq.
+
+        Raises:
+            StoreError: The log cannot be read, or has no such seq.
+            ValueError: Neither a request nor a seq is named, or both are.
+        """
+        from placet.runtime.history.explain import (  # noqa: PLC0415  # pydantic
+            explain,
+            explain_seq,
+        )
+
+        if seq is not None and agent_id is None and req_id is None:
+            return explain_seq(self._log, seq)
+        if seq is None and agent_id is not None and req_id is not None:
+            return explain(self._log, agent_id, req_id)
+        raise ValueError("name a request, explain(agent_id, req_id), or a seq, explain(seq=...)")
+
+    def __repr__(self) -> str:
+        return f"<Log {self.url}: {len(self)} records>"
+
+    def _repr_html_(self) -> str:
+        last = self.at()
+        return (
+            f"<p><b>{escape(self.url)}</b>: {len(self)} records, seq {last.seq}, "
+            f"{last.sim_time} s</p>{last._repr_html_()}"
+        )
+
+    def _plan(
+        self, names: tuple[str, ...], every: int | None, *, wide: bool = False
+    ) -> "TablePlan":
+        from placet.tables.plan import TableOptions, TablePlan  # noqa: PLC0415  # only tables
+
+        return TablePlan(self._log, TableOptions(Selection(), names, every, wide))
+
+    def _rows(self, name: str, every: int | None = None) -> "Rows":
+        from placet.tables.table import Rows  # noqa: PLC0415  # only tables need it
+
+        if every is not None and every < 1:
+            raise PlacetError(f"every must be a number of ticks from 1 on, got {every}")
+        return Rows(name, lambda: self._plan((name,), every))
+
+
+def _names(names: str | Iterable[str]) -> frozenset[str]:
+    return frozenset((names,) if isinstance(names, str) else names)

@@ -1,0 +1,212 @@
+"""Arrow schemas and record batches of the tables; pyarrow is imported here alone.
+
+Rows come in as Python values and leave in batches of a few thousand, so memory is bounded by the
+batch and not by the log.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from placet.schemas.codec import Json
+from placet.schemas.errors import PlacetError
+from placet.tables.column_types import JSON
+from placet.tables.definitions import Column
+from placet.tables.rows import JsonCell, Row
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BATCH_ROWS: Final = 8_192
+_ENCODER: Final = msgspec.json.Encoder(order="deterministic")
+_LIST: Final = "list<"
+
+
+class MissingExtraError(PlacetError, ImportError):
+    """The error of a function that needs a package which is not installed."""
+
+
+def pyarrow() -> Any:  # noqa: ANN401  # a module
+    """Return the module `pyarrow`.
+
+    Raises:
+        MissingExtraError: It is not installed.
+    """
+    try:
+        import pyarrow as pa  # noqa: PLC0415  # an extra
+    except ImportError as error:
+        raise MissingExtraError(
+            f"tables need pyarrow, which is not there ({error}); install it with "
+            "`pip install 'placet[lab]'`"
+        ) from error
+    return pa
+
+
+def json_text(value: Json) -> str:
+    """Return a value as canonical JSON text: sorted keys, no spaces."""
+    return _ENCODER.encode(value).decode()
+
+
+def arrow_type(name: str) -> "pa.DataType":
+    """Return the Arrow type of a type's name, as in `Column.type`."""
+    pa = pyarrow()
+    if name.startswith(_LIST):
+        return pa.list_(arrow_type(name[len(_LIST) : -1]))
+    if name == JSON:
+        return pa.json_(pa.string())
+    return {
+        "null": pa.null(),
+        "bool": pa.bool_(),
+        "int64": pa.int64(),
+        "float64": pa.float64(),
+        "string": pa.string(),
+    }[name]
+
+
+def arrow_array(values: list[Json], type_name: str) -> "pa.Array":
+    """Return a column of Python values as an Arrow array."""
+    pa = pyarrow()
+    if type_name != JSON:
+        return pa.array(values, type=arrow_type(type_name))
+    texts = [_text(value) for value in values]
+    return pa.ExtensionArray.from_storage(arrow_type(JSON), pa.array(texts, type=pa.string()))
+
+
+def _text(value: Json) -> str | None:
+    if value is None:
+        return None
+    return json_text(value.value if type(value) is JsonCell else value)
+
+
+class TableSchema:
+    """The columns of one table: the fixed ones, and those of kinds or fields.
+
+    Args:
+        columns: The fixed columns.
+        open_columns: `(prefix, name)` -> column, in their order.
+        metadata: Facts about the whole table, as text.
+    """
+
+    def __init__(
+        self,
+        columns: Iterable[Column],
+        open_columns: Mapping[tuple[str, str], Column],
+        metadata: Mapping[str, str],
+    ) -> None:
+        self.columns = tuple(columns)
+        self.open_columns = dict(open_columns)
+        self.metadata = dict(metadata)
+
+    @property
+    def all_columns(self) -> tuple[Column, ...]:
+        """Return the fixed and the open columns."""
+        return (*self.columns, *self.open_columns.values())
+
+    def arrow(self) -> "pa.Schema":
+        """Return the Arrow schema, with units and docs in its metadata."""
+        pa = pyarrow()
+        fields = [
+            pa.field(column.name, arrow_type(column.type), metadata=_notes(column))
+            for column in self.all_columns
+        ]
+        return pa.schema(fields, metadata=self.metadata)
+
+    def as_dict(self) -> dict[str, Json]:
+        """Return the schema as plain JSON, for `_schema.json`."""
+        columns = [
+            {"name": column.name, "type": column.type, **_notes(column)}
+            for column in self.all_columns
+        ]
+        return {"metadata": self.metadata, "columns": columns}
+
+
+def _notes(column: Column) -> dict[str, str]:
+    notes = {"doc": column.doc, "unit": column.unit}
+    return {name: text for name, text in notes.items() if text}
+
+
+class BatchBuilder:
+    """Collects rows, and returns them as Arrow record batches.
+
+    Args:
+        schema: The columns.
+    """
+
+    def __init__(self, schema: TableSchema) -> None:
+        self.schema = schema
+        self._arrow = schema.arrow()
+        self._cells: list[tuple[Json, ...]] = []
+        self._open: dict[tuple[str, str], tuple[list[int], list[Json]]] = {
+            key: ([], []) for key in schema.open_columns
+        }
+
+    @property
+    def is_full(self) -> bool:
+        """Return whether `take` should be called before another row is added."""
+        return len(self._cells) >= BATCH_ROWS
+
+    def add(self, row: Row) -> None:
+        """Add a row."""
+        cells, prefix, open_cells = row
+        if open_cells:
+            place = len(self._cells)
+            columns = self._open
+            for name, value in open_cells.items():
+                places, values = columns[prefix, name]
+                places.append(place)
+                values.append(value)
+        self._cells.append(cells)
+
+    def take(self) -> "pa.RecordBatch | None":
+        """Return the rows added since the last call; None if there are none."""
+        count = len(self._cells)
+        if not count:
+            return None
+        columns: list[list[Json]] = [list(cells) for cells in zip(*self._cells, strict=True)]
+        for places, values in self._open.values():
+            column: list[Json] = [None] * count
+            for place, value in zip(places, values, strict=True):
+                column[place] = value
+            places.clear()
+            values.clear()
+            columns.append(column)
+        self._cells = []
+        arrays = [
+            arrow_array(column, described.type)
+            for column, described in zip(columns, self.schema.all_columns, strict=True)
+        ]
+        return pyarrow().record_batch(arrays, schema=self._arrow)
+
+
+def canonical_rows(rows: Iterable[Mapping[str, Json]], json_columns: frozenset[str]) -> bytes:
+    """Return a hash of rows that depends on their values alone, not on types, formats or versions.
+
+    Null cells are left out, JSON text is read, and a float without fraction equals its integer.
+
+    Args:
+        rows: The rows, in order.
+        json_columns: Names of the columns of JSON text.
+    """
+    from hashlib import blake2b  # noqa: PLC0415  # few ask
+
+    hashed = blake2b(digest_size=16)
+    for row in rows:
+        cells = {
+            name: _plain(json.loads(value) if name in json_columns else value)
+            for name, value in row.items()
+            if value is not None
+        }
+        hashed.update(_ENCODER.encode(cells) + b"\n")
+    return hashed.digest()
+
+
+def _plain(value: Json) -> Json:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    return value

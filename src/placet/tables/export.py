@@ -1,0 +1,161 @@
+"""Export the tables of a log to a folder of Parquet files, or one table to a file."""
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from placet.actors.ports import EventLog
+from placet.tables.arrow import BatchBuilder, TableSchema, pyarrow
+from placet.tables.definitions import DEFINITIONS, INTENTS
+from placet.tables.files import (
+    FORMATS,
+    SCHEMA_FILE,
+    ExportError,
+    ParquetFile,
+    TableFile,
+    written_whole,
+)
+from placet.tables.plan import TableOptions, TablePlan
+from placet.tables.rows import Row
+
+if TYPE_CHECKING:
+    from placet.schemas.codec import Json
+
+_FOLDER_FORMAT: Final = ".parquet"
+_NAME_CHARACTERS_MAX: Final = 200
+
+
+class ExportReport(NamedTuple):
+    """The result of an export.
+
+    Attributes:
+        target: The folder or the file.
+        rows: Number of rows of each table.
+    """
+
+    target: Path
+    rows: Mapping[str, int]
+
+
+def export(
+    log: EventLog,
+    target: Path,
+    options: TableOptions,
+    *,
+    on_record: Callable[[int, int], None] = lambda _done, _total: None,
+) -> ExportReport:
+    """Write tables of a log. O(log); memory is bounded, but for the state where `old` needs it.
+
+    Args:
+        log: The log; it is only read, and may be written meanwhile.
+        target: A folder to make, with a Parquet file for each table; or a file that ends in
+            `.parquet`, `.csv` or `.arrow`, with one table. `_schema.json` is in the folder, or
+            beside the file as `<name>_schema.json`.
+        options: The tables.
+        on_record: Called now and then with the records read and their number, over all passes.
+
+    Raises:
+        ExportError: The target exists, or cannot be written. Nothing is left under its name.
+        MissingExtraError: pyarrow is not installed.
+        StoreError: The log cannot be read, has no records, or is damaged.
+    """
+    pyarrow()
+    ending = target.suffix
+    if ending not in FORMATS:
+        if ending and not target.is_dir() and _looks_like_a_file(ending):
+            raise ExportError(
+                f"cannot write {target}: {ending} is no known format; give a folder, or a file "
+                f"that ends in {', '.join(FORMATS)}"
+            )
+        with written_whole(target, is_folder=True) as draft:
+            plan = TablePlan(log, options, on_record=on_record)
+            rows = _write(plan, {name: draft / _file_name(name) for name in plan.schemas})
+            _write_schema(draft / SCHEMA_FILE, plan.schemas, rows)
+        return ExportReport(target, rows)
+    name = _only_table(target, options)
+    beside = target.with_name(f"{target.stem}{SCHEMA_FILE}")
+    with written_whole(target, is_folder=False) as draft:
+        chosen = TableOptions(options.selection, (name,), options.every)
+        plan = TablePlan(log, chosen, on_record=on_record)
+        rows = _write(plan, {name: draft}, FORMATS[ending])
+        beside_draft = beside.with_name(f".{beside.name}.tmp")
+        _write_schema(beside_draft, plan.schemas, rows)
+        beside_draft.replace(beside)  # an older one is of the file that was here before
+    return ExportReport(target, rows)
+
+
+def _only_table(target: Path, options: TableOptions) -> str:
+    """Return the name of the table for a file; `intents` if none is named."""
+    if options.wide:
+        raise ExportError(
+            f"cannot write {target}: --wide makes a table of each collection; give a folder"
+        )
+    names = options.names or (INTENTS.name,)
+    if len(names) > 1:
+        raise ExportError(
+            f"cannot write {target}: a file holds one table, got {', '.join(names)}; give a folder"
+        )
+    return names[0]
+
+
+def _looks_like_a_file(ending: str) -> bool:
+    return ending.lower() in {".xlsx", ".xls", ".json", ".jsonl", ".feather", ".ipc", ".tsv", ".db"}
+
+
+def _file_name(table: str) -> str:
+    """Return the file name of a table; a collection may have any name."""
+    safe = "".join(c if c.isalnum() or c in "._-" else f"%{ord(c):x}" for c in table)
+    return f"{safe[:_NAME_CHARACTERS_MAX]}{_FOLDER_FORMAT}"
+
+
+def _write(
+    plan: TablePlan,
+    paths: Mapping[str, Path],
+    make: Callable[[Path, TableSchema], TableFile] = ParquetFile,
+) -> dict[str, int]:
+    """Write all tables in one pass over the log, and return the number of rows of each."""
+    with ExitStack() as stack:
+        sinks = {}
+        for name, schema in plan.schemas.items():
+            sinks[name] = _Sink(make(paths[name], schema), schema)
+            stack.callback(sinks[name].file.close)
+        for name, row in plan.rows():
+            sinks[name].add(row)
+        for sink in sinks.values():
+            sink.flush()
+        return {name: sink.count for name, sink in sinks.items()}
+
+
+class _Sink:
+    """One table that is being written."""
+
+    def __init__(self, file: TableFile, schema: TableSchema) -> None:
+        self.file = file
+        self.count = 0
+        self._builder = BatchBuilder(schema)
+
+    def add(self, row: Row) -> None:
+        self._builder.add(row)
+        self.count += 1
+        if self._builder.is_full:
+            self.flush()
+
+    def flush(self) -> None:
+        batch = self._builder.take()
+        if batch is not None:
+            self.file.write(batch)
+
+
+def _write_schema(path: Path, schemas: Mapping[str, TableSchema], rows: Mapping[str, int]) -> None:
+    described: dict[str, Json] = {
+        name: {
+            "doc": DEFINITIONS[name.partition(".")[0]].doc,
+            "rows": rows[name],
+            **schema.as_dict(),
+        }
+        for name, schema in schemas.items()
+    }
+    text = json.dumps({"tables": described}, indent=2, ensure_ascii=False)
+    path.write_text(text + "\n", encoding="utf-8")

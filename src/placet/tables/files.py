@@ -1,0 +1,169 @@
+"""Table files: Parquet, Arrow IPC and CSV, each written in batches.
+
+A file or a folder is written under another name and renamed when it is whole, so a failed or killed
+export leaves nothing under the name that was asked for.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from placet.schemas.errors import PlacetError
+from placet.tables.arrow import TableSchema, arrow_array, pyarrow
+from placet.tables.column_types import JSON
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SCHEMA_FILE: Final = "_schema.json"
+_COMPRESSION: Final = "zstd"
+
+
+class ExportError(PlacetError):
+    """The error of an export that cannot be written; nothing is left under its name."""
+
+
+class TableFile(Protocol):
+    """A file of one table that is being written."""
+
+    def write(self, batch: "pa.RecordBatch") -> None:
+        """Append rows."""
+
+    def close(self) -> None:
+        """Finish the file; without it, the file cannot be read."""
+
+
+class ParquetFile:
+    """A Parquet file.
+
+    Args:
+        path: Path of the file.
+        schema: Columns of the table.
+    """
+
+    def __init__(self, path: Path, schema: TableSchema) -> None:
+        from pyarrow import parquet  # noqa: PLC0415  # an extra
+
+        self._writer: Any = parquet.ParquetWriter(path, schema.arrow(), compression=_COMPRESSION)
+
+    def write(self, batch: "pa.RecordBatch") -> None:
+        """Append rows, as one row group."""
+        self._writer.write_batch(batch)
+
+    def close(self) -> None:
+        """Write the footer."""
+        self._writer.close()
+
+
+class ArrowFile:
+    """An Arrow IPC file, which pandas and polars also call Feather.
+
+    Args:
+        path: Path of the file.
+        schema: Columns of the table.
+    """
+
+    def __init__(self, path: Path, schema: TableSchema) -> None:
+        ipc = pyarrow().ipc
+        options = ipc.IpcWriteOptions(compression=_COMPRESSION)
+        self._writer: Any = ipc.new_file(str(path), schema.arrow(), options=options)
+
+    def write(self, batch: "pa.RecordBatch") -> None:
+        """Append rows."""
+        self._writer.write_batch(batch)
+
+    def close(self) -> None:
+        """Write the footer."""
+        self._writer.close()
+
+
+class CsvFile:
+    """A CSV file: a header line, lists as JSON text, nothing for null.
+
+    Args:
+        path: Path of the file.
+        schema: Columns of the table.
+    """
+
+    def __init__(self, path: Path, schema: TableSchema) -> None:
+        from pyarrow import csv  # noqa: PLC0415  # an extra
+
+        self._plain = pyarrow().schema(
+            [(column.name, _csv_type(column.type)) for column in schema.all_columns]
+        )
+        self._types = [column.type for column in schema.all_columns]
+        self._writer: Any = csv.CSVWriter(str(path), self._plain)
+
+    def write(self, batch: "pa.RecordBatch") -> None:
+        """Append rows."""
+        arrays = [
+            _csv_array(array, type_name)
+            for array, type_name in zip(batch.columns, self._types, strict=True)
+        ]
+        self._writer.write_batch(pyarrow().record_batch(arrays, schema=self._plain))
+
+    def close(self) -> None:
+        """Write what is buffered."""
+        self._writer.close()
+
+
+def _csv_type(type_name: str) -> "pa.DataType":
+    pa = pyarrow()
+    texts = type_name == JSON or type_name.startswith("list<")
+    plain = {"bool": pa.bool_(), "int64": pa.int64(), "float64": pa.float64()}
+    return pa.string() if texts else plain.get(type_name, pa.string())
+
+
+def _csv_array(array: "pa.Array", type_name: str) -> "pa.Array":
+    if type_name == JSON:
+        return array.storage
+    if type_name.startswith("list<"):
+        return arrow_array(array.to_pylist(), JSON).storage
+    return array.cast(_csv_type(type_name))
+
+
+FORMATS: Final[Mapping[str, Callable[[Path, TableSchema], TableFile]]] = {
+    ".parquet": ParquetFile,
+    ".arrow": ArrowFile,
+    ".csv": CsvFile,
+}
+"""Ending of a file -> how it is written."""
+
+
+@contextmanager
+def written_whole(target: Path, *, is_folder: bool) -> Iterator[Path]:
+    """Return a path to write to, which becomes `target` when the block ends without an error.
+
+    Args:
+        target: The path to make; it must not exist.
+        is_folder: A folder is made, and not a file.
+
+    Raises:
+        ExportError: The target exists, its folder does not, or the disk failed. Nothing is left.
+    """
+    if target.exists() or target.is_symlink():
+        raise ExportError(f"{target} is there already; name another target, or remove it first")
+    if not target.parent.is_dir():
+        raise ExportError(f"cannot write {target}: there is no folder {target.parent}")
+    draft = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        if is_folder:
+            draft.mkdir()
+        yield draft
+        if target.exists():
+            raise ExportError(f"{target} was made by another process meanwhile; nothing is written")
+        draft.rename(target)
+    except OSError as error:
+        raise ExportError(f"cannot write {target}: {error.strerror or error}") from error
+    finally:
+        _remove(draft)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)

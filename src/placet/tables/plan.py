@@ -1,0 +1,287 @@
+"""Plan the tables of a log: which columns of kinds and fields they have, and of which types.
+
+The types come from the JSON Schemas of the kinds where the log's domains are installed, joined with
+every value in the log: a first pass over it, never its first batch. So no later value fails.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from placet.actors.ports import EventLog
+from placet.kernel.registry import Registry
+from placet.kernel.rules_version import rules_in
+from placet.runtime.history.selection import Selection
+from placet.runtime.plugins import DomainNotFound, DomainNotRemade, remake
+from placet.schemas.codec import Json
+from placet.schemas.errors import PlacetError
+from placet.schemas.log.intents import decode_intents
+from placet.schemas.log.record import (
+    Admitted,
+    Changes,
+    Header,
+    LogStart,
+    Record,
+    Refused,
+    RulesChanged,
+)
+from placet.schemas.name_suggestions import nearest
+from placet.tables.arrow import TableSchema
+from placet.tables.column_types import ColumnType
+from placet.tables.definitions import CHANGE, DEFINITIONS, ENTITY, SEQ, SIM_TIME, TICK, Column
+from placet.tables.rows import ROW_MAKERS, WIDE_ROW_MAKERS, Row, RowMaker
+from placet.tables.walk import Walk
+
+FORMAT: Final = "1"
+"""Version of the tables' layout."""
+
+_WIDE_COLUMNS: Final[Mapping[str, tuple[Column, ...]]] = {
+    "changes": (
+        *CHANGE,
+        ENTITY,
+        Column("what", "string", "created, changed or deleted."),
+        Column("fields", "list<string>", "Names of the changed fields."),
+    ),
+    "entities": (SEQ, TICK, SIM_TIME, ENTITY),
+}
+
+_EVERYTHING: Final = Selection()
+
+OpenTypes = dict[tuple[str, str], ColumnType]
+"""`(kind, field)` or `(collection, field)` -> type."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableOptions:
+    """The tables to make of a log.
+
+    Attributes:
+        selection: The records.
+        names: Names of the tables; empty is all.
+        every: Rows of `entities` at every k-th tick; None is the end of the range alone.
+        wide: Make a table with typed columns of each collection, instead of `changes` and
+            `entities` with JSON text.
+
+    Raises:
+        PlacetError: There is no table of a name, or `every` is no positive number.
+    """
+
+    selection: Selection = _EVERYTHING
+    names: tuple[str, ...] = ()
+    every: int | None = None
+    wide: bool = False
+
+    def __post_init__(self) -> None:
+        for name in self.names:
+            if name not in DEFINITIONS:
+                raise PlacetError(
+                    f"there is no table {name!r}; did you mean {nearest(name, DEFINITIONS)[0]!r}? "
+                    f"The tables are {', '.join(DEFINITIONS)}"
+                )
+        if self.every is not None and self.every < 1:
+            raise PlacetError(f"every must be a number of ticks from 1 on, got {self.every}")
+
+    @property
+    def chosen(self) -> tuple[str, ...]:
+        """Return the names of the tables, in the order of `DEFINITIONS`."""
+        return tuple(name for name in DEFINITIONS if not self.names or name in self.names)
+
+
+class TablePlan:
+    """The tables of one range of a log: their schemas, and a pass that yields their rows.
+
+    Args:
+        log: The log; it is only read, and may be written meanwhile.
+        options: The tables to make.
+        on_record: Called now and then with the records read and their number, over both passes.
+
+    Attributes:
+        schemas: Schema of each table by name; a wide one is named `changes.<collection>`.
+        passes: Number of passes over the log.
+
+    Raises:
+        StoreError: The log cannot be read, or has no records.
+    """
+
+    def __init__(
+        self,
+        log: EventLog,
+        options: TableOptions,
+        *,
+        on_record: Callable[[int, int], None] = lambda _done, _total: None,
+    ) -> None:
+        self._options = options
+        self._names = options.chosen
+        self._on_record = on_record
+        needs_fold = any(DEFINITIONS[name].needs_fold for name in self._names)
+        self._walk = Walk(log, options.selection, needs_fold=needs_fold)
+        self.passes = 1 + self._needs_types
+        self._kinds: OpenTypes = {}
+        self._collections: OpenTypes = {}
+        self._docs: dict[tuple[str, str], str] = {}
+        if self._needs_types:
+            self._read_types()
+        self.schemas = dict(self._make_schemas())
+
+    @property
+    def _is_of_kinds(self) -> bool:
+        return any(DEFINITIONS[name].has_payloads for name in self._names)
+
+    @property
+    def _wide(self) -> list[str]:
+        return [name for name in self._names if self._options.wide and name in WIDE_ROW_MAKERS]
+
+    @property
+    def _needs_types(self) -> bool:
+        return self._is_of_kinds or bool(self._wide)
+
+    def rows(self, *, of: Sequence[str] = ()) -> Iterator[tuple[str, Row]]:
+        """Yield `(table, row)` of every table, or of those named, in one pass over the log."""
+        makers = [
+            _Maker(name, self._is_wide(name), self._maker(name))
+            for name in self._names
+            if not of or name in of
+        ]
+        for record in self._records(self.passes - 1):
+            for maker in makers:
+                yield from maker.of(record)
+        for maker in makers:
+            yield from maker.last()
+
+    def _is_wide(self, name: str) -> bool:
+        return name in self._wide
+
+    def _maker(self, name: str) -> RowMaker:
+        makers = WIDE_ROW_MAKERS if self._is_wide(name) else ROW_MAKERS
+        return makers[name](self._walk, self._options.every)
+
+    def _records(self, before: int) -> Iterator[Record]:
+        walk, reported = self._walk, 0
+        count = walk.end - walk.first
+        for record in walk:
+            yield record
+            if walk.done - reported >= _REPORTED_RECORDS:
+                reported = walk.done
+                self._on_record(before * count + reported, self.passes * count)
+        self._on_record((before + 1) * count, self.passes * count)
+
+    def _read_types(self) -> None:
+        """Join the types of all payloads, and for wide tables of all fields. One pass."""
+        kinds, is_of_kinds, is_wide = self._kinds, self._is_of_kinds, bool(self._wide)
+        selected = self._options.selection.kinds
+        for record in self._records(0):
+            if is_of_kinds and isinstance(record, Admitted | Refused):
+                for _, _, kind, payload, _ in decode_intents(record.encoded):
+                    if not selected or kind in selected:
+                        _observe(kinds, kind, payload)
+            if is_wide:
+                changes: Changes | None = getattr(record, "changes", None)
+                for change in () if changes is None else changes.entities:
+                    _observe(self._collections, change.collection, change.fields or {})
+        for collection, rows in self._walk.fold.items() if is_wide else ():
+            for fields in rows.values():  # those that did not change in the range
+                _observe(self._collections, collection, fields)
+        if is_of_kinds and self._walk.header is not None:
+            self._add_schemas(self._walk.header)
+
+    def _add_schemas(self, header: Header | RulesChanged) -> None:
+        """Join what the JSON Schemas of installed kinds say of their fields."""
+        selected = self._options.selection.kinds
+        for kind, schema in installed_schemas(header).items():
+            if selected and kind not in selected:
+                continue
+            for field, described in schema.get("properties", {}).items():
+                key = (kind, field)
+                self._kinds.setdefault(key, ColumnType()).add_schema(described, schema)
+                self._docs[key] = str(described.get("description", ""))
+
+    def _make_schemas(self) -> Iterator[tuple[str, TableSchema]]:
+        facts = self._facts()
+        for name in self._names:
+            definition = DEFINITIONS[name]
+            metadata = {**facts, "placet.table": name, "placet.doc": definition.doc}
+            if self._is_wide(name):
+                for collection in sorted({key[0] for key in self._collections}):
+                    columns = self._field_columns(collection, has_old=name == "changes")
+                    of_one = {**metadata, "placet.collection": collection}
+                    yield (
+                        f"{name}.{collection}",
+                        TableSchema(_WIDE_COLUMNS[name], columns, of_one),
+                    )
+                continue
+            payloads = self._payload_columns() if definition.has_payloads else {}
+            yield name, TableSchema(definition.columns, payloads, metadata)
+
+    def _payload_columns(self) -> dict[tuple[str, str], Column]:
+        return {
+            key: Column(".".join(key), known.name, self._docs.get(key, ""))
+            for key, known in sorted(self._kinds.items())
+        }
+
+    def _field_columns(self, collection: str, *, has_old: bool) -> dict[tuple[str, str], Column]:
+        taken = {column.name for column in (*_WIDE_COLUMNS["changes"], *_WIDE_COLUMNS["entities"])}
+        columns = {}
+        for (name, field), known in sorted(self._collections.items()):
+            if name != collection:
+                continue
+            # A field may have the name of a fixed column.
+            title = f"{field}_" if field in taken else field
+            columns[name, field] = Column(title, known.name, f"Field {field!r}.")
+            if has_old:
+                old = f"{field}.old"
+                columns[name, old] = Column(f"{title}.old", known.name, f"{field!r} before.")
+        return columns
+
+    def _facts(self) -> dict[str, str]:
+        walk = self._walk
+        header = walk.header if isinstance(walk.header, Header) else None
+        start: LogStart = walk.log.start()
+        facts = {"placet.format": FORMAT, "placet.records": f"{walk.first}..{walk.end - 1}"}
+        if header is not None:
+            facts |= {"placet.world": header.world, "placet.seed": str(header.seed)}
+        if start.record:
+            facts["placet.compacted_to_seq"] = str(start.seq)
+        return facts
+
+
+_REPORTED_RECORDS: Final = 2_048
+
+
+class _Maker(NamedTuple):
+    """The maker of one table's rows, and the name of the table of each row."""
+
+    name: str
+    is_wide: bool
+    rows: RowMaker
+
+    def of(self, record: Record) -> Iterator[tuple[str, Row]]:
+        return self._named(self.rows.rows(record))
+
+    def last(self) -> Iterator[tuple[str, Row]]:
+        return self._named(self.rows.last_rows())
+
+    def _named(self, rows: Iterator[Row]) -> Iterator[tuple[str, Row]]:
+        for row in rows:
+            yield (f"{self.name}.{row.prefix}" if self.is_wide else self.name), row
+
+
+def installed_schemas(header: Header | RulesChanged) -> dict[str, Json]:
+    """Return the JSON Schemas of a log's kinds that are installed in the version of the log."""
+    try:
+        registry = Registry(remake(rules_in(header)))
+    except (DomainNotFound, DomainNotRemade):
+        return {}
+    kinds = registry.kinds
+    return {
+        name: schema
+        for name, schema in registry.json_schemas().items()
+        if header.kinds.get(name) == kinds[name].version
+    }
+
+
+def _observe(types: OpenTypes, prefix: str, fields: Mapping[str, Json]) -> None:
+    for field, value in fields.items():
+        known = types.get((prefix, field))
+        if known is None:
+            known = types[prefix, field] = ColumnType()
+        known.add(value)

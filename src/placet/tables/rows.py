@@ -1,0 +1,403 @@
+"""The rows of each table, made of the records of a `Walk`.
+
+A maker gets every record of the walk once, before the walk folds its changes, and yields rows. A row
+is its fixed cells and, where the table has columns of kinds or fields, a name and the open cells:
+`("Move", {"to": [1, 0]})` fills the column `Move.to`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
+from typing import Final, NamedTuple, Protocol
+
+from placet.schemas.codec import Json
+from placet.schemas.log.intents import decode_intents
+from placet.schemas.log.record import (
+    Admitted,
+    AgentChanged,
+    Changes,
+    EffectChanged,
+    EntityChange,
+    Record,
+    Refused,
+    Registered,
+    Settled,
+    SettlementFailed,
+    Tick,
+)
+from placet.tables.walk import Walk, fields_before
+
+PROPOSE: Final = "session.propose"
+"""Kind of the effect that calls a proposer (the domain `session`)."""
+
+
+class Row(NamedTuple):
+    """One row: its fixed cells, and the open cells of the kind or the collection `prefix`."""
+
+    cells: tuple[Json, ...]
+    prefix: str = ""
+    open_cells: Mapping[str, Json] = {}
+
+
+class RowMaker(Protocol):
+    """Makes the rows of one table."""
+
+    def rows(self, record: Record) -> Iterator[Row]:
+        """Yield the rows of one record."""
+
+    def last_rows(self) -> Iterator[Row]:
+        """Yield the rows that are known only at the end of the walk."""
+
+
+class _RowsOfRecords:
+    def __init__(self, walk: Walk, every: int | None) -> None:
+        self.walk = walk
+        self.every = every
+
+    def last_rows(self) -> Iterator[Row]:
+        """Yield no row: each row belongs to a record."""
+        yield from ()
+
+    def _place(self, record: Record) -> tuple[int, int, int]:
+        return record.seq, self.walk.tick, record.now_ns
+
+
+class IntentRows(_RowsOfRecords):
+    """The rows of the table `intents`."""
+
+    def rows(self, record: Record) -> Iterator[Row]:
+        """Yield a row for each intent of an admitted batch, in order of execution."""
+        if not isinstance(record, Admitted) or not self.walk.is_selected:
+            return
+        selection, tick = self.walk.selection, self.walk.tick
+        intents = decode_intents(record.encoded)
+        seq = record.seq - len(intents)
+        for position in record.order or range(len(intents)):
+            agent_id, req_id, kind, payload, priority = intents[position]
+            seq += 1
+            if self.walk.includes(seq) and selection.includes(agent_id, kind):
+                context_seq = record.contexts[position]
+                cells = (
+                    *(seq, tick, record.now_ns, agent_id, kind, req_id),
+                    *(priority, record.batch_id, context_seq),
+                )
+                yield Row(cells, kind, payload)
+
+
+class RefusalRows(_RowsOfRecords):
+    """The rows of the table `refusals`."""
+
+    def rows(self, record: Record) -> Iterator[Row]:
+        """Yield a row for each refusal of each intent of a refused batch."""
+        if not isinstance(record, Refused) or not self.walk.is_selected:
+            return
+        place = self._place(record)
+        for position, intent in enumerate(decode_intents(record.encoded)):
+            agent_id, req_id, kind, payload, priority = intent
+            if not self.walk.selection.includes(agent_id, kind):
+                continue
+            context_seq = record.contexts[position]
+            own = [r for r in record.refusals if r[0] is None or r[0] == position]
+            for _, stage, code, message in own or record.refusals[:1]:
+                cells = (
+                    *(*place, agent_id, kind, req_id, priority, record.batch_id, context_seq),
+                    *(stage, code, message, bool(own), True),
+                )
+                yield Row(cells, kind, payload)
+
+
+class ChangeRows(_RowsOfRecords):
+    """The rows of the table `changes`, one for each changed field."""
+
+    def rows(self, record: Record) -> Iterator[Row]:
+        """Yield a row for each field that a record changed."""
+        for change in _selected_changes(self.walk, record):
+            head = (change.seq, self.walk.tick, record.now_ns, change.by)
+            before = fields_before(self.walk.fold, change.collection, change.entity)
+            for field, old, new in _changed_fields(before, change):
+                yield Row((*head, change.collection, change.entity, field, old, new))
+
+
+class WideChangeRows(_RowsOfRecords):
+    """The rows of the wide tables of changes: one for each changed entity.
+
+    The open cells are `<field>` after the change, and `<field>.old` before it, of changed fields.
+    """
+
+    def rows(self, record: Record) -> Iterator[Row]:
+        """Yield a row for each entity that a record changed."""
+        for change in _selected_changes(self.walk, record):
+            before = fields_before(self.walk.fold, change.collection, change.entity)
+            what = "deleted" if change.fields is None else "changed" if before else "created"
+            cells: dict[str, Json] = {}
+            names = []
+            for field, _, new in _changed_fields(before, change):
+                names.append(field)
+                if field in before:
+                    cells[f"{field}.old"] = before[field]
+                if new is not None:
+                    cells[field] = new.value
+            head = (change.seq, self.walk.tick, record.now_ns, change.by)
+            yield Row((*head, change.entity, what, names), change.collection, cells)
+
+
+class EntityRows(_RowsOfRecords):
+    """The rows of the table `entities`: the state after every k-th tick, or at the end."""
+
+    def __init__(self, walk: Walk, every: int | None) -> None:
+        super().__init__(walk, every)
+        self._latest: Record | None = None
+
+    def rows(self, record: Record) -> Iterator[Row]:
+        """Yield the state before a record that follows the end of a k-th tick."""
+        # The walk folds a tick after its makers saw it, so its rows come with the next record.
+        if self.is_due():
+            yield from self._state()
+        self._latest = record
+
+    def is_due(self) -> bool:
+        """Return whether the latest record ended a k-th tick."""
+        is_tick = isinstance(self._latest, Tick)
+        return is_tick and self.every is not None and self.walk.tick % self.every == 0
+
+    def last_rows(self) -> Iterator[Row]:
+        """Yield the state at the end: of the last tick, or without `every` of the range."""
+        if self.every is None or self.is_due():
+            yield from self._state()
+
+    def _state(self) -> Iterator[Row]:
+        assert self._latest is not None, "there is a record, so there is a latest one"
+        place = self._place(self._latest)
+        for collection, rows in sorted(self.walk.fold.items()):
+            for entity, fields in sorted(rows.items()):
+                # A copy, because the walk changes its fields after this.
+                yield self._row(place, collection, entity, dict(fields))
+
+    def _row(
+        self,
+        place: tuple[int, int, int],
+        collection: str,
+        entity: str,
+        fields: Mapping[str, Json],
+    ) -> Row:
+        return Row((*place, collection, entity, JsonCell(fields)))
+
+
+class WideEntityRows(EntityRows):
+    """The rows of the wide tables of entities: a column for each field."""
+
+    def _row(
+        self,
+        place: tuple[int, int, int],
+        collection: str,
+        entity: str,
+        fields: Mapping[str, Json],
+    ) -> Row:
+        return Row((*place, entity), collection, fields)
+
+
+class _OpenEffect(NamedTuple):
+    place: tuple[int, int, int]
+    rank: int
+    agent: str
+    kind: str
+    payload: Mapping[str, Json]
+    prompt: Mapping[str, Json]
+
+
+class EffectRows(_RowsOfRecords):
+    """The rows of the table `effects`, each when its effect is settled.
+
+    It holds the effects that are open: at most the depth of the outbox.
+    """
+
+    def __init__(self, walk: Walk, every: int | None) -> None:
+        super().__init__(walk, every)
+        self._open: dict[tuple[int, int], _OpenEffect] = {}
+        self._outcomes: dict[tuple[int, int], tuple[str, Json, str | None]] = {}
+
+    def rows(self, record: Record) -> Iterator[Row]:
+        """Yield the row of an effect that a record settles."""
+        if isinstance(record, Admitted):
+            if record.effects and self.walk.is_selected:
+                self._emitted(record)
+        elif isinstance(record, EffectChanged):
+            self._outcomes[record.effect_seq, record.effect_index] = (record.what, None, None)
+        elif isinstance(record, SettlementFailed):
+            key = (record.effect_seq, record.effect_index)
+            self._outcomes[key] = ("dead_letter", record.output, record.error)
+        elif isinstance(record, Settled):
+            key = (record.effect_seq, record.effect_index)
+            self._outcomes.pop(key, None)
+            effect = self._open.pop(key, None)
+            if effect is not None:
+                outcome = "succeeded" if record.succeeded else "failed"
+                yield from self._row(effect, outcome, record, record.output, None)
+
+    def last_rows(self) -> Iterator[Row]:
+        """Yield the effects that are still open."""
+        for key, effect in sorted(self._open.items()):
+            outcome, output, error = self._outcomes.get(key, ("open", None, None))
+            yield from self._row(effect, outcome, None, output, error)
+
+    def _emitted(self, record: Admitted) -> None:
+        prompts: dict[int, Mapping[str, Json]] = {}
+        intents = decode_intents(record.encoded)
+        first = record.seq - len(intents) + 1
+        for rank, position in enumerate(record.order or range(len(intents))):
+            prompts[first + rank] = intents[position][3]
+        for index, (seq, kind, payload, agent_id) in enumerate(record.effects):
+            if self.walk.includes(seq) and self.walk.selection.includes(agent_id, kind):
+                place = (seq, self.walk.tick, record.now_ns)
+                self._open[record.seq, index] = _OpenEffect(
+                    place, index, agent_id, kind, payload, prompts.get(seq, {})
+                )
+
+    def _row(
+        self,
+        effect: _OpenEffect,
+        outcome: str,
+        settled: Settled | None,
+        output: Json,
+        error: str | None,
+    ) -> Iterator[Row]:
+        settled_at = (None, None) if settled is None else (settled.seq, settled.now_ns)
+        payload = JsonCell(effect.payload)
+        out = None if output is None else JsonCell(output)
+        cells = (*effect.place, effect.rank, effect.agent, effect.kind, payload, outcome)
+        yield Row((*cells, *settled_at, out, error))
+
+
+class ModelCallRows(EffectRows):
+    """The rows of the table `model_calls`: the effects that called a proposer."""
+
+    def _row(
+        self,
+        effect: _OpenEffect,
+        outcome: str,
+        settled: Settled | None,
+        output: Json,
+        error: str | None,
+    ) -> Iterator[Row]:
+        if effect.kind != PROPOSE:
+            return
+        answer = output if isinstance(output, Mapping) else {}
+        requests, tokens_in, tokens_out, cost = answer.get("usage") or (None,) * 4
+        asked = effect.prompt
+        yield Row(
+            (
+                *effect.place,
+                *(effect.payload.get(name) for name in ("session", "turn", "attempt")),
+                *(asked.get("adapter"), asked.get("digest"), outcome, answer.get("model")),
+                *(requests, tokens_in, tokens_out, None if cost is None else float(Decimal(cost))),
+            )
+        )
+
+
+class AgentRows(_RowsOfRecords):
+    """The rows of the table `agents`. It holds every registration: O(agents)."""
+
+    def __init__(self, walk: Walk, every: int | None) -> None:
+        super().__init__(walk, every)
+        self._rows: list[list[Json]] = []
+        self._present: dict[str, list[Json]] = {}
+
+    def rows(self, record: Record) -> Iterator[Row]:
+        """Note a registration, or a change of an agent; yield no row."""
+        if isinstance(record, Registered):
+            row = [
+                *(*self._place(record), record.agent_id, record.owner, record.permissions),
+                *(record.priority_max, JsonCell(record.attributes), False, None),
+            ]
+            self._present[record.agent_id] = row
+            if self.walk.is_selected:
+                self._rows.append(row)
+        elif isinstance(record, AgentChanged) and record.agent_id in self._present:
+            self._change(self._present[record.agent_id], record)
+        yield from ()
+
+    def _change(self, row: list[Json], record: AgentChanged) -> None:
+        match record.what:
+            case "permissions":
+                row[5] = record.permissions
+            case "removed":
+                row[9] = record.seq
+                del self._present[record.agent_id]
+            case what:
+                row[8] = what == "suspended"
+
+    def last_rows(self) -> Iterator[Row]:
+        """Yield the registrations, in order."""
+        for row in self._rows:
+            yield Row(tuple(row))
+
+
+class TickRows(_RowsOfRecords):
+    """The rows of the table `ticks`."""
+
+    def __init__(self, walk: Walk, every: int | None) -> None:
+        super().__init__(walk, every)
+        self._counts = [0] * 5
+
+    def rows(self, record: Record) -> Iterator[Row]:
+        """Count a record, and yield the row of the tick that it ends."""
+        counts = self._counts
+        if isinstance(record, Admitted):
+            counts[0] += 1
+            counts[1] += len(record.contexts)
+            counts[3] += len(record.effects)
+        elif isinstance(record, Refused):
+            counts[0] += 1
+            counts[2] += len(record.contexts)
+        counts[4] += len(_changes_of(record))
+        if isinstance(record, Tick):
+            yield Row((record.seq, self.walk.tick + 1, record.now_ns, *counts))
+            self._counts = [0] * 5
+
+
+class JsonCell(NamedTuple):
+    """A value that its column holds as canonical JSON text; None inside it is JSON's null."""
+
+    value: Json
+
+
+ROW_MAKERS: Final[Mapping[str, Callable[[Walk, int | None], RowMaker]]] = {
+    "intents": IntentRows,
+    "refusals": RefusalRows,
+    "changes": ChangeRows,
+    "entities": EntityRows,
+    "effects": EffectRows,
+    "agents": AgentRows,
+    "ticks": TickRows,
+    "model_calls": ModelCallRows,
+}
+"""Table -> what makes its rows."""
+
+WIDE_ROW_MAKERS: Final[Mapping[str, Callable[[Walk, int | None], RowMaker]]] = {
+    "changes": WideChangeRows,
+    "entities": WideEntityRows,
+}
+
+
+def _changes_of(record: Record) -> list[EntityChange]:
+    changes: Changes | None = getattr(record, "changes", None)
+    return [] if changes is None else changes.entities
+
+
+def _selected_changes(walk: Walk, record: Record) -> Iterator[EntityChange]:
+    if walk.is_selected:
+        agents = walk.selection.agents
+        for change in _changes_of(record):
+            if walk.includes(change.seq) and (not agents or change.by in agents):
+                yield change
+
+
+def _changed_fields(
+    before: Mapping[str, Json], change: EntityChange
+) -> Iterator[tuple[str, JsonCell | None, JsonCell | None]]:
+    """Yield `(field, old, new)` of the changed fields; None where there is no value."""
+    after = change.fields or {}
+    for field, value in after.items():
+        yield field, JsonCell(before[field]) if field in before else None, JsonCell(value)
+    if change.fields is None or change.is_whole:
+        for field in sorted(before.keys() - after.keys()):
+            yield field, JsonCell(before[field]), None

@@ -1,0 +1,132 @@
+"""Read a range of a log for its rows: each record with its tick, and the fields before it.
+
+A `Walk` fixes the end of the log when it is made, so that two passes over a log that another process
+writes read the same records.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from placet.actors.ports import EventLog
+from placet.runtime.history.selection import Selection, first_seq
+from placet.runtime.snapshots.recovery import decode, recover
+from placet.schemas.codec import Json
+from placet.schemas.errors import StoreError
+from placet.schemas.log.expand import expanded
+from placet.schemas.log.record import Changes, Header, Record, RulesChanged, Tick
+
+Fields = dict[str, Json]
+Fold = dict[str, dict[str, Fields]]
+"""Collection -> entity -> fields, as plain values."""
+
+
+class Walk:
+    """The records of a log in a selection, in order; it can be iterated once more from the start.
+
+    Args:
+        log: The log; it is only read.
+        selection: The records to read.
+        needs_fold: Keep the fields of all entities beside the read, in `fold`. O(state).
+
+    Attributes:
+        end: Ordinal number after the last record.
+        first: Ordinal number of the first record that is read.
+        tick: Number of completed ticks before the current record.
+        fold: The fields of all entities before the current record; empty without `needs_fold`.
+        header: The latest header or change of rules before or at the current record.
+        done: Number of records read so far in this pass.
+        is_selected: The selection matches the current record by its content too.
+
+    Raises:
+        StoreError: The log cannot be read, or has no record.
+    """
+
+    def __init__(self, log: EventLog, selection: Selection, *, needs_fold: bool = False) -> None:
+        self.log = log
+        self.selection = selection
+        self.needs_fold = needs_fold
+        self.end = log.count()
+        if not self.end:
+            raise StoreError(f"{log.url} has no records yet", store=log.url)
+        start = log.start()
+        self.first = max(log.find_seq(selection.from_seq), start.record)
+        if start.record and selection.from_seq and selection.from_seq <= start.seq:
+            raise StoreError(
+                f"{log.url} was compacted up to seq {start.seq}; give --from {start.seq + 1} or a "
+                "later seq",
+                store=log.url,
+            )
+        self.tick = 0
+        self.fold: Fold = {}
+        self.header: Header | RulesChanged | None = None
+        self.done = 0
+        self.is_selected = True
+
+    def __iter__(self) -> Iterator[Record]:
+        """Yield the records of which a part lies in the range of seqs."""
+        self.tick, self.fold, self.done = 0, {}, 0
+        if self.first:
+            self._continue()
+        selection = self.selection
+        from_seq, to_seq = selection.from_seq, selection.to_seq
+        for ordinal, data in self.log.read(self.first):
+            if ordinal >= self.end:
+                return
+            for record in expanded(decode(data, ordinal)):
+                if to_seq is not None and first_seq(record) > to_seq:
+                    return
+                if isinstance(record, Header | RulesChanged):
+                    self.header = record
+                if record.seq >= from_seq:
+                    self.is_selected = not selection.is_by_content or selection.matches(record)
+                    yield record
+                if to_seq is not None and record.seq > to_seq:
+                    return  # the range ends inside a batch: the state is that before it
+                changes: Changes | None = getattr(record, "changes", None)
+                if self.needs_fold and changes is not None:
+                    fold_changes(self.fold, changes)
+                if isinstance(record, Tick):
+                    self.tick += 1
+            self.done += 1
+
+    def includes(self, seq: int) -> bool:
+        """Return whether a seq lies in the range."""
+        to_seq = self.selection.to_seq
+        return seq >= self.selection.from_seq and (to_seq is None or seq <= to_seq)
+
+    def _continue(self) -> None:
+        """Begin with the tick and the fields before the first record."""
+        past = recover(self.log, to_record=self.first).past
+        self.header = past.header
+        self.tick = _ticks_before(self.log, self.first)
+        if self.needs_fold:
+            self.fold = {
+                name: {entity: dict(row.fields) for entity, row in rows.entities.items()}
+                for name, rows in past.state.collections.items()
+            }
+
+
+def fold_changes(fold: Fold, changes: Changes) -> None:
+    """Write the changes of a record into a fold. The values are shared with the record."""
+    for change in changes.entities:
+        rows = fold.setdefault(change.collection, {})
+        if change.fields is None:
+            rows.pop(change.entity, None)
+        elif change.is_whole:
+            rows[change.entity] = dict(change.fields)
+        else:
+            rows[change.entity].update(change.fields)
+
+
+def fields_before(fold: Fold, collection: str, entity: str) -> Mapping[str, Json]:
+    """Return the fields of an entity; empty if it does not exist."""
+    return fold.get(collection, {}).get(entity, {})
+
+
+def _ticks_before(log: EventLog, end: int) -> int:
+    """Count the ticks of a log before a record. O(log)."""
+    count = 0
+    for ordinal, data in log.read():
+        if ordinal >= end:
+            break
+        count += isinstance(decode(data, ordinal), Tick)
+    return count
