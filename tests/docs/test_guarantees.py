@@ -17,7 +17,10 @@ def test_a_named_test_exists(path, name):
 
 
 def test_every_guarantee_has_a_row():
-    assert re.findall(r"^\| (G\d+) \|", PAGE, re.MULTILINE) == [f"G{n}" for n in range(1, 25)]
+    numbers = [int(n) for n in re.findall(r"^\| G(\d+) \|", PAGE, re.MULTILINE)]
+    assert numbers[:24] == list(range(1, 25))
+    assert 27 in numbers
+    assert numbers == sorted(set(numbers))
 
 
 def test_every_guarantee_names_a_test():
