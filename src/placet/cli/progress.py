@@ -6,9 +6,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def progress_bar(
-    description: str, total: int | None, unit: str
-) -> Iterator[Callable[..., None]]:
+def progress_bar(description: str, total: int | None, unit: str) -> Iterator[Callable[..., None]]:
     """Show a bar with rate and time left while the block runs; it is removed at the end.
 
     Args:
@@ -49,6 +47,4 @@ def progress_bar(
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(description, total=total)
-        yield lambda completed, total=total: progress.update(
-            task, completed=completed, total=total
-        )
+        yield lambda completed, total=total: progress.update(task, completed=completed, total=total)

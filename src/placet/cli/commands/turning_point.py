@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from placet.cli.progress import progress_bar
-from placet.cli.stores import log_to_read
 from placet.cli.terminal import (
     AsJson,
     StoreArgument,
@@ -19,6 +18,7 @@ from placet.cli.terminal import (
     say_lines,
     table,
 )
+from placet.runtime.stores.reading import log_to_read
 
 if TYPE_CHECKING:
     from placet.lab.turning.blame import Blame
