@@ -1,13 +1,18 @@
 """The steppers of workload `step`: how they alternate, what stops them, an absent package."""
 
 import builtins
+import json
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from placet.bench import step as workload
 from placet.bench.step import Quartiles, alternate
 from placet.bench.stepping import KernelStep, Stepper, TicksInThread
+
+SIDE = Path(__file__).parents[2] / "benchmarks" / "step_side.py"
 
 
 class Counted(Stepper):
@@ -90,3 +95,18 @@ def test_a_missing_peer_is_named_with_its_remedy(monkeypatch):
 
 def test_quartiles_are_around_the_median():
     assert Quartiles.of([4.0, 1.0, 2.0, 3.0, 5.0]) == (2.0, 3.0, 4.0)
+
+
+@pytest.mark.slow
+def test_a_side_of_the_comparison_answers_each_command_with_a_cost():
+    commands = ["l1", "l2", "l1", "w1", "w1s"]
+    done = subprocess.run(
+        [sys.executable, SIDE],
+        input="\n".join(commands),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    costs = [json.loads(line)["cpu_us"] for line in done.stdout.splitlines()]
+    assert len(costs) == len(commands)
+    assert min(costs) > 0

@@ -1,0 +1,148 @@
+"""One side of `step_beside_7935bd8.py`: runs in the environment of either version.
+
+    python benchmarks/step_side.py          reads commands from standard input
+    python benchmarks/step_side.py town     `placet run town` without its verification
+
+The commands are `l1`, `l2`, `w1` and `w1s`, one a line; each runs one turn and answers, in a line
+of JSON, with the CPU microseconds of one intent. `bench/stepping.py` is loaded by its path, because
+the older version has none.
+"""
+
+import asyncio
+import gc
+import importlib
+import importlib.util
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+STEPPING: Final = Path(__file__).parents[1] / "src" / "placet" / "bench" / "stepping.py"
+AGENTS: Final = 1_000
+INTENTS: Final = {"w1": 10_000, "w1s": 4_000}
+"""Intents in a turn of the orchestrator's workloads."""
+
+OLD_NAMES: Final = {
+    "placet.bench.subjects": "placet.bench.contenders",
+    "placet.scenarios.loader": "placet.runtime.scenarios.loading",
+    "placet.scenarios.runner": "placet.runtime.scenarios.runner",
+    "placet.cli": "placet.runtime.cli",
+    "placet.cli.run_session": "placet.runtime.cli.run_session",
+}
+"""Modules of today under the names that they had at 7935bd8."""
+
+IS_OLD: Final = importlib.util.find_spec("placet.scenarios") is None
+THRESHOLDS: Final = (50_000, 20, 50)
+"""Garbage collector settings of placet's own processes, of both versions."""
+
+
+def module(name: str) -> Any:  # noqa: ANN401  # of two versions
+    """Import a module of today, or what it was in the older version."""
+    return importlib.import_module(OLD_NAMES[name] if IS_OLD else name)
+
+
+def stepping() -> Any:  # noqa: ANN401  # loaded by path
+    """Load the contenders of today on top of whichever version is installed."""
+    spec = importlib.util.spec_from_file_location("stepping", STEPPING)
+    assert spec is not None
+    assert spec.loader is not None
+    loaded = importlib.util.module_from_spec(spec)
+    sys.modules["stepping"] = loaded
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+def run_scenario(on_tick: Callable[[int], None], is_stopped: Callable[[], bool]) -> None:
+    """Run the scenario of L2 in memory until it is stopped; a refused batch is an error."""
+    text = stepping().scenario_text(AGENTS, "stepping:Mover")
+    with tempfile.TemporaryDirectory(prefix="placet-bench-") as folder:
+        file = Path(folder) / "step.toml"
+        file.write_text(text, encoding="utf-8")
+        scenario = module("placet.scenarios.loader").load(file)
+    runner = module("placet.scenarios.runner").ScenarioRunner(
+        scenario, on_tick=on_tick, is_stopped=is_stopped
+    )
+    report = asyncio.run(runner.run())
+    if report.refusals:
+        raise AssertionError(f"L2: {report.refusals}, so the figure means nothing")
+
+
+class Steps:
+    """A turn of L1 or L2: one step of all agents."""
+
+    def __init__(self, contender: Any) -> None:  # noqa: ANN401  # loaded by path
+        self._contender = contender
+
+    async def open(self) -> None:
+        """Set the program up; a run of ticks is halted after its first."""
+        await self._contender.__aenter__()
+
+    async def turn(self) -> float:
+        """Return the CPU microseconds of one intent."""
+        inputs = await self._contender.prepare()
+        before = time.process_time_ns()
+        await self._contender.step(inputs)
+        cpu_ns = time.process_time_ns() - before
+        return cpu_ns / 1e3 / AGENTS
+
+
+class Lanes:
+    """A turn of W1 or W1s: lanes that await their verdicts, through the orchestrator."""
+
+    def __init__(self, batch_intents: int, intents: int) -> None:
+        workloads = importlib.import_module("placet.bench.workloads")
+        shape = workloads.Shape(agents=100, batch_intents=batch_intents)
+        load = workloads.Load(shape, chunk_intents=intents)
+        self._world = module("placet.bench.subjects").WholeWorld(load)
+
+    async def open(self) -> None:
+        """Open the world, and fill the dedup windows."""
+        await self._world.__aenter__()
+
+    async def turn(self) -> float:
+        """Return the CPU microseconds of one intent."""
+        chunk = self._world.next_chunk()
+        before = time.process_time_ns()
+        await self._world.run(chunk)
+        cpu_ns, intents = time.process_time_ns() - before, int(chunk.intents)
+        return cpu_ns / 1e3 / intents
+
+
+def make(name: str) -> Steps | Lanes:
+    """Create the contender of a command."""
+    if name == "l1":
+        return Steps(stepping().KernelStep("L1", AGENTS))
+    if name == "l2":
+        return Steps(stepping().TicksInThread("L2", AGENTS, run_scenario))
+    return Lanes(10 if name == "w1" else 1, INTENTS[name])
+
+
+async def answer_commands() -> None:
+    """Run a turn for every line of standard input, until it ends."""
+    contenders: dict[str, Steps | Lanes] = {}
+    gc.set_threshold(*THRESHOLDS)
+    while name := (await asyncio.to_thread(sys.stdin.readline)).strip():
+        if name not in contenders:
+            contenders[name] = make(name)
+            await contenders[name].open()
+        gc.collect(1)
+        print(json.dumps({"cpu_us": await contenders[name].turn()}), flush=True)
+
+
+def run_town() -> None:
+    """Run `placet run town` without the verification that follows it."""
+    if IS_OLD:  # it has no option for it
+        module("placet.cli.run_session")._verified = lambda *_: None  # noqa: SLF001
+    option = [] if IS_OLD else ["--no-verify"]
+    sys.argv = ["placet", "run", "town", *option]
+    module("placet.cli").main()
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["town"]:
+        run_town()
+    else:
+        asyncio.run(answer_commands())
