@@ -293,6 +293,8 @@ def _apply(  # noqa: PLR0917  # an object to hold them would cost what is measur
         None,
         None,
         first_seq - 1,
+        0,  # no tick has passed
+        len(world.log),  # a batch is a group
     )
     outcome = (None, (entities, ()), (), None, None)
     record = _encode((5, world.prev, world.seq, now_ns, *body, *outcome))
