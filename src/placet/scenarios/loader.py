@@ -55,6 +55,19 @@ def load(scenario: str | Path, *, overrides: Iterable[str] = ()) -> Scenario:
     for override in overrides:
         _override(raw, override)
     raw.setdefault("name", Path(source).stem)
+    return from_values(source, raw)
+
+
+def from_values(source: str, raw: Mapping[str, Json]) -> Scenario:
+    """Return the scenario of a table of plain values, such as a TOML file.
+
+    Args:
+        source: Its origin, for messages: a file, or the bundled name.
+        raw: The table, with a key `name`.
+
+    Raises:
+        ScenarioError: It is invalid, or names a policy that does not exist.
+    """
     try:
         loaded = _scenario().validate_python(raw)
     except ValidationError as error:
@@ -149,14 +162,32 @@ def split_override(override: str) -> tuple[list[str], str]:
 
 def _override(raw: dict[str, Json], override: str) -> None:
     path, text = split_override(override)
-    source = f"--set {override}"
+    set_value(
+        raw, path, lambda before: parse_value(text.strip(), before), source=f"--set {override}"
+    )
+
+
+def set_value(
+    raw: dict[str, Json], path: Sequence[str], make: Callable[[Json], Json], source: str
+) -> None:
+    """Replace one value of a scenario's table, in place.
+
+    Args:
+        raw: The table.
+        path: Keys from the outermost table to the value; tables that are missing are made.
+        make: Called with the value before, None if there was none; returns the value.
+        source: Origin of the value, for messages.
+
+    Raises:
+        ScenarioError: No scenario has the key, or this one has no such agents or objects.
+    """
     _check_path(raw, path, source)
     table = raw
     for step in path[:-1]:
         table = table.setdefault(step, {})
         if not isinstance(table, dict):
             raise ScenarioError(source, "", f"{step!r} is a value and holds no keys; set it whole")
-    table[path[-1]] = _value(text.strip(), table.get(path[-1]))
+    table[path[-1]] = make(table.get(path[-1]))
 
 
 def _check_path(raw: Mapping[str, Json], path: Sequence[str], source: str) -> None:
@@ -172,7 +203,7 @@ def _check_path(raw: Mapping[str, Json], path: Sequence[str], source: str) -> No
         raise ScenarioError(source, "", problem)
 
 
-def _value(text: str, before: Json) -> Json:
+def parse_value(text: str, before: Json) -> Json:
     """Parse a TOML value; invalid TOML is text, and a key that held text keeps text."""
     if isinstance(before, str) and not text.startswith(('"', "'")):
         return text

@@ -188,6 +188,11 @@ class ScenarioRunner:
         self._acts = 0
         self._ticks_begun = 0
 
+    @property
+    def report(self) -> RunReport:
+        """The report as far as the run has come; `run` returns it complete."""
+        return self._report
+
     async def run(self) -> RunReport:
         """Run the scenario to its end; the log is closed when this returns.
 

@@ -1,0 +1,146 @@
+"""Derives scenarios from a scenario by replacing values at dotted keys, as sweeps do.
+
+A key is that of `--set`: `settings.max_step`, `agents.folk.count`, `ticks`. A key without a dot
+that is no key of a scenario is a setting of the domain, so `max_step` is `settings.max_step`.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+from functools import partial
+from itertools import product as cartesian_product
+from typing import Any, Final
+
+from placet.scenarios.loader import as_text, from_values, set_value
+from placet.scenarios.scenario import Scenario, ScenarioError
+from placet.schemas.codec import Json
+
+SCENARIO_COLUMN: Final = "scenario"
+"""Column of a data frame that names the scenario of each row."""
+
+
+def with_values(scenario: Scenario, values: Mapping[str, Json]) -> Scenario:
+    """Return a scenario with the values at dotted keys replaced.
+
+    Raises:
+        ScenarioError: A key does not exist, or a value is invalid.
+    """
+    raw: dict[str, Json] = json.loads(as_text(scenario))
+    source = scenario.name
+    for key, value in values.items():
+        path = full_key(key).split(".")
+        set_value(raw, path, partial(_plain, value), source)
+    return replace(from_values(source, raw), name=scenario.name)
+
+
+def product_of(scenario: Scenario, axes: Mapping[str, Iterable[Json]]) -> list[Scenario]:
+    """Return a scenario for each combination of values; the last key changes fastest.
+
+    Raises:
+        ScenarioError: A key does not exist, has no values, or a value is invalid.
+    """
+    columns = {full_key(key): _values(scenario, key, values) for key, values in axes.items()}
+    combinations = cartesian_product(*columns.values())
+    return [with_values(scenario, dict(zip(columns, row, strict=True))) for row in combinations]
+
+
+def scenarios_of(rows: Iterable[Mapping[str, Json]], base: Scenario | None) -> list[Scenario]:
+    """Return a scenario for each row of values.
+
+    Args:
+        rows: Mappings from dotted keys to values. A key `scenario` names the scenario of a row.
+        base: The scenario of rows without a key `scenario`.
+
+    Raises:
+        ScenarioError: A row has no scenario, a key does not exist, or a value is invalid.
+    """
+    scenarios: list[Scenario] = []
+    loaded: dict[str, Scenario] = {}
+    for number, row in enumerate(rows):
+        values = dict(row)
+        name = values.pop(SCENARIO_COLUMN, None)
+        if name is not None:
+            of_row = loaded.setdefault(str(name), Scenario.load(str(name)))
+        elif base is not None:
+            of_row = base
+        else:
+            problem = (
+                f"expected a column {SCENARIO_COLUMN!r}, or a scenario to start from: "
+                'from_dataframe(samples, base="town"); the row has '
+                f"{', '.join(map(str, row)) or 'no columns'}"
+            )
+            raise ScenarioError(f"row {number} of the data frame", "", problem)
+        scenarios.append(with_values(of_row, values))
+    return scenarios
+
+
+def rows_of(samples: Any) -> Iterable[Mapping[str, Json]]:  # noqa: ANN401  # of any library
+    """Return the rows of a pandas or polars data frame, an Arrow table, or rows as they are.
+
+    Raises:
+        TypeError: `samples` is none of these.
+    """
+    if hasattr(samples, "to_dicts"):  # polars
+        return _mappings(samples.to_dicts())
+    if hasattr(samples, "to_pylist"):  # Arrow
+        return _mappings(samples.to_pylist())
+    if hasattr(samples, "to_dict"):  # pandas
+        return _mappings(samples.to_dict("records"))
+    return _mappings(samples)
+
+
+def full_key(key: str) -> str:
+    """Return a dotted key; a name without a dot that no scenario has is a setting."""
+    is_own = "." in key or key in {field.name for field in fields(Scenario)}
+    return key if is_own else f"settings.{key}"
+
+
+def leaves_of(scenario: Scenario) -> dict[str, Json]:
+    """Return the values of a scenario by dotted key, without its name, title and seed.
+
+    A list, and a table without keys, is one value.
+    """
+    leaves: dict[str, Json] = {}
+    raw: dict[str, Json] = json.loads(as_text(scenario))
+    for key in ("name", "title", "seed"):
+        raw.pop(key, None)
+    _collect_leaves(raw, "", leaves)
+    return leaves
+
+
+def _collect_leaves(table: Mapping[str, Json], prefix: str, leaves: dict[str, Json]) -> None:
+    for key, value in table.items():
+        if isinstance(value, dict) and value:
+            _collect_leaves(value, f"{prefix}{key}.", leaves)
+        else:
+            leaves[prefix + key] = value
+
+
+def _values(scenario: Scenario, key: str, values: Iterable[Json]) -> Sequence[Json]:
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        raise ScenarioError(scenario.name, key, f"expected a list of values, got {values!r}")
+    listed = list(values)
+    if not listed:
+        raise ScenarioError(scenario.name, key, "expected at least one value, got none")
+    return listed
+
+
+def _mappings(rows: Any) -> Sequence[Mapping[str, Json]]:  # noqa: ANN401  # checked here
+    listed = list(rows) if isinstance(rows, Iterable) and not isinstance(rows, Mapping) else None
+    if listed is None or not all(isinstance(row, Mapping) for row in listed):
+        raise TypeError(
+            "expected a data frame of pandas or polars, an Arrow table, or a list of mappings from "
+            f"dotted keys to values, got {type(rows).__name__}"
+        )
+    return listed
+
+
+def _plain(value: Any, before: Json) -> Json:  # noqa: ANN401  # a scalar of any library
+    """Return a value as plain JSON; a whole float becomes an int where an int stood before.
+
+    Samplers return floats, also for a count.
+    """
+    if type(value).__module__.partition(".")[0] == "numpy":
+        value = value.tolist()
+    is_whole = isinstance(value, float) and value.is_integer()
+    return int(value) if is_whole and type(before) is int else value
