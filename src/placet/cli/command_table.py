@@ -15,6 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "run": "Run a scenario and print a report.",
+        "sweep": "Run scenarios under many settings and seeds.",
         "gate": "Read batches as JSON lines, write verdicts.",
         "log": "Print the records of a log.",
         "export": "Export tables of a log as Parquet, Arrow or CSV files.",

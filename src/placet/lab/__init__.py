@@ -9,16 +9,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from placet.lab.sweep.results import Results
+    from placet.lab.sweep.sweep import run_scenarios
     from placet.lab.turning.search import turning_point
     from placet.scenarios import Scenario
 
 _MODULES: Final = {
+    "Results": "placet.lab.sweep.results",
     "Scenario": "placet.scenarios",
+    "run_scenarios": "placet.lab.sweep.sweep",
     "turning_point": "placet.lab.turning.search",
 }
 """Public name -> the module that defines it."""
 
-__all__ = ["Scenario", "turning_point"]
+__all__ = ["Results", "Scenario", "run_scenarios", "turning_point"]
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401  # a name of any kind

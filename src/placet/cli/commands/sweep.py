@@ -1,0 +1,140 @@
+"""`placet sweep`: run scenarios under many settings and seeds, into a folder."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+
+import typer
+
+from placet.cli.progress import progress_bar
+from placet.cli.signals import Terminated, terminated_as_interrupted
+from placet.cli.terminal import AsJson, pluralize, printable, say_json, say_lines, shorten
+
+if TYPE_CHECKING:
+    from placet.lab.sweep.results import Results
+
+_Scenarios: TypeAlias = Annotated[
+    str, typer.Argument(metavar="SCENARIO", help="A bundled scenario such as town, or a TOML file.")
+]
+_Axes: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUES",
+        help="Values of a key, such as settings.max_step=0.5,1,2 or agents.folk.count=50..200:50. "
+        "Repeatable: all combinations are run.",
+    ),
+]
+_Seeds: TypeAlias = Annotated[
+    str | None,
+    typer.Option(metavar="SEEDS", help="Seeds of each combination, such as 1..20 or 1,2,5."),
+]
+_Agents: TypeAlias = Annotated[
+    int | None, typer.Option(min=0, metavar="N", help="Number of agents, divided in proportion.")
+]
+_Ticks: TypeAlias = Annotated[int | None, typer.Option(min=0, metavar="N", help="Number of ticks.")]
+_Jobs: TypeAlias = Annotated[int, typer.Option(min=1, metavar="N", help="Worker processes.")]
+_To: TypeAlias = Annotated[
+    Path,
+    typer.Option(
+        metavar="FOLDER",
+        help="Folder of the study. Runs that are finished in it are not repeated.",
+    ),
+]
+_Outcomes: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--outcome",
+        metavar="MODULE:FUNCTION",
+        help="Function of the final state, for a column of the results. Repeatable.",
+    ),
+]
+_LogsKept: TypeAlias = Annotated[
+    Literal["all", "failed", "none"], typer.Option(help="Runs that keep their logs.")
+]
+_Retry: TypeAlias = Annotated[bool, typer.Option("--retry", help="Run the failed runs alone.")]
+_Anyway: TypeAlias = Annotated[
+    bool,
+    typer.Option("--anyway", help="Go on in a study of other code; rows get a column `code`."),
+]
+_Timeout: TypeAlias = Annotated[
+    float | None, typer.Option(min=0.1, metavar="S", help="Longest time of a run, seconds.")
+]
+
+
+def sweep(
+    scenario: _Scenarios,
+    *,
+    to: _To,
+    axes: _Axes = None,
+    seeds: _Seeds = None,
+    agents: _Agents = None,
+    ticks: _Ticks = None,
+    jobs: _Jobs = 1,
+    outcomes: _Outcomes = None,
+    logs: _LogsKept = "none",
+    retry: _Retry = False,
+    anyway: _Anyway = False,
+    timeout: _Timeout = None,
+    as_json: AsJson = False,
+) -> int:
+    """Run a scenario under all combinations of settings and seeds, into a folder.
+
+    The folder gets a row for each finished run. Killed anywhere and started again, a sweep repeats
+    no finished run. A run that fails is a row with its error.
+    """
+    # Here, because scenarios and what checks them are 60 ms that the help need not pay.
+    from placet.lab.sweep.axes import read_axis, read_seeds  # noqa: PLC0415
+    from placet.lab.sweep.plan import plan_sweep  # noqa: PLC0415
+    from placet.lab.sweep.pools import OwnPools  # noqa: PLC0415
+    from placet.lab.sweep.sweep import sweep as run_sweep  # noqa: PLC0415
+    from placet.scenarios.loader import load, split_override  # noqa: PLC0415
+
+    base = load(scenario, overrides=[] if ticks is None else [f"ticks={ticks}"])
+    if agents is not None:
+        base = base.with_agents(agents)
+    values = {}
+    for axis in axes or []:
+        path, text = split_override(axis)
+        values[".".join(path)] = read_axis(base, ".".join(path), text)
+    plan = plan_sweep(
+        base.product(values),
+        seeds=None if seeds is None else read_seeds(seeds),
+        outcomes=outcomes or [],
+    )
+    try:
+        with terminated_as_interrupted(), progress_bar(base.name, len(plan), "runs") as update:
+            results = run_sweep(
+                plan,
+                OwnPools(jobs),
+                to=to,
+                logs=logs,
+                retry=retry,
+                anyway=anyway,
+                timeout_s=timeout,
+                columns=values,
+                on_progress=lambda progress: update(progress.finished),
+            )
+    except KeyboardInterrupt as stop:
+        sys.stderr.write(
+            f"placet: stopped; what is finished is kept in {to}. Run the same command to go on\n"
+        )
+        return Terminated.exit_code if isinstance(stop, Terminated) else 130
+    if as_json:
+        say_json({"study": str(to), "runs": len(results), "rows": results.rows})
+    else:
+        say_lines(_lines(results, to))
+    return 1 if results.failed else 0
+
+
+def _lines(results: "Results", to: Path) -> Iterator[str]:
+    yield from repr(results).splitlines()
+    for row in results.failed[:3]:
+        yield f"  failed, seed {row['seed']}: {shorten(printable(row['error']), 300)}"
+    yield ""
+    if results.failed:
+        yield f"  Run the {pluralize(len(results.failed), 'failed run')} again: --retry"
+    yield f"  The rows are in {quote(str(to))}. In Python:"
+    yield f"    from placet.lab import Results; Results.load({str(to)!r}).to_pandas()"

@@ -1,0 +1,89 @@
+"""Executes the run of a scenario to its end, or from where its log ends: one function."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from placet.lab.sweep.half_run import Counts, HalfRun
+from placet.runtime.state_path import state_at
+from placet.runtime.stores.files import quoted
+from placet.scenarios.runner import ScenarioRunner
+from placet.scenarios.scenario import Scenario
+
+if TYPE_CHECKING:
+    from placet.runtime.orchestrator import Orchestrator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """The end of a run.
+
+    Attributes:
+        state: The final state, `collection -> entity -> field -> value`; a copy.
+        ticks: Completed ticks.
+        submitted: Intents; every intent of a refused batch counts as refused.
+        admitted: Admitted intents.
+        refusals: Count for each `stage/code`.
+        seq: The final sequence number.
+        digest: The final digest.
+        resumed_at: Ticks in the log from which the run was resumed; None if it was not.
+    """
+
+    state: Mapping[str, Any]
+    ticks: int
+    submitted: int
+    admitted: int
+    refusals: Mapping[str, int]
+    seq: int
+    digest: str
+    resumed_at: int | None
+
+
+def execute(scenario: Scenario, log: Path | None, *, with_state: bool) -> Ended:
+    """Run a scenario and return its end.
+
+    Args:
+        scenario: The scenario, with its seed.
+        log: File of the log, which is kept; None keeps no log. A half-done run in the file is
+            resumed if it had run for some seconds, else it is started anew.
+        with_state: Return the final state; it is empty otherwise.
+
+    Raises:
+        ScenarioError: The scenario cannot run, or a policy raised.
+        StoreError: The log cannot be written.
+    """
+    half = None if log is None else HalfRun(log)
+    before = Counts() if half is None else half.take_up(scenario)
+    states: list[Mapping[str, Any]] = []
+    worlds: list[Orchestrator] = []
+
+    def on_tick(ticks: int) -> None:
+        if half is not None:
+            half.advance(before.plus(ticks, runner.report))
+        if with_state and ticks == scenario.ticks:
+            states.append(worlds[0].query_nowait(lambda kernel: state_at(kernel.state, "")))
+
+    runner = ScenarioRunner(
+        scenario,
+        store="memory://" if log is None else f"sqlite:///{quoted(str(log))}?synchronous=normal",
+        is_resumed=before.ticks > 0,
+        snapshot_every_seqs=None,
+        on_open=worlds.append,
+        on_tick=on_tick,
+    )
+    report = asyncio.run(runner.run())
+    if half is not None:
+        half.end()
+    counts = before.plus(report.ticks, report)
+    return Ended(
+        state=states[0] if states else {},
+        ticks=report.ticks,
+        submitted=counts.submitted,
+        admitted=counts.admitted,
+        refusals=counts.refusals,
+        seq=report.seq,
+        digest=report.digest,
+        resumed_at=report.resumed_at,
+    )

@@ -1,0 +1,138 @@
+"""Executors of a sweep: its own pool of processes, or the caller's; made again if they break."""
+
+from collections.abc import Callable
+from concurrent.futures import Executor, ProcessPoolExecutor
+from multiprocessing import get_all_start_methods, get_context
+from multiprocessing.context import BaseContext
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
+
+from placet.lab.errors import LabError
+from placet.lab.sweep.worker import start_worker
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+PoolEnd: TypeAlias = Literal["finished", "broken", "interrupted"]
+"""How the use of an executor ended."""
+
+_WINDOW: Final = 256
+"""Runs submitted at once to an executor of unknown size."""
+
+
+class Pools(Protocol):
+    """Makes the executors of a sweep."""
+
+    def make(self, *, is_alone: bool) -> Executor:
+        """Return a new executor; with one worker if a run must be alone in it.
+
+        Raises:
+            LabError: It cannot be made again.
+        """
+
+    def window(self) -> int:
+        """Return how many runs may be submitted at once."""
+
+    def end(self, executor: Executor, how: PoolEnd) -> None:
+        """End an executor that `make` returned; if interrupted, do not wait for its runs."""
+
+
+class OwnPools:
+    """Pools of worker processes, which end with the process that made them.
+
+    Args:
+        jobs: Number of worker processes.
+    """
+
+    def __init__(self, jobs: int) -> None:
+        if jobs < 1:
+            raise LabError(f"jobs must be at least 1, got {jobs}")
+        self._jobs = jobs
+        self._context = _process_context()
+        self._stops: dict[int, Connection] = {}
+
+    def make(self, *, is_alone: bool) -> Executor:
+        """Return a new pool of processes."""
+        stop, ours = self._context.Pipe(duplex=False)
+        pool = ProcessPoolExecutor(
+            1 if is_alone else self._jobs,
+            mp_context=self._context,
+            initializer=start_worker,
+            initargs=(stop,),
+        )
+        self._stops[id(pool)] = ours
+        return pool
+
+    def window(self) -> int:
+        """Return how many runs may be submitted at once."""
+        return 8 * self._jobs + 8
+
+    def end(self, executor: Executor, how: PoolEnd) -> None:
+        """End a pool; if interrupted, its workers end in the middle of their runs."""
+        ours = self._stops.pop(id(executor))
+        if how == "interrupted":
+            ours.close()
+        executor.shutdown(wait=True, cancel_futures=True)
+        ours.close()
+
+
+class GivenPools:
+    """Uses the executor of the caller, or a function that makes executors.
+
+    Args:
+        executor: An executor, or a function without arguments that returns a new executor.
+    """
+
+    def __init__(self, executor: Executor | Callable[[], Executor]) -> None:
+        self._given: Executor | None = executor if isinstance(executor, Executor) else None
+        self._first = self._given
+        self._factory = None if isinstance(executor, Executor) else executor
+
+    def make(self, *, is_alone: bool) -> Executor:
+        """Return the caller's executor first, then others like it.
+
+        Raises:
+            LabError: It is of a class that cannot be copied.
+        """
+        if self._factory is not None:
+            return self._factory()
+        if self._first is not None and not is_alone:
+            first, self._first = self._first, None
+            return first
+        if type(self._given) is not ProcessPoolExecutor:
+            raise LabError(
+                f"the {type(self._given).__name__} broke, and cannot be made again; give "
+                "`executor` a function that returns a new one"
+            )
+        return _copy_of(self._given, 1 if is_alone else None)
+
+    def window(self) -> int:
+        """Return how many runs may be submitted at once."""
+        return max(_WINDOW, 8 * getattr(self._given, "_max_workers", 1))
+
+    def end(self, executor: Executor, how: PoolEnd) -> None:
+        """End an executor that was made here, or is broken; the caller's stays open."""
+        if executor is not self._given or how == "broken":
+            executor.shutdown(wait=how != "interrupted", cancel_futures=True)
+
+
+def _copy_of(pool: ProcessPoolExecutor, workers: int | None) -> ProcessPoolExecutor:
+    """Return a new pool with the arguments of one that broke; `concurrent.futures` has no such."""
+    given: Any = pool
+    return ProcessPoolExecutor(
+        workers or given._max_workers,  # noqa: SLF001  # see above
+        mp_context=given._mp_context,  # noqa: SLF001  # see above
+        initializer=given._initializer,  # noqa: SLF001  # see above
+        initargs=given._initargs,  # noqa: SLF001  # see above
+    )
+
+
+def _process_context() -> BaseContext:
+    """Return a context whose processes begin with this package imported, and nothing of ours.
+
+    Not by fork: a child of a process with threads may wait for ever on a lock.
+    """
+    if "forkserver" not in get_all_start_methods():
+        return get_context("spawn")
+    context = get_context("forkserver")
+    context.set_forkserver_preload(["placet.lab.sweep.worker"])
+    return context

@@ -1,0 +1,285 @@
+"""The results of a sweep: a row for each run, as plain values, a data frame or a file."""
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from placet.lab.errors import LabError
+from placet.lab.sweep.plan import run_key
+from placet.lab.sweep.study import Row, Study
+from placet.scenarios.loader import from_text
+from placet.scenarios.variants import full_key, leaves_of
+from placet.schemas.codec import Json
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+
+_COUNTS: Final = ("submitted", "admitted", "refused")
+_ENDS: Final = ("seq", "digest", "status", "error", "seconds")
+_SHOWN_ROWS: Final = 10
+_SHOWN_CHARS: Final = 12
+
+
+class Results(Sequence[Row]):
+    """The rows of a sweep, in the order of its scenarios and seeds.
+
+    A row has the dotted keys in which the scenarios differ, `seed`, the outcomes, the counts of
+    intents `submitted`, `admitted` and `refused`, `seq`, `digest`, `status` (`done`, `failed`,
+    `died`, `timeout`), `error` (None if done) and `seconds`. If the study has rows of several code
+    versions, also `code`.
+
+    Args:
+        rows: The rows, all with the keys `columns`.
+        columns: Names of the columns, in order.
+        parameters: The columns that are keys of the scenarios.
+        outcomes: The columns of outcome functions.
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        columns: Sequence[str],
+        *,
+        parameters: Sequence[str] = (),
+        outcomes: Sequence[str] = (),
+    ) -> None:
+        self.rows = list(rows)
+        self.columns = list(columns)
+        self.parameters = list(parameters)
+        self.outcomes = list(outcomes)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> "Results":
+        """Return the results of all finished runs of a study.
+
+        Raises:
+            LabError: The folder is no study.
+        """
+        study = Study(folder)
+        if not study.manifest["plans"]:
+            raise LabError(f"{folder} is no study: it has no manifest")
+        study.read_rows()
+        keys = dict.fromkeys(_planned_keys(study.manifest))
+        return results_of(study, [key for key in keys if key in study.rows])
+
+    @property
+    def failed(self) -> list[Row]:
+        """The rows of runs that ended with an error."""
+        return [row for row in self.rows if row["error"] is not None]
+
+    def column(self, name: str) -> list[Json]:
+        """Return the values of a column, one a row.
+
+        Raises:
+            LabError: There is no such column.
+        """
+        if name not in self.columns:
+            raise LabError(f"there is no column {name!r}; there are {', '.join(self.columns)}")
+        return [row[name] for row in self.rows]
+
+    def means(self, name: str) -> list[float]:
+        """Return the mean of a numeric column over the seeds of each scenario, in their order.
+
+        Raises:
+            LabError: There is no such column, or a scenario has no run with a number in it.
+        """
+        self.column(name)
+        groups: dict[str, list[float]] = {}
+        for row in self.rows:
+            group = groups.setdefault(json.dumps([row[key] for key in self.parameters]), [])
+            if isinstance(row[name], int | float):
+                group.append(row[name])
+        for parameters, values in groups.items():
+            if not values:
+                shown = dict(zip(self.parameters, json.loads(parameters), strict=True))
+                raise LabError(f"no run of {shown} has a number in {name!r}; see `failed`")
+        return [sum(values) / len(values) for values in groups.values()]
+
+    def to_arrow(self) -> "pyarrow.Table":
+        """Return an Arrow table; values of several types in a column become JSON text.
+
+        Raises:
+            LabError: pyarrow is not installed.
+        """
+        try:
+            import pyarrow  # noqa: PLC0415  # an extra
+        except ImportError:
+            raise LabError("Arrow tables need pyarrow: pip install 'placet[lab]'") from None
+        columns = {name: _one_type([row[name] for row in self.rows]) for name in self.columns}
+        return pyarrow.table(columns)
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """Return a pandas data frame.
+
+        Raises:
+            LabError: pandas is not installed.
+        """
+        try:
+            import pandas  # noqa: PLC0415  # the user's library
+        except ImportError:
+            raise LabError("pandas is not installed: pip install pandas") from None
+        return pandas.DataFrame(self.rows, columns=self.columns)
+
+    def to_polars(self) -> "polars.DataFrame":
+        """Return a polars data frame.
+
+        Raises:
+            LabError: polars is not installed.
+        """
+        try:
+            import polars  # noqa: PLC0415  # the user's library
+        except ImportError:
+            raise LabError("polars is not installed: pip install polars") from None
+        columns = {name: _one_type([row[name] for row in self.rows]) for name in self.columns}
+        return polars.DataFrame(columns)
+
+    def write(self, path: str | Path) -> Path:
+        """Write the rows to a file, by its ending: .csv, .jsonl, .parquet or .arrow.
+
+        Raises:
+            LabError: The ending is another, or the extra `lab` is missing for Parquet and Arrow.
+        """
+        path = Path(path)
+        if path.suffix == ".jsonl":
+            path.write_text("".join(json.dumps(row) + "\n" for row in self.rows))
+        elif path.suffix == ".csv":
+            path.write_text(self._as_csv())
+        elif path.suffix == ".parquet":
+            table = self.to_arrow()
+            from pyarrow import parquet  # noqa: PLC0415  # an extra
+
+            parquet.write_table(table, path)
+        elif path.suffix == ".arrow":
+            table = self.to_arrow()
+            from pyarrow import feather  # noqa: PLC0415  # an extra
+
+            feather.write_feather(table, str(path), compression="uncompressed")
+        else:
+            raise LabError(f"{path}: expected an ending .csv, .jsonl, .parquet or .arrow")
+        return path
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: Any) -> Any:  # noqa: ANN401  # an int or a slice
+        return self.rows[index]
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    def __repr__(self) -> str:
+        failed = f", {len(self.failed)} failed" if self.failed else ""
+        lines = [f"Results of {_runs(len(self))}{failed}"]
+        shown = self._shown_columns()
+        cells = [shown, *([_short(row[name]) for name in shown] for row in self._first_rows())]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        for line in cells:
+            padded = (cell.rjust(width) for cell, width in zip(line, widths, strict=True))
+            lines.append("  " + "  ".join(padded))
+        if len(self) > _SHOWN_ROWS:
+            lines.append(f"  ... and {len(self) - _SHOWN_ROWS} more")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        shown = self._shown_columns()
+        head = "".join(f"<th>{escape(name)}</th>" for name in shown)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{escape(_short(row[name]))}</td>" for name in shown) + "</tr>"
+            for row in self._first_rows()
+        )
+        failed = f", {len(self.failed)} failed" if self.failed else ""
+        more = f"<p>... and {len(self) - _SHOWN_ROWS} more</p>" if len(self) > _SHOWN_ROWS else ""
+        return (
+            f"<p>{_runs(len(self))}{failed}</p><table><thead><tr>{head}</tr></thead>"
+            f"<tbody>{body}</tbody></table>{more}"
+        )
+
+    def _shown_columns(self) -> list[str]:
+        has_failed = bool(self.failed)
+        hidden = {"status", "seq", "seconds", *(() if has_failed else ("error",))}
+        return [name for name in self.columns if name not in hidden]
+
+    def _first_rows(self) -> Sequence[Row]:
+        return self.rows[:_SHOWN_ROWS]
+
+    def _as_csv(self) -> str:
+        text = StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(self.columns)
+        for row in self.rows:
+            values = (row[name] for name in self.columns)
+            writer.writerow(
+                [json.dumps(v) if isinstance(v, list | dict | bool) else v for v in values]
+            )
+        return text.getvalue()
+
+
+def results_of(study: Study, keys: Iterable[str], columns: Iterable[str] = ()) -> Results:
+    """Return the results of finished runs of a study.
+
+    Args:
+        study: The study, with its rows read.
+        keys: Keys of the runs, in order.
+        columns: Keys of the scenarios to show although all scenarios have one value.
+    """
+    rows = [study.rows[key] for key in keys]
+    leaves = {
+        digest: leaves_of(
+            from_text("the study", json.dumps(study.manifest["scenarios"][digest]["values"]))
+        )
+        for digest in dict.fromkeys(row["scenario"] for row in rows)
+    }
+    parameters = _differing(list(leaves.values()), [full_key(key) for key in columns])
+    outcomes = list(dict.fromkeys(name for row in rows for name in row.get("outcomes", ())))
+    versions = {(row["scenario"], row["code"]) for row in rows}
+    with_code = len(versions) > len(leaves)
+    names = [*parameters, "seed", *outcomes, *_COUNTS, *_ENDS, *(["code"] if with_code else [])]
+    flat = [
+        {
+            **{key: leaves[row["scenario"]].get(key) for key in parameters},
+            **{name: row.get("outcomes", {}).get(name) for name in outcomes},
+            **{name: row.get(name) for name in ("seed", *_COUNTS, *_ENDS)},
+            **({"code": row["code"]} if with_code else {}),
+        }
+        for row in rows
+    ]
+    ordered = [{name: row[name] for name in names} for row in flat]
+    return Results(ordered, names, parameters=parameters, outcomes=outcomes)
+
+
+def _differing(leaves: Sequence[Mapping[str, Json]], wanted: Iterable[str]) -> list[str]:
+    """Return the wanted keys, then the other keys in which scenarios differ."""
+    keys = dict.fromkeys(key for values in leaves for key in values)
+    differing = [key for key in keys if len({json.dumps(values.get(key)) for values in leaves}) > 1]
+    return list(dict.fromkeys([*(key for key in wanted if key in keys), *differing]))
+
+
+def _planned_keys(manifest: Mapping[str, Any]) -> Iterator[str]:
+    for plan in manifest["plans"]:
+        for (scenario, code), own in zip(plan["scenarios"], plan["own_seeds"], strict=True):
+            yield from (run_key(code, scenario, seed) for seed in plan["seeds"] or [own])
+
+
+def _one_type(values: list[Json]) -> list[Json]:
+    """Return values of one type, or numbers, unchanged, and others as JSON text."""
+    types = {type(value) for value in values if value is not None}
+    if types <= {int, float} or types in ({bool}, {str}, set()):
+        return [float(v) if v is not None and float in types else v for v in values]
+    return [None if value is None else json.dumps(value) for value in values]
+
+
+def _runs(count: int) -> str:
+    return "1 run" if count == 1 else f"{count} runs"
+
+
+def _short(value: Json) -> str:
+    if value is None:
+        return ""
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 1]}…"

@@ -1,0 +1,283 @@
+"""The folder of a study: manifest, rows of finished runs, logs; it outlives any process.
+
+    manifest.json      the plans: code versions, scenarios, seeds; replaced as a whole
+    results/*.jsonl    a row of JSON for each finished run, one file a writer
+    logs/KEY.db        logs of runs, where they are kept
+    running/*          the run that each worker is at
+    lock               lock of the sweep's process, and the name of its session
+    workers            lock shared by the workers that are at a run
+
+A line without its end is a row that was not written whole: its run is not finished.
+"""
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+from uuid import uuid4
+
+from placet.lab.errors import LabError
+from placet.lab.sweep.plan import SweepPlan
+from placet.schemas.codec import Json
+
+Row: TypeAlias = dict[str, Json]
+"""The row of a finished run: see `placet.lab.sweep.worker.run_task` for its keys."""
+
+FORMAT: Final = "placet study 1"
+MANIFEST: Final = "manifest.json"
+RESULTS: Final = "results"
+LOGS: Final = "logs"
+_RUNNING: Final = "running"
+_LOCK: Final = "lock"
+_WORKERS: Final = "workers"
+_ORPHANS_S: Final = 30.0
+"""Longest wait for workers of a killed sweep: they end as soon as they notice it."""
+
+
+class StudyCodeError(LabError):
+    """The study was made by other code; the message names the files or versions."""
+
+
+class Study:
+    """A study's folder, opened to read; `locked` opens it to write.
+
+    Args:
+        folder: The folder. It may be missing or empty before `locked`.
+
+    Raises:
+        LabError: The folder holds something else.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self.manifest: dict[str, Any] = self._read_manifest()
+        self.rows: dict[str, Row] = {}
+        self.session = ""
+
+    @property
+    def identity(self) -> str:
+        """Random name of the study, by which a worker knows that it sees the same folder."""
+        return str(self.manifest["id"])
+
+    @contextmanager
+    def locked(self) -> Iterator["Study"]:
+        """Return a context in which no other sweep writes the study.
+
+        Raises:
+            LabError: Another sweep runs in the folder, or the folder cannot be written.
+        """
+        with writing(self.folder):
+            for name in (RESULTS, LOGS, _RUNNING):
+                (self.folder / name).mkdir(parents=True, exist_ok=True)
+            lock = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT)
+        try:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise LabError(
+                    f"another sweep runs in {self.folder}; wait for its end, or name another folder"
+                ) from None
+            self._begin_session(lock)
+            self.manifest = self._read_manifest()
+            self.read_rows()
+            yield self
+        finally:
+            os.close(lock)
+
+    def read_rows(self) -> dict[str, Row]:
+        """Read the rows of all finished runs, by key; of several, the latest attempt. O(rows)."""
+        rows: dict[str, Row] = {}
+        for path in sorted((self.folder / RESULTS).glob("*.jsonl")):
+            for line in path.read_bytes().split(b"\n")[:-1]:
+                row = json.loads(line)
+                before = rows.get(row["key"])
+                if before is None or before["attempt"] <= row["attempt"]:
+                    rows[row["key"]] = row
+        self.rows = rows
+        return rows
+
+    def running(self) -> set[str]:
+        """Return the keys of the runs that workers began and did not finish."""
+        marks = (path.read_text() for path in (self.folder / _RUNNING).iterdir())
+        return {key for key in marks if key}
+
+    def clear_running(self) -> None:
+        """Forget what workers were at; they have ended."""
+        for mark in (self.folder / _RUNNING).iterdir():
+            mark.unlink(missing_ok=True)
+
+    def require_same_code(self, plan: SweepPlan) -> None:
+        """Check that the code of a plan is that of the study.
+
+        Raises:
+            StudyCodeError: A version or a file differs.
+        """
+        parts = list(self.manifest["parts"].values())
+        for planned in plan.scenarios:
+            scenario = self.manifest["scenarios"].get(planned.digest, {"code": {}})
+            rules = [fingerprint for _, fingerprint in scenario["code"].values()]
+            changes = planned.code.changes_since(parts, rules)
+            if changes:
+                raise StudyCodeError(
+                    f"{self.folder} is a study of other code: {'; '.join(changes)}. Restore it, "
+                    "name another folder, or go on with --anyway (anyway=True), which marks the "
+                    "rows in a column `code`"
+                )
+
+    def add_plan(self, plan: SweepPlan) -> None:
+        """Record the code, the scenarios and the seeds of a plan in the manifest.
+
+        Raises:
+            LabError: The manifest cannot be written.
+        """
+        manifest = self.manifest
+        for planned in plan.scenarios:
+            code = planned.code
+            manifest["parts"][code.parts_digest] = dict(code.parts)
+            scenario = {"values": json.loads(planned.text), "code": {}}
+            scenario = manifest["scenarios"].setdefault(planned.digest, scenario)
+            scenario["code"][code.digest] = [code.parts_digest, code.rules]
+        entry = {
+            "scenarios": [[planned.digest, planned.code.digest] for planned in plan.scenarios],
+            "seeds": None if plan.seeds is None else list(plan.seeds),
+            "own_seeds": [planned.scenario.seed for planned in plan.scenarios],
+        }
+        if entry not in manifest["plans"]:
+            manifest["plans"].append(entry)
+        with writing(self.folder):
+            new = self.folder / f"{MANIFEST}.new"
+            new.write_text(json.dumps(manifest, indent=1))
+            new.replace(self.folder / MANIFEST)
+
+    def _read_manifest(self) -> dict[str, Any]:
+        path = self.folder / MANIFEST
+        try:
+            manifest = json.loads(path.read_text())
+        except (FileNotFoundError, NotADirectoryError):
+            self._require_no_other_use()
+            return {"format": FORMAT, "id": uuid4().hex, "parts": {}, "scenarios": {}, "plans": []}
+        except (OSError, ValueError) as error:
+            raise LabError(f"cannot read the study's {path}: {error}") from None
+        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+            raise LabError(
+                f"{self.folder} is not a study of this release: {path} has not the format "
+                f"{FORMAT!r}; name another folder"
+            )
+        return manifest
+
+    def _require_no_other_use(self) -> None:
+        """Refuse a folder with files of something else, and a path that is no folder."""
+        try:
+            names = {path.name for path in self.folder.iterdir()}
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise LabError(f"{self.folder} cannot be the folder of a study: {error}") from None
+        foreign = sorted(names - {RESULTS, LOGS, _RUNNING, _LOCK, _WORKERS, f"{MANIFEST}.new"})
+        if foreign:
+            raise LabError(
+                f"{self.folder} is no study: it has no {MANIFEST}, and holds {foreign[0]!r}; name "
+                "a new or an empty folder"
+            )
+
+    def _begin_session(self, lock: int) -> None:
+        """Wait until no worker of an earlier sweep is at a run, then forbid it to begin another."""
+        with writing(self.folder), (self.folder / _WORKERS).open("a") as workers:
+            deadline = time.monotonic() + _ORPHANS_S
+            while True:
+                try:
+                    fcntl.flock(workers, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > deadline:
+                        raise LabError(
+                            f"workers of an earlier sweep are still running in {self.folder}, "
+                            f"{_ORPHANS_S:g} s after it ended; end them and try again"
+                        ) from None
+                    time.sleep(0.02)
+            self.session = uuid4().hex
+            os.pwrite(lock, self.session.encode(), 0)
+            self.clear_running()
+
+
+class RowWriter:
+    """Appends rows to a new file in a study, and marks the run that is under way.
+
+    Args:
+        folder: Folder of the study.
+        session: Session of the sweep whose runs these are.
+
+    Raises:
+        OSError: The folder cannot be written.
+    """
+
+    def __init__(self, folder: Path, session: str) -> None:
+        self._folder, self._session = folder, session
+        name = f"{os.getpid()}-{uuid4().hex[:8]}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        self._workers = os.open(folder / _WORKERS, os.O_RDWR | os.O_CREAT)
+        self._path = folder / RESULTS / f"{name}.jsonl"
+        self._rows: int | None = None
+        self._mark = os.open(folder / _RUNNING / name, flags)
+
+    def begin(self, key: str) -> None:
+        """Mark a run as under way.
+
+        Raises:
+            LabError: The sweep of this writer has ended, and its runs are no longer wanted.
+        """
+        fcntl.flock(self._workers, fcntl.LOCK_SH)
+        if (self._folder / _LOCK).read_text() != self._session:
+            fcntl.flock(self._workers, fcntl.LOCK_UN)
+            raise LabError(f"the sweep in {self._folder} that this run is of has ended")
+        os.pwrite(self._mark, key.encode(), 0)
+
+    def end(self) -> None:
+        """Mark that no run is under way."""
+        os.ftruncate(self._mark, 0)
+        fcntl.flock(self._workers, fcntl.LOCK_UN)
+
+    def write(self, row: Mapping[str, Json]) -> None:
+        """Append a row, whole or not at all.
+
+        Raises:
+            OSError: The disk is full, or failed.
+        """
+        if self._rows is None:
+            self._rows = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        line = json.dumps(row, separators=(",", ":")).encode() + b"\n"
+        size = os.fstat(self._rows).st_size
+        try:
+            written = os.write(self._rows, line)
+        except OSError:
+            os.ftruncate(self._rows, size)
+            raise
+        if written < len(line):
+            os.ftruncate(self._rows, size)
+            raise OSError(28, "No space left on device", str(self._path))
+
+    def close(self) -> None:
+        """Close the files."""
+        for number in (self._rows, self._mark, self._workers):
+            if number is not None:
+                os.close(number)
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Convert an `OSError` inside a `with` block to a `LabError` about a study's folder.
+
+    Raises:
+        LabError: The block raised an `OSError`.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise LabError(
+            f"cannot write the study {folder}: {error}; what is finished is kept. Make room or "
+            "make it writable, then run the same command again"
+        ) from error

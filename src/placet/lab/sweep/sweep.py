@@ -1,0 +1,145 @@
+"""`run_scenarios`: runs every scenario under every seed, and returns a row for each run."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import cast
+
+from placet.lab.errors import LabError
+from placet.lab.sweep.loop import OnProgress, SweepLoop
+from placet.lab.sweep.plan import SweepPlan, plan_sweep
+from placet.lab.sweep.pools import GivenPools, OwnPools, Pools
+from placet.lab.sweep.results import Results, results_of
+from placet.lab.sweep.study import Study
+from placet.lab.sweep.worker import Logs, RunTask
+from placet.lab.turning.outcome import Outcome, spec_of
+from placet.scenarios.scenario import Scenario
+
+
+def run_scenarios(
+    scenarios: Scenario | Iterable[Scenario],
+    *,
+    replications: int | None = None,
+    seeds: Iterable[int] | None = None,
+    outcome: "str | Callable[..., object] | Sequence[str | Callable[..., object]]" = (),
+    executor: Executor | Callable[[], Executor] | None = None,
+    jobs: int = 1,
+    to: str | Path | None = None,
+    logs: Logs = "none",
+    retry: bool = False,
+    anyway: bool = False,
+    timeout_s: float | None = None,
+    columns: Iterable[str] = (),
+    on_progress: OnProgress = lambda _: None,
+) -> Results:
+    """Run every scenario under every seed, and return a row for each run.
+
+    Call it under `if __name__ == "__main__":`, because worker processes import the calling script.
+
+    Args:
+        scenarios: The scenarios, as `Scenario.load("town").product(max_step=[1, 2])` returns.
+        replications: Number of runs of each scenario, with the seeds 1, 2, ... The same seeds for
+            all scenarios: agents that a setting does not touch draw alike in them.
+        seeds: Seeds instead of `replications`. With neither, a scenario runs once with its own.
+        outcome: Functions of the final state (`collection -> entity -> field -> value`) that return
+            a number, text, True, False or None, or a mapping of names to these; or their names as
+            `module:function`. Each fills columns of the results.
+        executor: A `concurrent.futures` executor, which stays open, or a function that returns a
+            new executor. None: `jobs` worker processes.
+        jobs: Number of worker processes if there is no `executor`.
+        to: Folder of the study. Runs that are finished in it are not repeated. None: no folder is
+            kept.
+        logs: Which runs keep their logs in the folder. With `all` and `failed`, a run that was
+            killed after 5 s or more is resumed from its log.
+        retry: Run those alone whose row is an error.
+        anyway: Go on although the study was made by other code; the rows get a column `code`.
+        timeout_s: Longest time of a run, seconds. Not for threads.
+        columns: Keys of the scenarios to show although all scenarios have one value.
+        on_progress: Called with a `SweepProgress` after every run, and every half second.
+
+    Raises:
+        LabError: The arguments contradict each other, the folder is no study, is written by another
+            sweep or cannot be written, or no worker can begin a run. Finished runs are kept.
+        ScenarioError: A domain or a policy does not exist, or rejects its settings.
+    """
+    listed = [scenarios] if isinstance(scenarios, Scenario) else scenarios
+    outcomes = [outcome] if isinstance(outcome, str) or callable(outcome) else outcome
+    plan = plan_sweep(
+        listed,
+        replications=replications,
+        seeds=seeds,
+        outcomes=[spec_of(cast("Outcome", one)) for one in outcomes],
+    )
+    if timeout_s is not None and isinstance(executor, ThreadPoolExecutor):
+        raise LabError("a run in a thread cannot be ended: leave out timeout_s, or use processes")
+    pools: Pools = OwnPools(jobs) if executor is None else GivenPools(executor)
+    return sweep(
+        plan,
+        pools,
+        to=to,
+        logs=logs,
+        retry=retry,
+        anyway=anyway,
+        timeout_s=timeout_s,
+        columns=columns,
+        on_progress=on_progress,
+    )
+
+
+def sweep(
+    plan: SweepPlan,
+    pools: Pools,
+    *,
+    to: str | Path | None,
+    logs: Logs = "none",
+    retry: bool = False,
+    anyway: bool = False,
+    timeout_s: float | None = None,
+    columns: Iterable[str] = (),
+    on_progress: OnProgress = lambda _: None,
+) -> Results:
+    """Execute the runs of a plan that are not finished; return the rows of all.
+
+    The arguments and errors are those of `run_scenarios`.
+    """
+    if to is None and logs != "none":
+        raise LabError("logs are kept in the folder of a study; name one with `to`")
+    with _folder(to) as folder, Study(folder).locked() as study:
+        if not anyway:
+            study.require_same_code(plan)
+        study.add_plan(plan)
+        tasks = [
+            RunTask(
+                key=key,
+                code=planned.code.digest,
+                digest=planned.digest,
+                text=planned.text,
+                seed=seed,
+                attempt=study.rows[key]["attempt"] + 1 if key in study.rows else 0,
+                outcomes=plan.outcomes,
+                study=(str(study.folder.absolute()), study.identity, study.session),
+                logs=logs,
+                timeout_s=timeout_s,
+            )
+            for planned, seed in plan.runs()
+            if _is_due(study, key := planned.key(seed), retry=retry)
+        ]
+        SweepLoop(study, tasks, pools, total=len(plan), on_progress=on_progress).run()
+        keys = (planned.key(seed) for planned, seed in plan.runs())
+        return results_of(study, [key for key in keys if key in study.rows], columns)
+
+
+def _is_due(study: Study, key: str, *, retry: bool) -> bool:
+    row = study.rows.get(key)
+    return row is None if not retry else row is not None and row["error"] is not None
+
+
+@contextmanager
+def _folder(to: str | Path | None) -> Iterator[Path]:
+    if to is not None:
+        yield Path(to)
+        return
+    with TemporaryDirectory(prefix="placet-sweep-") as folder:
+        yield Path(folder)

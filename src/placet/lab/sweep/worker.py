@@ -1,0 +1,273 @@
+"""One run of a sweep, in whatever process, thread or machine the executor chose.
+
+A worker process that outlives its sweep ends: it watches its parent. Ctrl-C is for the sweep's
+process, which ends its workers.
+"""
+
+import os
+import signal
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import isfinite
+from multiprocessing import parent_process
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from time import perf_counter, process_time
+from types import FrameType
+from typing import Any, Final, Literal, TypeAlias
+
+from placet.lab.sweep.execution import Ended, execute
+from placet.lab.sweep.half_run import HalfRun
+from placet.lab.sweep.plan import scenario_of
+from placet.lab.sweep.study import LOGS, MANIFEST, Row, RowWriter, writing
+from placet.lab.turning.outcome import find_outcome
+from placet.runtime.gc_tuning import tune_gc
+from placet.schemas.codec import Json
+from placet.schemas.errors import INTERRUPTS, StoreError
+
+Logs: TypeAlias = Literal["all", "failed", "none"]
+"""Which runs keep their logs."""
+
+_TRACEBACK_CHARS_MAX: Final = 4_000
+_GRACE_S: Final = 5.0
+"""Seconds after the timeout at which a worker that does not react ends itself."""
+
+
+class OutcomeError(Exception):
+    """An outcome function raised, or returned a value that no column can hold."""
+
+
+class RunTimeout(BaseException):
+    """The run took longer than its timeout; not an `Exception`, so no rule can catch it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTask:
+    """A run to execute.
+
+    Attributes:
+        key: Key of the run.
+        code: Digest of the code version.
+        digest: Digest of the scenario.
+        text: The scenario as JSON.
+        seed: Seed of the run.
+        attempt: Number of the attempt; above 0 if a failed run is run again.
+        outcomes: Outcome functions, as `module:function`.
+        study: Folder, identity and session of the study.
+        logs: Which runs keep their logs.
+        timeout_s: Longest time of a run, seconds; None is unlimited.
+    """
+
+    key: str
+    code: str
+    digest: str
+    text: str
+    seed: int
+    attempt: int
+    outcomes: Sequence[str]
+    study: tuple[str, str, str]
+    logs: Logs
+    timeout_s: float | None
+
+
+def run_task(task: RunTask) -> Row:
+    """Execute a run, write its row where the study's folder is reachable, and return the row.
+
+    Returns:
+        The row: `key`, `code`, `scenario`, `seed`, `attempt`, `status` (`done`, `failed` or
+        `timeout`), `error` and `traceback` or None, the counts and digest of the run, `outcomes` by
+        name, `resumed_at`, `seconds` of real and `cpu_s` of processor time, and `is_written`.
+
+    Raises:
+        LabError: The study's folder cannot be written.
+        StoreError: The log of the run cannot be written.
+    """
+    _prepare_process()
+    writer = _writer(*task.study)
+    if writer is None:
+        return _row_of(task, log=None) | {"is_written": False}
+    folder = Path(task.study[0])
+    with writing(folder):
+        writer.begin(task.key)
+    log = None if task.logs == "none" else folder / LOGS / f"{task.key}.db"
+    try:
+        row = _row_of(task, log)
+        if log is not None and task.logs == "failed" and row["error"] is None:
+            HalfRun(log).remove()
+        with writing(folder):
+            writer.write(row)
+    finally:
+        writer.end()
+    return row | {"is_written": True}
+
+
+def empty_row(task: RunTask, status: str, error: str) -> Row:
+    """Return the row of a run that ended without a result."""
+    return {
+        "key": task.key,
+        "code": task.code,
+        "scenario": task.digest,
+        "seed": task.seed,
+        "attempt": task.attempt,
+        "status": status,
+        "error": error,
+    }
+
+
+def start_worker(stop: Connection | None = None) -> None:
+    """Prepare a process of a sweep's own pool.
+
+    Args:
+        stop: The reading end of a pipe of which the sweep's process has the only other end: the
+            worker ends when that is closed.
+    """
+    _prepare_process()
+    if stop is not None:
+        threading.Thread(target=_end_with, args=([stop],), daemon=True).start()
+    tune_gc()
+
+
+def _row_of(task: RunTask, log: Path | None) -> Row:
+    """Return the row of a run: its results, or its error."""
+    began, began_cpu = perf_counter(), process_time()
+    row = empty_row(task, "done", "")
+    try:
+        with _time_limit(task.timeout_s):
+            ended = execute(scenario_of(task.text, task.seed), log, with_state=bool(task.outcomes))
+            row |= _results(ended)
+            row["outcomes"] = outcomes_of(task.outcomes, ended.state)
+        row |= {"error": None, "traceback": None}
+    except (*INTERRUPTS, StoreError):
+        raise
+    except RunTimeout:
+        row |= _failure("timeout", f"the run took longer than {task.timeout_s:g} s", "")
+    except BaseException as error:  # noqa: BLE001  # code of the user: a row says what it raised
+        text = str(error) if isinstance(error, OutcomeError) else f"{_name(error)}: {error}"
+        row |= _failure("failed", text, "".join(traceback.format_exception(error)))
+    return row | {
+        "seconds": round(perf_counter() - began, 4),
+        "cpu_s": round(process_time() - began_cpu, 4),
+    }
+
+
+def _results(ended: Ended) -> dict[str, Json]:
+    return {
+        "ticks": ended.ticks,
+        "submitted": ended.submitted,
+        "admitted": ended.admitted,
+        "refused": ended.submitted - ended.admitted,
+        "refusals": dict(sorted(ended.refusals.items())),
+        "seq": ended.seq,
+        "digest": ended.digest,
+        "resumed_at": ended.resumed_at,
+    }
+
+
+def outcomes_of(names: Sequence[str], state: Mapping[str, Any]) -> dict[str, Json]:
+    """Return the values of outcome functions for a state, by column.
+
+    A function that returns a mapping fills a column for each key; others fill one
+    column, named as the function.
+
+    Raises:
+        OutcomeError: A function raised, or returned something else than plain values.
+    """
+    columns: dict[str, Json] = {}
+    for spec in names:
+        function: Callable[..., Any] = find_outcome(spec)
+        name = spec.rpartition(":")[2]
+        try:
+            answer = function(state)
+        except Exception as error:
+            raise OutcomeError(f"the outcome function {spec} raised {error!r}") from error
+        values = answer if isinstance(answer, Mapping) else {name: answer}
+        columns |= {str(key): _plain(spec, value) for key, value in values.items()}
+    return columns
+
+
+def _plain(spec: str, value: Any) -> Json:  # noqa: ANN401  # checked here
+    if type(value).__module__.partition(".")[0] == "numpy":
+        value = value.item() if getattr(value, "ndim", 1) == 0 else value
+    is_plain = value is None or type(value) in {bool, int, str}
+    if is_plain or (type(value) is float and isfinite(value)):
+        return value
+    raise OutcomeError(
+        f"the outcome function {spec} returned {value!r}; expected a finite number, True, False, "
+        "text, None, or a mapping of names to these"
+    )
+
+
+def _failure(status: str, error: str, trace: str) -> dict[str, Json]:
+    return {"status": status, "error": error, "traceback": trace[-_TRACEBACK_CHARS_MAX:]}
+
+
+def _name(error: BaseException) -> str:
+    return type(error).__name__
+
+
+_writers = threading.local()
+
+
+def _writer(folder: str, identity: str, session: str) -> RowWriter | None:
+    """Return the writer of this thread; None if the folder is not here, as on another machine."""
+    key = (folder, session, os.getpid())
+    if getattr(_writers, "key", None) != key:
+        path = Path(folder)
+        try:
+            is_here = identity in (path / MANIFEST).read_text()
+        except OSError:
+            is_here = False
+        with writing(path):
+            _writers.writer = RowWriter(path, session) if is_here else None
+        _writers.key = key
+    writer: RowWriter | None = _writers.writer
+    return writer
+
+
+_prepared_pid = 0
+
+
+def _prepare_process() -> None:
+    """Make a worker process end with its parent, and leave Ctrl-C to it."""
+    global _prepared_pid  # noqa: PLW0603  # a fork copies it, so it names its process
+    parent = parent_process()
+    if _prepared_pid == os.getpid() or parent is None:
+        return
+    _prepared_pid = os.getpid()
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=([parent.sentinel],), daemon=True).start()
+
+
+def _end_with(sentinels: Sequence[Any]) -> None:
+    wait(sentinels)
+    os._exit(1)
+
+
+@contextmanager
+def _time_limit(seconds: float | None) -> Iterator[None]:
+    """Raise `RunTimeout` in a `with` block that takes longer; end the process if it continues.
+
+    The block must run in the main thread of its process.
+    """
+    if seconds is None:
+        yield
+        return
+
+    def expire(_number: int, _frame: FrameType | None) -> None:
+        raise RunTimeout
+
+    killer = threading.Timer(seconds + _GRACE_S, os._exit, (1,))
+    killer.daemon = True
+    before = signal.signal(signal.SIGALRM, expire)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    killer.start()
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        killer.cancel()
