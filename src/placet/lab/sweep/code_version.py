@@ -18,7 +18,7 @@ from types import ModuleType
 
 from placet.kernel.domain import Domain
 from placet.kernel.registry import Registry
-from placet.lab.turning.outcome import find_outcome
+from placet.lab.outcome import find_outcome
 from placet.runtime.plugins import DomainNotFound, find_domain
 from placet.scenarios.loader import open_domain, require_policies
 from placet.scenarios.policies import find_policy

@@ -8,13 +8,13 @@ from tempfile import TemporaryDirectory
 from typing import cast
 
 from placet.lab.errors import LabError
+from placet.lab.outcome import Outcome, spec_of
 from placet.lab.sweep.loop import OnProgress, SweepLoop
 from placet.lab.sweep.plan import SweepPlan, plan_sweep
 from placet.lab.sweep.pools import GivenPools, OwnPools, Pools
 from placet.lab.sweep.results import Results, results_of
 from placet.lab.sweep.study import Study
 from placet.lab.sweep.worker import Logs, RunTask
-from placet.lab.turning.outcome import Outcome, spec_of
 from placet.scenarios.scenario import Scenario
 
 

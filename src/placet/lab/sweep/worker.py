@@ -19,11 +19,11 @@ from time import perf_counter, process_time
 from types import FrameType
 from typing import Any, Final, Literal, TypeAlias
 
+from placet.lab.outcome import find_outcome
 from placet.lab.sweep.execution import Ended, execute
 from placet.lab.sweep.half_run import HalfRun
 from placet.lab.sweep.plan import scenario_of
 from placet.lab.sweep.study import LOGS, MANIFEST, Row, RowWriter, writing
-from placet.lab.turning.outcome import find_outcome
 from placet.runtime.gc_tuning import tune_gc
 from placet.schemas.codec import Json
 from placet.schemas.errors import INTERRUPTS, StoreError

@@ -21,6 +21,7 @@ from placet.actors.ports import EventLog
 from placet.kernel.state.tree import WorldState
 from placet.lab.errors import LabError
 from placet.lab.intervals import wilson
+from placet.lab.outcome import Outcome, decided, find_outcome, name_of
 from placet.lab.stores import log_of, require_unwritten
 from placet.lab.turning.blame import Blame, Tipping, find_causes
 from placet.lab.turning.continuation import (
@@ -31,7 +32,6 @@ from placet.lab.turning.continuation import (
     run_source,
     states_at,
 )
-from placet.lab.turning.outcome import Outcome, decided, find_outcome, name_of
 from placet.lab.turning.points import Point
 from placet.lab.turning.workers import Workers
 from placet.runtime.history.reader import fold

@@ -9,8 +9,8 @@ from types import TracebackType
 from typing import Final, TypeAlias
 
 from placet.lab.errors import LabError
+from placet.lab.outcome import Outcome, decided, find_outcome, spec_of
 from placet.lab.turning.continuation import Continuation, RunSource, TickState
-from placet.lab.turning.outcome import Outcome, decided, find_outcome, spec_of
 from placet.lab.turning.points import Point
 from placet.schemas.errors import PlacetError
 
