@@ -430,7 +430,8 @@ def test_the_counts_that_wait_to_be_summed_are_bounded(monkeypatch):
 
 def test_ordinals_are_those_of_one_time():
     counted = Ordinals()
-    counted.pending.append((5, (("ann", "Throw", 2), ("ann", "Send", 1))))
+    counted.now_ns = 5
+    counted.pending.append((("ann", "Throw", 2), ("ann", "Send", 1)))
     assert counted.of("ann", 5) == 3
     assert counted.of("ann", 6) == 0
     assert counted.dump(6) == {}

@@ -110,11 +110,11 @@ def test_a_planted_bias_is_found(
     planted: Callable[[order._Key, int], order._Key],
     found: str,
 ) -> None:
-    fair = order._key
+    fair = order._keys
 
-    def biased(batch, arrival, fair_key, ledger, now_ns):
-        key = fair(batch, arrival, fair_key, ledger, now_ns)
-        return planted(key, list(ledger.agents).index(batch.agents[0]))
+    def biased(batches, ledger, seed, now_ns):
+        keys, registered = fair(batches, ledger, seed, now_ns), list(ledger.agents)
+        return [planted(key, registered.index(batches[key[3]].agents[0])) for key in keys]
 
-    monkeypatch.setattr(order, "_key", biased)
+    monkeypatch.setattr(order, "_keys", biased)
     assert found in faults(orders(NAMES), NAMES)

@@ -1,4 +1,4 @@
-"""Laws of the random draws: pure functions of six words, the same one by one, in lanes, in arrays."""
+"""Laws of random draws: functions of six words, the same one by one, in lanes and in arrays."""
 
 from collections import Counter
 from hashlib import blake2b

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 from typing import Final, TypeAlias
 
-from placet.kernel.ledger.ledger import Agent, Ledger
+from placet.kernel.ledger.ledger import Ledger
 from placet.kernel.prng import LANE_BYTES, mix64, mix_lanes
 from placet.schemas.batch import CheckedBatch
 
@@ -33,16 +33,8 @@ def execution_order(
         seed: The world's seed.
         now_ns: Simulated time of the group, nanoseconds.
     """
-    # For all batches at once: one by one the keys would cost three times as much.
-    fair_keys = mix_lanes(
-        mix64(seed, ledger.tick, ledger.group),
-        [_lane(ledger.agents.get(batch.agents[0])) for batch in batches],
-    )
-    keys: list[_Key] = []
-    names: list[str] = []
-    for place, batch in enumerate(batches):
-        keys.append(_key(batch, place, fair_keys[place], ledger, now_ns))
-        names += batch.agents
+    keys = _keys(batches, ledger, seed, now_ns)
+    names = [agent_id for batch in batches for agent_id in batch.agents]
     # The usual group: no agent has two batches in it, so the queues are all of one batch.
     if len(set(names)) == len(names):
         return [batches[key[-1]] for key in sorted(keys)]
@@ -72,20 +64,26 @@ def execution_order(
     return ordered
 
 
-def _lane(agent: Agent | None) -> bytes:
-    return _UNKNOWN if agent is None else agent.order_key
-
-
-def _key(batch: CheckedBatch, arrival: int, fair_key: int, ledger: Ledger, now_ns: int) -> _Key:
-    """Return the sort key of a batch among the heads; arrival decides only between equal keys."""
-    agents, priority = batch.agents, batch.priority
-    first = ledger.agents.get(agents[0])
-    if first is not None and priority > first.priority_max:
-        priority = first.priority_max
-    if len(agents) > 1:
-        priority = min(priority, priority_cap(agents, ledger))
-    due_ns = now_ns if batch.due_of is None or batch.sim_time_ns is None else batch.sim_time_ns
-    return (due_ns, -priority, fair_key, arrival)
+def _keys(batches: Sequence[CheckedBatch], ledger: Ledger, seed: int, now_ns: int) -> list[_Key]:
+    """Return the sort keys of the batches among the heads; arrival decides between equal keys."""
+    firsts = [ledger.agents.get(batch.agents[0]) for batch in batches]
+    # For all batches at once: one by one the keys would cost three times as much.
+    fair_keys = mix_lanes(
+        mix64(seed, ledger.tick, ledger.group),
+        [_UNKNOWN if agent is None else agent.order_key for agent in firsts],
+    )
+    keys: list[_Key] = []
+    for place, batch in enumerate(batches):
+        priority = batch.priority
+        if len(batch.agents) > 1:
+            priority = min(priority, priority_cap(batch.agents, ledger))
+        else:
+            first = firsts[place]
+            if first is not None and priority > first.priority_max:
+                priority = first.priority_max
+        due_ns = now_ns if batch.due_of is None or batch.sim_time_ns is None else batch.sim_time_ns
+        keys.append((due_ns, -priority, fair_keys[place], place))
+    return keys
 
 
 def priority_cap(agent_ids: Sequence[str], ledger: Ledger) -> int:

@@ -26,7 +26,7 @@ _COMPILED_MAX: Final = 512
 _TEXTS: Final = frozenset({"title", "description", "examples"})
 _NAMED_SCHEMAS: Final = frozenset({"properties", "patternProperties", "dependentSchemas", "$defs"})
 _VALUES: Final = frozenset({"default", "const", "enum", "mapping"})
-"""Keywords of JSON Schema: texts for people; maps of names to schemas; values that are no schemas."""
+"""Keywords of JSON Schema: texts, maps of names to schemas, values that are not schemas."""
 
 _HOOKS: Final = (
     *("settings", "on_open", "on_register", "on_remove", "on_tick", "on_batch", "on_settle"),

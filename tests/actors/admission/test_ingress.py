@@ -148,10 +148,10 @@ TABLE: list[tuple[Situation, str, str, dict[str, object], float | None]] = [
         "log_rate_exceeded",
         (
             "the refused batches of 'alice' may add 100 bytes/s to the log (burst 50), those of "
-            "all agents 8388608; retry in 1.5900 s"
+            "all agents 8388608; retry in 1.6100 s"
         ),
         {"agent_id": "alice", "signal": "refused_bytes_per_second", "limit": 100},
-        1.59,
+        1.61,
     ),
     (
         timed_out_in_the_queue,

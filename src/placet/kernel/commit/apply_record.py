@@ -173,10 +173,12 @@ def apply_admitted(
     first_seq = ledger.seq + 1
     ledger.seq = record.seq
     ledger.group = record.group + 1
-    pending = ledger.ordinals.pending
-    pending.append((record.now_ns, batch.counts))
-    if len(pending) > PENDING_MAX:
-        ledger.ordinals.sum_up()
+    ordinals = ledger.ordinals
+    if record.now_ns != ordinals.now_ns:  # here, for a call would cost as much as the rest
+        ordinals.now_ns, ordinals.pending, ordinals.sums = record.now_ns, [], {}
+    ordinals.pending.append(batch.counts)
+    if len(ordinals.pending) > PENDING_MAX:
+        ordinals.sum_up()
     if charges is None:
         charges = charges_on(batch, ledger, record.now_ns) if record.due_of is None else ()
         if isinstance(record, AdmittedWithWork):

@@ -22,37 +22,40 @@ class Ordinals:
 
     Every admitted batch is counted and few rules draw. So a commit only appends to `pending`, and
     calls `sum_up` beyond `PENDING_MAX`; else the sums are computed at the next draw, snapshot or
-    digest.
+    digest. Counts of an earlier time are dropped before others are appended.
 
     Attributes:
-        pending: `(simulated nanoseconds, counts)` of the batches that are not summed yet.
+        now_ns: Simulated time of the numbers, nanoseconds.
+        pending: Counts of the batches that are not summed yet.
+        sums: Agent -> number of its intents in the batches before these.
     """
 
-    __slots__ = ("_now_ns", "_sums", "pending")
+    __slots__ = ("now_ns", "pending", "sums")
 
     def __init__(self) -> None:
-        self.pending: list[tuple[int, Counts]] = []
-        self._now_ns = 0
-        self._sums: dict[str, int] = {}
+        self.now_ns = 0
+        self.pending: list[Counts] = []
+        self.sums: dict[str, int] = {}
 
     def add_hook(self, agent_id: str, now_ns: int) -> None:
         """Count a record whose hooks draw in the name of an agent, `system` or the operator."""
-        self.pending.append((now_ns, ((agent_id, "", 1),)))
         self.sum_up()
+        if now_ns != self.now_ns:
+            self.now_ns, self.sums = now_ns, {}
+        self.sums[agent_id] = self.sums.get(agent_id, 0) + 1
 
     def of(self, agent_id: str, now_ns: int) -> int:
         """Return the number of intents of an agent that were admitted earlier at this time."""
+        if now_ns != self.now_ns:
+            return 0
         if self.pending:
             self.sum_up()
-        return self._sums.get(agent_id, 0) if now_ns == self._now_ns else 0
+        return self.sums.get(agent_id, 0)
 
     def sum_up(self) -> None:
-        """Add up the pending counts; those of an earlier time are dropped."""
-        sums = self._sums
-        for now_ns, counts in self.pending:
-            if now_ns != self._now_ns:
-                sums.clear()
-                self._now_ns = now_ns
+        """Add up the pending counts."""
+        sums = self.sums
+        for counts in self.pending:
             for agent_id, _, count in counts:
                 sums[agent_id] = sums.get(agent_id, 0) + count
         self.pending.clear()
@@ -60,23 +63,22 @@ class Ordinals:
     def clear(self) -> None:
         """Start from zero, at another tick."""
         self.pending.clear()
-        self._sums.clear()
+        self.sums.clear()
 
     def retain(self, agent_ids: Collection[str]) -> None:
         """Forget all but these agents, `system` and the operator."""
         self.sum_up()
-        self._sums = {
+        self.sums = {
             name: count
-            for name, count in self._sums.items()
+            for name, count in self.sums.items()
             if name in agent_ids or name in RESERVED_IDS
         }
 
     def dump(self, now_ns: int) -> dict[str, int]:
         """Return the numbers for a snapshot of a world whose latest record is of this time."""
         self.sum_up()
-        return dict(self._sums) if now_ns == self._now_ns else {}
+        return dict(self.sums) if now_ns == self.now_ns else {}
 
     def load(self, dumped: dict[str, int], now_ns: int) -> None:
         """Take over the numbers of `dump`."""
-        self._now_ns = now_ns
-        self._sums.update(dumped)
+        self.now_ns, self.sums = now_ns, dict(dumped)
