@@ -9,12 +9,14 @@ import pytest
 from placet.domains.world import World
 from placet.server import create_app, dashboard
 from placet.server.config import ServeConfig
-from placet.server.dashboard import HEADERS, PAGE, PARTS, POLICY
+from placet.server.dashboard import HEADERS, PAGE, PARTS, PLAYER, POLICY
 from tests.cli.command_line import move
 from tests.kernel.builders import add
 from tests.server.served import TOKENS, serving
 
 SCRIPTS = sorted(name for name in PARTS if name.endswith(".js"))
+PAGES = {PAGE: "main.js", PLAYER: "player.js"}
+STYLES = {PAGE: {"style.css"}, PLAYER: {"style.css", "player.css"}}
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 # What makes markup or a program of a text, or brings in what is not ours.
@@ -45,6 +47,7 @@ async def test_the_page_and_its_files_need_no_token_and_have_their_headers():
     async with serving() as served:
         for path, media_type in {
             "/": "text/html; charset=utf-8",
+            "/play": "text/html; charset=utf-8",
             **{f"/dashboard/{name}": media_type for name, media_type in PARTS.items()},
         }.items():
             answer = await served.get(path, token=None)
@@ -70,6 +73,7 @@ async def test_the_page_is_the_same_for_all_and_holds_no_world_data():
         await served.submit(add("r", agent_id=HOSTILE))
         for token in (None, "operator", "alice"):
             assert (await served.get("/", token=token)).text == before
+            assert (await served.get("/play", token=token)).text == text_of(PLAYER)
         assert not any(token in before for token in TOKENS.values())
 
 
@@ -84,43 +88,47 @@ async def test_no_other_file_of_the_folder_is_served(name):
 
 async def test_the_dashboard_can_be_disabled():
     async with serving(serve=ServeConfig(dashboard=False)) as served:
-        for path in ("/", "/dashboard/main.js"):
+        for path in ("/", "/play", "/dashboard/main.js"):
             assert (await served.get(path)).status_code == 404
 
 
 async def test_the_openapi_document_omits_the_dashboard():
     async with serving() as served:
         paths = (await served.get("/openapi.json")).json()["paths"]
-    assert not [path for path in paths if path == "/" or "dashboard" in path]
+    assert not [path for path in paths if path in {"/", "/play"} or "dashboard" in path]
 
 
 def test_every_file_of_the_folder_is_served_and_every_reference_exists():
     there = {one.name for one in files(dashboard).iterdir() if one.is_file()}
-    assert there - {"__init__.py"} == {PAGE, *PARTS}
+    assert there - {"__init__.py"} == {*PAGES, *PARTS}
 
 
-def test_the_page_has_no_inline_script_and_calls_this_server_only():
-    page = text_of(PAGE)
+@pytest.mark.parametrize("name", PAGES)
+def test_the_page_has_no_inline_script_and_calls_this_server_only(name):
+    page = text_of(name)
     loaded = set()
     for tag, attributes in Elements(page).found:
         assert not [name for name in attributes if name.startswith("on") or name == "style"], tag
-        assert tag not in {"style", "iframe", "object", "embed", "base", "a"}
+        assert tag not in {"style", "iframe", "object", "embed", "base"}
+        assert tag != "a" or attributes["href"] in {"./", "play"}
         if tag in {"script", "link"}:
             loaded.add(attributes.get("src") or attributes.get("href"))
-    assert loaded == {f"dashboard/{name}" for name in ("main.js", "style.css", "icon.svg")}
+    assert loaded == {f"dashboard/{part}" for part in (PAGES[name], "icon.svg", *STYLES[name])}
     assert re.findall(r"<script[^>]*>(.*?)</script>", page, re.DOTALL) == [""]
-    assert "url(" not in text_of("style.css")
-    assert "@import" not in text_of("style.css")
+    for style in STYLES[name]:
+        assert "url(" not in text_of(style)
+        assert "@import" not in text_of(style)
 
 
-def test_every_field_has_a_label_and_every_id_is_unique():
-    elements = Elements(text_of(PAGE)).found
+@pytest.mark.parametrize("name", PAGES)
+def test_every_field_has_a_label_and_every_id_is_unique(name):
+    elements = Elements(text_of(name)).found
     ids = [attributes["id"] for _, attributes in elements if "id" in attributes]
     assert len(ids) == len(set(ids))
     named = {attributes.get("for") for tag, attributes in elements if tag == "label"}
     for tag, attributes in elements:
         if tag in {"input", "select"} and attributes.get("type") != "checkbox":
-            assert attributes["id"] in named
+            assert attributes["id"] in named or attributes.get("aria-label")
         for reference in attributes.get("aria-labelledby", "").split():
             assert reference in ids
 
@@ -143,16 +151,33 @@ def test_planted_markup_from_text_is_detected(planted):
     assert FORBIDDEN.search(planted)
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_every_element_and_module_a_script_names_exists(name):
-    script = text_of(name)
-    page = text_of(PAGE)
-    known = set(re.findall(r'\bid="([^"]+)"', page))
-    ids = re.findall(r'\b(?:byId|write|show)\("([^"]+)"', script)
-    assert set(ids) <= known
+def loaded_by(script):
+    """Return a script and those that it imports, directly or not."""
+    loaded, waiting = set(), [script]
+    while waiting:
+        name = waiting.pop()
+        if name not in loaded:
+            loaded.add(name)
+            waiting += re.findall(r'from "\./([^"]+)"', text_of(name))
+    return loaded
+
+
+def test_every_script_belongs_to_a_page():
+    assert set().union(*map(loaded_by, PAGES.values())) == set(SCRIPTS)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_element_a_script_names_exists(page):
+    known = set(re.findall(r'\bid="([^"]+)"', text_of(page)))
+    for name in loaded_by(PAGES[page]):
+        ids = re.findall(r'\b(?:byId|write|show)\("([^"]+)"', text_of(name))
+        assert set(ids) <= known, name
+
+
+def test_the_page_has_the_rates_that_a_script_names_by_outcome():
+    known = set(re.findall(r'\bid="([^"]+)"', text_of(PAGE)))
     for outcome in ("admitted", "refused"):
         assert {f"rate-{outcome}", f"line-{outcome}", f"count-{outcome}"} <= known
-    assert set(re.findall(r'from "\./([^"]+)"', script)) <= set(SCRIPTS)
 
 
 def asked_paths():
@@ -164,6 +189,9 @@ def asked_paths():
         for path in re.findall(r"\bworldPath\(\s*(?:[\"`]([^\"`?]*)[^)]*)?\)", script):
             if "rest" not in path:
                 yield "/api/v1/worlds/{world}" + path
+        for path in re.findall(r"\bpath\(\s*(?:[\"`]([^\"`?]*)[^)]*)?\)", script):
+            if "$" not in path:
+                yield "/api/v1/worlds/{world}/history" + path
 
 
 def test_every_path_a_script_requests_is_in_the_openapi_document():
@@ -171,7 +199,9 @@ def test_every_path_a_script_requests_is_in_the_openapi_document():
     asked = set(asked_paths())
     assert asked <= set(paths)
     assert {"/readyz", "/metrics", "/api/v1/worlds", "/api/v1/worlds/{world}/events"} <= asked
-    assert all("get" in paths[path] for path in asked)
+    assert {"/api/v1/history", "/api/v1/worlds/{world}/history/moment"} <= asked
+    posted = {"/api/v1/worlds/{world}/history/forks"}
+    assert all(("post" if path in posted else "get") in paths[path] for path in asked)
 
 
 async def test_every_metric_a_script_reads_exists():

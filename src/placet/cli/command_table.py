@@ -19,6 +19,7 @@ COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
         "gate": "Read batches as JSON lines, write verdicts.",
         "log": "Print the records of a log.",
         "export": "Export tables of a log as Parquet, Arrow or CSV files.",
+        "play": "Play a log in the browser.",
         "replay": "Fold a log into the world at a seq.",
         "verify": "Verify a log's chain, digests and decisions.",
         "explain": "Explain the verdict on a request.",

@@ -1,11 +1,13 @@
 """The application: its routes, its lifespan, and what every request is wrapped in."""
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from typing import TypeAlias
 
+from anyio import to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -20,6 +22,7 @@ from placet.runtime.entry_points import ROUTES, Plugin, PluginBroken, plugins
 from placet.runtime.orchestrator import Orchestrator
 from placet.runtime.plugins import default_domain, find_domain
 from placet.runtime.registry_json import registry_json
+from placet.runtime.stores.url import file_of, is_lasting
 from placet.runtime.telemetry.world_logger import WorldLogger
 from placet.schemas.codec import to_json
 from placet.schemas.errors import PlacetError
@@ -28,12 +31,15 @@ from placet.server import dashboard
 from placet.server.config import ServeConfig
 from placet.server.context import RequestContext
 from placet.server.credentials import Credentials, KnownToken, hash_of, new_token
+from placet.server.history.timelines import Source, Timelines
 from placet.server.http import problems
 from placet.server.http.fair_share import FairShare
 from placet.server.http.request_id import HEADER, RequestId
 from placet.server.openapi import build_document
-from placet.server.routes import agents, batches, health, state, stream
+from placet.server.routes import agents, batches, health, history, state, stream
 from placet.server.worlds import Worlds
+
+Handler: TypeAlias = Callable[[Request, Exception], Awaitable[Response]]
 
 
 def build_app(
@@ -50,18 +56,14 @@ def build_app(
         operator_token = new_token()
         credentials = Credentials([KnownToken(OPERATOR, hash_of(operator_token))])
     app = Starlette(
-        middleware=list(_middleware(serve, credentials)),
-        exception_handlers={
-            problems.Problem: problems.on_problem,
-            PlacetError: problems.on_placet_error,
-            HTTPException: problems.on_http_error,
-            Exception: problems.on_fault,
-        },
+        middleware=list(middleware(serve, credentials)),
+        exception_handlers=problem_handlers(),
         lifespan=_lifespan,
     )
     app.state.context = RequestContext(
         Worlds(Orchestrator(domains, config), serve), serve, credentials
     )
+    app.state.timelines = _timelines(app.state.context.worlds)
     app.state.operator_token = operator_token
     app.state.schemas = {}
     app.state.kinds = cache(
@@ -74,9 +76,22 @@ def build_app(
     return app
 
 
+def _timelines(worlds: Worlds) -> Timelines:
+    """Return the time lines of open worlds."""
+
+    def find(name: str) -> Source | None:
+        world = worlds.find(name)
+        if world is None:
+            return None
+        log = world.store.log
+        return Source(log, world.domains, str(file_of(log) or log.url) if is_lasting(log) else None)
+
+    return Timelines(find, lambda: [name for name, _ in worlds.all()], is_live=True)
+
+
 def _routes(app: Starlette, serve: ServeConfig) -> list[BaseRoute]:
     """Return all routes, those first that are asked most: they are tried in order."""
-    tables = (batches.table, state.table, health.table, agents.table)
+    tables = (batches.table, state.table, health.table, history.table, agents.table)
     routes: list[BaseRoute] = [route for table in tables for route in table.routes()]
     routes.append(stream.route)
     for plugin in plugins(ROUTES).values():
@@ -118,10 +133,22 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
         yield
     finally:
         context.is_draining = True
+        timelines: Timelines = app.state.timelines
+        await to_thread.run_sync(timelines.close)
         await context.worlds.close()
 
 
-def _middleware(serve: ServeConfig, credentials: Credentials) -> Iterator[Middleware]:
+def problem_handlers() -> dict[type[Exception], Handler]:
+    """Return the handlers of exceptions: every error is answered by a problem document."""
+    return {
+        problems.Problem: problems.on_problem,
+        PlacetError: problems.on_placet_error,
+        HTTPException: problems.on_http_error,
+        Exception: problems.on_fault,
+    }
+
+
+def middleware(serve: ServeConfig, credentials: Credentials) -> Iterator[Middleware]:
     """Yield what requests pass, the outermost first."""
     yield Middleware(RequestId)
     if serve.cors_origins:

@@ -24,26 +24,19 @@ from placet.server.worlds import Worlds
 T = TypeVar("T", bound=Fields)
 
 
-class RequestContext:
-    """The shared objects of the routes of one application.
+class CallerContext:
+    """What every application knows: its configuration, and the callers' tokens.
 
     Attributes:
-        worlds: The worlds that the server serves.
         config: Configuration of the server.
         limits: Bounds of the server.
         is_draining: The server is shutting down: `/readyz` answers 503, streams are refused.
-        streams: The open WebSockets.
-        metrics: Text of the Prometheus metrics, cached.
     """
 
-    def __init__(self, worlds: Worlds, config: ServeConfig, credentials: Credentials) -> None:
-        self.worlds = worlds
+    def __init__(self, config: ServeConfig, credentials: Credentials) -> None:
         self.config = config
         self.limits = config.limits
         self.is_draining = False
-        self.streams = Streams(config.limits)
-        worlds.on_reopened.append(self.streams.on_reopened)
-        self.metrics = MetricsText(config.limits.metrics_age_ms_max)
         self._credentials = credentials
 
     def principal(self, connection: HTTPConnection) -> Principal:
@@ -73,6 +66,53 @@ class RequestContext:
             raise Problem(
                 "forbidden", "this needs the operator's token; an agent's token may not do it"
             )
+
+    async def body(self, request: Request) -> bytes:
+        """Return the bytes of a JSON body, bounded by the server's limits.
+
+        Raises:
+            Problem: The body has another media type, is too large, or does not arrive in time.
+        """
+        return await read_body(request, self.limits)
+
+    async def document(self, request: Request) -> dict[str, Json]:
+        """Return the JSON object in the body of a request.
+
+        Raises:
+            Problem: The body is not a JSON object.
+        """
+        return await read_document(request, self.limits)
+
+    async def read(self, request: Request, kind: type[T], *, is_optional: bool = False) -> T:
+        """Return the JSON body of a request, converted to a struct.
+
+        Args:
+            request: The request whose body is read.
+            kind: Type of the struct.
+            is_optional: A missing body is read as an empty object.
+
+        Raises:
+            Problem: The body is not an object of this type.
+        """
+        document = await read_document(request, self.limits, is_optional=is_optional)
+        return read_fields(document, kind)
+
+
+class RequestContext(CallerContext):
+    """The shared objects of the routes of one application.
+
+    Attributes:
+        worlds: The worlds that the server serves.
+        streams: The open WebSockets.
+        metrics: Text of the Prometheus metrics, cached.
+    """
+
+    def __init__(self, worlds: Worlds, config: ServeConfig, credentials: Credentials) -> None:
+        super().__init__(config, credentials)
+        self.worlds = worlds
+        self.streams = Streams(config.limits)
+        worlds.on_reopened.append(self.streams.on_reopened)
+        self.metrics = MetricsText(config.limits.metrics_age_ms_max)
 
     def world(self, name: str, what: str = "world") -> Orchestrator:
         """Return an open world by its name; `what` is its noun in the error message.
@@ -112,36 +152,6 @@ class RequestContext:
             raise Problem("forbidden", f"this token does not speak for agent {agent_id!r}")
         if not is_there:
             raise Problem("not_found", f"there is no agent {agent_id!r}; register it first")
-
-    async def body(self, request: Request) -> bytes:
-        """Return the bytes of a JSON body, bounded by the server's limits.
-
-        Raises:
-            Problem: The body has another media type, is too large, or does not arrive in time.
-        """
-        return await read_body(request, self.limits)
-
-    async def document(self, request: Request) -> dict[str, Json]:
-        """Return the JSON object in the body of a request.
-
-        Raises:
-            Problem: The body is not a JSON object.
-        """
-        return await read_document(request, self.limits)
-
-    async def read(self, request: Request, kind: type[T], *, is_optional: bool = False) -> T:
-        """Return the JSON body of a request, converted to a struct.
-
-        Args:
-            request: The request whose body is read.
-            kind: Type of the struct.
-            is_optional: A missing body is read as an empty object.
-
-        Raises:
-            Problem: The body is not an object of this type.
-        """
-        document = await read_document(request, self.limits, is_optional=is_optional)
-        return read_fields(document, kind)
 
 
 def context_of(connection: HTTPConnection) -> RequestContext:

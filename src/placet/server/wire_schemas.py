@@ -50,6 +50,7 @@ _ANYTHING: Final[dict[str, Json]] = {}
 _OPEN: Final[dict[str, Json]] = {"type": "object"}
 _ID: Final = {"type": "string", "minLength": 1, "maxLength": ID_CHARS_MAX}
 _SECONDS: Final = {"type": ["number", "null"], "minimum": 0}
+_PLACE: Final = object_schema({"record": {"type": "integer", "minimum": -1}, "batch": _SEQ})
 _KINDS: Final = {"type": ["array", "null"], "items": _TEXT}
 
 _AGENT: Final = {
@@ -151,6 +152,70 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
     "Events": object_schema(
         {"events": array_schema(_ref("Event")), "next_record": _SEQ, "is_end": _BOOLEAN}
     ),
+    "Histories": object_schema(
+        {
+            "worlds": array_schema(object_schema({"world": _TEXT, "fork": _BOOLEAN})),
+            "live": _BOOLEAN,
+        }
+    ),
+    "History": object_schema(
+        {
+            "records": _SEQ,
+            "indexed": _SEQ,
+            "seq": _SEQ,
+            "ticks": _SEQ,
+            "sim_time": _NUMBER,
+            "start": object_schema({"record": _SEQ, "seq": _SEQ}),
+            "first": _PLACE,
+            "compactions": _SEQ,
+            "bar_seqs": _SEQ,
+            "bars": array_schema(array_schema(_SEQ, minItems=3, maxItems=3)),
+            "codes": _OPEN,
+            "store": _or_null("string"),
+        }
+    ),
+    "Moment": object_schema(
+        {
+            "record": {"type": "integer", "minimum": -1},
+            "batch": _SEQ,
+            "batches": _SEQ,
+            "seq": _SEQ,
+            "tick": _SEQ,
+            "sim_time": _NUMBER,
+            "event": _or_null("object"),
+            "collections": array_schema(object_schema({"name": _TEXT, "count": _SEQ})),
+            "agent_count": _SEQ,
+        },
+        is_open=True,
+    ),
+    "Steps": object_schema({"steps": array_schema(_OPEN)}),
+    "Found": object_schema({"place": {"oneOf": [_PLACE, {"type": "null"}]}}),
+    "PastEntity": object_schema(
+        {
+            "collection": _TEXT,
+            "entity": _TEXT,
+            "fields": _or_null("object"),
+            "is_cut": _BOOLEAN,
+        }
+    ),
+    "PastView": object_schema(
+        {
+            "agent_id": _ID,
+            "seq": _SEQ,
+            "sim_time": _NUMBER,
+            "collections": array_schema(_OPEN),
+        }
+    ),
+    "Explained": object_schema({"answer": _TEXT}, is_open=True),
+    "Forked": object_schema(
+        {
+            "world": _TEXT,
+            "record": _SEQ,
+            "seq": _SEQ,
+            "counterfactual": _or_null("object"),
+            "command": _or_null("string"),
+        }
+    ),
     "Kinds": object_schema({"domains": array_schema(_OPEN), "limits": _OPEN}),
     "Health": object_schema({"status": {"const": "ok"}}),
     "Readiness": object_schema({"status": {"const": "ok"}, "head": {"type": "string"}}),
@@ -204,5 +269,10 @@ EXAMPLES: Final[Mapping[str, dict[str, Json]]] = {
         },
     },
     "Permissions": {"two kinds": {"value": {"permissions": ["Move", "Speak"]}}},
+    "Fork": {
+        "an agent elsewhere": {
+            "value": {"record": 100, "put": {"agents/alice/position": [0, 0, 0]}, "replay": True}
+        },
+    },
     "Step": {"a tenth of a second": {"value": {"dt": 0.1}}},
 }

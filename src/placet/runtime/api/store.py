@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 
+from placet.actors.ports import EventLog
 from placet.runtime.world import WorldRuntime
 from placet.schemas.errors import StoreError
 
@@ -24,6 +25,11 @@ class WorldStore:
     def scheme(self) -> str:
         """Scheme of the store's URL, such as `sqlite`, without its location."""
         return self._world.log.url.partition(":")[0]
+
+    @property
+    def log(self) -> EventLog:
+        """The log of the world, to be read beside its writer; nothing else is to be called."""
+        return self._world.log
 
     @property
     def durability(self) -> str:

@@ -16,6 +16,7 @@ from starlette.routing import Route
 from placet.server.http.problems import Problem
 
 PAGE: Final = "page.html"
+PLAYER: Final = "player.html"
 PARTS: Final = {
     "style.css": "text/css; charset=utf-8",
     "icon.svg": "image/svg+xml",
@@ -27,6 +28,14 @@ PARTS: Final = {
     "metrics.js": "text/javascript; charset=utf-8",
     "panels.js": "text/javascript; charset=utf-8",
     "format.js": "text/javascript; charset=utf-8",
+    "player.js": "text/javascript; charset=utf-8",
+    "player_feed.js": "text/javascript; charset=utf-8",
+    "player_inspect.js": "text/javascript; charset=utf-8",
+    "player_line.js": "text/javascript; charset=utf-8",
+    "player_map.js": "text/javascript; charset=utf-8",
+    "player_state.js": "text/javascript; charset=utf-8",
+    "tree.js": "text/javascript; charset=utf-8",
+    "player.css": "text/css; charset=utf-8",
 }
 """What the page loads, by name, and its media type. Nothing else in this folder is served."""
 
@@ -69,9 +78,19 @@ async def part(request: Request) -> Response:
     return Response(_read(name), headers=HEADERS, media_type=media_type)
 
 
+async def player(_request: Request) -> Response:
+    """Return the response with the page of the player; it needs no token."""
+    return Response(_read(PLAYER), headers=HEADERS, media_type="text/html; charset=utf-8")
+
+
 def routes() -> list[Route]:
-    """Return the routes of the dashboard: its page, and the files that it loads."""
-    return [Route("/", page), Route("/dashboard/{name}", part)]
+    """Return the routes of the dashboard: its pages, and the files that they load."""
+    return [Route("/", page), Route("/play", player), Route("/dashboard/{name}", part)]
+
+
+def player_routes() -> list[Route]:
+    """Return the routes of a server that only plays: the player is its first page."""
+    return [Route("/", player), Route("/play", player), Route("/dashboard/{name}", part)]
 
 
 @cache

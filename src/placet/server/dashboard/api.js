@@ -35,17 +35,23 @@ export function takeFromAddress() {
   return value || null;
 }
 
-/** Ask for a text; a path is relative to the page, so that a proxy may put it anywhere. */
-export async function askText(path) {
+/** Ask for a text; a path is relative to the page, so that a proxy may put it anywhere.
+ * With a `body` it is sent as JSON by POST; `method` sends a POST without one. */
+export async function askText(path, { body, method = body === undefined ? "GET" : "POST", patienceMs = PATIENCE_MS } = {}) {
   let answer;
   let text;
   try {
     answer = await fetch(path, {
-      headers: isSendable(token) ? { authorization: `Bearer ${token}` } : {},
+      method,
+      body: body === undefined ? undefined : JSON.stringify(body),
+      headers: {
+        ...(isSendable(token) ? { authorization: `Bearer ${token}` } : {}),
+        ...(body === undefined ? {} : { "content-type": "application/json" }),
+      },
       cache: "no-store",
       credentials: "omit",
       redirect: "error",
-      signal: AbortSignal.timeout(PATIENCE_MS),
+      signal: AbortSignal.timeout(patienceMs),
     });
     text = await answer.text();
   } catch (error) {
@@ -55,8 +61,8 @@ export async function askText(path) {
   return text;
 }
 
-export async function ask(path) {
-  return JSON.parse(await askText(path));
+export async function ask(path, options) {
+  return JSON.parse(await askText(path, options));
 }
 
 // What a header cannot hold is no token; the server says so to a request without one.

@@ -1,0 +1,375 @@
+// Plays a run from its log: one moment at a time by jumps, and forward by steps that move the map.
+
+import { ask, Away, hasToken, Refusal, setToken, takeFromAddress } from "./api.js";
+import { byId, made, show, write } from "./chart.js";
+import { tame, whole } from "./format.js";
+import { addToFeed, showFeed } from "./player_feed.js";
+import { clearInspect, inspectEntity, inspectEvent, refreshInspect, startInspect } from "./player_inspect.js";
+import { showHistory, showPosition, startLine } from "./player_line.js";
+import { clearMap, drawnFrames, markOnMap, placeAll, placeMoved, startMap } from "./player_map.js";
+import { clearState, showState, startState, stateQuery } from "./player_state.js";
+
+const EVENTS = 60;
+const BUFFER_MIN = 8;
+const TABLES_MS = 400;
+const READING_MS = 250;
+const GROWING_MS = 1_000;
+const CODES_MAX = 12;
+const GLIDE_MAX_MS = 900;
+
+let world = "";
+let isLive = false;
+let history = null;
+let moment = null;
+let wanted = null; // the newest place that was asked for while another answer was awaited
+let isAsking = false;
+let play = null; // {steps, isFetching, next, tablesAt}
+
+const path = (rest = "") => `api/v1/worlds/${encodeURIComponent(world)}/history${rest}`;
+const query = (values) => new URLSearchParams(Object.entries(values).filter(([, value]) => value !== undefined && value !== "")).toString();
+
+// asking for a moment
+
+/** Go to a place; of several wishes while one is answered, the last counts. */
+async function jump(place, { keepsPlaying = false } = {}) {
+  if (!keepsPlaying) stop();
+  wanted = place;
+  if (isAsking) return;
+  isAsking = true;
+  try {
+    while (wanted !== null) {
+      const one = wanted;
+      wanted = null;
+      await showMoment(one);
+    }
+  } catch (error) {
+    complain(error);
+  } finally {
+    isAsking = false;
+  }
+}
+
+async function showMoment(place) {
+  const of = world;
+  const found = await ask(path(`/moment?${query({ ...place, map: true, events: EVENTS, ...stateQuery() })}`));
+  if (of !== world || wanted !== null) return;
+  moment = found;
+  byId("notice").hidden = true;
+  placeAll(found.map);
+  showFeed(found.events, inspectEvent);
+  showHead(found);
+  if (showState(found, inspectEntity)) await showTables();
+  refreshInspect();
+  remember();
+}
+
+/** Ask for the tables of the moment alone. */
+async function showTables() {
+  if (!moment) return;
+  const at = moment;
+  const found = await ask(path(`/moment?${query({ record: at.record, batch: at.batch, ...stateQuery() })}`));
+  if (moment !== at) return;
+  write("at-agents", whole(found.agent_count));
+  if (showState(found, inspectEntity)) await showTables();
+}
+
+function showHead(head) {
+  showPosition(head);
+  write("moment-says", play ? "" : `seq ${head.seq}, tick ${head.tick}`);
+  const isAtEnd = history && head.record >= history.records - 1;
+  stand(play ? "ready" : "waiting", play ? "playing" : isAtEnd ? "at the end" : "paused");
+}
+
+function remember() {
+  window.history.replaceState(null, "", `#${query({ world, record: moment.record, batch: moment.batch })}`);
+}
+
+const here = () => (moment ? { record: moment.record, batch: moment.batch } : {});
+
+function step(count) {
+  if (moment) jump({ ...here(), step: count, by: byId("unit").value });
+}
+
+async function find(wish) {
+  stop();
+  try {
+    const asked = { ...here(), ...wish };
+    asked.record = Math.max(0, asked.record);
+    const { place } = await ask(path(`/find?${query(asked)}`), { patienceMs: 60_000 });
+    if (place === null) return say(`There is no ${wish.back ? "earlier" : "later"} ${wish.refused ? "refusal" : "intent"}${wish.agent ? ` of ${tame(wish.agent, 60)}` : ""}.`);
+    await jump(place);
+    const event = moment?.events.find(({ record, batch }) => record === place.record && batch === place.batch);
+    if (event && !wish.agent) inspectEvent(event);
+  } catch (error) {
+    complain(error);
+  }
+}
+
+// playing
+
+function start() {
+  if (play || !moment) return;
+  play = { steps: [], isFetching: false, isEnded: false, next: 0, tablesAt: 0 };
+  write("play", "Pause");
+  showHead(moment);
+  run(play);
+}
+
+function stop() {
+  if (!play) return;
+  play = null;
+  write("play", "Play");
+  if (moment) showHead(moment);
+}
+
+async function run(mine) {
+  while (play === mine) {
+    if (mine.steps.length < BUFFER_MIN && !mine.isFetching) fetchSteps(mine);
+    const interval = 1000 / Number(byId("speed").value);
+    const late = performance.now() - mine.next;
+    if (mine.steps.length && late >= 0) {
+      mine.next = late > interval ? performance.now() + interval : mine.next + interval;
+      showStep(mine.steps.shift(), interval);
+      if (performance.now() > mine.tablesAt) {
+        mine.tablesAt = Infinity;
+        showPlayedTables(mine);
+      }
+    } else if (mine.isEnded && !mine.steps.length) return finish(mine);
+    await new Promise((resolve) => { setTimeout(resolve, Math.max(4, Math.min(50, mine.next - performance.now()))); });
+  }
+}
+
+async function fetchSteps(mine) {
+  mine.isFetching = true;
+  const from = mine.steps.at(-1) ?? moment;
+  const count = Math.min(100, Math.max(10, Math.round(Number(byId("speed").value) * 2)));
+  try {
+    const asked = { record: Math.max(0, from.record), batch: from.batch, by: byId("unit").value, count };
+    const { steps } = await ask(path(`/steps?${query(asked)}`));
+    if (play !== mine) return;
+    mine.steps.push(...steps);
+    mine.isEnded = steps.length === 0;
+  } catch (error) {
+    if (play === mine) { stop(); complain(error); }
+  }
+  mine.isFetching = false;
+}
+
+function showStep(next, interval) {
+  const { moved, events, ...head } = next;
+  moment = { ...moment, batches: 1, ...head, events };
+  placeMoved(moved, interval >= 60 ? Math.min(GLIDE_MAX_MS, interval * 0.95) : 0);
+  addToFeed(events, inspectEvent);
+  showHead(moment);
+}
+
+async function showPlayedTables(mine) {
+  const began = performance.now();
+  await showTables().catch(() => {});
+  refreshInspect();
+  // What costs the server more, it is asked for the less often.
+  if (play === mine) mine.tablesAt = performance.now() + Math.max(TABLES_MS, 4 * (performance.now() - began));
+}
+
+/** At the end: wait for more where the log grows, else stop there. */
+async function finish(mine) {
+  await readHistory().catch(complain);
+  if (play !== mine) return;
+  if (history && moment.record < history.records - 1) {
+    mine.isEnded = false;
+    return run(mine);
+  }
+  stop();
+  await showTables().catch(complain);
+}
+
+// the run
+
+async function readHistory() {
+  const of = world;
+  const found = await ask(path());
+  if (of !== world) return;
+  const isCut = history && found.compactions > history.compactions;
+  history = found;
+  showHistory(found);
+  showCodes(found.codes);
+  byId("unit").options[0].disabled = found.ticks === 0;
+  if (found.ticks === 0 && found.indexed >= found.records) byId("unit").value = "record";
+  if (isCut) {
+    say(`The log was compacted while it was played: it now begins at seq ${whole(found.start.seq)}, and the player goes on from there.`);
+    if (moment && moment.record < found.start.record) await jump(found.first);
+  }
+}
+
+async function watch() {
+  for (;;) {
+    let wait = GROWING_MS;
+    if (world && hasToken() && !document.hidden) {
+      try {
+        await readHistory();
+        document.body.classList.remove("away");
+        if (history && history.indexed < history.records) wait = READING_MS;
+      } catch (error) {
+        complain(error);
+      }
+    }
+    await new Promise((resolve) => { setTimeout(resolve, wait); });
+  }
+}
+
+function showCodes(codes) {
+  const rows = Object.entries(codes).sort(([, one], [, other]) => other - one).slice(0, CODES_MAX);
+  show("why", rows.length > 0);
+  show("why-empty", rows.length === 0);
+  const most = Math.max(1, ...rows.map(([, count]) => count));
+  byId("why").tBodies[0].replaceChildren(...rows.map(([code, count]) => {
+    const row = made("tr");
+    const name = made("td");
+    const [stage, ...rest] = code.split("/");
+    const meter = made("meter");
+    meter.max = most;
+    meter.value = count;
+    meter.ariaHidden = "true";
+    name.append(made("span", "stage", `${tame(stage)}/`), made("bdi", "", tame(rest.join("/"))), meter);
+    row.append(name, made("td", "", whole(count)));
+    return row;
+  }));
+}
+
+async function open() {
+  try {
+    const { worlds, live } = await ask("api/v1/history");
+    isLive = live;
+    showWorlds(worlds);
+    const given = new URLSearchParams(location.hash.slice(1));
+    const names = worlds.map((one) => one.world);
+    const record = given.get("record");
+    show("sign-in", false);
+    for (const id of ["which", "leave", "player"]) show(id, true);
+    show("live", live);
+    await openWorld(names.includes(given.get("world")) ? given.get("world") : names[0],
+      record !== null && /^\d+$/.test(record) ? { record, batch: given.get("batch") ?? undefined } : null);
+  } catch (error) {
+    complain(error);
+  }
+}
+
+function showWorlds(worlds) {
+  byId("worlds").replaceChildren(...worlds.map(({ world: name, fork }) => {
+    const option = made("option", "", fork ? `${tame(name)} (fork)` : tame(name));
+    option.value = name;
+    return option;
+  }));
+  byId("worlds").disabled = worlds.length < 2;
+}
+
+async function openWorld(name, place) {
+  stop();
+  [world, history, moment] = [name, null, null];
+  clearMap();
+  clearState();
+  clearInspect();
+  byId("worlds").value = name;
+  document.title = `${tame(name)} · placet player`;
+  await readHistory();
+  await jump(place ?? (history.start.record ? history.first : { tick: 0 }));
+}
+
+async function playFork(name, record) {
+  showWorlds((await ask("api/v1/history")).worlds);
+  await openWorld(name, { record });
+}
+
+// when it does not go on
+
+function stand(is, text) {
+  byId("standing").dataset.is = is;
+  write("standing", text);
+}
+
+function say(text) {
+  write("notice", text);
+  show("notice", true);
+}
+
+function complain(error) {
+  if (error instanceof Refusal && error.status === 401) return turnAway("The server does not know this token. Was it started again?");
+  if (error instanceof Refusal && error.status === 410) {
+    say(`${tame(error.message, 300)}. The player goes on from there.`);
+    return void jump(error.document.first ?? {});
+  }
+  if (error instanceof Away) document.body.classList.add("away");
+  else if (!(error instanceof Refusal)) console.error(error);
+  say(error instanceof Refusal ? tame(error.message, 400) : `The server is away: ${tame(error.message, 200)}.`);
+}
+
+function turnAway(why) {
+  setToken("");
+  stop();
+  world = "";
+  for (const id of ["player", "which", "leave", "live"]) show(id, false);
+  show("sign-in", true);
+  write("sign-in-error", why);
+  stand("waiting", "no token");
+  byId("token").focus();
+}
+
+// what the reader does
+
+const KEYS = {
+  " ": () => (play ? stop() : start()),
+  ArrowLeft: (event) => step(event.shiftKey ? -10 : -1),
+  ArrowRight: (event) => step(event.shiftKey ? 10 : 1),
+  Home: () => jump({ tick: 0 }),
+  End: () => jump({}),
+  r: () => find({ refused: true }),
+  R: () => find({ refused: true, back: true }),
+};
+
+function onKey(event) {
+  const { target } = event;
+  if (event.ctrlKey || event.metaKey || event.altKey || !moment) return;
+  const isSlider = target.id === "seek";
+  if (!isSlider && target.closest("input, select, textarea, summary")) return;
+  if (event.key === " " && target.closest("button, a")) return;
+  const act = KEYS[event.key];
+  if (!act) return;
+  event.preventDefault();
+  act(event);
+}
+
+function listen() {
+  startLine((seq) => jump({ seq }));
+  startMap((collection, id) => inspectEntity(collection, id));
+  startState(() => showTables().catch(complain));
+  startInspect({ path, moment: () => moment, jump, find, playFork, mark: markOnMap, isLive: () => isLive, suspend: () => {} });
+  byId("play").addEventListener("click", () => (play ? stop() : start()));
+  byId("back").addEventListener("click", () => step(-1));
+  byId("on").addEventListener("click", () => step(1));
+  byId("to-start").addEventListener("click", () => jump(history?.start.record ? history.first : { tick: 0 }));
+  byId("to-end").addEventListener("click", () => jump({}));
+  byId("refusal-on").addEventListener("click", () => find({ refused: true }));
+  byId("refusal-back").addEventListener("click", () => find({ refused: true, back: true }));
+  byId("jump").addEventListener("submit", (event) => {
+    event.preventDefault();
+    const number = byId("jump-number").value.trim();
+    if (/^\d+$/.test(number)) jump({ [byId("jump-to").value]: number });
+  });
+  byId("worlds").addEventListener("change", ({ target }) => { openWorld(target.value, null).catch(complain); });
+  byId("leave").addEventListener("click", () => turnAway(""));
+  byId("sign-in").addEventListener("submit", (event) => {
+    event.preventDefault();
+    setToken(byId("token").value.trim());
+    byId("token").value = "";
+    write("sign-in-error", "");
+    open();
+  });
+  document.addEventListener("keydown", onKey);
+  addEventListener("hashchange", () => { if (takeFromAddress() !== null) location.reload(); });
+  globalThis.placetDrawnFrames = drawnFrames;
+}
+
+listen();
+if (hasToken()) open();
+else turnAway("");
+watch();

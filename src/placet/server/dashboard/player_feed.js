@@ -1,0 +1,49 @@
+// What happened up to a moment, newest first; a line is a button that looks closer at its record.
+
+import { byId, made, show } from "./chart.js";
+import { said, whole } from "./format.js";
+
+const LINES_MAX = 120;
+const MARKS = { admitted: ["✓", "admitted"], refused: ["✕", "refused"], agent: ["+", "agent"], other: ["·", ""] };
+
+/** Show the latest events, oldest first as they come; `choose` is called with the event of a line. */
+export function showFeed(events, choose) {
+  byId("feed").replaceChildren(...lines(events, choose));
+  show("feed-empty", byId("feed").childElementCount === 0);
+}
+
+/** Add the events of a step on top. */
+export function addToFeed(events, choose) {
+  const list = byId("feed");
+  list.prepend(...lines(events, choose));
+  while (list.childElementCount > LINES_MAX) list.lastElementChild.remove();
+  show("feed-empty", list.childElementCount === 0);
+}
+
+const lines = (events, choose) => events.map((event) => line(event, choose)).filter((one) => one !== null).reverse();
+
+function line(event, choose) {
+  const told = said(event);
+  if (told === null) return null;
+  const item = made("li", told.kind);
+  const button = made("button", "entry");
+  button.type = "button";
+  const [mark, meaning] = MARKS[told.kind];
+  const sign = made("span", "mark");
+  const seen = made("span", "", mark);
+  seen.ariaHidden = "true";
+  sign.append(seen, made("span", "unseen", meaning));
+  const body = made("span", "body");
+  if (told.who) body.append(made("bdi", "who", told.who), " ");
+  body.append(made("bdi", "", told.what));
+  if (told.detail) body.append(" ", made("bdi", "detail", told.detail));
+  for (const { code, message } of told.whys) {
+    const why = made("span", "why");
+    why.append(made("bdi", "code", code), " ", made("bdi", "", message));
+    body.append(why);
+  }
+  button.append(sign, made("span", "seq", whole(told.seq)), body);
+  button.addEventListener("click", () => choose(event));
+  item.append(button);
+  return item;
+}

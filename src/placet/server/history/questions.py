@@ -1,0 +1,106 @@
+"""Questions whose answer needs the ledger, so a replay: an agent's view, an explanation, a fork."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from shlex import quote
+from typing import Final
+
+from placet.actors.observation.viewer import Viewer
+from placet.kernel.kernel import Kernel
+from placet.kernel.rules_version import rules_in
+from placet.runtime.history.explain import explain, explain_seq
+from placet.runtime.history.fork import Fork, ForkOptions, fork
+from placet.runtime.history.position import Position
+from placet.runtime.history.reader import config_from
+from placet.runtime.snapshots.recovery import recover
+from placet.runtime.stores.url import open_event_log
+from placet.scenarios.resume import indivisible_ns
+from placet.schemas.codec import Json, thaw, to_json
+from placet.schemas.errors import StoreError
+from placet.schemas.explanation import Explanation
+from placet.server.history.moments import ROWS_MAX, short
+from placet.server.history.timelines import PlayedWorld, Source
+
+_ENTITIES_MAX: Final = ROWS_MAX
+
+
+def view_at(played: PlayedWorld, record: int, agent_id: str) -> dict[str, Json]:
+    """Return what an agent may see after a record: counts, and the first entities of collections.
+
+    Raises:
+        KeyError: The agent is not registered there.
+        StoreError: The log cannot be read, or its domains cannot be recreated.
+    """
+    past = recover(played.source.log, to_record=record + 1).past
+    config = config_from(past)
+    if past.header is None or config is None:
+        raise StoreError("there is no world before the first record", store=played.source.log.url)
+    domains = played.source.domains
+    made = list(domains) if isinstance(domains, Sequence) else domains(rules_in(past.header))
+    kernel = Kernel(made, config, history=past, read_only=True)
+    if agent_id not in kernel.ledger.agents:
+        raise KeyError(agent_id)
+    view = Viewer(kernel).view(kernel, agent_id)
+    return {
+        "agent_id": agent_id,
+        "seq": view.view_seq,
+        "sim_time": view.sim_time,
+        "collections": [_seen(name, view.state[name]) for name in sorted(view.state)],
+    }
+
+
+def _seen(name: str, rows: Mapping[str, Mapping[str, Json]]) -> dict[str, Json]:
+    ids = sorted(rows)
+    return {
+        "name": name,
+        "count": len(ids),
+        "rows": [
+            [entity, {field: short(thaw(value)) for field, value in rows[entity].items()}]
+            for entity in ids[:_ENTITIES_MAX]
+        ],
+    }
+
+
+def explanation(
+    played: PlayedWorld, agent_id: str | None, req_id: str | None, seq: int | None
+) -> Explanation:
+    """Return the explanation of a request, or of the record that took a seq.
+
+    Raises:
+        StoreError: The log cannot be read.
+    """
+    source = played.source
+    if seq is not None:
+        return explain_seq(source.log, seq, source.domains)
+    return explain(source.log, agent_id or "", req_id or "", source.domains)
+
+
+def forked(
+    played: PlayedWorld, path: Path, record: int, options: ForkOptions
+) -> tuple[Fork, Source]:
+    """Fork a world after a record into a file that is played until the server ends.
+
+    Raises:
+        StoreError: The log cannot be read, or the file cannot be written.
+        ValidationError, AgentError, ValueError: A change is invalid.
+    """
+    source = played.source
+    at = Position(record=record, whole_ticks_ns=indivisible_ns(source.log))
+    made = fork(source.log, str(path), options, at=at, domains=source.domains)
+    return made, Source(open_event_log(made.store), source.domains)
+
+
+def fork_command(played: PlayedWorld, record: int, options: ForkOptions) -> str | None:
+    """Return the command that makes the fork in a file; None if no process can read the log."""
+    if played.source.store is None:
+        return None
+    words = ["placet", "fork", played.source.store, "NEW.db", "--at-record", str(record)]
+    for path, value in options.put.items():
+        words += ["--set", f"{path}={to_json(value).decode()}"]
+    for agent in options.dropped:
+        words += ["--drop-agent", agent]
+    if options.seed is not None:
+        words += ["--seed", str(options.seed)]
+    if options.is_replayed:
+        words.append("--replay")
+    return " ".join(map(quote, words))

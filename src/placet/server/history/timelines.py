@@ -1,0 +1,161 @@
+"""The time lines of a server, by the name of their world; each is opened when first asked for.
+
+The pass over a long log runs in a thread, which ends at the log's end; it begins again when
+somebody looks and the log has grown.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Event, Lock, Thread
+from typing import Final, NamedTuple
+
+from placet.actors.ports import EventLog
+from placet.kernel.domain import Domain
+from placet.kernel.log.verify import Maker
+from placet.runtime.timeline.frames import frames_of
+from placet.runtime.timeline.timeline import Timeline
+from placet.schemas.errors import StoreError
+
+_CHUNK_RECORDS: Final = 2_000
+"""Records between two looks at whether the pass is still wanted."""
+
+
+class Source(NamedTuple):
+    """A log, and the domains that explain it.
+
+    Attributes:
+        log: The log; it is only read.
+        domains: The domains that decided it, or a function that recreates them from the log.
+        store: The store as a user types it for other commands; None if no other process reads it.
+    """
+
+    log: EventLog
+    domains: Sequence[Domain] | Maker
+    store: str | None = None
+
+
+class PlayedWorld:
+    """One world's time line, with the pass that keeps its index up to date.
+
+    Args:
+        source: The log, and its domains.
+
+    Attributes:
+        source: The log, and its domains.
+        timeline: The time line.
+        failure: The error that ended the pass; None for none.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.timeline = Timeline(source.log, frames_of(source.log))
+        self.failure: StoreError | None = None
+        self._is_closed = Event()
+        self._thread: Thread | None = None
+        self.timeline.index.catch_up(records_max=0)
+
+    def catch_up(self) -> None:
+        """Take in what the log has got since: a little at once, more in the background.
+
+        Raises:
+            StoreError: The log cannot be read.
+        """
+        if self.failure is not None:
+            failure, self.failure = self.failure, None
+            raise failure
+        if self._thread is not None and self._thread.is_alive():
+            return
+        if not self.timeline.index.catch_up(records_max=_CHUNK_RECORDS):
+            self._thread = Thread(target=self._run, name="placet-frames", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """End the pass, and wait for it."""
+        self._is_closed.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while not self._is_closed.is_set():
+                if self.timeline.index.catch_up(records_max=_CHUNK_RECORDS):
+                    return
+        except StoreError as error:
+            self.failure = error
+
+
+class Timelines:
+    """The time lines of the worlds of a server.
+
+    Args:
+        find: Returns the source of a world by its name; None if there is no such world.
+        names: Returns the names of the worlds.
+        is_live: This server has the worlds open, and also shows their present.
+
+    Attributes:
+        is_live: This server has the worlds open, and also shows their present.
+    """
+
+    def __init__(
+        self,
+        find: Callable[[str], Source | None],
+        names: Callable[[], list[str]],
+        *,
+        is_live: bool,
+    ) -> None:
+        self.is_live = is_live
+        self._find = find
+        self._names = names
+        self._folder: TemporaryDirectory[str] | None = None
+        self._lock = Lock()
+        self._played: dict[str, PlayedWorld] = {}
+        self._forks: dict[str, Source] = {}
+        self._paths = 0
+
+    def of(self, name: str) -> PlayedWorld | None:
+        """Return the time line of a world, up to date; None if there is no such world. Blocking.
+
+        Raises:
+            StoreError: Its log cannot be read.
+        """
+        source = self._forks.get(name) or self._find(name)
+        if source is None:
+            return None
+        with self._lock:
+            played = self._played.get(name)
+            if played is None or played.source.log is not source.log:
+                if played is not None:  # the world was opened again, with another handle
+                    played.close()
+                played = self._played[name] = PlayedWorld(source)
+        played.catch_up()
+        return played
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the worlds, without the forks."""
+        return self._names()
+
+    def fork_path(self) -> Path:
+        """Return an unused path for the log of a fork; it is removed when the server ends."""
+        with self._lock:
+            if self._folder is None:
+                self._folder = TemporaryDirectory(prefix="placet-forks-")
+            self._paths += 1
+            return Path(self._folder.name, f"{self._paths}.db")
+
+    def add(self, name: str, source: Source) -> None:
+        """Add a fork, which is played beside the worlds until the server ends."""
+        self._forks[name] = source
+
+    @property
+    def forks(self) -> list[str]:
+        """The names of the forks, in the order in which they were added."""
+        return list(self._forks)
+
+    def close(self) -> None:
+        """End all passes, and remove the forks."""
+        for played in self._played.values():
+            played.close()
+        if self._folder is not None:
+            self._folder.cleanup()
