@@ -10,11 +10,13 @@ from gymnasium.spaces import Box, Discrete
 from pettingzoo.test.parallel_test import parallel_api_test
 from pettingzoo.test.seed_test import parallel_seed_test
 
+from placet.actors.observation.cut_indexes import CutIndexes
 from placet.domains.world import World
 from placet.envs.grid import STEPS, grid_env
 from placet.envs.parallel_env import EnvAdapter, WorldEnv
 from placet.errors import ValidationError
 from placet.kernel import KernelConfig
+from placet.kernel.registry import Registry
 from tests.kernel.domains import Lab
 
 STAY, EAST, WEST, NORTH, SOUTH = range(len(STEPS))
@@ -104,6 +106,50 @@ def test_an_admitted_action_is_seen_by_all_and_rewarded():
     assert tuple(observations["bob"][2]) == (1, 1)
     assert tuple(observations["bob"][0]) == (3, 3)
     assert all(env.observation_space(agent).contains(seen) for agent, seen in observations.items())
+
+
+def test_an_observation_holds_the_nearest_agents_in_sight():
+    names = tuple("abcdefgh")
+    env = grid_env(names, width=40, height=40, sight=6.0, others_max=3)
+    env.reset(1)
+    positions = {"a": [9, 9], "b": [9, 13], "c": [9, 8], "d": [10, 9], "e": [9, 11], "f": [30, 30]}
+    positions |= {"g": [0, 39], "h": [0, 39]}
+    given: Any = [("world.agents", a, {"position": place}, False) for a, place in positions.items()]
+    env.kernel.patch(given, "the test places them")
+    observations, *_ = env.step({})
+    assert observations["a"].tolist() == [[20, 20], [9, 9], [9, 8], [10, 9], [9, 11]]
+    assert observations["f"].tolist() == [[20, 20], [30, 30], [-1, -1], [-1, -1], [-1, -1]]
+    assert observations["g"].tolist() == [[20, 20], [0, 39], [0, 39], [-1, -1], [-1, -1]]
+    assert all(env.observation_space(a).contains(observations[a]) for a in names)
+    with pytest.raises(ValueError, match="others_max must be at least 0, got -1"):
+        grid_env(others_max=-1)
+
+
+def questions_per_agent(monkeypatch: pytest.MonkeyPatch, agents: int) -> float:
+    """Count the questions who may see what in a step, on a grid as dense at any size."""
+    names = [f"a{number}" for number in range(agents)]
+    width = round((4 * agents) ** 0.5)
+    env = grid_env(names, width=width, height=width, sight=3.0)
+    env.reset(1)
+    env.step({})
+    asked: list[object] = []
+    may_see = Registry.may_see
+
+    def counted(*arguments: Any) -> bool:
+        asked.append(arguments)
+        return may_see(*arguments)
+
+    monkeypatch.setattr(Registry, "may_see", counted)
+    env.step(dict.fromkeys(env.agents, EAST))
+    monkeypatch.undo()
+    return len(asked) / agents
+
+
+def test_a_step_asks_about_what_is_near_whatever_the_number_of_agents(monkeypatch):
+    small, large = (questions_per_agent(monkeypatch, agents) for agents in (100, 400))
+    assert large < 1.5 * small  # the rim of a small grid has fewer neighbors
+    monkeypatch.setattr(CutIndexes, "visible_candidates", lambda *arguments: None)
+    assert questions_per_agent(monkeypatch, 400) > 10 * small
 
 
 def test_an_agent_at_the_goal_is_done_and_others_continue():

@@ -31,25 +31,24 @@ class MoveOnGrid(EnvAdapter):
     """The adapter of a grid world: agents step from cell to cell towards a goal cell.
 
     The reward of a step is the number of cells by which the agent came nearer to the goal.
-    An observation has 1 + agents rows of x and y: the goal, the agent's own position, and those of
-    the other agents in order; an agent that is not visible is at -1, -1.
+    An observation has rows of x and y: the goal, the agent's own position, and those of the
+    visible other agents, nearest first, equally near ones by name; rows that are left are -1, -1.
+    So its size, and the time that it takes, do not grow with the agents out of sight.
 
     Args:
-        agents: Ids of the agents on the grid.
         width: Cells along x; positions are 0..width-1.
         height: Cells along y.
         goal: The cell to reach, where an agent is done.
+        others: Number of rows for other agents.
     """
 
-    def __init__(
-        self, agents: Sequence[str], width: int, height: int, goal: tuple[int, int]
-    ) -> None:
-        self._agents = tuple(agents)
+    def __init__(self, width: int, height: int, goal: tuple[int, int], others: int) -> None:
         self._goal = goal
-        self._highest = np.tile(np.array([width - 1, height - 1], np.float32), (1 + len(agents), 1))
+        self._others = others
+        self._highest = np.tile(np.array([width - 1, height - 1], np.float32), (2 + others, 1))
 
     def observation_space(self, agent: str) -> Space[Any]:
-        """Return the box of the positions of the goal and of all agents."""
+        """Return the box of the positions: (2 + others, 2), float32."""
         return Box(np.full_like(self._highest, _UNSEEN), self._highest, dtype=np.float32)
 
     def action_space(self, agent: str) -> Space[Any]:
@@ -65,10 +64,16 @@ class MoveOnGrid(EnvAdapter):
         return {"kind": "Move", "payload": {"to": [x + dx, y + dy]}}
 
     def observe(self, view: View, agent: str) -> Array:
-        """Return the positions of the goal, the agent and the other agents: (1 + agents, 2)."""
-        others = [other for other in self._agents if other != agent]
-        positions = [self._goal, *(_position(view, other) for other in (agent, *others))]
-        return np.array(positions, np.float32)
+        """Return the positions of goal, agent and nearest other agents: (2 + others, 2)."""
+        x, y = _position(view, agent)
+        others = []
+        for name, fields in view.state[_AGENTS].items():
+            if name != agent:
+                a, b, _ = fields["position"]
+                others.append(((a - x) ** 2 + (b - y) ** 2, name, (a, b)))
+        nearest = [position for _, _, position in sorted(others)[: self._others]]
+        nearest += [(_UNSEEN, _UNSEEN)] * (self._others - len(nearest))
+        return np.array([self._goal, (x, y), *nearest], np.float32)
 
     def reward(self, before: View, after: View, agent: str) -> float:
         """Return the number of cells by which the agent came nearer to the goal; may be < 0."""
@@ -89,6 +94,8 @@ def grid_env(
     width: int = 8,
     height: int = 8,
     goal: tuple[int, int] | None = None,
+    sight: float = 5.0,
+    others_max: int = 8,
     max_steps: int = 100,
 ) -> WorldEnv:
     """Create the environment of a grid whose agents start at positions drawn from the seed.
@@ -100,14 +107,22 @@ def grid_env(
         width: Cells along x.
         height: Cells along y.
         goal: The cell to reach; None is the middle.
+        sight: Distance within which an agent sees others, in cells.
+        others_max: Largest number of other agents in an observation, the nearest ones.
         max_steps: Steps after which the episode is truncated.
+
+    Raises:
+        ValueError: An argument is invalid; the message names it.
     """
+    if others_max < 0:
+        raise ValueError(f"others_max must be at least 0, got {others_max!r}")
     middle = (width // 2, height // 2)
-    adapter = MoveOnGrid(agents, width, height, middle if goal is None else goal)
+    others = min(others_max, max(0, len(agents) - 1))
+    adapter = MoveOnGrid(width, height, middle if goal is None else goal, others)
     world = find_domain("world")
     bounds = [[0, 0], [width - 1, height - 1]]
     return WorldEnv(
-        lambda: world(bounds=bounds, max_step=1.0),
+        lambda: world(bounds=bounds, max_step=1.0, observation={"distance": sight}),
         adapter,
         _random_positions(agents, width, height),
         max_steps=max_steps,

@@ -168,7 +168,7 @@ def test_the_law_finds_a_planted_fault(monkeypatch, fault):
                 PositionGrid, "in_box", lambda grid, low, high: in_box(grid, low, low)
             )
         case _:
-            monkeypatch.setattr(viewer._SeenState, "_is_shown", lambda *args: True)
+            monkeypatch.setattr(viewer._SeenState, "_is_position_shown", lambda *args: True)
     with pytest.raises(AssertionError):
         run()
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from math import frexp
 from threading import Lock
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
 from placet.actors.observation.interest import InterestManager
 from placet.kernel.registry import Registry
@@ -31,6 +31,9 @@ class _Index(Protocol):
     def update(self, state: State, refs: Iterable[Ref]) -> None:
         """Apply a change; `state` is the state after it."""
 
+
+Candidate: TypeAlias = tuple[Ref, Point | None]
+"""An entity, and its position at the cut; None if the cut itself must be asked."""
 
 _NO_CUT: Final = State()
 _NO_CUT.epoch = -1
@@ -105,19 +108,20 @@ class CutIndexes:
                 entity for name, entity in refs if name == collection and entity is not None
             )
 
-    def near_candidates(self, cut: State, center: Point, radius: float) -> Iterator[Ref]:
-        """Yield a superset of the entities within a radius of a point, each once, in any order."""
+    def near_candidates(self, cut: State, center: Point, radius: float) -> list[Candidate]:
+        """Return a superset of the entities within a radius of a point, each once, in any order."""
         x, y, z = center
         reach = radius * _SLACK
-        level = min(max(frexp(radius)[1], _LEVEL_MIN), _LEVEL_MAX) if radius else 0
+        # Cells of half the radius to the radius: few cells, and few entities that are too far.
+        level = min(max(frexp(radius)[1] - 1, _LEVEL_MIN), _LEVEL_MAX) if radius else 0
         low, high = (x - reach, y - reach, z - reach), (x + reach, y + reach, z + reach)
         return self._in_box(cut, level, low, high)
 
-    def cell_candidates(self, cut: State, corner: Point) -> Iterator[Ref]:
-        """Yield a superset of the entities in a cell of side 1, each once, in any order."""
+    def cell_candidates(self, cut: State, corner: Point) -> list[Candidate]:
+        """Return a superset of the entities in a cell of side 1, each once, in any order."""
         return self._in_box(cut, 0, corner, corner)
 
-    def _in_box(self, cut: State, level: int, low: Point, high: Point) -> Iterator[Ref]:
+    def _in_box(self, cut: State, level: int, low: Point, high: Point) -> list[Candidate]:
         with self._lock:
             follower = self._grids.pop(level, None)
             if follower is None:
@@ -128,8 +132,13 @@ class CutIndexes:
                 del self._grids[next(iter(self._grids))]
             ahead = self._follow(follower, cut)
             if ahead is None:
-                return _refs_of(cut)
-            return iter(dict.fromkeys([*follower.index.in_box(low, high), *ahead]))
+                return [(ref, None) for ref in _refs_of(cut)]
+            inside: list[Candidate] = [*follower.index.in_box(low, high)]
+        if ahead:
+            changed = dict.fromkeys(ahead)
+            inside = [candidate for candidate in inside if candidate[0] not in changed]
+            inside += [(ref, None) for ref in ahead]
+        return inside
 
     def _follow(self, follower: _Follower[Kept], cut: State) -> list[Ref] | None:
         """Bring an index up to a cut; return the refs in which it is ahead of the cut.

@@ -8,7 +8,7 @@ agent O(the entities that it reads) and stays true at its seq.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import dist, floor, isfinite
 
-from placet.actors.observation.cut_indexes import CutIndexes
+from placet.actors.observation.cut_indexes import Candidate, CutIndexes
 from placet.kernel.kernel import Kernel
 from placet.kernel.registry import Registry, without
 from placet.kernel.state.tree import State, WorldState
@@ -118,26 +118,30 @@ class _SeenState(Mapping[str, Entities]):
         candidates = self._cut.indexes.cell_candidates(self._cut.state, corner)
         return self._visible_where(candidates, lambda point: _corner_of(point) == corner)
 
-    def _visible_where(self, refs: Iterable[Ref], is_there: Callable[[Point], bool]) -> list[Ref]:
+    def _visible_where(
+        self, candidates: Iterable[Candidate], is_there: Callable[[Point], bool]
+    ) -> list[Ref]:
         """Return the entities whose position the agent sees and is in place, sorted."""
-        registry, state = self._cut.registry, self._cut.state
         visible = []
-        for ref in refs:
-            collection, entity = ref
-            field = registry.position_field(collection)
-            if field is None or entity is None:
-                continue
-            point = point_of(state.get(collection, entity, field))
-            if point is not None and is_there(point) and self._is_shown(ref, field):
+        for ref, known in candidates:
+            point = self._point(ref) if known is None else known
+            if point is not None and is_there(point) and self._is_position_shown(ref):
                 visible.append(ref)
         visible.sort()
         return visible
 
-    def _is_shown(self, ref: Ref, field: str) -> bool:
+    def _point(self, ref: Ref) -> Point | None:
+        field = self._cut.registry.position_field(ref.collection)
+        if field is None or ref.entity is None:
+            return None
+        return point_of(self._cut.state.get(ref.collection, ref.entity, field))
+
+    def _is_position_shown(self, ref: Ref) -> bool:
         registry, state = self._cut.registry, self._cut.state
         return not registry.hiding(ref.collection) or (
             registry.may_see(state, self._agent_id, ref)
-            and field not in registry.hidden_fields(state, self._agent_id, ref)
+            and registry.position_field(ref.collection)
+            not in registry.hidden_fields(state, self._agent_id, ref)
         )
 
     def _require_positions(self) -> None:
@@ -153,28 +157,28 @@ class _SeenState(Mapping[str, Entities]):
 class _SeenEntities(Mapping[str, Mapping[str, Json]]):
     """One collection as one agent may see it."""
 
-    __slots__ = ("_agent_id", "_collection", "_cut", "_rows")
+    __slots__ = ("_agent_id", "_collection", "_cut", "_ids", "_rows")
 
     def __init__(self, rows: Entities, cut: _Cut, agent_id: str, collection: str) -> None:
         self._rows = rows
         self._cut = cut
         self._agent_id = agent_id
         self._collection = collection
+        self._ids: dict[str, None] | None = None
 
     def __getitem__(self, entity: str) -> Mapping[str, Json]:
         fields = self._rows[entity]
+        ids = self._ids
+        if (entity not in ids) if ids is not None else not self._may_see(entity):
+            raise KeyError(entity)
         registry, state = self._cut.registry, self._cut.state
         ref = Ref(self._collection, entity)
-        if not registry.may_see(state, self._agent_id, ref):
-            raise KeyError(entity)
         return without(fields, registry.hidden_fields(state, self._agent_id, ref))
 
     def __iter__(self) -> Iterator[str]:
-        cut = self._cut
-        names = cut.indexes.visible_candidates(cut.state, self._agent_id, self._collection)
-        if names is None:
-            return filter(self._may_see, self._rows)
-        return filter(self._may_see, filter(self._rows.__contains__, names))
+        if self._ids is None:  # each entity is asked about once, also for `items`
+            self._ids = dict.fromkeys(self._visible())
+        return iter(self._ids)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -185,7 +189,14 @@ class _SeenEntities(Mapping[str, Mapping[str, Json]]):
     def is_any_visible(self) -> bool:
         """Return whether any entity is visible; the agent's own is tried first."""
         own = self._agent_id
-        return (own in self._rows and self._may_see(own)) or any(True for _ in self)
+        return (own in self._rows and self._may_see(own)) or any(True for _ in self._visible())
+
+    def _visible(self) -> Iterator[str]:
+        cut = self._cut
+        names = cut.indexes.visible_candidates(cut.state, self._agent_id, self._collection)
+        if names is None:
+            return filter(self._may_see, self._rows)
+        return filter(self._may_see, filter(self._rows.__contains__, names))
 
     def _may_see(self, entity: str) -> bool:
         ref = Ref(self._collection, entity)

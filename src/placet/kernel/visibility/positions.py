@@ -47,7 +47,7 @@ class PositionGrid:
     def __init__(self, side: float, field_of: Callable[[str], str | None]) -> None:
         self._side = side
         self._field_of = field_of
-        self._buckets: Buckets[_Cell, None] = Buckets("")
+        self._buckets: Buckets[_Cell, Point] = Buckets("")
 
     def update(self, state: State, refs: Iterable[Ref]) -> None:
         """Move the changed entities to their cells; `state` is the state after the change."""
@@ -59,10 +59,10 @@ class PositionGrid:
             if point is None:
                 self._buckets.remove(ref)
             else:
-                self._buckets.put(ref, self._cell(point), None)
+                self._buckets.put(ref, self._cell(point), point)
 
-    def in_box(self, low: Point, high: Point) -> list[Ref]:
-        """Return the entities between two corners, and perhaps others around them.
+    def in_box(self, low: Point, high: Point) -> list[tuple[Ref, Point]]:
+        """Return the entities between two corners, and perhaps others around, with their positions.
 
         O(entities in the cells of the box), or O(entities) if there are fewer.
         """
@@ -72,9 +72,10 @@ class PositionGrid:
             for least, most in zip(self._cell(low), self._cell(high), strict=True)
         ]
         if prod(map(len, axes)) > len(cells):
-            return [ref for entities in cells.values() for ref in entities]
+            return [item for entities in cells.values() for item in entities.items()]
         xs, ys, zs = axes
-        return [ref for x in xs for y in ys for z in zs for ref in cells.get((x, y, z), ())]
+        boxes = (cells.get((x, y, z)) for x in xs for y in ys for z in zs)
+        return [item for entities in boxes if entities for item in entities.items()]
 
     def _cell(self, point: Point) -> _Cell:
         x, y, z = (floor(min(max(at / self._side, -_CELLS_MAX), _CELLS_MAX)) for at in point)
