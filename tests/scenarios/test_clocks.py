@@ -9,8 +9,9 @@ from placet.cli.commands.run_report import report_lines
 from placet.runtime.history.reader import check_integrity
 from placet.runtime.stores.url import open_event_log
 from placet.scenarios import ScenarioError, load
+from placet.scenarios.report import RunReport
 from placet.scenarios.resume import find_run
-from placet.scenarios.runner import RunReport, ScenarioRunner
+from placet.scenarios.runner import ScenarioRunner
 
 GUESTS, TICKS = 300, 4
 

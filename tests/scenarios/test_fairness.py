@@ -17,7 +17,8 @@ from placet.runtime.history.reader import check_integrity
 from placet.runtime.stores.url import open_event_log
 from placet.scenarios import load
 from placet.scenarios.fairness import AgentPair, FairnessStats, jain, lottery_jain_index
-from placet.scenarios.runner import RunReport, ScenarioRunner
+from placet.scenarios.report import RunReport
+from placet.scenarios.runner import ScenarioRunner
 from placet.schemas.refusal import Refusal, Stage
 from placet.schemas.verdict import Verdict
 from tests.kernel.builders import intent

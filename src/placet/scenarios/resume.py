@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from placet.actors.ports import EventLog
 from placet.runtime.snapshots.recovery import decode, recover
 from placet.scenarios.loader import from_text
-from placet.scenarios.runner import ORIGIN
 from placet.scenarios.scenario import Scenario
+from placet.scenarios.setup import ORIGIN
 from placet.scenarios.ticks import stepped_ticks, tick_ns_of, unstepped_ticks
 from placet.schemas.log.record import Header, Record
 

@@ -11,130 +11,25 @@ outcome depends on timing.
 """
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from itertools import islice
 from time import perf_counter
 from typing import Final
 
-from placet.kernel.domain import Domain
-from placet.runtime.agent_handle import AgentHandle
-from placet.runtime.config import OrchestratorConfig
 from placet.runtime.history.position import divided_tick
 from placet.runtime.orchestrator import Orchestrator
-from placet.runtime.plugins import DomainNotFound, find_domain
 from placet.runtime.recorded_world import recorded_world
 from placet.runtime.snapshots.writer import EVERY_SEQS
 from placet.runtime.stores.url import open_event_log
-from placet.scenarios.fairness import FairnessStats
-from placet.scenarios.loader import as_text, open_domain
-from placet.scenarios.policies import ScriptedPolicy, make_policy
+from placet.scenarios.report import RunReport
 from placet.scenarios.scenario import Member, Scenario, ScenarioError
-from placet.scenarios.ticks import (
-    REQ_IDS,
-    req_id_of,
-    stepped_ticks,
-    tick_ns_of,
-    ticks_at,
-    unstepped_ticks,
-)
-from placet.schemas.codec import Json
+from placet.scenarios.scenario_agent import ScenarioAgent
+from placet.scenarios.setup import config_of, domain_of
+from placet.scenarios.ticks import stepped_ticks, tick_ns_of, ticks_at, unstepped_ticks
 from placet.schemas.errors import PlacetError
-from placet.schemas.intent import Intent
-from placet.schemas.limits import Limits
-from placet.schemas.verdict import Verdict
-from placet.schemas.view import View
-
-ORIGIN: Final = "scenario"
-"""The key of the scenario in the header of a run's log."""
 
 _REGISTERED_TOGETHER: Final = 512
-_BATCH_BYTES: Final = 4_096
-"""Room in the queue for each agent's batch of a tick, on average."""
-
-
-@dataclass(slots=True)
-class RunReport:
-    """The result of a run.
-
-    Attributes:
-        ticks: Completed ticks; fewer than the scenario's if the run was stopped.
-        resumed_at: Ticks completed before this run resumed; None if it did not resume.
-        sim_time: Simulated time at the end, seconds.
-        submitted: Intents; every intent of a refused batch counts as refused.
-        refusals: Count for each `stage/code`.
-        examples: The first message of each `stage/code`.
-        seconds: Real seconds from opening the world to the last verdict.
-        fairness: How evenly decisions and contested resources were distributed.
-        verdict_ms: `p50` and `p99` from submission to decision; None where nothing was submitted.
-        head: Hash of the last record, to which the chain of the log leads.
-        time: How simulated time ran: `clock`, and with dilation its factors.
-        is_stopped: The run was stopped before its last tick.
-    """
-
-    scenario: Scenario
-    ticks: int = 0
-    resumed_at: int | None = None
-    sim_time: float = 0.0
-    submitted: int = 0
-    admitted: int = 0
-    batches: int = 0
-    refusals: Counter[str] = field(default_factory=Counter)
-    examples: dict[str, str] = field(default_factory=dict)
-    fairness: FairnessStats = field(default_factory=FairnessStats)
-    seq: int = 0
-    digest: str = ""
-    head: str = ""
-    seconds: float = 0.0
-    verdict_ms: dict[str, float | None] = field(default_factory=dict)
-    store: str = ""
-    time: dict[str, Json] = field(default_factory=dict)
-    is_stopped: bool = False
-
-    @property
-    def intents_per_second(self) -> float:
-        """Return the submitted intents per real second of the whole run."""
-        return self.submitted / self.seconds if self.seconds else 0.0
-
-    def count(self, batch: Sequence[Intent], verdict: Verdict) -> None:
-        """Add a batch and its verdict to the totals of the report."""
-        self.batches += 1
-        self.submitted += len(batch)
-        if verdict.admitted:
-            self.admitted += len(batch)
-        for refusal in verdict.refusals:
-            key = f"{refusal.stage}/{refusal.code}"
-            self.refusals[key] += 1
-            self.examples.setdefault(key, refusal.message)
-        self.fairness.count(batch, verdict)
-
-    def as_dict(self) -> dict[str, Json]:
-        """Return the report as the command line prints it with `--json`."""
-        return {
-            "scenario": self.scenario.name,
-            "seed": self.scenario.seed,
-            "agents": self.scenario.agents_count,
-            "ticks": self.ticks,
-            "resumed_at": self.resumed_at,
-            "sim_time": self.sim_time,
-            "intents": {
-                "submitted": self.submitted,
-                "admitted": self.admitted,
-                "refused": self.submitted - self.admitted,
-            },
-            "refusals": dict(sorted(self.refusals.items())),
-            "fairness": self.fairness.as_dict(self.scenario.agents_count),
-            "batches": self.batches,
-            "seq": self.seq,
-            "digest": self.digest,
-            "head": self.head,
-            "seconds": round(self.seconds, 6),
-            "intents_per_second": round(self.intents_per_second, 1),
-            "verdict_ms": self.verdict_ms,
-            "time": self.time,
-            "store": self.store,
-        }
 
 
 class ScenarioRunner:
@@ -173,10 +68,10 @@ class ScenarioRunner:
     ) -> None:
         self._report = RunReport(scenario)
         self._scenario = scenario
-        self._domain = _domain_of(scenario)
+        self._domain = domain_of(scenario)
         self._is_resumed = is_resumed
         self._config = replace(
-            _config_of(scenario, store, world or scenario.name),
+            config_of(scenario, store, world or scenario.name),
             metrics_port=metrics_port,
             snapshot_every_seqs=snapshot_every_seqs,
             compact_log=compact_log,
@@ -184,7 +79,7 @@ class ScenarioRunner:
         self._on_open = on_open
         self._on_tick = on_tick
         self._is_stopped = is_stopped
-        self._agents: list[_ScenarioAgent] = []
+        self._agents: list[ScenarioAgent] = []
         self._acts = 0
         self._ticks_begun = 0
 
@@ -269,7 +164,7 @@ class ScenarioRunner:
             handles = (self._register_one(world, member) for member in chunk)
             self._agents += await asyncio.gather(*handles)
 
-    async def _register_one(self, world: Orchestrator, member: Member) -> "_ScenarioAgent":
+    async def _register_one(self, world: Orchestrator, member: Member) -> ScenarioAgent:
         try:
             handle = await world.register_agent(
                 member.agent_id, permissions=member.permissions, **member.attributes
@@ -278,7 +173,7 @@ class ScenarioRunner:
             key = f"agents.{member.cohort}"
             problem = f"{member.agent_id} cannot be registered: {error}"
             raise ScenarioError(self._scenario.name, key, problem) from error
-        return _ScenarioAgent(handle, member, self._scenario)
+        return ScenarioAgent(handle, member, self._scenario)
 
     async def _tick(self, world: Orchestrator) -> None:
         agents, number = self._agents, self._report.ticks
@@ -307,7 +202,7 @@ class ScenarioRunner:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _act(self, agent: "_ScenarioAgent", began: float) -> None:
+    async def _act(self, agent: ScenarioAgent, began: float) -> None:
         """Act at each remaining tick; an agent that is late for a tick acts at once."""
         report, scenario = self._report, self._scenario
         first = report.ticks
@@ -330,74 +225,3 @@ class ScenarioRunner:
                 return False
             self._ticks_begun = number + 1
         return True
-
-
-class _ScenarioAgent:
-    """An agent of the scenario: its handle and its policy."""
-
-    __slots__ = ("_member", "_next", "_policy", "_scenario", "handle")
-
-    def __init__(self, handle: AgentHandle, member: Member, scenario: Scenario) -> None:
-        self.handle = handle
-        self._member = member
-        self._scenario = scenario
-        self._next = 0
-        try:
-            self._policy: ScriptedPolicy = make_policy(member, scenario, self._intent)
-        except ScenarioError:
-            raise
-        except Exception as error:
-            problem = f"raised {error!r} as it was made for {member.agent_id}"
-            raise self._fault(problem) from error
-
-    def _intent(self, kind: str, /, **payload: Json) -> Intent:
-        """Create an intent; its req_id depends on the tick, not on the process."""
-        intent = self.handle.intent(kind, **payload)
-        intent["req_id"] = req_id_of(self._next)
-        self._next += 1
-        return intent
-
-    def propose(self, view: View, tick: int) -> list[Intent]:
-        """Return the policy's batch for a view."""
-        self.handle.view_seq = view.view_seq
-        self._next = tick * REQ_IDS
-        try:
-            return list(self._policy.propose(view))
-        except Exception as error:
-            # The policy may be user code. Stop the run: without this agent it would be another one.
-            problem = f"raised {error!r} for {view.agent_id} at {view.sim_time} s"
-            raise self._fault(problem) from error
-
-    def _fault(self, problem: str) -> ScenarioError:
-        return ScenarioError(self._scenario.name, f"agents.{self._member.cohort}.policy", problem)
-
-
-def _domain_of(scenario: Scenario) -> Domain:
-    try:
-        return open_domain(scenario, find_domain(scenario.domain))
-    except DomainNotFound as error:
-        raise ScenarioError(scenario.name, "domain", str(error)) from None
-    except TypeError as error:
-        raise ScenarioError(scenario.name, "settings", str(error)) from error
-
-
-def _config_of(scenario: Scenario, store: str, world: str) -> OrchestratorConfig:
-    """Return the world's configuration; its queue has room for a batch of every agent."""
-    limits, agents = Limits(), scenario.agents_count
-    try:
-        return OrchestratorConfig(
-            store=store,
-            seed=scenario.seed,
-            clock=scenario.clock,
-            backpressure=scenario.backpressure,
-            dilation_wait_ms=scenario.dilation_wait_ms,
-            dilation_factor_min=scenario.dilation_factor_min,
-            staleness_threshold=scenario.staleness_threshold,
-            quotas=scenario.quotas,
-            mailbox_batches_max=limits.mailbox_places(agents),
-            mailbox_bytes_max=max(limits.mailbox_bytes_max, agents * _BATCH_BYTES),
-            world=world,
-            origin={ORIGIN: as_text(scenario)},
-        )
-    except ValueError as error:
-        raise ScenarioError(scenario.name, "", str(error)) from error

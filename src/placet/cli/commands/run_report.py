@@ -7,7 +7,7 @@ from typing import Final
 from placet.cli.terminal import number, pluralize, printable, shorten, table
 from placet.runtime.history.reader import IntegrityReport
 from placet.runtime.stores.url import file_of, open_event_log
-from placet.scenarios.runner import RunReport
+from placet.scenarios.report import RunReport
 
 _EXAMPLE_CHARACTERS: Final = 100
 

@@ -17,8 +17,9 @@ from placet.runtime.stores.reading import log_to_read
 from placet.runtime.stores.url import file_of
 from placet.scenarios import Scenario, load
 from placet.scenarios.loader import require_policies, split_override
+from placet.scenarios.report import RunReport
 from placet.scenarios.resume import find_run
-from placet.scenarios.runner import RunReport, ScenarioRunner
+from placet.scenarios.runner import ScenarioRunner
 from placet.scenarios.scenario import ScenarioError
 from placet.schemas.log.record import record_hash
 

@@ -1,0 +1,94 @@
+"""The report of a run: its counts, its refusals, its fairness, and the digest at its end."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from placet.scenarios.fairness import FairnessStats
+from placet.scenarios.scenario import Scenario
+from placet.schemas.codec import Json
+from placet.schemas.intent import Intent
+from placet.schemas.verdict import Verdict
+
+
+@dataclass(slots=True)
+class RunReport:
+    """The result of a run.
+
+    Attributes:
+        ticks: Completed ticks; fewer than the scenario's if the run was stopped.
+        resumed_at: Ticks completed before this run resumed; None if it did not resume.
+        sim_time: Simulated time at the end, seconds.
+        submitted: Intents; every intent of a refused batch counts as refused.
+        refusals: Count for each `stage/code`.
+        examples: The first message of each `stage/code`.
+        seconds: Real seconds from opening the world to the last verdict.
+        fairness: How evenly decisions and contested resources were distributed.
+        verdict_ms: `p50` and `p99` from submission to decision; None where nothing was submitted.
+        head: Hash of the last record, to which the chain of the log leads.
+        time: How simulated time ran: `clock`, and with dilation its factors.
+        is_stopped: The run was stopped before its last tick.
+    """
+
+    scenario: Scenario
+    ticks: int = 0
+    resumed_at: int | None = None
+    sim_time: float = 0.0
+    submitted: int = 0
+    admitted: int = 0
+    batches: int = 0
+    refusals: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
+    fairness: FairnessStats = field(default_factory=FairnessStats)
+    seq: int = 0
+    digest: str = ""
+    head: str = ""
+    seconds: float = 0.0
+    verdict_ms: dict[str, float | None] = field(default_factory=dict)
+    store: str = ""
+    time: dict[str, Json] = field(default_factory=dict)
+    is_stopped: bool = False
+
+    @property
+    def intents_per_second(self) -> float:
+        """Return the submitted intents per real second of the whole run."""
+        return self.submitted / self.seconds if self.seconds else 0.0
+
+    def count(self, batch: Sequence[Intent], verdict: Verdict) -> None:
+        """Add a batch and its verdict to the totals of the report."""
+        self.batches += 1
+        self.submitted += len(batch)
+        if verdict.admitted:
+            self.admitted += len(batch)
+        for refusal in verdict.refusals:
+            key = f"{refusal.stage}/{refusal.code}"
+            self.refusals[key] += 1
+            self.examples.setdefault(key, refusal.message)
+        self.fairness.count(batch, verdict)
+
+    def as_dict(self) -> dict[str, Json]:
+        """Return the report as the command line prints it with `--json`."""
+        return {
+            "scenario": self.scenario.name,
+            "seed": self.scenario.seed,
+            "agents": self.scenario.agents_count,
+            "ticks": self.ticks,
+            "resumed_at": self.resumed_at,
+            "sim_time": self.sim_time,
+            "intents": {
+                "submitted": self.submitted,
+                "admitted": self.admitted,
+                "refused": self.submitted - self.admitted,
+            },
+            "refusals": dict(sorted(self.refusals.items())),
+            "fairness": self.fairness.as_dict(self.scenario.agents_count),
+            "batches": self.batches,
+            "seq": self.seq,
+            "digest": self.digest,
+            "head": self.head,
+            "seconds": round(self.seconds, 6),
+            "intents_per_second": round(self.intents_per_second, 1),
+            "verdict_ms": self.verdict_ms,
+            "time": self.time,
+            "store": self.store,
+        }
