@@ -12,7 +12,7 @@ from placet.runtime.history.fork import Fork, ForkOptions, fork
 from placet.runtime.history.position import Position
 from placet.runtime.history.verify_log import verify_log
 from placet.runtime.stores.url import open_event_log
-from placet.scenarios import load, runner, ticks
+from placet.scenarios import load, setup, ticks
 from placet.scenarios.resume import find_run
 from placet.scenarios.runner import ScenarioRunner
 from placet.scenarios.scenario import Scenario, ScenarioError
@@ -80,7 +80,7 @@ async def test_fork_of_any_seq_tick_and_record_resumes_to_the_digest_of_the_run(
 
 async def test_planted_bug_is_found_where_forks_divide_ticks(parent, tmp_path, monkeypatch):
     log, digest = parent
-    for module in (position, runner, ticks):
+    for module in (position, setup, ticks):
         monkeypatch.setattr(module, "divided_tick", lambda *_: None)
     seqs = [at for at in positions_of(log) if "seq" in at]
     resumed = await resume_from(log, tmp_path, seqs[-20:])

@@ -13,7 +13,7 @@ from placet.runtime.api import sim_time as time_api
 from placet.runtime.pending_verdict import PendingVerdict
 from placet.schemas.codec import Json
 from placet.schemas.errors import PermissionDeniedError
-from placet.schemas.intent import SCHEMA_VERSION, Intent
+from placet.schemas.intent import Intent, new_intent
 from placet.schemas.latency import Latency
 from placet.schemas.limits import ObserverLimits
 from placet.schemas.verdict import Verdict
@@ -21,8 +21,6 @@ from placet.schemas.view import Observation, View
 
 if TYPE_CHECKING:
     from placet.runtime.world import WorldRuntime
-
-DEFAULT_PRIORITY = 10
 
 
 class AgentHandle:
@@ -53,20 +51,17 @@ class AgentHandle:
         self._sequence = sequence
         self._numbers = count()
 
-    def intent(self, kind: str, /, **payload: Json) -> Intent:
-        """Build an intent of a kind with this payload; the other fields are filled in.
+    def intent(
+        self, kind: str, payload: Mapping[str, Json] | None = None, /, **fields: Json
+    ) -> Intent:
+        """Build an intent of a kind; the fields besides kind and payload are filled in.
 
-        The req_id is `PREFIX:NUMBER`, and `context_seq` is the seq of the latest view.
+        The payload is a mapping, such as the TypedDict of the kind, or keywords, or both. The
+        req_id is `PREFIX:NUMBER`, and `context_seq` is the seq of the latest view.
         """
-        return {
-            "kind": kind,
-            "payload": payload,
-            "agent_id": self.agent_id,
-            "req_id": f"{self._sequence}:{next(self._numbers)}",
-            "context_seq": self.view_seq,
-            "priority": DEFAULT_PRIORITY,
-            "schema_version": SCHEMA_VERSION,
-        }
+        content = fields if payload is None else {**payload, **fields}
+        req_id = f"{self._sequence}:{next(self._numbers)}"
+        return new_intent(kind, content, self.agent_id, req_id, self.view_seq)
 
     async def submit(self, batch: object, *, dry_run: bool = False) -> Verdict:
         """Submit a batch of this agent and return its verdict, also if the batch is refused.

@@ -68,13 +68,23 @@ def from_values(source: str, raw: Mapping[str, Json]) -> Scenario:
     Raises:
         ScenarioError: It is invalid, or names a policy that does not exist.
     """
+    scenario = build_scenario(source, raw)
+    require_policies(source, scenario)
+    return scenario
+
+
+def build_scenario(source: str, raw: Mapping[str, Json]) -> Scenario:
+    """Return the scenario of a table of plain values, without a look at its policies.
+
+    Raises:
+        ScenarioError: It is invalid.
+    """
     try:
-        loaded = _scenario().validate_python(raw)
+        built = _scenario().validate_python(raw)
     except ValidationError as error:
         raise _scenario_error(source, min(error.errors(), key=_is_no_typo)) from None
-    require_policies(source, loaded)
-    _require_once(source, loaded)
-    return _checked(source, loaded)
+    _require_once(source, built)
+    return _checked(source, built)
 
 
 def as_text(scenario: Scenario) -> str:

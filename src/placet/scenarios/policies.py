@@ -1,13 +1,22 @@
 """Scripted policies: the interface between a scenario and its agents.
 
+A policy is one of these, or the name of one, as `module:attribute` or of a bundled one:
+
+    def walk(view): ...                       # intents may leave out all but kind and payload
+    def walk(view, intent): ...               # intent("Move", to=[1, 0]) builds one
+    class Walker:
+        def __init__(self, member, scenario, intent): ...     # one object for each agent
+        def propose(self, view): ...
+
 A bundled policy is a function of its view, its agent's name and the seed. It has no memory and
 draws random values by name, so a run is reproducible in whatever order its agents are scheduled.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
+from inspect import Parameter, iscoroutinefunction, signature
 from types import MappingProxyType
-from typing import Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from placet.runtime.plugins import import_from_here
 from placet.scenarios.scenario import Member, Scenario
@@ -19,8 +28,13 @@ from placet.schemas.view import View
 class IntentFactory(Protocol):
     """Creates an intent of one agent; `AgentHandle.intent` is one."""
 
-    def __call__(self, kind: str, /, **payload: Json) -> Intent:
-        """Return an intent with all fields but kind and payload filled in."""
+    def __call__(
+        self, kind: str, payload: Mapping[str, Json] | None = None, /, **fields: Json
+    ) -> Intent:
+        """Return an intent with all fields but kind and payload filled in.
+
+        The payload is a mapping, such as the TypedDict of the kind, or keywords, or both.
+        """
 
 
 class ScriptedPolicy(Protocol):
@@ -36,7 +50,14 @@ class ScriptedPolicy(Protocol):
         """
 
 
+_FACTORY_ARGUMENTS: Final = 3
+"""A factory takes a member, the scenario, and an intent factory."""
+
 PolicyFactory: TypeAlias = Callable[[Member, Scenario, IntentFactory], ScriptedPolicy]
+
+AnyPolicy: TypeAlias = "str | PolicyFactory | Callable[..., Iterable[Mapping[str, Json]]]"
+"""A policy as users give it: a name, a function of a view and perhaps of an intent factory, or a
+class, which is called for each agent with its member, the scenario and an intent factory."""
 
 BUNDLED: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -67,8 +88,86 @@ def find_policy(name: str) -> PolicyFactory:
         raise LookupError(f"policy {name!r} cannot be imported: {error}") from error
     if not callable(policy):
         raise LookupError(f"policy {name!r}: {module_name} has no callable {attribute!r}")
-    factory: PolicyFactory = policy
-    return factory
+    return factory_of(policy)
+
+
+def factory_of(policy: AnyPolicy) -> PolicyFactory:
+    """Return the factory that makes the policy of each agent.
+
+    Raises:
+        LookupError: There is no policy of that name, or it is none of the forms of a policy.
+    """
+    if isinstance(policy, str):
+        return find_policy(policy)
+    is_class = isinstance(policy, type)
+    think: Any = policy if is_class else getattr(policy, "propose", policy)
+    name = name_of(policy)
+    if not callable(think):
+        raise LookupError(f"a policy is a name, a function or a class, got {policy!r}")
+    if iscoroutinefunction(think) or iscoroutinefunction(getattr(policy, "propose", None)):
+        raise LookupError(
+            f"policy {name} is async, and nothing awaits it here: write a plain function, or run "
+            "its agent by an AgentActor of an Orchestrator"
+        )
+    match _arguments_of(think):
+        case count if count == _FACTORY_ARGUMENTS:
+            factory: PolicyFactory = think
+            return factory
+        case 2 if not is_class:
+            return lambda _member, _scenario, intent: _FunctionPolicy(think, intent)
+        case 1 if not is_class:
+            shared = _ViewPolicy(think)
+            return lambda _member, _scenario, _intent: shared
+        case count:
+            raise LookupError(
+                f"policy {name} takes {count} arguments; expected a function of (view) or "
+                "(view, intent), or a class made with (member, scenario, intent)"
+            )
+
+
+def name_of(policy: AnyPolicy) -> str:
+    """Return the name of a policy, for messages and reports."""
+    if isinstance(policy, str):
+        return policy
+    name = getattr(policy, "__qualname__", None) or type(policy).__qualname__
+    return str(name)
+
+
+def _arguments_of(call: Callable[..., Any]) -> int:
+    """Return the number of positional arguments that a call needs; 3 where it takes any number."""
+    try:
+        parameters = signature(call).parameters.values()
+    except (TypeError, ValueError):  # a builtin without a signature
+        return 1
+    positional = {Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD}
+    needed = [p for p in parameters if p.kind in positional and p.default is Parameter.empty]
+    is_open = any(parameter.kind is Parameter.VAR_POSITIONAL for parameter in parameters)
+    return _FACTORY_ARGUMENTS if is_open and not needed else len(needed)
+
+
+class _ViewPolicy:
+    """A function of a view, as a policy that all of its agents share."""
+
+    __slots__ = ("propose",)
+
+    def __init__(self, think: Callable[[View], Iterable[Intent]]) -> None:
+        self.propose = think
+
+
+class _FunctionPolicy:
+    """A function of a view and of an intent factory, as the policy of one agent."""
+
+    __slots__ = ("_intent", "_think")
+
+    def __init__(
+        self, think: Callable[[View, IntentFactory], Iterable[Intent]], intent: IntentFactory
+    ) -> None:
+        self._think = think
+        self._intent = intent
+
+    def propose(self, view: View) -> Iterable[Intent]:
+        """Return the batch of the function."""
+        return self._think(view, self._intent)
 
 
 def make_policy(member: Member, scenario: Scenario, intent: IntentFactory) -> ScriptedPolicy:

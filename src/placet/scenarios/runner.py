@@ -12,24 +12,19 @@ outcome depends on timing.
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
+from functools import partial
 from itertools import islice
 from time import perf_counter
-from typing import Final
 
-from placet.runtime.history.position import divided_tick
+from placet.runtime.agent_handle import AgentHandle
 from placet.runtime.orchestrator import Orchestrator
-from placet.runtime.recorded_world import recorded_world
 from placet.runtime.snapshots.writer import EVERY_SEQS
-from placet.runtime.stores.url import open_event_log
 from placet.scenarios.report import RunReport
-from placet.scenarios.scenario import Member, Scenario, ScenarioError
-from placet.scenarios.scenario_agent import ScenarioAgent
-from placet.scenarios.setup import config_of, domain_of
-from placet.scenarios.ticks import stepped_ticks, tick_ns_of, ticks_at, unstepped_ticks
+from placet.scenarios.scenario import Member, Scenario
+from placet.scenarios.scenario_agent import ScenarioAgent, propose_all
+from placet.scenarios.setup import REGISTERED_TOGETHER, RunSetup, prepare, registration_error
+from placet.scenarios.ticks import ticks_at, unstepped_ticks
 from placet.schemas.errors import PlacetError
-
-_REGISTERED_TOGETHER: Final = 512
 
 
 class ScenarioRunner:
@@ -68,18 +63,22 @@ class ScenarioRunner:
     ) -> None:
         self._report = RunReport(scenario)
         self._scenario = scenario
-        self._domain = domain_of(scenario)
-        self._is_resumed = is_resumed
-        self._config = replace(
-            config_of(scenario, store, world or scenario.name),
+        self._prepare = partial(
+            prepare,
+            scenario,
+            store,
+            world=world,
+            is_resumed=is_resumed,
             metrics_port=metrics_port,
             snapshot_every_seqs=snapshot_every_seqs,
             compact_log=compact_log,
         )
+        self._is_resumed = is_resumed
         self._on_open = on_open
         self._on_tick = on_tick
         self._is_stopped = is_stopped
         self._agents: list[ScenarioAgent] = []
+        self._handles: dict[str, AgentHandle] = {}
         self._acts = 0
         self._ticks_begun = 0
 
@@ -97,15 +96,15 @@ class ScenarioRunner:
         """
         report, scenario = self._report, self._scenario
         started = perf_counter()
-        if self._is_resumed or scenario.clock == "stepped":
-            self._continue_recorded()
-        async with Orchestrator(self._domain, self._config) as world:
+        setup = self._prepare()
+        report.ticks = setup.ticks
+        async with Orchestrator(setup.domain, setup.config) as world:
             self._on_open(world)
             if self._is_resumed and scenario.clock != "stepped":
                 ticks = await world.query(lambda kernel: unstepped_ticks(scenario, kernel.ledger))
                 report.ticks = min(ticks, scenario.ticks)
             report.resumed_at = report.ticks if self._is_resumed else None
-            await self._register(world)
+            await self._register(world, setup)
             if scenario.clock == "stepped":
                 while report.ticks < scenario.ticks and not self._is_stopped():
                     await self._tick(world)
@@ -122,71 +121,38 @@ class ScenarioRunner:
             report.time, report.head = statistics["time"], statistics["head"]
         return report
 
-    def _continue_recorded(self) -> None:
-        """Take ticks, domain and gate settings from the log, if there is one.
-
-        The settings may have changed since the run began.
-
-        Raises:
-            ScenarioError: The log ends inside a tick.
-            StoreError: It cannot be read.
-        """
-        scenario = self._scenario
-        recorded = recorded_world(self._config.store)
-        if recorded is None:
-            return
-        log = open_event_log(self._config.store)
-        if scenario.clock == "stepped":
-            ticks = stepped_ticks(scenario, log, recorded.now_ns)
-            if divided_tick(log, log.count(), tick_ns_of(scenario)) is not None:
-                raise ScenarioError(
-                    scenario.name,
-                    "",
-                    f"{log.url} ends inside tick {ticks + 1}, some of whose agents have acted: it "
-                    "cannot be resumed. Fork its parent between two ticks: placet fork PARENT NEW "
-                    f"--at-tick {ticks}",
-                )
-            self._report.ticks = min(ticks, scenario.ticks)
-        domains = (scenario.domain,) if ":" in scenario.domain else ()
-        (self._domain,) = recorded.domains(domains)
-        self._config = recorded.continued_by(self._config)
-
-    async def _register(self, world: Orchestrator) -> None:
+    async def _register(self, world: Orchestrator, setup: RunSetup) -> None:
         """Register all agents in the scenario's order, many in one durable write.
 
         Agents that were dropped when the world was forked are skipped.
         """
         removed = await world.query(lambda kernel: frozenset(kernel.ledger.gone))
         members = (m for m in self._scenario.members() if m.agent_id not in removed)
-        while chunk := list(islice(members, _REGISTERED_TOGETHER)):
+        while chunk := list(islice(members, REGISTERED_TOGETHER)):
             if self._is_stopped():
                 return
-            handles = (self._register_one(world, member) for member in chunk)
-            self._agents += await asyncio.gather(*handles)
+            handles = await asyncio.gather(*(self._register_one(world, m) for m in chunk))
+            self._handles.update((handle.agent_id, handle) for handle in handles)
+            self._agents += [
+                ScenarioAgent(member, self._scenario, setup.policies[member.cohort])
+                for member in chunk
+            ]
 
-    async def _register_one(self, world: Orchestrator, member: Member) -> ScenarioAgent:
+    async def _register_one(self, world: Orchestrator, member: Member) -> AgentHandle:
         try:
-            handle = await world.register_agent(
+            return await world.register_agent(
                 member.agent_id, permissions=member.permissions, **member.attributes
             )
         except (PlacetError, TypeError) as error:
-            key = f"agents.{member.cohort}"
-            problem = f"{member.agent_id} cannot be registered: {error}"
-            raise ScenarioError(self._scenario.name, key, problem) from error
-        return ScenarioAgent(handle, member, self._scenario)
+            raise registration_error(self._scenario, member, error) from error
 
     async def _tick(self, world: Orchestrator) -> None:
-        agents, number = self._agents, self._report.ticks
-        views = await world.views_for([agent.handle.agent_id for agent in agents])
-        batches = [
-            (agent, batch)
-            for agent, view in zip(agents, views, strict=True)
-            if (batch := agent.propose(view, number))
-        ]
-        pending = [agent.handle.submit_nowait(batch) for agent, batch in batches]
+        views = await world.views_for([agent.agent_id for agent in self._agents])
+        proposals = propose_all(self._agents, views, self._report.ticks)
+        pending = [self._handles[agent.agent_id].submit_nowait(batch) for agent, batch in proposals]
         await world.step(self._scenario.tick_s)
         self._report.fairness.begin_group()
-        for (_, batch), verdict in zip(batches, pending, strict=True):
+        for (_, batch), verdict in zip(proposals, pending, strict=True):
             self._report.count(batch, await verdict)
 
     async def _run_unstepped(self, world: Orchestrator) -> None:
@@ -205,13 +171,13 @@ class ScenarioRunner:
     async def _act(self, agent: ScenarioAgent, began: float) -> None:
         """Act at each remaining tick; an agent that is late for a tick acts at once."""
         report, scenario = self._report, self._scenario
-        first = report.ticks
+        handle, first = self._handles[agent.agent_id], report.ticks
         for number in range(first, scenario.ticks):
-            await agent.handle.sleep_until(began + (number - first) * scenario.tick_s)
+            await handle.sleep_until(began + (number - first) * scenario.tick_s)
             if not self._may_begin(number):
                 return
-            if batch := agent.propose(await agent.handle.refresh_view(), number):
-                report.count(batch, await agent.handle.submit(batch))
+            if batch := agent.propose(await handle.refresh_view(), number):
+                report.count(batch, await handle.submit(batch))
             self._acts += 1
             if self._acts % len(self._agents) == 0:  # one tick's worth of acts
                 report.ticks += 1

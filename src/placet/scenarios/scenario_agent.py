@@ -1,49 +1,184 @@
-"""An agent of a run: its policy, and the intents that it builds."""
+"""An agent of a run: its policy, the intents that it builds, and the errors of its policy."""
 
-from placet.runtime.agent_handle import AgentHandle
-from placet.scenarios.policies import ScriptedPolicy, make_policy
+from collections.abc import Iterable, Mapping, Sequence
+from inspect import isawaitable
+from pathlib import Path
+from traceback import extract_tb
+from typing import Final
+
+from placet.scenarios.policies import IntentFactory, PolicyFactory, ScriptedPolicy
 from placet.scenarios.scenario import Member, Scenario, ScenarioError
 from placet.scenarios.ticks import REQ_IDS, req_id_of
 from placet.schemas.codec import Json
-from placet.schemas.intent import Intent
+from placet.schemas.intent import REQUIRED_FIELDS, Intent, new_intent
 from placet.schemas.view import View
+
+_SHOWN_CHARACTERS: Final = 60
+_PACKAGE: Final = str(Path(__file__).parents[1])
+
+
+class PolicyError(ScenarioError):
+    """A policy raised, or returned something other than a list of intents.
+
+    Attributes:
+        agent_id: Agent of the policy.
+    """
+
+    def __init__(self, source: str, key: str, problem: str, agent_id: str) -> None:
+        super().__init__(source, key, problem)
+        self.agent_id = agent_id
 
 
 class ScenarioAgent:
-    """An agent of a scenario: its handle and its policy."""
+    """An agent of a scenario: its name, and the policy that proposes its batches.
 
-    __slots__ = ("_member", "_next", "_policy", "_scenario", "handle")
+    Args:
+        member: The agent.
+        scenario: The scenario.
+        make: Makes the agent's policy.
 
-    def __init__(self, handle: AgentHandle, member: Member, scenario: Scenario) -> None:
-        self.handle = handle
+    Raises:
+        ScenarioError: The policy could not be made.
+    """
+
+    __slots__ = ("_context_seq", "_member", "_next", "_policy", "_source", "agent_id")
+
+    def __init__(self, member: Member, scenario: Scenario, make: PolicyFactory) -> None:
+        self.agent_id = member.agent_id
         self._member = member
-        self._scenario = scenario
-        self._next = 0
+        self._source = scenario.name
+        self._next = self._context_seq = 0
+        intent: IntentFactory = self._intent
         try:
-            self._policy: ScriptedPolicy = make_policy(member, scenario, self._intent)
+            self._policy: ScriptedPolicy = make(member, scenario, intent)
         except ScenarioError:
             raise
         except Exception as error:
-            problem = f"raised {error!r} as it was made for {member.agent_id}"
-            raise self._fault(problem) from error
+            raise self._fault(f"raised {_shown(error)} as it was made for", error) from error
 
-    def _intent(self, kind: str, /, **payload: Json) -> Intent:
-        """Create an intent; its req_id depends on the tick, not on the process."""
-        intent = self.handle.intent(kind, **payload)
-        intent["req_id"] = req_id_of(self._next)
-        self._next += 1
-        return intent
+    def _intent(
+        self, kind: str, payload: Mapping[str, Json] | None = None, /, **fields: Json
+    ) -> Intent:
+        """Build an intent; its req_id depends on the tick, not on the process."""
+        number = self._next
+        self._next = number + 1
+        content = fields if payload is None else {**payload, **fields}
+        return new_intent(kind, content, self.agent_id, req_id_of(number), self._context_seq)
 
     def propose(self, view: View, tick: int) -> list[Intent]:
-        """Return the policy's batch for a view."""
-        self.handle.view_seq = view.view_seq
+        """Return the policy's batch for a view; empty where it proposes nothing.
+
+        Args:
+            view: The agent's view.
+            tick: Number of completed ticks.
+
+        Raises:
+            PolicyError: The policy raised, or returned something other than intents.
+        """
+        self._context_seq = view.view_seq
         self._next = tick * REQ_IDS
         try:
-            return list(self._policy.propose(view))
+            answer = self._policy.propose(view)
+            # A batch is mostly a list of intents that are complete.
+            if type(answer) is list and len(answer) == 1:
+                intent = answer[0]
+                if type(intent) is dict and len(intent) >= REQUIRED_FIELDS:
+                    return answer
+            problem, batch = self._read(answer)
         except Exception as error:
             # The policy may be user code. Stop the run: without this agent it would be another one.
-            problem = f"raised {error!r} for {view.agent_id} at {view.sim_time} s"
-            raise self._fault(problem) from error
+            problem = f"raised {_shown(error)} in tick {tick + 1} ({view.sim_time:g} s) for"
+            raise self._fault(problem, error) from error
+        if problem:
+            raise self._fault(f"returned {problem} in tick {tick + 1} ({view.sim_time:g} s) for")
+        return batch
 
-    def _fault(self, problem: str) -> ScenarioError:
-        return ScenarioError(self._scenario.name, f"agents.{self._member.cohort}.policy", problem)
+    def owns(self, batch: Sequence[object]) -> bool:
+        """Return whether all of a batch is intents of this agent."""
+        own = self.agent_id
+        return all(
+            isinstance(intent, Mapping) and intent.get("agent_id") == own for intent in batch
+        )
+
+    def _read(self, answer: object) -> tuple[str, list[Intent]]:
+        """Return the problem of a policy's answer, or no problem and the batch.
+
+        Elements that are no intents stay in the batch: the gate refuses them, and says why.
+        """
+        if isawaitable(answer):
+            close = getattr(answer, "close", None)
+            if close is not None:
+                close()  # else Python warns that it was never awaited
+            return "an awaitable (nothing awaits here; return a list of intents)", []
+        if isinstance(answer, Mapping):
+            answer = [answer]
+        if not isinstance(answer, Iterable) or isinstance(answer, str | bytes):
+            return f"{_cut(answer)} (return a list of intents, [] for none)", []
+        batch = list(answer)
+        for place, intent in enumerate(batch):
+            if isinstance(intent, Mapping) and "kind" in intent and len(intent) < REQUIRED_FIELDS:
+                batch[place] = {**self._intent(intent["kind"]), **intent}
+        return "", batch
+
+    def _fault(self, problem: str, error: Exception | None = None) -> PolicyError:
+        where = "" if error is None else _place_of(error)
+        return PolicyError(
+            self._source,
+            f"agents.{self._member.cohort}.policy",
+            f"{problem} {self.agent_id}{where}",
+            self.agent_id,
+        )
+
+
+def propose_all(
+    agents: Sequence[ScenarioAgent], views: Iterable[View], tick: int
+) -> list[tuple[ScenarioAgent, list[Intent]]]:
+    """Call the policy of every agent; return the agents that propose something, with their batches.
+
+    Args:
+        agents: The agents.
+        views: A view for each agent.
+        tick: Number of completed ticks.
+
+    Raises:
+        PolicyError: Policies failed: the error of the first, with the number of the others. All
+            are called, so one mistake in many agents is reported once.
+    """
+    proposals: list[tuple[ScenarioAgent, list[Intent]]] = []
+    failures: list[PolicyError] = []
+    for agent, view in zip(agents, views, strict=True):
+        try:
+            batch = agent.propose(view, tick)
+        except PolicyError as error:
+            failures.append(error)
+            continue
+        if batch:
+            proposals.append((agent, batch))
+    if failures:
+        raise _joined(failures)
+    return proposals
+
+
+def _joined(failures: Sequence[PolicyError]) -> PolicyError:
+    first, others = failures[0], len(failures) - 1
+    if others:
+        first.args = (f"{first}; in this tick the policies of {others} more agents failed too",)
+    return first
+
+
+def _shown(error: Exception) -> str:
+    text = str(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _cut(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+
+
+def _place_of(error: Exception) -> str:
+    """Return the file and the line at which a policy raised, in parentheses."""
+    frames = extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith(_PACKAGE)]
+    last = (own or frames)[-1]
+    return f" ({Path(last.filename).name}, line {last.lineno}, in {last.name})"

@@ -1,19 +1,132 @@
-"""The domain and the configuration of a scenario's world."""
+"""The setup of a run: the domain, the configuration of its world, its policies, and its position.
 
+Both engines begin with it: `runner.py`, which runs the world of an `Orchestrator`, and
+`simulation.py`, which calls a kernel.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
+from placet.actors.ports import EventLog
 from placet.kernel.domain import Domain
 from placet.runtime.config import OrchestratorConfig
+from placet.runtime.history.position import divided_tick
 from placet.runtime.plugins import DomainNotFound, find_domain
+from placet.runtime.recorded_world import recorded_world
+from placet.runtime.snapshots.writer import EVERY_SEQS
+from placet.runtime.stores.url import open_event_log
 from placet.scenarios.loader import as_text, open_domain
-from placet.scenarios.scenario import Scenario, ScenarioError
+from placet.scenarios.policies import PolicyFactory, find_policy
+from placet.scenarios.scenario import Member, Scenario, ScenarioError
+from placet.scenarios.ticks import stepped_ticks, tick_ns_of
 from placet.schemas.limits import Limits
 
 ORIGIN: Final = "scenario"
 """The key of the scenario in the header of a run's log."""
 
+REGISTERED_TOGETHER: Final = 512
+"""Agents whose registration is written together."""
+
 _BATCH_BYTES: Final = 4_096
 """Room in the queue for each agent's batch of a tick, on average."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSetup:
+    """The domain and the configuration of a run's world, and the position at which it begins.
+
+    Attributes:
+        scenario: The scenario.
+        domain: Its domain.
+        config: Configuration of its world.
+        policies: By cohort, the factory of its agents' policies.
+        ticks: Number of ticks that the log has, at most those of the scenario; of a run that is
+            not stepped, 0.
+        is_resumed: The log holds a run.
+        is_open_ended: The run has no last tick of its own; its position is that of the log.
+    """
+
+    scenario: Scenario
+    domain: Domain
+    config: OrchestratorConfig
+    policies: Mapping[str, PolicyFactory]
+    ticks: int = 0
+    is_resumed: bool = False
+    is_open_ended: bool = False
+
+
+def prepare(
+    scenario: Scenario,
+    store: str,
+    *,
+    world: str | None = None,
+    is_resumed: bool = False,
+    metrics_port: int | None = None,
+    snapshot_every_seqs: int | None = EVERY_SEQS,
+    compact_log: bool = False,
+) -> RunSetup:
+    """Build the setup of a run, from its scenario and from its log, if there is one.
+
+    Args:
+        scenario: The scenario.
+        store: URL of the log.
+        world: Name of the world; None is the scenario's name.
+        is_resumed: The store holds a run.
+        metrics_port: As in `OrchestratorConfig`.
+        snapshot_every_seqs: As in `OrchestratorConfig`.
+        compact_log: As in `OrchestratorConfig`.
+
+    Raises:
+        ScenarioError: The domain or a policy does not exist, a setting is invalid, or the log ends
+            inside a tick.
+        StoreError: The log cannot be read.
+    """
+    setup = RunSetup(
+        scenario=scenario,
+        domain=domain_of(scenario),
+        config=replace(
+            config_of(scenario, store, world or scenario.name),
+            metrics_port=metrics_port,
+            snapshot_every_seqs=snapshot_every_seqs,
+            compact_log=compact_log,
+        ),
+        policies=policies_of(scenario),
+        is_resumed=is_resumed,
+    )
+    is_stepped = scenario.clock == "stepped"
+    recorded = recorded_world(store) if is_resumed or is_stepped else None
+    if recorded is None:
+        return setup
+    # The settings may have changed since the run began.
+    ticks = completed_ticks(scenario, open_event_log(store), recorded.now_ns) if is_stepped else 0
+    domains = (scenario.domain,) if ":" in scenario.domain else ()
+    (domain,) = recorded.domains(domains)
+    return replace(
+        setup,
+        domain=domain,
+        config=recorded.continued_by(setup.config),
+        ticks=min(ticks, scenario.ticks),
+    )
+
+
+def completed_ticks(scenario: Scenario, log: EventLog, now_ns: int) -> int:
+    """Return the number of ticks in the log of a stepped run.
+
+    Raises:
+        ScenarioError: The log ends inside a tick.
+        StoreError: It cannot be read.
+    """
+    ticks = stepped_ticks(scenario, log, now_ns)
+    if divided_tick(log, log.count(), tick_ns_of(scenario)) is None:
+        return ticks
+    raise ScenarioError(
+        scenario.name,
+        "",
+        f"{log.url} ends inside tick {ticks + 1}, some of whose agents have acted: it "
+        "cannot be resumed. Fork its parent between two ticks: placet fork PARENT NEW "
+        f"--at-tick {ticks}",
+    )
 
 
 def domain_of(scenario: Scenario) -> Domain:
@@ -28,6 +141,28 @@ def domain_of(scenario: Scenario) -> Domain:
         raise ScenarioError(scenario.name, "domain", str(error)) from None
     except TypeError as error:
         raise ScenarioError(scenario.name, "settings", str(error)) from error
+
+
+def policies_of(scenario: Scenario) -> dict[str, PolicyFactory]:
+    """Return the factory of the policies of each cohort.
+
+    Raises:
+        ScenarioError: A policy does not exist, or cannot be imported.
+    """
+    policies = {}
+    for name, cohort in scenario.agents.items():
+        try:
+            policies[name] = find_policy(cohort.policy)
+        except LookupError as error:
+            key = f"agents.{name}.policy"
+            raise ScenarioError(scenario.name, key, str(error.args[0])) from None
+    return policies
+
+
+def registration_error(scenario: Scenario, member: Member, error: Exception) -> ScenarioError:
+    """Return the error of an agent that its domain refused."""
+    problem = f"{member.agent_id} cannot be registered: {error}"
+    return ScenarioError(scenario.name, f"agents.{member.cohort}", problem)
 
 
 def config_of(scenario: Scenario, store: str, world: str) -> OrchestratorConfig:

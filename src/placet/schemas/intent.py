@@ -13,6 +13,8 @@ from placet.schemas.codec import Json
 SCHEMA_VERSION: Final = "1.0.0"
 SCHEMA_MAJOR: Final = "1"
 
+DEFAULT_PRIORITY: Final = 10
+
 
 class Intent(TypedDict):
     """One intent on the wire. Every field but `valid_until` is required.
@@ -40,3 +42,26 @@ class Intent(TypedDict):
 
 REQUIRED_FIELDS: Final = 7
 """Number of required fields of an intent."""
+
+
+def new_intent(
+    kind: str, payload: dict[str, Json], agent_id: str, req_id: str, context_seq: int
+) -> Intent:
+    """Build an intent of the default priority and the present schema.
+
+    Args:
+        kind: Name of the kind.
+        payload: Payload; the intent keeps it, and does not copy it.
+        agent_id: The proposing agent.
+        req_id: The submitter's idempotency key.
+        context_seq: Sequence number of the view on which the agent decided.
+    """
+    return {
+        "kind": kind,
+        "payload": payload,
+        "agent_id": agent_id,
+        "req_id": req_id,
+        "context_seq": context_seq,
+        "priority": DEFAULT_PRIORITY,
+        "schema_version": SCHEMA_VERSION,
+    }
