@@ -1,0 +1,201 @@
+"""An open world without an event loop: a kernel, its log and its snapshots, for one thread.
+
+    KernelWorld.step > Kernel.step > the log > the caller
+
+It opens stores and continues logs as an `Orchestrator` does, and writes in the caller's thread: a
+step returns once its records are durable. It has no queue, no observers and no executors.
+"""
+
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import current_thread, main_thread
+from types import FrameType
+
+from placet.kernel.domain import Domain
+from placet.kernel.gate.domain_rules import EffectValidator
+from placet.runtime.config import OrchestratorConfig
+from placet.runtime.snapshots.background import BackgroundSnapshots
+from placet.runtime.snapshots.files import snapshots_of
+from placet.runtime.snapshots.recovery import Recovery
+from placet.runtime.snapshots.writer import SnapshotProcess
+from placet.runtime.stores.url import environment_of, lasting_url_of, open_event_log
+from placet.runtime.world_opener import WorldOpener
+from placet.schemas.errors import ClosedError, StoreError
+from placet.schemas.log.record import LogGroup, record_hash
+from placet.schemas.log.snapshot import SnapshotPosition
+from placet.schemas.verdict import Verdict
+
+
+class KernelWorld:
+    """A world that its caller steps; open from its construction until `close`.
+
+    Args:
+        domain: A domain, or several.
+        config: Configuration; of the options that only actors have, such as `backpressure`, none
+            has an effect.
+        validator: The host's own rule, called before each domain rule; None for none.
+
+    Attributes:
+        kernel: The kernel. A caller that changes it calls `flush` afterwards.
+        log: The log.
+        skipped: A sentence for each snapshot that was not used to open the log: why.
+
+    Raises:
+        StoreError: The store cannot be opened, another process writes it, or its log is damaged or
+            of another world.
+        ValueError: The domain or the configuration is invalid.
+    """
+
+    def __init__(
+        self,
+        domain: Domain | Sequence[Domain],
+        config: OrchestratorConfig,
+        *,
+        validator: EffectValidator | None = None,
+    ) -> None:
+        self.log = open_event_log(config.store, config.kernel_config().limits)
+        self._failure: StoreError | None = None
+        self._is_open = True
+        try:
+            opener = WorldOpener(domain, config, validator)
+            self._epoch, self.kernel, self._records, recovery = opener.load(self.log)
+            self._seq, self._count = self.kernel.history_end
+            self._head = self.kernel.history_head
+            self.skipped = recovery.skipped
+            self._snapshots = self._make_snapshots(config, recovery)
+            self.flush()
+        except BaseException:
+            self.log.close()
+            raise
+
+    def __repr__(self) -> str:
+        return f"<KernelWorld on {self.log.url}: {self.kernel!r}>"
+
+    @property
+    def head(self) -> str:
+        """The hash of the last durable record, hexadecimal."""
+        return self._head.hex()
+
+    def step(self, dt: float, batches: Sequence[object] = ()) -> list[Verdict]:
+        """Advance time by `dt` seconds, decide the batches, and return their durable verdicts.
+
+        An interrupt during the step ends it: the batches that are decided by then are written, and
+        the world is not stepped any more, because its log ends inside a step.
+
+        Raises:
+            ClosedError, StoreError: The world is closed, or its log cannot be written.
+            ValueError: `dt` is negative or not finite.
+        """
+        self._require_writable()
+        try:
+            verdicts = self.kernel.step(dt, batches)
+        except BaseException as error:
+            if self._records:
+                self.flush()
+                self._failure = StoreError(
+                    f"a step was interrupted by {type(error).__name__}, and the log ends inside "
+                    f"it; open {self.log.url} again",
+                    store=self.log.url,
+                )
+            raise
+        self.flush()
+        return verdicts
+
+    def flush(self) -> None:
+        """Write the records that the kernel has made since the last flush.
+
+        Raises:
+            ClosedError, StoreError: The world is closed, or its log cannot be written.
+        """
+        self._require_writable()
+        if not self._records:
+            return
+        group = LogGroup(self._count, self._seq, self.kernel.seq, tuple(self._records))
+        # Failed until proven durable: so is what an interrupt leaves half done.
+        self._failure = StoreError(
+            f"writing to {self.log.url} failed, and it is unknown whether the last step is "
+            "durable; open the log again",
+            store=self.log.url,
+        )
+        try:
+            self.log.append(group, self._epoch)
+        except StoreError as error:
+            self._failure = error
+            raise
+        self._failure = None
+        self._head = record_hash(group.records[-1])
+        self._seq, self._count = group.seq, self._count + len(group.records)
+        self._records.clear()
+        if self._snapshots is not None:
+            self._snapshots.note(self._count, self._seq)
+
+    def close(self) -> None:
+        """Write the pending records, and release the store; harmless if called twice."""
+        if not self._is_open:
+            return
+        try:
+            if self._failure is None:
+                self.flush()
+        finally:
+            self._is_open = False
+            if self._snapshots is not None:
+                self._snapshots.close()
+            self.log.close()
+
+    def _make_snapshots(
+        self, config: OrchestratorConfig, recovery: Recovery
+    ) -> BackgroundSnapshots | None:
+        """Make the snapshots of the log; None where it is in memory, or none are wanted."""
+        log, every = self.log, config.snapshot_every_seqs
+        if every is None or snapshots_of(log) is None:
+            return None
+        process = SnapshotProcess(
+            lasting_url_of(log),
+            config.snapshots_kept,
+            config.limits.snapshot_seconds_max,
+            environment_of(log),
+        )
+        return BackgroundSnapshots(
+            log,
+            self._epoch,
+            process,
+            every=every,
+            latest=recovery.snapshot or SnapshotPosition(0, 0),
+            is_compacting=config.compact_log,
+        )
+
+    def _require_writable(self) -> None:
+        if not self._is_open:
+            raise ClosedError("the world is closed; open it again")
+        if self._failure is not None:
+            raise self._failure
+
+
+@contextmanager
+def delayed_interrupt() -> Iterator[None]:
+    """Delay Ctrl-C until the end of a block, so that the block is done as a whole.
+
+    A second Ctrl-C interrupts the block. It has no effect outside of the main thread, and where the
+    host program handles SIGINT itself.
+    """
+    if (
+        current_thread() is not main_thread()
+        or signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+    ):
+        yield
+        return
+    is_interrupted = False
+
+    def note(_number: int, _frame: FrameType | None) -> None:
+        nonlocal is_interrupted
+        is_interrupted = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if is_interrupted:
+        raise KeyboardInterrupt
