@@ -1,5 +1,6 @@
 """placet: agents propose batches of intents, one gate decides, and every decision has a reason."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from placet.kernel.domain import Domain, Kind
@@ -30,6 +31,7 @@ from placet.schemas.view import View
 
 if TYPE_CHECKING:
     from placet.lab.log import Log
+    from placet.scenarios.simulation import Simulation
 
 __all__ = [
     "AgentError",
@@ -52,6 +54,7 @@ __all__ = [
     "QuotaExceededError",
     "Refusal",
     "RefusalCode",
+    "Simulation",
     "StaleContextError",
     "StoreError",
     "ValidationError",
@@ -61,9 +64,11 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401  # a name of any kind
-    if name != "Log":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from placet.lab.log import Log  # noqa: PLC0415  # only readers of logs need it
+_LAZY = {"Log": "placet.lab.log", "Simulation": "placet.scenarios.simulation"}
+"""Names that few programs need, with the module of each: it is imported when the name is read."""
 
-    return Log
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401  # a class or a function
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_LAZY[name]), name)

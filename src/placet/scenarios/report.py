@@ -11,7 +11,7 @@ from placet.schemas.intent import Intent
 from placet.schemas.verdict import Verdict
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class RunReport:
     """The result of a run.
 
@@ -49,6 +49,21 @@ class RunReport:
     time: dict[str, Json] = field(default_factory=dict)
     is_stopped: bool = False
 
+    def __repr__(self) -> str:
+        codes = ", ".join(f"{key} {count}" for key, count in self.refusals.most_common())
+        refused = f"{self.refused} refused" + (f" ({codes})" if codes else "")
+        return (
+            f"<RunReport of {self.scenario.name!r}, seed {self.scenario.seed}: "
+            f"{self.scenario.agents_count} agents, {self.ticks} ticks, {self.submitted} intents: "
+            f"{self.admitted} admitted, {refused}; seq {self.seq}, digest {self.digest}, "
+            f"{self.seconds:.2f} s>"
+        )
+
+    @property
+    def refused(self) -> int:
+        """Number of intents in refused batches."""
+        return self.submitted - self.admitted
+
     @property
     def intents_per_second(self) -> float:
         """Return the submitted intents per real second of the whole run."""
@@ -78,7 +93,7 @@ class RunReport:
             "intents": {
                 "submitted": self.submitted,
                 "admitted": self.admitted,
-                "refused": self.submitted - self.admitted,
+                "refused": self.refused,
             },
             "refusals": dict(sorted(self.refusals.items())),
             "fairness": self.fairness.as_dict(self.scenario.agents_count),

@@ -1,0 +1,212 @@
+"""Runs a stepped scenario by a kernel in the caller's thread, without an event loop.
+
+    views > policies > KernelWorld.step > report
+
+It differs from `ScenarioRunner` only in how a tick is decided; both runs of a scenario have the
+same digest. A run that needs actors (a clock that does not wait, effects, metrics) is refused.
+"""
+
+import weakref
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
+from functools import partial
+from time import perf_counter
+
+from placet.actors.observation.viewer import Viewer
+from placet.runtime.config import OrchestratorConfig
+from placet.runtime.kernel_world import KernelWorld, delayed_interrupt
+from placet.scenarios.report import RunReport
+from placet.scenarios.scenario import ScenarioError
+from placet.scenarios.scenario_agent import ScenarioAgent, propose_all
+from placet.scenarios.setup import (
+    REGISTERED_TOGETHER,
+    RunSetup,
+    completed_ticks,
+    registration_error,
+)
+from placet.schemas.errors import PlacetError
+from placet.schemas.intent import Intent
+from placet.schemas.verdict import Verdict
+from placet.schemas.view import View
+
+
+class KernelRunner:
+    """A run of a scenario, tick by tick; its store is released by `close`, or with the object.
+
+    Args:
+        setup: The domain, configuration and policies of the run.
+        is_stopped: Called between the registrations of agents; they end where it is true.
+
+    Attributes:
+        world: The open world.
+        agents: The agents, in the order of their registration.
+        verdicts: The proposals of the latest tick, each with its verdict.
+
+    Raises:
+        ScenarioError: The run needs an event loop, or an agent cannot be registered.
+        StoreError: The store cannot be opened, or holds another world.
+    """
+
+    def __init__(self, setup: RunSetup, is_stopped: Callable[[], bool] = lambda: False) -> None:
+        began = perf_counter()
+        self._scenario = scenario = setup.scenario
+        reason = reason_for_actors(setup)
+        if reason is not None:
+            raise ScenarioError(scenario.name, "", f"it needs an event loop: {reason}")
+        self.world = world = KernelWorld(setup.domain, setup.config)
+        self.close = weakref.finalize(self, world.close)
+        self.agents: list[ScenarioAgent] = []
+        self.verdicts: list[tuple[ScenarioAgent, Verdict]] = []
+        self._view = partial(Viewer(world.kernel).view, world.kernel)
+        self._waits_ms: list[float] = []
+        self._report = RunReport(scenario, store=world.log.url)
+        try:
+            world.kernel.rules.on_fault = _FaultReports(setup.config).note
+            self._position(setup)
+            self._register(setup, is_stopped)
+        except BaseException:
+            self.close()
+            raise
+        self._report.seconds = perf_counter() - began
+
+    def _position(self, setup: RunSetup) -> None:
+        """Begin at the first tick that the log does not have."""
+        world, report = self.world, self._report
+        is_continued = bool(world.kernel.history_end[1])
+        report.ticks = setup.ticks
+        if setup.is_open_ended and is_continued:
+            now_ns = world.kernel.ledger.now_ns
+            report.ticks = completed_ticks(self._scenario, world.log, now_ns)
+        report.resumed_at = report.ticks if is_continued or setup.is_resumed else None
+
+    def _register(self, setup: RunSetup, is_stopped: Callable[[], bool]) -> None:
+        """Register the agents in their order; agents that a fork has dropped are skipped."""
+        kernel, scenario = self.world.kernel, self._scenario
+        removed = frozenset(kernel.ledger.gone)
+        for number, member in enumerate(scenario.members()):
+            if number % REGISTERED_TOGETHER == 0:
+                self.world.flush()
+                if is_stopped():
+                    return
+            if member.agent_id in removed:
+                continue
+            try:
+                kernel.register_agent(
+                    member.agent_id, permissions=member.permissions, **member.attributes
+                )
+            except (PlacetError, TypeError, ValueError) as error:
+                raise registration_error(scenario, member, error) from error
+            policy = setup.policies[member.cohort]
+            self.agents.append(ScenarioAgent(member, scenario, policy))
+        self.world.flush()
+
+    @property
+    def tick_count(self) -> int:
+        """Number of completed ticks, those of earlier processes included."""
+        return self._report.ticks
+
+    def tick(self) -> None:
+        """Run one tick; it is durable on return.
+
+        Raises:
+            PolicyError: A policy raised, or returned no intents; the tick was not begun.
+            StoreError: The log cannot be written.
+        """
+        began = perf_counter()
+        report = self._report
+        views = [self._view(agent.agent_id) for agent in self.agents]
+        proposals = propose_all(self.agents, views, report.ticks)
+        submitted = perf_counter()
+        with delayed_interrupt():
+            verdicts = self._decide(proposals)
+            if proposals:
+                self._waits_ms.append((perf_counter() - submitted) * 1e3)
+            self.verdicts = [
+                (agent, verdict) for (agent, _), verdict in zip(proposals, verdicts, strict=True)
+            ]
+            report.fairness.begin_group()
+            for (_, batch), verdict in zip(proposals, verdicts, strict=True):
+                report.count(batch, verdict)
+            report.ticks += 1
+            report.seconds += perf_counter() - began
+
+    def _decide(self, proposals: list[tuple[ScenarioAgent, list[Intent]]]) -> list[Verdict]:
+        """Decide the batches of a tick; a batch for other agents is submitted by its own agent."""
+        batches: list[object] = [batch for _, batch in proposals]
+        refused: dict[int, Verdict] = {}
+        for place, (agent, batch) in enumerate(proposals):
+            if not agent.owns(batch):
+                checked = self.world.kernel.check(batch, agent.agent_id)
+                batches[place] = checked
+                if isinstance(checked, Verdict):
+                    refused[place] = checked
+        if not refused:
+            return self.world.step(self._scenario.tick_s, batches)
+        sound = [batch for place, batch in enumerate(batches) if place not in refused]
+        verdicts = iter(self.world.step(self._scenario.tick_s, sound))
+        return [refused.get(place) or next(verdicts) for place in range(len(batches))]
+
+    def view(self, agent_id: str) -> View:
+        """Return the view that the policy of an agent would be called with now."""
+        return self._view(agent_id)
+
+    def report(self) -> RunReport:
+        """Return the report of the ticks that were run here; a copy. O(agents)."""
+        report, kernel = self._report, self.world.kernel
+        return replace(
+            report,
+            sim_time=kernel.sim_time,
+            refusals=report.refusals.copy(),
+            examples=report.examples.copy(),
+            fairness=deepcopy(report.fairness),
+            seq=kernel.seq,
+            digest=kernel.digest(),
+            head=self.world.head,
+            verdict_ms=_percentiles(self._waits_ms),
+            time={"clock": self._scenario.clock},
+        )
+
+
+def reason_for_actors(setup: RunSetup) -> str | None:
+    """Return the reason why a run needs an `Orchestrator`; None if it needs none."""
+    if setup.scenario.clock != "stepped":
+        return f"clock {setup.scenario.clock!r} does not wait for the agents; use `placet run`"
+    if setup.config.metrics_port is not None:
+        return "metrics are served while it runs"
+    emitting = {kind.name: kind.effects for kind in setup.domain.kinds if kind.effects}
+    if emitting:
+        kind, effects = next(iter(emitting.items()))
+        return (
+            f"kind {kind!r} of the domain {setup.domain.name!r} emits effects "
+            f"({', '.join(effects)}), which need executors; use an Orchestrator, or a scenario "
+            "file with `placet run`"
+        )
+    return None
+
+
+class _FaultReports:
+    """Reports the first exception of each part of the domain, with its traceback."""
+
+    def __init__(self, config: OrchestratorConfig) -> None:
+        self._config = config
+        self._reported: set[str] = set()
+
+    def note(self, where: str, error: BaseException) -> None:
+        """Log an exception of a rule or a hook; each refusal that follows is in the report."""
+        if where in self._reported:
+            return
+        self._reported.add(where)
+        from placet.runtime.telemetry.world_logger import WorldLogger  # noqa: PLC0415  # 209 ms
+
+        config = self._config
+        WorldLogger(config.log_format, config.log_level, config.world).fault(where, error)
+
+
+def _percentiles(waits_ms: list[float]) -> dict[str, float | None]:
+    """Return the `p50` and `p99` of waits in milliseconds; None without waits."""
+    waits = sorted(waits_ms)
+    return {
+        name: round(waits[min(int(len(waits) * share), len(waits) - 1)], 3) if waits else None
+        for name, share in (("p50", 0.5), ("p99", 0.99))
+    }

@@ -1,0 +1,295 @@
+"""`Simulation`: a world of agents that a program runs tick by tick, without an event loop.
+
+    from placet import Simulation
+    from placet.domains.world import World
+
+    def walk(view, intent):
+        x, y, z = view.state["world.agents"][view.agent_id]["position"]
+        return [intent("Move", to=[x + 1, y])]
+
+    simulation = Simulation(World(bounds=[[0, 0], [9, 9]]), agents={"folk": (50, walk)}, seed=1)
+    print(simulation.run(ticks=100))
+
+In a tick all agents see the same state, each policy proposes a batch, and the kernel decides the
+batches in a fair order. A tick is written to the log as a whole, so a run that is killed continues
+at the first tick that its log does not have, and ends as it would have.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from difflib import get_close_matches
+from types import TracebackType
+from typing import Any, Final, Self, TypeAlias
+
+from placet.kernel.domain import Domain
+from placet.kernel.kernel import Kernel
+from placet.kernel.state.tree import WorldState
+from placet.runtime.snapshots.writer import EVERY_SEQS
+from placet.scenarios.kernel_runner import KernelRunner
+from placet.scenarios.loader import build_scenario
+from placet.scenarios.policies import AnyPolicy, PolicyFactory, factory_of, name_of
+from placet.scenarios.report import RunReport
+from placet.scenarios.scenario import Scenario, ScenarioError
+from placet.scenarios.setup import RunSetup, config_of, prepare
+from placet.schemas.codec import Json
+from placet.schemas.errors import AgentError
+from placet.schemas.verdict import Verdict
+from placet.schemas.view import View
+
+Cohort: TypeAlias = "tuple[int, AnyPolicy] | Mapping[str, Any]"
+"""Agents with the same policy: `(count, policy)`, or the keys of a cohort in a scenario file."""
+
+_MEMORY: Final = "memory://"
+_COHORT_FORM: Final = 'expected (count, policy) or {"count": ..., "policy": ...}'
+
+
+class Simulation:
+    """A world of agents with policies, run tick by tick in the caller's thread.
+
+    Use it as a context manager where a store must be released at a certain point; otherwise the
+    store is released with the object.
+
+    Args:
+        domain: The domain; or a scenario, such as `load("town")`, which names domain and agents.
+        agents: By name of a cohort, `(count, policy)`: its agents are `<cohort>_1`, `<cohort>_2`...
+            A policy is a function of `(view)` or `(view, intent)`, a class made with `(member,
+            scenario, intent)`, or the name of one. A mapping with the keys of a cohort in a
+            scenario file gives them positions (`area`), `attributes`, `permissions`, `options`.
+        seed: Seed of ties, of random draws and of positions; None is 0, or that of the scenario.
+        store: Store of the log, as in `OrchestratorConfig`; None is memory. The run in it is
+            continued.
+        tick_s: Simulated seconds of a tick; None is 1, or as in the scenario.
+        quotas: As in `OrchestratorConfig`; None is none, or those of the scenario.
+        staleness_threshold: As in `OrchestratorConfig`; None is off, or as in the scenario.
+        name: Name of the world; None is `simulation`, or that of the scenario.
+        snapshot_every_seqs: As in `OrchestratorConfig`.
+        compact_log: As in `OrchestratorConfig`.
+
+    Raises:
+        ScenarioError: An argument is invalid, an agent cannot be registered, or the domain has
+            effects, which need an `Orchestrator`.
+        StoreError: The store cannot be opened, or holds another world.
+    """
+
+    def __init__(
+        self,
+        domain: Domain | Scenario,
+        agents: Mapping[str, Cohort] | None = None,
+        *,
+        seed: int | None = None,
+        store: str | None = None,
+        tick_s: float | None = None,
+        quotas: Mapping[str, Mapping[str, float]] | None = None,
+        staleness_threshold: int | None = None,
+        name: str | None = None,
+        snapshot_every_seqs: int | None = EVERY_SEQS,
+        compact_log: bool = False,
+    ) -> None:
+        options = {
+            "name": name,
+            "seed": seed,
+            "tick_s": tick_s,
+            "quotas": quotas,
+            "staleness_threshold": staleness_threshold,
+        }
+        changed = {key: value for key, value in options.items() if value is not None}
+        if isinstance(domain, Scenario):
+            setup = _setup_of_scenario(domain, agents, changed, store or _MEMORY)
+        else:
+            setup = _setup_of_domain(domain, agents or {}, changed, store or _MEMORY)
+        config = replace(
+            setup.config, snapshot_every_seqs=snapshot_every_seqs, compact_log=compact_log
+        )
+        self._scenario = setup.scenario
+        self._is_open_ended = setup.is_open_ended
+        self._runner = KernelRunner(replace(setup, config=config))
+        self._goal = 0
+
+    # running
+
+    def run(
+        self,
+        ticks: int | None = None,
+        *,
+        on_tick: Callable[[int], None] = lambda _: None,
+    ) -> RunReport:
+        """Run a number of ticks, and return the report of all ticks that this object has run.
+
+        Ticks that the log of an earlier process has count: a program that was killed in
+        `run(ticks=100)` ends at tick 100 when it is started again.
+
+        Args:
+            ticks: Number of ticks; None is that of the scenario.
+            on_tick: Called with the number of completed ticks, after each tick.
+
+        Raises:
+            PolicyError: A policy raised, or returned no intents; the tick was not begun.
+            StoreError: The log cannot be written.
+            ValueError: `ticks` is negative.
+        """
+        if ticks is None:
+            if self._is_open_ended:
+                raise ValueError("expected a number of ticks, such as run(ticks=100)")
+            ticks = self._scenario.ticks
+        for tick in self.ticks(ticks):
+            on_tick(tick)
+        return self.report
+
+    def ticks(self, ticks: int, *, is_stopped: Callable[[], bool] = lambda: False) -> Iterator[int]:
+        """Run a number of ticks, as `run`; yield the number of completed ticks after each.
+
+        Raises:
+            PolicyError: A policy raised, or returned no intents; the tick was not begun.
+            StoreError: The log cannot be written.
+            ValueError: `ticks` is negative.
+        """
+        if type(ticks) is not int or ticks < 0:
+            raise ValueError(f"ticks must be an int of at least 0, got {ticks!r}")
+        self._goal += ticks
+        return self._run_to(self._goal)
+
+    def _run_to(self, goal: int) -> Iterator[int]:
+        while self.tick < goal:
+            self._runner.tick()
+            yield self.tick
+
+    def step(self) -> dict[str, Verdict]:
+        """Run one tick, and return the verdict of each agent that proposed something.
+
+        Raises:
+            PolicyError: A policy raised, or returned no intents; the tick was not begun.
+            StoreError: The log cannot be written.
+        """
+        self._runner.tick()
+        self._goal = max(self._goal, self.tick)
+        return self.verdicts
+
+    # reading
+
+    @property
+    def tick(self) -> int:
+        """Number of completed ticks, those of earlier processes included."""
+        return self._runner.tick_count
+
+    @property
+    def agents(self) -> list[str]:
+        """The names of the agents, in the order of their registration."""
+        return [agent.agent_id for agent in self._runner.agents]
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel that decides; reading it is free of side effects."""
+        return self._runner.world.kernel
+
+    @property
+    def state(self) -> WorldState:
+        """The state as a live, read-only mapping `collection -> entity -> field -> value`."""
+        return self.kernel.state
+
+    @property
+    def verdicts(self) -> dict[str, Verdict]:
+        """The verdict of each agent that proposed something in the latest tick."""
+        return {agent.agent_id: verdict for agent, verdict in self._runner.verdicts}
+
+    @property
+    def report(self) -> RunReport:
+        """The report of all ticks that this object has run; a copy."""
+        return self._runner.report()
+
+    @property
+    def store(self) -> str:
+        """The URL of the log."""
+        return self._runner.world.log.url
+
+    def view(self, agent_id: str) -> View:
+        """Return the view that the policy of an agent would be called with now.
+
+        Raises:
+            AgentError: There is no such agent.
+        """
+        if agent_id not in self.kernel.ledger.agents:
+            near = get_close_matches(agent_id, self.agents, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise AgentError(f"there is no agent {agent_id!r}{hint}")
+        return self._runner.view(agent_id)
+
+    def digest(self) -> str:
+        """Return the digest of the state, hexadecimal."""
+        return self.kernel.digest()
+
+    def __repr__(self) -> str:
+        return (
+            f"<Simulation {self._scenario.name!r} of {self._scenario.domain}: {len(self.agents)} "
+            f"agents, tick {self.tick}, seq {self.kernel.seq}, {self.store}>"
+        )
+
+    # closing
+
+    def close(self) -> None:
+        """Release the store; harmless if called twice. The state can still be read."""
+        self._runner.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _setup_of_scenario(
+    scenario: Scenario,
+    agents: Mapping[str, Cohort] | None,
+    changed: Mapping[str, Any],
+    store: str,
+) -> RunSetup:
+    if agents is not None:
+        problem = "a scenario has its own; change them with `replace`, or pass a domain instead"
+        raise ScenarioError(scenario.name, "agents", problem)
+    return prepare(replace(scenario, **changed), store)
+
+
+def _setup_of_domain(
+    domain: Domain, agents: Mapping[str, Cohort], changed: Mapping[str, Any], store: str
+) -> RunSetup:
+    name = changed.get("name", "simulation")
+    cohorts, policies = _cohorts_of(name, agents)
+    raw = {"name": name, "domain": domain.name, "ticks": 0, "agents": cohorts}
+    scenario = build_scenario(name, {**raw, **changed})
+    if not scenario.agents_count:
+        problem = 'there are no agents; expected such as agents={"folk": (50, policy)}'
+        raise ScenarioError(name, "agents", problem)
+    config = replace(config_of(scenario, store, name), origin={})
+    return RunSetup(
+        scenario=scenario, domain=domain, config=config, policies=policies, is_open_ended=True
+    )
+
+
+def _cohorts_of(
+    name: str, agents: Mapping[str, Cohort]
+) -> tuple[dict[str, Json], dict[str, PolicyFactory]]:
+    """Return the cohorts as a scenario file has them, and the policies of their agents."""
+    cohorts: dict[str, Json] = {}
+    policies: dict[str, PolicyFactory] = {}
+    given: Any  # a caller may pass anything
+    for cohort, given in agents.items():
+        key = f"agents.{cohort}"
+        if isinstance(given, tuple) and len(given) == 2:  # noqa: PLR2004  # count and policy
+            raw = dict(zip(("count", "policy"), given, strict=True))
+        elif isinstance(given, Mapping):
+            raw = dict(given)
+        else:
+            raise ScenarioError(name, key, f"{_COHORT_FORM}, got {given!r}")
+        cohorts[cohort] = raw
+        if "policy" not in raw:
+            continue  # the validator of scenarios refuses it
+        try:
+            policies[cohort] = factory_of(raw["policy"])
+        except LookupError as error:
+            raise ScenarioError(name, f"{key}.policy", str(error.args[0])) from None
+        raw["policy"] = name_of(raw["policy"])
+    return cohorts, policies
