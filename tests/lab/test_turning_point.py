@@ -19,8 +19,9 @@ from placet.runtime.history.position import Position
 from placet.runtime.history.reader import fold
 from placet.runtime.stores.url import open_event_log
 from placet.scenarios import load
+from placet.scenarios.report import RunReport
 from placet.scenarios.resume import find_run
-from placet.scenarios.runner import RunReport, ScenarioRunner
+from placet.scenarios.runner import ScenarioRunner
 from placet.scenarios.scenario import Scenario
 from placet.scenarios.ticks import tick_ns_of
 from tests.lab.coin import TOML, TOSS, Coin, Put, all_heads, any_heads, never
@@ -264,7 +265,7 @@ def test_an_outcome_that_another_process_cannot_import_needs_one_job(coin):
 
 def test_a_policy_that_fails_is_named_with_seed_and_tick(tmp_path):
     store = run_coin(tmp_path, "agents.tosser.options={fails=true}")
-    with pytest.raises(LabError, match=r"from tick 0 with seed 3: .*a policy that fails.*at 5.0 s"):
+    with pytest.raises(LabError, match=r"from tick 0 with seed 3: .*a policy that fails in tick 6"):
         turning_point(store, any_heads, every=3, seeds=SEEDS)
 
 

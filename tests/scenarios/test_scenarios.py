@@ -17,6 +17,7 @@ from placet.scenarios import (
     make_policy,
     open_domain,
 )
+from placet.schemas.intent import new_intent
 from placet.schemas.view import View
 
 SMALL = """
@@ -54,17 +55,10 @@ class Hand:
     def __init__(self, agent_id):
         self.agent_id, self.made, self.view_seq = agent_id, 0, 0
 
-    def __call__(self, kind, /, **payload):
+    def __call__(self, kind, payload=None, /, **fields):
         self.made += 1
-        return {
-            "kind": kind,
-            "payload": payload,
-            "agent_id": self.agent_id,
-            "req_id": f"{self.agent_id}:{self.made}",
-            "context_seq": self.view_seq,
-            "priority": 10,
-            "schema_version": "1.0.0",
-        }
+        req_id = f"{self.agent_id}:{self.made}"
+        return new_intent(kind, {**(payload or {}), **fields}, self.agent_id, req_id, self.view_seq)
 
 
 def live(scenario):

@@ -26,21 +26,16 @@ from placet.runtime.plugins import remake
 from placet.runtime.snapshots.files import snapshots_of
 from placet.runtime.snapshots.recovery import decode, no_beginning, read_on, trusted_snapshots
 from placet.scenarios.loader import as_text, from_text
-from placet.scenarios.policies import ScriptedPolicy, make_policy
 from placet.scenarios.resume import find_run
-from placet.scenarios.scenario import Member, Scenario, ScenarioError
-from placet.scenarios.ticks import REQ_IDS, req_id_of
+from placet.scenarios.scenario import Scenario
+from placet.scenarios.scenario_agent import ScenarioAgent
+from placet.scenarios.setup import policies_of
 from placet.schemas.batch import CheckedBatch
-from placet.schemas.codec import Json
 from placet.schemas.errors import StoreError
-from placet.schemas.intent import SCHEMA_VERSION, Intent
 from placet.schemas.limits import SEED_MAX
 from placet.schemas.log.expand import BatchRecord, batches_of
 from placet.schemas.log.record import Admitted, Group, Refused, Scheduled, Tick, encode_record
 from placet.schemas.log.snapshot import Snapshot, decode_snapshot, encode_snapshot
-from placet.schemas.view import View
-
-_PRIORITY = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +196,10 @@ class Continuation:
         gone = self.kernel.ledger.gone
         # Members are of the run's own seed: where an agent began does not change.
         members = [member for member in scenario.members() if member.agent_id not in gone]
-        self._agents = [_Agent(member, self._scenario) for member in members]
+        policies = policies_of(self._scenario)
+        self._agents = [
+            ScenarioAgent(member, self._scenario, policies[member.cohort]) for member in members
+        ]
 
     def run(self, until: int) -> None:
         """Continue until this many ticks are completed.
@@ -254,46 +252,6 @@ def _as_submitted(record: BatchRecord) -> CheckedBatch:
     batch = recorded_batch(record)
     batch.sim_time_ns = record.due_ns if isinstance(record, Scheduled) else None
     return batch
-
-
-class _Agent:
-    """An agent: it makes batches as `placet run` does, with the same req_ids."""
-
-    __slots__ = ("_cohort", "_next", "_policy", "_scenario", "_seq", "agent_id")
-
-    def __init__(self, member: Member, scenario: Scenario) -> None:
-        self.agent_id, self._cohort = member.agent_id, member.cohort
-        self._scenario = scenario
-        self._next = self._seq = 0
-        try:
-            self._policy: ScriptedPolicy = make_policy(member, scenario, self._intent)
-        except ScenarioError:
-            raise
-        except Exception as error:
-            raise self._fault(f"raised {error!r} as it was made for {self.agent_id}") from error
-
-    def propose(self, view: View, tick: int) -> list[Intent]:
-        self._seq, self._next = view.view_seq, tick * REQ_IDS
-        try:
-            return list(self._policy.propose(view))
-        except Exception as error:
-            problem = f"raised {error!r} for {self.agent_id} at {view.sim_time} s"
-            raise self._fault(problem) from error
-
-    def _intent(self, kind: str, /, **payload: Json) -> Intent:
-        number, self._next = self._next, self._next + 1
-        return {
-            "kind": kind,
-            "payload": payload,
-            "agent_id": self.agent_id,
-            "req_id": req_id_of(number),
-            "context_seq": self._seq,
-            "priority": _PRIORITY,
-            "schema_version": SCHEMA_VERSION,
-        }
-
-    def _fault(self, problem: str) -> ScenarioError:
-        return ScenarioError(self._scenario.name, f"agents.{self._cohort}.policy", problem)
 
 
 def other_seeds(seed: int, count: int) -> list[int]:
