@@ -52,14 +52,14 @@ class AgentHandle:
         self._numbers = count()
 
     def intent(
-        self, kind: str, payload: Mapping[str, Json] | None = None, /, **fields: Json
+        self, kind: str, mapping: Mapping[str, Json] | None = None, /, **payload: Json
     ) -> Intent:
         """Build an intent of a kind; the fields besides kind and payload are filled in.
 
         The payload is a mapping, such as the TypedDict of the kind, or keywords, or both. The
         req_id is `PREFIX:NUMBER`, and `context_seq` is the seq of the latest view.
         """
-        content = fields if payload is None else {**payload, **fields}
+        content = payload if mapping is None else {**mapping, **payload}
         req_id = f"{self._sequence}:{next(self._numbers)}"
         return new_intent(kind, content, self.agent_id, req_id, self.view_seq)
 

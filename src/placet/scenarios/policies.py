@@ -29,7 +29,7 @@ class IntentFactory(Protocol):
     """Creates an intent of one agent; `AgentHandle.intent` is one."""
 
     def __call__(
-        self, kind: str, payload: Mapping[str, Json] | None = None, /, **fields: Json
+        self, kind: str, mapping: Mapping[str, Json] | None = None, /, **payload: Json
     ) -> Intent:
         """Return an intent with all fields but kind and payload filled in.
 

@@ -57,12 +57,12 @@ class ScenarioAgent:
             raise self._fault(f"raised {_shown(error)} as it was made for", error) from error
 
     def _intent(
-        self, kind: str, payload: Mapping[str, Json] | None = None, /, **fields: Json
+        self, kind: str, mapping: Mapping[str, Json] | None = None, /, **payload: Json
     ) -> Intent:
         """Build an intent; its req_id depends on the tick, not on the process."""
         number = self._next
         self._next = number + 1
-        content = fields if payload is None else {**payload, **fields}
+        content = payload if mapping is None else {**mapping, **payload}
         return new_intent(kind, content, self.agent_id, req_id_of(number), self._context_seq)
 
     def propose(self, view: View, tick: int) -> list[Intent]:
