@@ -10,7 +10,7 @@ from placet.bench import WORKLOADS, Scale, as_markdown, as_table, run
 from placet.bench.measure import Sample, cpu_ratios, percentiles_ms, ratios, spread
 from placet.bench.reference_loop import submit
 from placet.bench.report import BARS, figure
-from placet.bench.step import COLLECTED, ENV, L1, L2, LOOK, MESA, PLAIN_ENV, ROUNDS_MIN, SET
+from placet.bench.step import COLLECTED, ENV, L1, L2, LOOK, MESA, PLAIN_ENV, ROUNDS_MIN, SET, SIGHT
 from placet.bench.subjects import KernelAlone, Reference, UnexpectedRefusalError, WholeWorld
 from placet.bench.suite import SUITE
 from placet.bench.workloads import SIDE, Load, Shape, make_config, make_domain
@@ -103,7 +103,7 @@ def test_scaling_reports_the_compared_sizes(results):
 
 def test_a_step_is_measured_beside_its_peers(results):
     names = [row["name"] for row in results["step"]["rows"]]
-    assert {L1, L2, MESA, COLLECTED, SET, ENV, PLAIN_ENV, LOOK} == set(names)
+    assert {L1, L2, MESA, COLLECTED, SET, ENV, PLAIN_ENV, LOOK, SIGHT} == set(names)
     for row in results["step"]["rows"]:
         assert 0 < row["cpu_us"]["p25"] <= row["cpu_us"]["median"] <= row["cpu_us"]["p75"]
         assert row["rounds"] >= ROUNDS_MIN
