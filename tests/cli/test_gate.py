@@ -43,6 +43,15 @@ def ask(session, value):
     return json.loads(session.answer(json.dumps(value).encode()))
 
 
+def test_a_line_may_leave_out_priority_context_and_version(session):
+    ask(session, ANN)
+    line = {"kind": "Move", "payload": {"to": [1, 0]}, "agent_id": "ann", "req_id": "r"}
+    assert ask(session, line)["admitted"]
+    del line["agent_id"]
+    (refusal,) = ask(session, line)["refusals"]
+    assert refusal["details"]["missing"] == ["agent_id"]
+
+
 # lines
 
 

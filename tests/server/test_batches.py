@@ -60,6 +60,20 @@ async def test_a_repeated_batch_has_the_same_answer():
         assert counts.json()["value"] == 5
 
 
+async def test_what_a_client_leaves_out_comes_from_its_token_and_its_header():
+    bare = {"kind": "Add", "payload": {"amount": 5}}
+    async with serving() as served:
+        path, alice = "batches", {"token": "alice"}
+        first = await served.post(path, bare, headers={"idempotency-key": '"k1"'}, **alice)
+        again = await served.post(path, [bare], headers={"idempotency-key": "k1"}, **alice)
+        without = await served.post(path, bare, **alice)
+    assert (first.status_code, again.json()["replayed"]) == (200, True)
+    assert first.json()["results"][0]["req_id"] == "k1"
+    assert first.headers["idempotency-window"] == "req_ids=1024, seconds=600"
+    (refusal,) = without.json()["refusals"]
+    assert (refusal["code"], refusal["details"]["missing"]) == ("field_missing", ["req_id"])
+
+
 async def test_a_dry_run_has_the_same_answer_and_changes_nothing():
     async with serving() as served:
         before = await served.world.digest()

@@ -20,6 +20,7 @@ from placet.kernel.decide import Answer, Decision, decide_batch
 from placet.kernel.domain import Domain
 from placet.kernel.gate.dedup import remembered_verdict
 from placet.kernel.gate.domain_rules import DomainRules, EffectValidator
+from placet.kernel.gate.wire_defaults import with_defaults
 from placet.kernel.ledger.dedup_window import unpack
 from placet.kernel.ledger.ledger import Agent, GateSettings, Ledger
 from placet.kernel.ledger.schedule import batches_of, due_batches
@@ -186,12 +187,19 @@ class Kernel:
 
     # deciding
 
-    def check(self, batch: object, submitter: str = OPERATOR) -> CheckedBatch | Verdict:
+    def check(
+        self, batch: object, submitter: str = OPERATOR, *, fill_missing: bool = False
+    ) -> CheckedBatch | Verdict:
         """Run the structure stage on a batch.
 
         It reads no domain state, so it may run in the submitter's task, before the batch is queued.
         It numbers the batch. A refusing verdict names the present seq: release it only after that
         seq is durable.
+
+        Args:
+            batch: A list of intents, a batch object, or one intent.
+            submitter: The submitting agent, or the operator.
+            fill_missing: Fill in the fields that a client may leave out (`gate/wire_defaults.py`).
 
         Returns:
             The checked batch, or the verdict that refuses it.
@@ -199,6 +207,11 @@ class Kernel:
         self._batches += 1
         batch_id = f"b{self._batches}"
         checked = self._structure.check(batch, submitter, batch_id)
+        if fill_missing and not isinstance(checked, CheckedBatch):
+            intents_max = self.config.limits.batch_intents_max
+            filled = with_defaults(batch, submitter, self.ledger.seq, intents_max)
+            if filled is not batch:
+                checked = self._structure.check(filled, submitter, batch_id)
         if isinstance(checked, CheckedBatch):
             return checked
         listed = tuple(checked[: self.config.limits.refusals_listed_max])

@@ -119,7 +119,7 @@ class Refusal(msgspec.Struct, frozen=True):
         suggestions: Nearest valid values, best first.
         changed: For stale contexts: `{entity, seq, by, now}`, restricted to the agent's view.
         details: Facts as data: `agent_id`, `kind`, `context_seq`, `winner`, `signal`, `value`,
-            `limit`.
+            `limit`; of missing fields their names, `missing`.
     """
 
     code: str

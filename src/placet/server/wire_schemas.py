@@ -235,7 +235,7 @@ def intent_schema(kind: str, payload: Json) -> dict[str, Json]:
             "schema_version": {"type": "string", "examples": [SCHEMA_VERSION]},
             "valid_until": _SECONDS,
         },
-        optional=("valid_until",),
+        optional=("agent_id", "context_seq", "priority", "schema_version", "valid_until"),
     )
 
 

@@ -204,7 +204,7 @@ class Ingress:
         if identity is not None and not self._is_current(identity):
             refused = self.refuse(unauthorized(identity.agent_id), dry_run or _is_dry_run(raw))
             return self._answer(reply, refused)
-        checked = self._kernel.check(raw, submitter)
+        checked = self._kernel.check(raw, submitter, fill_missing=True)
         if dry_run:
             checked.dry_run = True
         if not isinstance(checked, CheckedBatch):

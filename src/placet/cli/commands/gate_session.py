@@ -132,7 +132,7 @@ class GateSession:
 
     def _decide(self, raw: Json) -> bytes:
         kernel = self._kernel
-        checked = kernel.check(raw)
+        checked = kernel.check(raw, fill_missing=True)
         if isinstance(checked, Verdict):
             return verdict_line(checked)
         decision = kernel.decide_checked([checked], self._clock.now_ns())

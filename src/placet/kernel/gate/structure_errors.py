@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
 from pydantic import TypeAdapter
 from pydantic import ValidationError as Unsound
 from pydantic_core import ErrorDetails
@@ -16,7 +17,7 @@ from pydantic_core import ErrorDetails
 from placet.kernel.registry import Registry
 from placet.schemas.codec import ENCODE_ERRORS, Json, canonical, to_json
 from placet.schemas.identity import ID_CHARS_MAX
-from placet.schemas.intent import SCHEMA_MAJOR, SCHEMA_VERSION, Intent
+from placet.schemas.intent import REQUIRED_FIELDS, SCHEMA_MAJOR, SCHEMA_VERSION, Intent
 from placet.schemas.json_value import (
     InvalidJsonValue,
     TooLarge,
@@ -35,6 +36,8 @@ _SEMVER: Final = re.compile(
     r"(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})(?:[-+][\w.+-]{1,64})?"
 )
 _FIELDS: Final = tuple(Intent.__annotations__)
+_REQUIRED: Final = _FIELDS[:REQUIRED_FIELDS]
+_MISSING_TYPES: Final = frozenset({"missing", "union_tag_not_found"})
 _KINDS_LISTED_MAX: Final = 12
 _ALL_VALUES: Final = 2
 """All values of a batch, its fields and closed payloads too, per value of `batch_values_max`."""
@@ -232,6 +235,7 @@ class Diagnosis:
                 if detail["type"] == "extra_forbidden" and index in notices:
                     dropped |= self._drop(plain[index], index, detail, notices)
             if not dropped:
+                details = self._one_if_missing(details)
                 details.sort(key=_first)
                 return [], [self._explain(plain, positions, d) for d in details[:listed_max]]
 
@@ -285,15 +289,25 @@ class Diagnosis:
             path = path[1:]
         return path
 
+    def _one_if_missing(self, details: list[ErrorDetails]) -> list[ErrorDetails]:
+        """Keep one detail for all missing fields of an intent: one refusal names them all."""
+        kept: list[ErrorDetails] = []
+        incomplete: set[int] = set()
+        for detail in details:
+            if detail["type"] in _MISSING_TYPES and len(self._path(detail)) <= 1:
+                if _first(detail) in incomplete:
+                    continue
+                incomplete.add(_first(detail))
+            kept.append(detail)
+        return kept
+
     def _explain(self, plain: list[Json], positions: list[int], detail: ErrorDetails) -> Refusal:
         index = positions[_first(detail)]
         intent = plain[index]
         path = self._path(detail)
         kind = intent.get("kind") if isinstance(intent, dict) else None
-        if detail["type"] in {"union_tag_not_found", "missing"} and len(path) <= 1:
-            name = path[0] if path else "kind"
-            message = f"field {name!r} is missing; an intent has {', '.join(_FIELDS[:-1])}"
-            return refusal(RefusalCode.FIELD_MISSING, index, intent, message, f"/{name}")
+        if detail["type"] in _MISSING_TYPES and len(path) <= 1 and isinstance(intent, dict):
+            return _missing(index, intent)
         if detail["type"] in {"union_tag_invalid", "literal_error"} and path in ([], ["kind"]):
             return self._kind_unknown(index, intent, kind)
         at = pointer(path)
@@ -409,6 +423,16 @@ def _first(detail: ErrorDetails) -> int:
     index = detail["loc"][0]
     assert isinstance(index, int), "the errors of a list begin with an index"
     return index
+
+
+def _missing(index: int, intent: Json) -> Refusal:
+    """Return the refusal of an intent that lacks fields; it points to the first and names all."""
+    names = [name for name in _REQUIRED if name not in intent]
+    listed = ", ".join(map(repr, names))
+    lacking = f"field {listed} is missing" if len(names) == 1 else f"fields {listed} are missing"
+    message = f"{lacking}; an intent has {', '.join(_REQUIRED)}"
+    missing = refusal(RefusalCode.FIELD_MISSING, index, intent, message, f"/{names[0]}")
+    return replace(missing, details={**missing.details, "missing": names})
 
 
 def _agent_and_kind(intent: object) -> dict[str, Json]:

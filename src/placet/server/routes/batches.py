@@ -7,9 +7,11 @@ it is decided, and its verdict is returned for the same batch again, or on reque
 from starlette.requests import Request
 from starlette.responses import Response
 
+from placet.kernel.gate.wire_defaults import with_req_ids
 from placet.runtime.orchestrator import Orchestrator
 from placet.runtime.verdict_json import verdict_line
 from placet.schemas.codec import from_json
+from placet.schemas.limits import SECOND_NS
 from placet.schemas.refusal import Refusal, RefusalCode, Stage
 from placet.schemas.verdict import Verdict
 from placet.server.context import context_of
@@ -39,7 +41,10 @@ class VerdictQuery(Fields, frozen=True):
 async def submit_batch(world: str, request: Request) -> Response:
     """Decide a batch as a whole, and return its verdict.
 
-    Safe to repeat: the same req_ids with the same content have the same answer (`replayed`).
+    Safe to repeat: the same req_ids with the same content have the same answer (`replayed`), for as
+    long as the header `Idempotency-Window` states. An intent may leave out `agent_id` (the token's
+    agent), `context_seq` (now), `priority` (10) and `schema_version`; and `req_id`, if the request
+    has a header `Idempotency-Key`.
     """
     return await _decide(world, request, dry_run=False)
 
@@ -82,11 +87,23 @@ async def _decide(world: str, request: Request, *, dry_run: bool) -> Response:
         raw = from_json(body)
     except ValueError as error:
         return verdict_answer(_no_json(orchestrator, str(error) if body else "the body is empty"))
+    key = request.headers.get("idempotency-key")
+    if key is not None:
+        limits = orchestrator.config.limits
+        raw = with_req_ids(raw, key.strip('"'), limits.batch_intents_max)
     pending = orchestrator.submit_nowait(raw, dry_run=dry_run, submitter=who.submitter)
     if orchestrator.config.clock == "stepped" and not (dry_run or _is_dry_run(raw)):
         del body, raw  # it waits for a step; the world's queue bounds what it keeps
         release_body(request.scope)
-    return verdict_answer(await pending)
+    answer = verdict_answer(await pending)
+    answer.headers["idempotency-window"] = _window(orchestrator)
+    return answer
+
+
+def _window(world: Orchestrator) -> str:
+    """Return for how many req_ids of an agent, and how many seconds, a batch is safe to repeat."""
+    limits = world.config.limits
+    return f"req_ids={limits.window_ids_max}, seconds={limits.window_age_ns_max // SECOND_NS}"
 
 
 def _is_dry_run(raw: object) -> bool:
