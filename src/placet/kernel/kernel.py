@@ -8,7 +8,7 @@
 Times in public methods are simulated seconds; internally they are integer nanoseconds.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from placet.kernel.commit.commit import DecisionRecorder, Journal, RecordSink
@@ -67,6 +67,8 @@ class Kernel:
         ledger: Agents, dedup windows, quotas, schedule and outbox; read only.
         history_end: `(seq, record count)` of `history`; later records are new.
         history_head: Hash of the last record of `history`, which is the head of its chain.
+        on_tick: Called with the kernel after the record of each tick; it only reads, and must not
+            raise. None calls nothing.
 
     Raises:
         ValueError: A domain or the configuration is invalid.
@@ -99,6 +101,7 @@ class Kernel:
         self._adopt(past.state, past.ledger, past.journal)
         self._batches = past.batches_seen
         self._groups = past.groups
+        self.on_tick: Callable[[Kernel], None] | None = None
         self._journal.sink, self._journal.durability = sink, durability
         if read_only:
             assert past.header is not None, "only a world that was begun can be read"
@@ -289,7 +292,7 @@ class Kernel:
     def tick(self, now: float) -> None:
         """Advance simulated time to `now` seconds and run the domains' `on_tick`."""
         self._context.now_ns = self._ns(now)
-        self._control.tick()
+        self._tick()
 
     def step(self, dt: float, batches: Sequence[object] = ()) -> list[Verdict]:
         """Advance simulated time by `dt` seconds: decide `batches` and those due, then tick.
@@ -308,7 +311,7 @@ class Kernel:
                 f"simulated time ends at {_SECONDS_MAX:g} s, a step of {dt!r} passes it"
             )
         verdicts = self._decide_all(batches, now_ns)
-        self._control.tick()
+        self._tick()
         return verdicts
 
     # agents
@@ -550,6 +553,11 @@ class Kernel:
         if not -_SECONDS_MAX < now < _SECONDS_MAX:
             raise ValueError(f"now must be seconds below {_SECONDS_MAX:g}, got {now!r}")
         return max(latest, round(now * SECOND_NS))
+
+    def _tick(self) -> None:
+        self._control.tick()
+        if self.on_tick is not None:
+            self.on_tick(self)
 
     def _sync_validator(self) -> None:
         for agent_id, agent in self.ledger.agents.items():

@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from placet.lab.sweep.sweep import run_scenarios
     from placet.lab.turning.search import turning_point
     from placet.scenarios import Scenario
+    from placet.tables.collector import Collector
 
 _MODULES: Final = {
+    "Collector": "placet.tables.collector",
     "Results": "placet.lab.sweep.results",
     "Scenario": "placet.scenarios",
     "run_scenarios": "placet.lab.sweep.sweep",
@@ -22,7 +24,7 @@ _MODULES: Final = {
 }
 """Public name -> the module that defines it."""
 
-__all__ = ["Results", "Scenario", "run_scenarios", "turning_point"]
+__all__ = ["Collector", "Results", "Scenario", "run_scenarios", "turning_point"]
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401  # a name of any kind

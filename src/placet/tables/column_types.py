@@ -103,6 +103,17 @@ class ColumnType:
         bits = item._scalars if item._items is None else _OTHER
         self._items = (self._items or 0) | bits
 
+    def as_text(self) -> str:
+        """Return the joined state as text, for `join_text`."""
+        return f"{self._scalars} {'' if self._items is None else self._items}"
+
+    def join_text(self, text: str) -> None:
+        """Join the values that the `ColumnType` of a text has seen."""
+        scalars, _, items = text.partition(" ")
+        self._scalars |= int(scalars)
+        if items:
+            self._items = (self._items or 0) | int(items)
+
 
 def _bits_of(value: Json) -> int:
     bits = _BITS.get(type(value))

@@ -97,7 +97,7 @@ class Walk:
         """Begin with the tick and the fields before the first record."""
         past = recover(self.log, to_record=self.first).past
         self.header = past.header
-        self.tick = _ticks_before(self.log, self.first)
+        self.tick = past.ledger.tick
         if self.needs_fold:
             self.fold = {
                 name: {entity: dict(row.fields) for entity, row in rows.entities.items()}
@@ -120,13 +120,3 @@ def fold_changes(fold: Fold, changes: Changes) -> None:
 def fields_before(fold: Fold, collection: str, entity: str) -> Mapping[str, Json]:
     """Return the fields of an entity; empty if it does not exist."""
     return fold.get(collection, {}).get(entity, {})
-
-
-def _ticks_before(log: EventLog, end: int) -> int:
-    """Count the ticks of a log before a record. O(log)."""
-    count = 0
-    for ordinal, data in log.read():
-        if ordinal >= end:
-            break
-        count += isinstance(decode(data, ordinal), Tick)
-    return count

@@ -1,0 +1,384 @@
+"""`Collector`: rows of agents, of the whole world, and of refusals, while a world runs or from its log.
+
+    def gini(state):
+        ...
+
+    collector = Collector(every=1, agents=["position"], world={"gini": gini}, to="collected/")
+    collector.attach(kernel)           # or: await orchestrator.query(collector.attach)
+    ...
+    collector.close()                  # collected/agents.parquet, collected/world.parquet
+
+A row is taken right after the record of a tick, from the state alone. So the log has all that is
+needed to take it again, and `Collector.collect` takes the same rows from it.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, NamedTuple, Self
+
+from placet.actors.ports import EventLog
+from placet.kernel.kernel import Kernel
+from placet.kernel.ledger.ledger import Ledger
+from placet.kernel.log.replay import Replayer
+from placet.kernel.state.tree import Entity, State, WorldState
+from placet.runtime.plugins import import_from_here
+from placet.runtime.snapshots.recovery import read_on, recover
+from placet.schemas.codec import Json
+from placet.schemas.limits import SECOND_NS
+from placet.schemas.log.expand import expanded
+from placet.schemas.log.record import Refused, Tick, intents_of
+from placet.schemas.refusal import FINAL_STAGES
+from placet.schemas.verdict import Verdict
+from placet.tables.arrow import pyarrow
+from placet.tables.definitions import REFUSALS, SEQ, SIM_TIME, TICK, Column
+from placet.tables.parts import CollectedTable, CollectError, PartFolder, read_collected
+from placet.tables.table import Table, Tables
+
+WorldFunction = Callable[[WorldState], Json]
+
+_PART_SECONDS: Final = 10.0
+_PART_ROWS: Final = 100_000
+_PLACE: Final = (TICK, SEQ, SIM_TIME)
+_NOT_COLLECTED: Final = frozenset({"seq", "batch", "context_seq"})
+_REFUSAL_COLUMNS: Final = tuple(c for c in REFUSALS.columns if c.name not in _NOT_COLLECTED)
+
+
+class Collector:
+    """Collects rows at ticks: of every agent, of the world, and of each refusal.
+
+    Args:
+        every: Ticks between two rows.
+        agents: Fields of the agents: `position` is the field of the entity with the agent's id, in
+            the first collection where an agent has it; `world.agents/position` names the
+            collection.
+        world: Name of a column -> function of the state, or `module:function`. It must depend on
+            nothing but the state, and return plain JSON.
+        refusals: Collect the refusals that `note` is called with.
+        to: Folder of the tables, which must not exist; None keeps them in memory.
+
+    Raises:
+        CollectError: An argument is invalid.
+        MissingExtraError: pyarrow is not installed.
+    """
+
+    def __init__(
+        self,
+        *,
+        every: int = 1,
+        agents: Sequence[str] = (),
+        world: Mapping[str, WorldFunction | str] | None = None,
+        refusals: bool = False,
+        to: str | Path | None = None,
+    ) -> None:
+        pyarrow()
+        if type(every) is not int or every < 1:
+            raise CollectError(f"every must be a number of ticks from 1 on, got {every!r}")
+        if isinstance(agents, str):
+            raise CollectError(f"agents must be a list of fields, such as [{agents!r}]")
+        self.every = every
+        self._fields = [_Field(name) for name in agents]
+        self._world = {name: _function(name, f) for name, f in (world or {}).items()}
+        self._agents_table = CollectedTable(
+            "agents", (*_PLACE, Column("agent", "string", "Agent."), *map(_open, agents))
+        )
+        self._world_table = CollectedTable("world", (*_PLACE, *map(_open, self._world)))
+        self._refusals_table = CollectedTable("refusals", _REFUSAL_COLUMNS)
+        self._tables = [
+            *([self._agents_table] if self._fields else []),
+            *([self._world_table] if self._world else []),
+            *([self._refusals_table] if refusals else []),
+        ]
+        if not self._tables:
+            raise CollectError("there is nothing to collect; name agents, world or refusals")
+        self._has_refusals = refusals
+        self._refusals_of_tick: list[tuple[Json, ...]] = []
+        self._folder = None if to is None else PartFolder(Path(to), self._tables)
+        self._has_begun = False
+        self._is_closed = False
+        self._tick = 0
+        self._part_at = 0.0
+        self.failure: CollectError | None = None
+
+    def __repr__(self) -> str:
+        names = ", ".join(table.name for table in self._tables)
+        where = "memory" if self._folder is None else self._folder.folder
+        return f"<Collector of {names} every {self.every} ticks, to {where}>"
+
+    # live
+
+    def attach(self, kernel: Kernel) -> None:
+        """Collect at the ticks of a kernel from now on.
+
+        Raises:
+            CollectError: The kernel has another collector, or the folder exists.
+        """
+        if kernel.on_tick is not None:
+            raise CollectError("this world has a collector already")
+        self._begin()
+        self._tick = kernel.ledger.tick
+        kernel.on_tick = self._on_tick
+
+    def note(self, batch: Sequence[Mapping[str, Json]], verdict: Verdict, tick: int) -> None:
+        """Collect the refusals of a verdict.
+
+        Args:
+            batch: The intents of the batch.
+            verdict: Its verdict; one of an admitted batch has no refusals.
+            tick: Number of completed ticks when the batch was decided.
+        """
+        if not self._has_refusals or not verdict.refusals or verdict.dry_run or verdict.replayed:
+            return
+        now_ns = round(verdict.sim_time * SECOND_NS)
+        recorded = verdict.refusals[0].stage in FINAL_STAGES
+        refusals = [(r.index, r.stage, r.code, r.message) for r in verdict.refusals]
+        self._add_refusals(batch, refusals, (tick, now_ns), recorded=recorded)
+
+    def check(self) -> None:
+        """Raise the error that ended the collecting, if there was one.
+
+        Raises:
+            CollectError: A function of the world raised, or a part could not be written.
+        """
+        if self.failure is not None:
+            raise self.failure
+
+    def close(self) -> None:
+        """Write what is left, and seal the tables; a second call does nothing.
+
+        Raises:
+            CollectError: The tables cannot be written, or the collecting has failed.
+        """
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._flush_refusals()
+        if self._folder is not None and self._has_begun:
+            self._folder.write(self._tick)
+            self._folder.seal()
+        self.check()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def tables(self) -> Tables:
+        """Return the collected tables; of a folder, after `close`.
+
+        Raises:
+            CollectError: The folder is not sealed yet.
+        """
+        if self._folder is not None:
+            return read_collected(self._folder.folder)
+        self._flush_refusals()
+        tables = {}
+        for table in self._tables:
+            rows = list(table.rows)
+            tables[table.name] = Table(table.name, table.take())
+            table.rows = rows
+        return Tables(tables)
+
+    # from the log
+
+    def collect(self, log: EventLog, *, on_tick: Callable[[int], None] = lambda _: None) -> None:
+        """Collect from a log: the rows that would have been collected while it was written.
+
+        O(log). Refusals that left no record are not in it.
+
+        Args:
+            log: The log; it is only read.
+            on_tick: Called with the number of completed ticks.
+
+        Raises:
+            CollectError: A function of the world raised, or the tables cannot be written.
+            StoreError: The log cannot be read, or was compacted.
+        """
+        self._begin()
+        self._collect_between(log, 0, on_tick)
+        self.check()
+
+    def continue_from(self, log: EventLog) -> None:
+        """Continue the tables of a run that was killed or stopped, before it is resumed.
+
+        Rows after the last tick of the log are dropped; rows of ticks that are in the log and in no
+        part are collected from it.
+
+        Raises:
+            CollectError: The tables are of another collector, or cannot be read or written.
+            StoreError: The log cannot be read.
+        """
+        self._has_begun = True
+        self._part_at = time.monotonic()
+        last = recover(log).past.ledger.tick
+        if self._folder is not None:
+            self._folder.continue_from(last)
+            self._tick = self._folder.last_tick
+        if self._tick < last:
+            self._collect_between(log, self._tick, lambda _: None)
+            self.check()
+        self._tick = last
+
+    def _collect_between(
+        self, log: EventLog, after_tick: int, on_tick: Callable[[int], None]
+    ) -> None:
+        """Collect from the ticks of a log after one."""
+        start = log.start()
+        past = recover(log, to_record=start.record).past if start.record else Replayer()
+        for _, data in read_on(log, past.journal.count):
+            record = past.apply(data)
+            if isinstance(record, Tick):
+                if past.ledger.tick > after_tick:
+                    self._take(past.state, past.ledger)
+                    on_tick(past.ledger.tick)
+            elif self._has_refusals and past.ledger.tick >= after_tick:
+                for part in expanded(record):
+                    if isinstance(part, Refused) and part.due_of is None:
+                        place = (past.ledger.tick, part.now_ns)
+                        batch = intents_of(part)
+                        self._add_refusals(batch, part.refusals, place, recorded=True)
+
+    # rows
+
+    def _begin(self) -> None:
+        if self._has_begun:
+            return
+        self._has_begun = True
+        self._part_at = time.monotonic()
+        if self._folder is not None:
+            self._folder.begin()
+
+    def _on_tick(self, kernel: Kernel) -> None:
+        """Take the rows of a tick. An error ends the collecting, and not the world."""
+        self._take(kernel.tree, kernel.ledger)
+
+    def _take(self, state: State, ledger: Ledger) -> None:
+        if self.failure is not None:
+            return
+        self._flush_refusals()
+        try:
+            # Here, because the refusals of the last tick were noted after its rows were taken.
+            self._close_part()
+            if ledger.tick % self.every == 0:
+                place = (ledger.tick, ledger.seq, ledger.now_ns)
+                self._take_agents(state, ledger, place)
+                self._take_world(state, place)
+            self._tick = ledger.tick
+        except CollectError as error:
+            self.failure = error
+
+    def _take_agents(self, state: State, ledger: Ledger, place: tuple[int, int, int]) -> None:
+        if not self._fields:
+            return
+        agents = sorted(ledger.agents)
+        found = [field.entities(state, agents) for field in self._fields]
+        names = [field.field for field in self._fields]
+        rows = self._agents_table.rows
+        for agent in agents:
+            cells: list[Json] = [*place, agent]
+            for entities, name in zip(found, names, strict=True):
+                entity = entities.get(agent)
+                cells.append(None if entity is None else entity.fields.get(name))
+            rows.append(tuple(cells))
+
+    def _take_world(self, state: State, place: tuple[int, int, int]) -> None:
+        if not self._world:
+            return
+        view, cells = WorldState(state), []
+        for name, function in self._world.items():
+            try:
+                cells.append(function(view))
+            except Exception as error:
+                raise CollectError(
+                    f"the function of the column {name!r} raised {error!r} at tick {place[0]}"
+                ) from error
+        self._world_table.rows.append((*place, *cells))
+
+    def _add_refusals(
+        self,
+        batch: Iterable[Mapping[str, Json]],
+        refusals: Sequence[tuple[int | None, str, str, str]],
+        place: tuple[int, int],
+        *,
+        recorded: bool,
+    ) -> None:
+        for position, intent in enumerate(batch):
+            own = [r for r in refusals if r[0] is None or r[0] == position]
+            head = tuple(intent.get(name) for name in ("agent_id", "kind", "req_id", "priority"))
+            self._refusals_of_tick += [
+                (*place, *head, str(stage), str(code), message, bool(own), recorded)
+                for _, stage, code, message in own or refusals[:1]
+            ]
+
+    def _flush_refusals(self) -> None:
+        """Add the refusals of the tick that has ended, in an order that the log has too."""
+        self._refusals_table.rows += sorted(self._refusals_of_tick, key=repr)
+        self._refusals_of_tick.clear()
+
+    def _close_part(self) -> None:
+        if self._folder is None:
+            return
+        now = time.monotonic()
+        rows = sum(len(table.rows) for table in self._tables)
+        if now - self._part_at >= _PART_SECONDS or rows >= _PART_ROWS:
+            self._folder.write(self._tick)
+            self._part_at = now
+
+
+class _Field(NamedTuple):
+    """A field of the agents: `position`, or `world.agents/position` with its collection."""
+
+    name: str
+
+    @property
+    def field(self) -> str:
+        """The name of the field, without a collection."""
+        return self.name.rpartition("/")[2]
+
+    def entities(self, state: State, agents: Sequence[str]) -> Mapping[str, Entity]:
+        """Return the entities that have the field of the agents, by id.
+
+        Of several collections, the first by name in which an agent has the field is used.
+        """
+        named, slash, field = self.name.rpartition("/")
+        for name in [named] if slash else sorted(state.collections):
+            collection = state.collections.get(name)
+            entities: Mapping[str, Entity] = {} if collection is None else collection.entities
+            for agent in agents:
+                entity = entities.get(agent)
+                if entity is not None and field in entity.fields:
+                    return entities
+        return {}
+
+
+def _open(name: str) -> Column:
+    """Return a column whose type is that of its values."""
+    return Column(name, "", f"Collected: {name}.")
+
+
+def _function(name: str, function: WorldFunction | str) -> WorldFunction:
+    """Return the function of a column, imported by its name if it is named.
+
+    Raises:
+        CollectError: There is no such function.
+    """
+    if callable(function):
+        return function
+    module, colon, attribute = str(function).partition(":")
+    if not colon:
+        raise CollectError(f"world.{name}: expected module:function, got {function!r}")
+    try:
+        found = getattr(import_from_here(module), attribute, None)
+    except ImportError as error:
+        raise CollectError(f"world.{name}: cannot import {module}: {error}") from error
+    if not callable(found):
+        raise CollectError(f"world.{name}: {module} has no function {attribute!r}")
+    chosen: WorldFunction = found
+    return chosen

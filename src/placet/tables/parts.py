@@ -1,0 +1,311 @@
+"""The files of a collector: Arrow IPC parts while it collects, one Parquet file each at the end.
+
+A Parquet file without its footer is lost, so a killed run would lose everything; a part is closed
+every few seconds. The parts of one span of ticks count once their marker is there, which is written
+last. Types are joined over all parts when they are sealed.
+
+    town.db.collected/parts/000001.agents.arrow, 000001.world.arrow, 000001.ticks
+    town.db.collected/agents.parquet, world.parquet, _schema.json
+"""
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from placet.schemas.errors import PlacetError
+from placet.tables.arrow import TableSchema, arrow_array, arrow_type, pyarrow
+from placet.tables.column_types import JSON, ColumnType
+from placet.tables.definitions import REFUSALS, Column
+from placet.tables.files import SCHEMA_FILE, ParquetFile
+from placet.tables.table import Table, Tables
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from placet.schemas.codec import Json
+
+_PARTS: Final = "parts"
+_MARKER: Final = ".ticks"
+_TYPES: Final = b"placet.types"
+
+
+class CollectError(PlacetError):
+    """The error of a collector: its function raised, or its files cannot be written."""
+
+
+class CollectedTable:
+    """The rows of one table since the last part, and the types of their columns.
+
+    Args:
+        name: Name of the table.
+        columns: Its columns; the type of an open one is `""`.
+    """
+
+    def __init__(self, name: str, columns: Sequence[Column]) -> None:
+        self.name = name
+        self.columns = tuple(columns)
+        self.rows: list[tuple[Json, ...]] = []
+
+    def take(self) -> "pa.Table":
+        """Return the rows since the last call as an Arrow table of the types of these rows."""
+        rows, self.rows = self.rows, []
+        cells = list(zip(*rows, strict=True)) if rows else [()] * len(self.columns)
+        types: dict[str, str] = {}
+        columns, arrays = [], []
+        for column, values in zip(self.columns, cells, strict=True):
+            described = column
+            if not column.type:
+                known = ColumnType()
+                for value in values:
+                    known.add(value)
+                types[column.name] = known.as_text()
+                described = column._replace(type=known.name)
+            columns.append(described)
+            arrays.append(arrow_array(list(values), described.type))
+        schema = TableSchema(columns, {}, {_TYPES.decode(): json.dumps(types)})
+        return pyarrow().Table.from_arrays(arrays, schema=schema.arrow())
+
+
+class PartFolder:
+    """A folder of collected tables.
+
+    Args:
+        folder: The folder.
+        tables: The tables that are collected.
+
+    Attributes:
+        folder: The folder.
+        last_tick: Last tick whose rows are in a part.
+    """
+
+    def __init__(self, folder: Path, tables: Sequence[CollectedTable]) -> None:
+        self.folder = folder
+        self.last_tick = 0
+        self._tables = {table.name: table for table in tables}
+        self._parts = folder / _PARTS
+        self._number = 0
+
+    def begin(self) -> None:
+        """Make the folder.
+
+        Raises:
+            CollectError: It is there already, or cannot be made.
+        """
+        if self.folder.exists():
+            raise CollectError(
+                f"{self.folder} is there already; name another folder, or remove it first"
+            )
+        try:
+            self._parts.mkdir(parents=True)
+        except OSError as error:
+            raise _unwritable(self.folder, error) from error
+
+    def continue_from(self, tick: int) -> None:
+        """Drop the rows after a tick, and continue to collect. Sealed tables become a part again.
+
+        Args:
+            tick: Last tick that is durable in the log.
+
+        Raises:
+            CollectError: The folder cannot be read or written, or is of other tables.
+        """
+        try:
+            self._parts.mkdir(parents=True, exist_ok=True)
+            self._unseal()
+            for number, (first, last) in self._marked():
+                if first > tick:
+                    self._remove(number)
+                    continue
+                if last > tick:
+                    self._cut(number, first, tick)
+                self._number, self.last_tick = number, min(last, tick)
+            self._remove_unmarked()
+        except OSError as error:
+            raise _unwritable(self.folder, error) from error
+
+    def write(self, last_tick: int) -> None:
+        """Close a part with the rows since the last one; nothing if no tick has passed.
+
+        Raises:
+            CollectError: It cannot be written.
+        """
+        if last_tick <= self.last_tick:
+            return
+        self._number += 1
+        try:
+            for table in self._tables.values():
+                self._write_part(self._path(self._number, table.name), table.take())
+            self._mark(self._number, self.last_tick + 1, last_tick)
+        except OSError as error:
+            raise _unwritable(self.folder, error) from error
+        self.last_tick = last_tick
+
+    def seal(self) -> dict[str, int]:
+        """Make a Parquet file of the parts of each table, and return their numbers of rows.
+
+        Raises:
+            CollectError: It cannot be written; the parts are left.
+        """
+        try:
+            schemas, rows = {}, {}
+            for name in self._tables:
+                schema = schemas[name] = self._joined(name)
+                rows[name] = self._write_parquet(name, schema)
+            described = {
+                name: {"rows": rows[name], **schema.as_dict()} for name, schema in schemas.items()
+            }
+            text = json.dumps({"tables": described, "ticks": self.last_tick}, indent=2)
+            self._replace(SCHEMA_FILE, text + "\n")
+            shutil.rmtree(self._parts)
+        except OSError as error:
+            raise _unwritable(self.folder, error) from error
+        return rows
+
+    # parts
+
+    def _path(self, number: int, name: str) -> Path:
+        return self._parts / f"{number:06}.{name}.arrow"
+
+    def _marked(self) -> list[tuple[int, tuple[int, int]]]:
+        """Return the number and the ticks of each part that was closed, in order."""
+        marked = []
+        for path in sorted(self._parts.glob(f"*{_MARKER}")):
+            first, last = json.loads(path.read_text())
+            marked.append((int(path.name.partition(".")[0]), (first, last)))
+        return marked
+
+    def _mark(self, number: int, first: int, last: int) -> None:
+        draft = self._parts / f"{number:06}.tmp"
+        draft.write_text(json.dumps([first, last]))
+        draft.replace(self._parts / f"{number:06}{_MARKER}")
+
+    def _remove(self, number: int) -> None:
+        (self._parts / f"{number:06}{_MARKER}").unlink()
+        self._remove_unmarked()
+
+    def _remove_unmarked(self) -> None:
+        """Remove what a killed process left unfinished."""
+        marked = {f"{number:06}" for number, _ in self._marked()}
+        for path in self._parts.iterdir():
+            if path.name.partition(".")[0] not in marked or path.suffix == ".tmp":
+                path.unlink()
+
+    def _cut(self, number: int, first: int, tick: int) -> None:
+        """Drop the rows of a part after a tick."""
+        from pyarrow import compute  # noqa: PLC0415  # an extra
+
+        for name in self._tables:
+            part = _read_part(self._path(number, name))
+            # A refusal has the number of ticks before it: it belongs to the tick after that.
+            is_kept = compute.less if name == REFUSALS.name else compute.less_equal
+            kept = part.filter(is_kept(part["tick"], tick))
+            self._write_part(self._path(number, name), kept)
+        self._mark(number, first, tick)
+
+    def _write_part(self, path: Path, part: "pa.Table") -> None:
+        ipc = pyarrow().ipc
+        draft = path.with_suffix(".tmp")
+        with ipc.new_file(str(draft), part.schema) as writer:
+            writer.write_table(part)
+        draft.replace(path)
+
+    def _read_parts(self, name: str) -> Iterator["pa.Table"]:
+        for number, _ in self._marked():
+            yield _read_part(self._path(number, name))
+
+    # sealing
+
+    def _joined(self, name: str) -> TableSchema:
+        """Return the schema that holds the rows of all parts of a table."""
+        table = self._tables[name]
+        known = {column.name: ColumnType() for column in table.columns if not column.type}
+        for part in self._read_parts(name):
+            for column, text in json.loads(part.schema.metadata[_TYPES]).items():
+                known[column].join_text(text)
+        columns = [
+            column if column.type else column._replace(type=known[column.name].name)
+            for column in table.columns
+        ]
+        types = {column: joined.as_text() for column, joined in known.items()}
+        metadata = {"placet.table": name, _TYPES.decode(): json.dumps(types)}
+        return TableSchema(columns, {}, metadata)
+
+    def _write_parquet(self, name: str, schema: TableSchema) -> int:
+        draft, count = self.folder / f".{name}.tmp", 0
+        file, arrow = ParquetFile(draft, schema), schema.arrow()
+        try:
+            for part in self._read_parts(name):
+                arrays = [
+                    converted(part.column(column.name), column.type)
+                    for column in schema.all_columns
+                ]
+                table = pyarrow().Table.from_arrays(arrays, schema=arrow)
+                for batch in table.to_batches():
+                    file.write(batch)
+                count += part.num_rows
+        finally:
+            file.close()
+        draft.replace(self.folder / f"{name}.parquet")
+        return count
+
+    def _replace(self, name: str, text: str) -> None:
+        draft = self.folder / f".{name}.tmp"
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(self.folder / name)
+
+    def _unseal(self) -> None:
+        """Make the first part of sealed tables, so that a stopped run can be continued."""
+        schema = self.folder / SCHEMA_FILE
+        if not schema.exists():
+            return
+        described = json.loads(schema.read_text(encoding="utf-8"))
+        if set(described["tables"]) != set(self._tables):
+            raise CollectError(
+                f"{self.folder} has the tables {', '.join(described['tables'])}, and "
+                f"{', '.join(self._tables)} are collected; name another folder, or remove it"
+            )
+        from pyarrow import parquet  # noqa: PLC0415  # an extra
+
+        for name in self._tables:
+            table = parquet.read_table(self.folder / f"{name}.parquet")
+            self._write_part(self._path(0, name), table)
+        self._mark(0, 1, described["ticks"])
+        schema.unlink()  # last: until then it is done again
+
+
+def read_collected(folder: Path) -> Tables:
+    """Return the sealed tables of a folder.
+
+    Raises:
+        CollectError: The folder has no sealed tables.
+    """
+    schema = folder / SCHEMA_FILE
+    if not schema.exists():
+        raise CollectError(f"{folder} has no collected tables: there is no {SCHEMA_FILE} in it")
+    from pyarrow import parquet  # noqa: PLC0415  # an extra
+
+    names = json.loads(schema.read_text(encoding="utf-8"))["tables"]
+    return Tables(
+        {name: Table(name, parquet.read_table(folder / f"{name}.parquet")) for name in names}
+    )
+
+
+def converted(column: "pa.ChunkedArray", type_name: str) -> "pa.ChunkedArray":
+    """Return a column in a joined type: a cast between numbers, else JSON text."""
+    target = arrow_type(type_name)
+    if column.type == target:
+        return column
+    if type_name == JSON:
+        return pyarrow().chunked_array([arrow_array(column.to_pylist(), JSON)])
+    return column.cast(target)
+
+
+def _read_part(path: Path) -> "pa.Table":
+    with pyarrow().ipc.open_file(str(path)) as reader:
+        return reader.read_all()
+
+
+def _unwritable(folder: Path, error: OSError) -> CollectError:
+    return CollectError(f"cannot write collected rows to {folder}: {error.strerror or error}")
