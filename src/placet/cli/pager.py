@@ -15,7 +15,7 @@ _LESS: Final = "FRX"
 
 @contextmanager
 def paged() -> Iterator[None]:
-    """Send what the block prints to stdout through a pager, if stdout is a terminal.
+    """Send the output of the block through a pager, if stdout is a terminal.
 
     A pager that the reader quits ends the block without an error.
     """

@@ -1,12 +1,12 @@
-"""`placet.Log`: read a finished or growing log; no extra is needed but for Arrow tables.
+"""`placet.Log`: read a finished or growing log; only its Arrow tables need an extra.
 
     log = placet.Log("town.db")
     log.at(tick=10).state["world.agents"]["folk_1"]["position"]
-    for refusal in log.refusals: ...
+    codes = Counter(refusal["code"] for refusal in log.refusals)
     log.tables()["intents"].to_pandas()
 
-A `Log` only reads: it takes no fence and changes no file, so a writer may go on meanwhile. Each call
-reads the log up to the end that it has at that moment.
+A `Log` only reads: it takes no fence and changes no file, so a writer is not disturbed. Each call
+reads the log up to its present end.
 """
 
 from collections.abc import Iterable, Iterator
@@ -111,7 +111,7 @@ class Log:
         refused: bool = False,
         grep: str | None = None,
     ) -> Iterator[Event]:
-        """Yield the records of the log, each batch as a record of its own.
+        """Yield the records of the log, one for each batch.
 
         Args:
             from_seq: First seq.

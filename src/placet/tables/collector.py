@@ -145,7 +145,7 @@ class Collector:
             raise self.failure
 
     def close(self) -> None:
-        """Write what is left, and seal the tables; a second call does nothing.
+        """Write the last part, and seal the tables; a second call does nothing.
 
         Raises:
             CollectError: The tables cannot be written, or the collecting has failed.

@@ -106,7 +106,7 @@ class CsvFile:
         self._writer.write_batch(pyarrow().record_batch(arrays, schema=self._plain))
 
     def close(self) -> None:
-        """Write what is buffered."""
+        """Write the buffered rows."""
         self._writer.close()
 
 

@@ -186,7 +186,7 @@ class PartFolder:
         self._remove_unmarked()
 
     def _remove_unmarked(self) -> None:
-        """Remove what a killed process left unfinished."""
+        """Remove the unfinished files of a killed process."""
         marked = {f"{number:06}" for number, _ in self._marked()}
         for path in self._parts.iterdir():
             if path.name.partition(".")[0] not in marked or path.suffix == ".tmp":

@@ -185,7 +185,7 @@ class TablePlan:
             self._add_schemas(self._walk.header)
 
     def _add_schemas(self, header: Header | RulesChanged) -> None:
-        """Join what the JSON Schemas of installed kinds say of their fields."""
+        """Join the types in the JSON Schemas of installed kinds."""
         selected = self._options.selection.kinds
         for kind, schema in installed_schemas(header).items():
             if selected and kind not in selected:

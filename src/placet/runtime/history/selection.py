@@ -80,7 +80,7 @@ class Selection:
 def selected_records(
     log: EventLog, selection: Selection, *, end: int | None = None
 ) -> Iterator[tuple[int, Record]]:
-    """Yield the selected `(ordinal, record)` pairs of a log, each batch as a record of its own.
+    """Yield the selected `(ordinal, record)` pairs of a log, one for each batch.
 
     Args:
         log: The log; it is only read, and may be written meanwhile.
