@@ -1,4 +1,4 @@
-"""Logs for the tests of the lab: a small town, and a domain with effects and every type of value."""
+"""Logs for the tests of the lab: a small town, and a domain with effects and mixed values."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""`Collector`: rows of agents, of the whole world, and of refusals, while a world runs or from its log.
+"""`Collector`: rows of agents, of the whole world, and of refusals, live or from a log.
 
     def gini(state):
         ...

@@ -1,8 +1,8 @@
 """The rows of each table, made of the records of a `Walk`.
 
-A maker gets every record of the walk once, before the walk folds its changes, and yields rows. A row
-is its fixed cells and, where the table has columns of kinds or fields, a name and the open cells:
-`("Move", {"to": [1, 0]})` fills the column `Move.to`.
+A maker gets every record of the walk once, before the walk folds its changes, and yields rows. A
+row is its fixed cells and, where the table has columns of kinds or fields, a name and the open
+cells: `("Move", {"to": [1, 0]})` fills the column `Move.to`.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Tables in memory: rows of a log as plain Python values, and as Arrow, pandas and polars tables."""
+"""Tables in memory: rows of a log as Python values, and as Arrow, pandas and polars tables."""
 
 from collections.abc import Callable, Iterator, Mapping
 from html import escape
@@ -136,7 +136,7 @@ def read_tables(plan: TablePlan) -> Tables:
 class Rows:
     """The rows of one table of a log, read from the log each time they are iterated.
 
-    They need no extra. A row is a dict of the table's columns; the payload of an intent is one dict.
+    They need no extra. A row is a dict of the table's columns; the payload of an intent is a dict.
 
     Args:
         name: Name of the table.

@@ -1,7 +1,7 @@
 """Read a range of a log for its rows: each record with its tick, and the fields before it.
 
-A `Walk` fixes the end of the log when it is made, so that two passes over a log that another process
-writes read the same records.
+A `Walk` fixes the end of the log when it is made, so that two passes over a log that another
+process writes read the same records.
 """
 
 from collections.abc import Iterator, Mapping
