@@ -398,6 +398,30 @@ class Unlisted(Purses):
     sight = _Coins(["coins"], PURSES)
 
 
+class Queued(Purses):
+    """Draws a number for the place in which an agent comes, instead of for the agent."""
+
+    def on_register(
+        self, draft: Draft, agent_id: str, attributes: Mapping[str, Json]
+    ) -> RuleRefusal | None:
+        place = draft.state.count(PURSES)
+        draft.create(PURSES, agent_id, {"coins": 0, "luck": draft.draw(f"luck of {place}")})
+        return None
+
+
+class Lucky(Purses):
+    """Draws a number for each agent, and a second one if another agent has come before."""
+
+    def on_register(
+        self, draft: Draft, agent_id: str, attributes: Mapping[str, Json]
+    ) -> RuleRefusal | None:
+        count, luck = draft.state.count(PURSES), draft.draw("luck")
+        draft.create(PURSES, agent_id, {"coins": 0, "luck": luck, "number": count})
+        if count:
+            draft.put(PURSES, agent_id, "second", draft.draw(f"luck {count}"))
+        return None
+
+
 CONTROLS: list[tuple[Callable[[], Domain], str, str]] = [
     (
         Secretive,
@@ -437,6 +461,11 @@ CONTROLS: list[tuple[Callable[[], Domain], str, str]] = [
         Numbered,
         "re_execution_gives_the_same_log",
         r"odd.purses/(ann|bob|cyd) number .* rule is Put of odd 1",
+    ),
+    (
+        Queued,
+        "draws_do_not_depend_on_the_order_of_registration",
+        r"(ann|bob) first draws \S+ as 'luck of \d'; registered in the opposite order, it first",
     ),
     (Shuffled, "the_order_of_sets_does_not_matter", r"with PYTHONHASHSEED=1 differs"),
     (

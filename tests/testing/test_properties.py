@@ -27,7 +27,7 @@ from placet.testing.trace import (
 )
 from placet.testing.trace_generator import traces
 from tests.kernel.domains import Lab
-from tests.testing.faulty_domains import CONTROLS, Candid, Clumsy, Purses, Unwary
+from tests.testing.faulty_domains import CONTROLS, Candid, Clumsy, Lucky, Purses, Unwary
 
 _EXAMPLES = {ORDER_OF_SETS: 40}
 """The other properties stop at the first violating trace; this one runs all traces."""
@@ -94,6 +94,11 @@ def test_a_property_that_does_not_apply_makes_no_test():
 def test_revalidated_entities_may_change_the_outcome():
     # Envious, which says nothing of it, is caught in its 134th trace.
     domain_property_tests(Candid, examples=200)().test_read_sets_are_complete()
+
+
+def test_later_draws_of_a_registration_may_depend_on_the_other_agents():
+    laws = domain_property_tests(Lucky, examples=25)
+    laws().test_draws_do_not_depend_on_the_order_of_registration()
 
 
 def test_a_property_can_be_omitted():

@@ -19,6 +19,7 @@ from placet.schemas.intent import Intent
 from placet.schemas.verdict import Verdict
 from placet.testing.errors import PropertyViolation
 from placet.testing.read_set_property import footprint_breach, has_footprints
+from placet.testing.registration_order_property import registration_breach
 from placet.testing.trace import AGENTS, Factory, Propose, Trace, TraceRunner, one_by_one, smaller
 from placet.testing.tree_diff import difference, whole
 from placet.testing.visibility_property import (
@@ -332,6 +333,12 @@ PROPERTIES: Final = (
         "re_execution_gives_the_same_log",
         "Re-execution of the same inputs gives the same log.",
         _check_re_execution,
+    ),
+    Property(
+        "draws_do_not_depend_on_the_order_of_registration",
+        "An agent first draws the same number in any order of registration.",
+        registration_breach,
+        _has_own("on_register"),
     ),
     Property(
         "normalization_is_idempotent",
