@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from typing_extensions import TypedDict
 
-from placet.kernel import Domain, Kind
+from placet.kernel import Domain, Kind, RuleRefusal, refuse
 from placet.kernel.prng import random_unit
 from placet.kernel.state.draft import Draft
 from placet.scenarios import IntentFactory, Member, Scenario
@@ -33,16 +33,27 @@ class Put(TypedDict):
     side: str
 
 
-def put(draft: Draft, intent: Intent) -> None:
-    draft.put(COINS, intent["agent_id"], "side", intent["payload"]["side"])
+def put(draft: Draft, intent: Intent) -> RuleRefusal | None:
+    side = intent["payload"]["side"]
+    if side == draft.get(COINS, "rule", "refused"):
+        return refuse("refused", "this side is refused")
+    draft.put(COINS, intent["agent_id"], "side", side)
     draft.put(COINS, intent["agent_id"], "luck", draft.draw("luck"))
+    return None
 
 
 class Coin(Domain):
     name, version, kinds = "coin", "1", [Kind("Put", Put, put)]
 
+    def __init__(self, refused: str = "") -> None:
+        self.refused = refused
+
     def settings(self) -> Mapping[str, Json]:
-        return {}
+        return {"refused": self.refused}
+
+    def on_open(self, draft: Draft) -> None:
+        draft.create(COINS, "rule")
+        draft.put(COINS, "rule", "refused", self.refused)
 
     def on_register(self, draft: Draft, agent_id: str, attributes: Mapping[str, Json]) -> None:
         draft.create(COINS, agent_id)
@@ -54,14 +65,15 @@ class Tosser:
 
     def __init__(self, member: Member, scenario: Scenario, intent: IntentFactory) -> None:
         self._intent, self._seed = intent, scenario.seed
-        self._fails = scenario.agents[member.cohort].options.get("fails", False)
+        options = scenario.agents[member.cohort].options
+        self._fails, self._side = options.get("fails", False), options.get("side", "")
 
     def propose(self, view: View) -> Iterable[Intent]:
         if self._fails and view.sim_time > TOSS and self._seed > 2:
             raise RuntimeError("a policy that fails")
         if round(view.sim_time) == TOSS:
             is_heads = random_unit(self._seed, TOSS, 0, 0, "toss", "coin") < 0.5
-            yield self._intent("Put", side="heads" if is_heads else "tails")
+            yield self._intent("Put", side=self._side or ("heads" if is_heads else "tails"))
 
 
 class Walker:

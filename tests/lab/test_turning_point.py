@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,46 +17,21 @@ from placet.runtime.history.fork import ForkOptions, fork
 from placet.runtime.history.position import Position
 from placet.runtime.history.reader import fold
 from placet.runtime.stores.url import open_event_log
-from placet.scenarios import load
-from placet.scenarios.report import RunReport
 from placet.scenarios.resume import find_run
 from placet.scenarios.runner import ScenarioRunner
-from placet.scenarios.scenario import Scenario
 from placet.scenarios.ticks import tick_ns_of
-from tests.lab.coin import TOML, TOSS, Coin, Put, all_heads, any_heads, never
+from tests.lab.coin import TOSS, Coin, Put, all_heads, any_heads, never
 
 if TYPE_CHECKING:
     from placet.lab.turning.search import Cost
+from tests.lab.runs import log_of, run_coin
 
 SEEDS = 12
-
-
-def run_coin(folder: Path, *overrides: str, stop_at: int | None = None) -> str:
-    """Run the scenario of the coin, and return the path of its log."""
-    scenario = folder / "coin.toml"
-    scenario.write_text(TOML)
-    store = folder / f"coin{len(list(folder.iterdir()))}.db"
-    run_into(store, load(scenario, overrides=overrides), stop_at)
-    return str(store)
-
-
-def run_into(store: Path, scenario: Scenario, stop_at: int | None = None) -> RunReport:
-    ticks = iter(range(10_000))
-    runner = ScenarioRunner(
-        scenario,
-        store=f"sqlite:///{store}?synchronous=off",
-        is_stopped=lambda: stop_at is not None and next(ticks) > stop_at,
-    )
-    return asyncio.run(runner.run())
 
 
 @pytest.fixture(scope="module")
 def coin(tmp_path_factory):
     return run_coin(tmp_path_factory.mktemp("coin"))
-
-
-def log_of(path: str):
-    return open_event_log(f"sqlite:///{path}")
 
 
 # continuations

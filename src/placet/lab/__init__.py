@@ -9,6 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from placet.lab.comparison import compare
+    from placet.lab.paired import paired_differences
     from placet.lab.sweep.results import Results
     from placet.lab.sweep.sweep import run_scenarios
     from placet.lab.turning.search import turning_point
@@ -20,11 +22,21 @@ _MODULES: Final = {
     "Results": "placet.lab.sweep.results",
     "Scenario": "placet.scenarios",
     "run_scenarios": "placet.lab.sweep.sweep",
+    "compare": "placet.lab.comparison",
+    "paired_differences": "placet.lab.paired",
     "turning_point": "placet.lab.turning.search",
 }
 """Public name -> the module that defines it."""
 
-__all__ = ["Collector", "Results", "Scenario", "run_scenarios", "turning_point"]
+__all__ = [
+    "Collector",
+    "Results",
+    "Scenario",
+    "compare",
+    "paired_differences",
+    "run_scenarios",
+    "turning_point",
+]
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401  # a name of any kind

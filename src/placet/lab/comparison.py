@@ -1,0 +1,358 @@
+"""Compare two runs agent by agent: the agents that decided differently, and what followed.
+
+Requests are matched by agent and req_id; in a scenario's run a req_id names the tick. An agent
+*chose* differently if it proposed another intent, or none, under the same req_id; the gate
+*decided* differently if the same intent has another outcome. Only outcomes with a record count:
+refusals by load and quota leave none.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+from placet.actors.ports import EventLog
+from placet.lab.stores import log_of
+from placet.runtime.history.bisect import FirstDifference, bisect
+from placet.runtime.history.diff import decision_of
+from placet.runtime.history.reader import fold
+from placet.runtime.plugins import remake
+from placet.runtime.snapshots.recovery import decode
+from placet.schemas.codec import Json, canonical, thaw
+from placet.schemas.limits import SECOND_NS
+from placet.schemas.log.expand import expanded
+from placet.schemas.log.record import Admitted, Refused, Scheduled, Tick, intents_of
+
+
+class Request(NamedTuple):
+    """One intent of a run, with the decision on its batch.
+
+    Attributes:
+        tick: Number of ticks before it, of those that the log still has.
+        sim_time: Simulated time of the decision, seconds.
+        kind: Kind of the intent.
+        payload: Payload of the intent, as plain JSON.
+        outcome: `admitted`, `scheduled`, or `refused: CODE, ...`.
+    """
+
+    tick: int
+    sim_time: float
+    kind: str
+    payload: Mapping[str, Json]
+    outcome: str
+
+    @property
+    def is_admitted(self) -> bool:
+        """Whether it was admitted or scheduled."""
+        return not self.outcome.startswith("refused")
+
+    def is_same_choice(self, other: "Request") -> bool:
+        """Return whether another request proposes the same; to Python, 1 and 1.0 are equal."""
+        return (self.kind, canonical(self.payload)) == (other.kind, canonical(other.payload))
+
+    def is_same(self, other: "Request") -> bool:
+        """Return whether another request proposes the same and has the same outcome."""
+        return self.outcome == other.outcome and self.is_same_choice(other)
+
+    def as_dict(self) -> dict[str, Json]:
+        """Return the request as plain JSON."""
+        return {"kind": self.kind, "payload": dict(self.payload), "outcome": self.outcome}
+
+
+@dataclass(slots=True)
+class AgentDifference:
+    """The differences of one agent between two runs.
+
+    Attributes:
+        agent_id: The agent.
+        tick: Tick of its first difference.
+        sim_time: Simulated time of its first difference, seconds.
+        req_id: Request of its first difference.
+        first: That request in the first run; None if it has none.
+        second: That request in the second run; None if it has none.
+        chose: Number of requests that it chose differently.
+        decided: Number of equal requests that the gate decided differently.
+    """
+
+    agent_id: str
+    tick: int
+    sim_time: float
+    req_id: str
+    first: Request | None
+    second: Request | None
+    chose: int = 0
+    decided: int = 0
+
+    @property
+    def is_own_choice(self) -> bool:
+        """Whether the first difference is one of choice."""
+        return _is_choice(self.first, self.second)
+
+    def as_dict(self) -> dict[str, Json]:
+        """Return the difference as a row of a table."""
+        return {
+            "agent": self.agent_id,
+            "tick": self.tick,
+            "sim_time": self.sim_time,
+            "req_id": self.req_id,
+            "first": None if self.first is None else self.first.as_dict(),
+            "second": None if self.second is None else self.second.as_dict(),
+            "chose_differently": self.chose,
+            "decided_differently": self.decided,
+        }
+
+
+@dataclass(slots=True)
+class TickDifference:
+    """The differences at one tick.
+
+    Attributes:
+        tick: Number of ticks before.
+        agents: Number of agents that differ at this tick.
+        agents_so_far: Number of agents that differ at this tick or before.
+        chose: Number of requests that an agent chose differently.
+        decided: Number of equal requests that the gate decided differently.
+    """
+
+    tick: int
+    agents: int = 0
+    agents_so_far: int = 0
+    chose: int = 0
+    decided: int = 0
+
+    def as_dict(self) -> dict[str, Json]:
+        """Return the tick as a row of a table."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+class KindCount(NamedTuple):
+    """How often a kind was admitted and refused from the first difference on.
+
+    Attributes:
+        kind: The kind.
+        admitted: Number of admitted intents in the first run and in the second.
+        refused: Number of refused intents in the first run and in the second.
+    """
+
+    kind: str
+    admitted: tuple[int, int]
+    refused: tuple[int, int]
+
+    def as_dict(self) -> dict[str, Json]:
+        """Return the counts as a row of a table."""
+        return {
+            "kind": self.kind,
+            "admitted_first": self.admitted[0],
+            "admitted_second": self.admitted[1],
+            "refused_first": self.refused[0],
+            "refused_second": self.refused[1],
+        }
+
+
+class CollectionDifference(NamedTuple):
+    """The difference of one collection at the ends of two runs.
+
+    Attributes:
+        collection: Its name.
+        entities: Number of entities that differ.
+        example: `entity/field` of one difference; the entity if only one run has it.
+        first: Value there in the first run; None if there is none.
+        second: Value there in the second run; None if there is none.
+    """
+
+    collection: str
+    entities: int
+    example: str
+    first: Json
+    second: Json
+
+    def as_dict(self) -> dict[str, Json]:
+        """Return the collection as a row of a table."""
+        return self._asdict()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Two runs, compared.
+
+    Attributes:
+        stores: The two logs.
+        parting: The first record in which they differ; see `placet bisect`.
+        agents: The agents that differ, by their first difference.
+        ticks: The ticks with a difference, in order.
+        kinds: Counts of the kinds from the first difference on.
+        state: The collections that differ at the ends of the logs.
+    """
+
+    stores: tuple[str, str]
+    parting: FirstDifference
+    agents: tuple[AgentDifference, ...] = ()
+    ticks: tuple[TickDifference, ...] = ()
+    kinds: tuple[KindCount, ...] = ()
+    state: tuple[CollectionDifference, ...] = ()
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether the logs agree, or one is the beginning of the other."""
+        return self.parting.shared
+
+    def tables(self) -> dict[str, list[dict[str, Json]]]:
+        """Return the tables `agents`, `ticks`, `kinds` and `state` as rows, for data frames."""
+        return {
+            "agents": [row.as_dict() for row in self.agents],
+            "ticks": [row.as_dict() for row in self.ticks],
+            "kinds": [row.as_dict() for row in self.kinds],
+            "state": [row.as_dict() for row in self.state],
+        }
+
+    def as_dict(self) -> dict[str, Json]:
+        """Return the comparison as plain JSON."""
+        return {
+            "stores": list(self.stores),
+            "equal": self.is_equal,
+            "parting": self.parting.as_dict(),
+            **{name: list(rows) for name, rows in self.tables().items()},
+        }
+
+
+def compare(
+    first: str | EventLog, second: str | EventLog, *, domains: Sequence[str] = ()
+) -> Comparison:
+    """Compare two runs of one model: of two seeds, two options, or a fork and its parent. O(logs).
+
+    Args:
+        first: Path or URL of a log, or the open log; it is only read.
+        second: The other log; it is only read.
+        domains: Domains to re-execute the first differing record with, as `module:attribute`, where
+            the logs do not have their settings.
+
+    Raises:
+        StoreError: A log cannot be read, or was compacted beyond the first difference.
+    """
+    logs = log_of(first), log_of(second)
+    parting = bisect(*logs, partial(remake, given=domains))
+    stores = logs[0].url, logs[1].url
+    if parting.shared:
+        return Comparison(stores=stores, parting=parting)
+    requests = _requests(logs[0], parting.record), _requests(logs[1], parting.record)
+    agents, ticks = _differences(*requests)
+    return Comparison(
+        stores=stores,
+        parting=parting,
+        agents=tuple(agents),
+        ticks=tuple(ticks),
+        kinds=tuple(_kinds(*requests)),
+        state=tuple(_collections(*logs)),
+    )
+
+
+_Requests = dict[tuple[str, str], Request]
+
+
+def _requests(log: EventLog, from_record: int) -> _Requests:
+    """Read the requests of a log from a record on, with the latest decision on each."""
+    requests: _Requests = {}
+    ticks = 0
+    for ordinal, data in log.read():
+        record = decode(data, ordinal)
+        ticks += isinstance(record, Tick)
+        if ordinal < from_record:
+            continue
+        for batch in expanded(record):
+            if isinstance(batch, Admitted | Refused | Scheduled):
+                outcome = str(decision_of(batch))
+                for intent in intents_of(batch):
+                    requests[intent["agent_id"], intent["req_id"]] = Request(
+                        ticks,
+                        batch.now_ns / SECOND_NS,
+                        intent["kind"],
+                        thaw(intent["payload"]),
+                        outcome,
+                    )
+    return requests
+
+
+def _differences(
+    firsts: _Requests, seconds: _Requests
+) -> tuple[list[AgentDifference], list[TickDifference]]:
+    agents: dict[str, AgentDifference] = {}
+    ticks: dict[int, TickDifference] = {}
+    at_tick: dict[int, set[str]] = {}
+    for agent_id, req_id, first, second in _differing(firsts, seconds):
+        either = first or second
+        assert either is not None, "a request is of one of the runs"
+        agent = agents.setdefault(
+            agent_id,
+            AgentDifference(agent_id, either.tick, either.sim_time, req_id, first, second),
+        )
+        tick = ticks.setdefault(either.tick, TickDifference(either.tick))
+        at_tick.setdefault(either.tick, set()).add(agent_id)
+        is_choice = _is_choice(first, second)
+        for row in (agent, tick):
+            row.chose += is_choice
+            row.decided += not is_choice
+    so_far: set[str] = set()
+    for number in sorted(ticks):
+        so_far |= at_tick[number]
+        ticks[number].agents, ticks[number].agents_so_far = len(at_tick[number]), len(so_far)
+    by_time = sorted(agents.values(), key=lambda agent: (agent.sim_time, agent.agent_id))
+    return by_time, [ticks[number] for number in sorted(ticks)]
+
+
+def _differing(
+    firsts: _Requests, seconds: _Requests
+) -> Iterator[tuple[str, str, Request | None, Request | None]]:
+    """Yield the requests that differ, by simulated time."""
+    keys = [*firsts, *(key for key in seconds if key not in firsts)]
+    keys.sort(key=lambda key: (firsts.get(key) or seconds[key]).sim_time)
+    for key in keys:
+        first, second = firsts.get(key), seconds.get(key)
+        if first is None or second is None or not first.is_same(second):
+            yield *key, first, second
+
+
+def _is_choice(first: Request | None, second: Request | None) -> bool:
+    return first is None or second is None or not first.is_same_choice(second)
+
+
+def _kinds(*runs: _Requests) -> Iterator[KindCount]:
+    admitted, refused = (
+        [Counter(r.kind for r in run.values() if r.is_admitted is wanted) for run in runs]
+        for wanted in (True, False)
+    )
+    for kind in sorted({request.kind for run in runs for request in run.values()}):
+        yield KindCount(
+            kind, (admitted[0][kind], admitted[1][kind]), (refused[0][kind], refused[1][kind])
+        )
+
+
+def _collections(*logs: EventLog) -> Iterator[CollectionDifference]:
+    first, second = map(_entities, logs)
+    for name in sorted({*first, *second}):
+        rows, others = first.get(name, {}), second.get(name, {})
+        differing = [
+            entity
+            for entity in sorted({*rows, *others})
+            if canonical(rows.get(entity)) != canonical(others.get(entity))
+        ]
+        if differing:
+            entity = differing[0]
+            fields, there = rows.get(entity), others.get(entity)
+            if fields is None or there is None:
+                yield CollectionDifference(name, len(differing), entity, thaw(fields), thaw(there))
+                continue
+            field = next(
+                field
+                for field in sorted({*fields, *there})
+                if canonical(fields.get(field)) != canonical(there.get(field))
+            )
+            values = thaw(fields.get(field)), thaw(there.get(field))
+            yield CollectionDifference(name, len(differing), f"{entity}/{field}", *values)
+
+
+def _entities(log: EventLog) -> dict[str, dict[str, Mapping[str, Json]]]:
+    return {
+        name: {entity: row.fields for entity, row in rows.entities.items()}
+        for name, rows in fold(log).state.collections.items()
+    }

@@ -1,0 +1,180 @@
+"""Paired differences over a sweep: what an option changes, seed by seed.
+
+Two runs with the same seed share their random draws, as far as the option does not touch them
+(common random numbers). So the difference of a pair varies less than its two runs do, and fewer
+seeds show an effect.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import mean
+from typing import Any, NamedTuple, TypeAlias
+
+from placet.lab.errors import LabError
+from placet.lab.intervals import mean_interval
+from placet.schemas.codec import Json, canonical
+
+Rows: TypeAlias = Iterable[Mapping[str, Any]]
+"""Rows by column; a data frame of pandas or polars and an Arrow table are accepted too."""
+
+
+class PairedDifference(NamedTuple):
+    """The difference that a value of an option makes to a measure.
+
+    Attributes:
+        option: The option.
+        baseline: Its value in the first run of each pair.
+        value: Its value in the second run of each pair.
+        measure: The measured column.
+        pairs: Number of pairs.
+        mean_baseline: Mean of the measure under `baseline`, over the pairs.
+        mean_value: Mean of the measure under `value`, over the pairs.
+        difference: Mean of the differences, `value` minus `baseline`.
+        low: Lower end of Student's t interval of the mean difference, at 95 %.
+        high: Upper end.
+    """
+
+    option: str
+    baseline: Json
+    value: Json
+    measure: str
+    pairs: int
+    mean_baseline: float
+    mean_value: float
+    difference: float
+    low: float
+    high: float
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the interval does not contain 0."""
+        return self.low > 0 or self.high < 0
+
+    def as_dict(self) -> dict[str, Json]:
+        """Return the difference as a row of a table."""
+        return self._asdict()
+
+
+def paired_differences(
+    results: Rows,
+    option: str,
+    *,
+    baseline: Json = None,
+    measures: Sequence[str] = (),
+    pair_by: Sequence[str] = ("seed",),
+) -> list[PairedDifference]:
+    """Compare the values of an option, run by run with the same seed.
+
+    Args:
+        results: One row a run, with a column for the option, the seed and each measure.
+        option: Column of the option.
+        baseline: Value that the others are compared with; None is the first in the results.
+        measures: Columns to compare; by default all columns of numbers but option and pair keys.
+        pair_by: Columns that are equal in the two runs of a pair; name other options here.
+
+    Returns:
+        One difference for each other value and measure. A value without a number (a failed run)
+        leaves its pair out.
+
+    Raises:
+        LabError: A column is missing, the option has one value, a pair has several runs, or fewer
+            than two pairs are left.
+    """
+    rows = _rows(results)
+    for name in (option, *pair_by, *measures):
+        _require_column(rows, name)
+    names = measures or _measures(rows, {option, *pair_by})
+    values = list({canonical(row[option]): row[option] for row in rows}.values())
+    base = values[0] if baseline is None else baseline
+    others = [value for value in values if canonical(value) != canonical(base)]
+    if not others or len(others) == len(values):
+        shown = ", ".join(map(repr, values))
+        raise LabError(
+            f"{option} has the values {shown}: expected at least two, of which {base!r} is one"
+        )
+    runs = _by_pair(rows, option, pair_by)
+    return [
+        _difference(runs, (option, base, value), measure) for value in others for measure in names
+    ]
+
+
+_Key: TypeAlias = tuple[bytes, bytes]
+
+
+def _difference(
+    runs: Mapping[_Key, Mapping[str, Any]], compared: tuple[str, Json, Json], measure: str
+) -> PairedDifference:
+    option, base, value = compared
+    pairs = [
+        (run[measure], other[measure])
+        for (key, of_option), run in runs.items()
+        if of_option == canonical(base)
+        and (other := runs.get((key, canonical(value)))) is not None
+        and _is_number(run[measure])
+        and _is_number(other[measure])
+    ]
+    if len(pairs) < 2:  # noqa: PLR2004  # one difference has no interval
+        raise LabError(
+            f"{option} = {base!r} and {value!r} have {len(pairs)} pairs of runs with a number in "
+            f"{measure!r}: an interval needs two at least; run the sweep with more seeds"
+        )
+    differences = [float(after) - float(before) for before, after in pairs]
+    low, high = mean_interval(differences)
+    return PairedDifference(
+        option,
+        base,
+        value,
+        measure,
+        len(pairs),
+        mean(float(before) for before, _ in pairs),
+        mean(float(after) for _, after in pairs),
+        mean(differences),
+        low,
+        high,
+    )
+
+
+def _by_pair(
+    rows: Sequence[Mapping[str, Any]], option: str, pair_by: Sequence[str]
+) -> dict[_Key, Mapping[str, Any]]:
+    runs: dict[_Key, Mapping[str, Any]] = {}
+    for row in rows:
+        key = canonical([row[name] for name in pair_by]), canonical(row[option])
+        if key in runs:
+            pair = ", ".join(f"{name} = {row[name]!r}" for name in pair_by)
+            raise LabError(
+                f"{option} = {row[option]!r} has several runs with {pair}: name the other options "
+                "of the sweep in pair_by"
+            )
+        runs[key] = row
+    return runs
+
+
+def _measures(rows: Sequence[Mapping[str, Any]], keys: set[str]) -> list[str]:
+    names = dict.fromkeys(name for row in rows for name in row if name not in keys)
+    measures = [name for name in names if any(_is_number(row.get(name)) for row in rows)]
+    if not measures:
+        raise LabError(f"the results have no column of numbers besides {', '.join(sorted(keys))}")
+    return measures
+
+
+def _rows(results: Any) -> list[Mapping[str, Any]]:  # noqa: ANN401  # a table of any library
+    if hasattr(results, "to_pylist"):  # pyarrow
+        results = results.to_pylist()
+    elif hasattr(results, "to_dicts"):  # polars
+        results = results.to_dicts()
+    elif hasattr(results, "to_dict"):  # pandas
+        results = results.to_dict("records")
+    rows: list[Mapping[str, Any]] = [dict(row) for row in results]
+    if not rows:
+        raise LabError("there are no results to compare")
+    return rows
+
+
+def _require_column(rows: Sequence[Mapping[str, Any]], name: str) -> None:
+    if any(name not in row for row in rows):
+        known = ", ".join(dict.fromkeys(key for row in rows for key in row))
+        raise LabError(f"the results have no column {name!r} in every row; there are {known}")
+
+
+def _is_number(value: Any) -> bool:  # noqa: ANN401  # a cell of any table
+    return isinstance(value, int | float) and value == value  # noqa: PLR0124  # not NaN

@@ -1,0 +1,35 @@
+"""Runs of the coin's scenario into a log, for tests of questions about runs."""
+
+import asyncio
+from pathlib import Path
+
+from placet.actors.ports import EventLog
+from placet.runtime.stores.url import open_event_log
+from placet.scenarios import load
+from placet.scenarios.report import RunReport
+from placet.scenarios.runner import ScenarioRunner
+from placet.scenarios.scenario import Scenario
+from tests.lab.coin import TOML
+
+
+def run_coin(folder: Path, *overrides: str, stop_at: int | None = None) -> str:
+    """Run the scenario of the coin, and return the path of its log."""
+    scenario = folder / "coin.toml"
+    scenario.write_text(TOML)
+    store = folder / f"coin{len(list(folder.iterdir()))}.db"
+    run_into(store, load(scenario, overrides=overrides), stop_at)
+    return str(store)
+
+
+def run_into(store: Path, scenario: Scenario, stop_at: int | None = None) -> RunReport:
+    ticks = iter(range(10_000))
+    runner = ScenarioRunner(
+        scenario,
+        store=f"sqlite:///{store}?synchronous=off",
+        is_stopped=lambda: stop_at is not None and next(ticks) > stop_at,
+    )
+    return asyncio.run(runner.run())
+
+
+def log_of(path: str) -> EventLog:
+    return open_event_log(f"sqlite:///{path}")

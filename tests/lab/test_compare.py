@@ -1,0 +1,87 @@
+"""Comparing two runs: the agents that differ, from when on, and the differences that follow."""
+
+import json
+
+import pytest
+
+from placet.cli.app import run_command
+from placet.lab import compare
+from placet.runtime.history.fork import ForkOptions, fork
+from placet.runtime.history.position import Position
+from placet.runtime.stores.url import open_event_log
+from placet.schemas.errors import StoreError
+from tests.lab.coin import TOSS
+from tests.lab.runs import log_of, run_coin
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Return two runs that differ in one toss, and one that equals the first."""
+    folder = tmp_path_factory.mktemp("runs")
+    heads = run_coin(folder, "agents.tosser.options={side='heads'}")
+    tails = run_coin(folder, "agents.tosser.options={side='tails'}")
+    again = run_coin(folder, "agents.tosser.options={side='heads'}")
+    return heads, tails, again
+
+
+def test_the_agent_that_chose_differently_is_named_with_its_tick(runs):
+    heads, tails, _ = runs
+    comparison = compare(heads, tails)
+    (agent,) = comparison.agents
+    assert (agent.agent_id, agent.tick, agent.sim_time) == ("tosser_1", TOSS, TOSS + 1.0)
+    assert agent.is_own_choice
+    assert (agent.chose, agent.decided) == (1, 0)
+    assert agent.first is not None
+    assert agent.second is not None
+    assert (agent.first.payload, agent.second.payload) == ({"side": "heads"}, {"side": "tails"})
+    assert [row.as_dict() for row in comparison.ticks] == [
+        {"tick": TOSS, "agents": 1, "agents_so_far": 1, "chose": 1, "decided": 0}
+    ]
+    (state,) = comparison.state
+    assert state == ("coin.coins", 1, "tosser_1/side", "heads", "tails")
+
+
+def test_equal_runs_have_no_differences(runs):
+    heads, _, again = runs
+    comparison = compare(heads, again)
+    assert comparison.is_equal
+    assert comparison.tables() == {"agents": [], "ticks": [], "kinds": [], "state": []}
+
+
+def test_a_verdict_that_differs_is_no_choice_of_the_agent(tmp_path):
+    free = run_coin(tmp_path)
+    strict = run_coin(tmp_path, "settings.refused='walk 2'")
+    comparison = compare(free, strict)
+    assert {agent.agent_id for agent in comparison.agents} == {f"walker_{n}" for n in range(1, 7)}
+    assert {(agent.chose, agent.decided) for agent in comparison.agents} == {(0, 1)}
+    assert not any(agent.is_own_choice for agent in comparison.agents)
+    (kind,) = comparison.kinds
+    assert kind.refused == (0, 6)
+
+
+def test_a_run_and_its_fork_part_at_the_fork(runs, tmp_path):
+    heads, _, _ = runs
+    parent = log_of(heads)
+    forked = fork(parent, str(tmp_path / "fork.db"), ForkOptions(seed=9), at=Position(tick=3))
+    comparison = compare(heads, open_event_log(forked.store))
+    assert comparison.parting.record == forked.record
+    assert min(agent.tick for agent in comparison.agents) == 3
+    assert {agent.second for agent in comparison.agents} == {None}, "the fork was not continued"
+
+
+def test_a_log_that_does_not_exist_is_an_error(runs, tmp_path):
+    with pytest.raises(StoreError, match=r"no\.db"):
+        compare(runs[0], str(tmp_path / "no.db"))
+
+
+def test_the_command_prints_tables_and_exits_1_for_a_difference(runs, capsys):
+    heads, tails, again = runs
+    assert run_command(["compare", heads, again]) == 0
+    assert "are equal in all" in capsys.readouterr().out
+    assert run_command(["compare", heads, tails]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert 'tosser_1  4          Put {"side":"heads"}  Put {"side":"tails"}  1      0' in [
+        line.strip() for line in lines
+    ]
+    assert run_command(["compare", heads, tails, "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["agents"][0]["agent"] == "tosser_1"
