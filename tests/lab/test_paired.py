@@ -1,6 +1,6 @@
 """Paired differences: what an option changes, by runs with the same seed."""
 
-import pandas as pd  # type: ignore[import-untyped]  # it has no annotations
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest

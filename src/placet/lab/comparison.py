@@ -13,7 +13,7 @@ from functools import partial
 from typing import NamedTuple
 
 from placet.actors.ports import EventLog
-from placet.lab.stores import log_of
+from placet.lab.stores import Store, log_of
 from placet.runtime.history.bisect import FirstDifference, bisect
 from placet.runtime.history.diff import decision_of
 from placet.runtime.history.reader import fold
@@ -216,13 +216,11 @@ class Comparison:
         }
 
 
-def compare(
-    first: str | EventLog, second: str | EventLog, *, domains: Sequence[str] = ()
-) -> Comparison:
+def compare(first: Store, second: Store, *, domains: Sequence[str] = ()) -> Comparison:
     """Compare two runs of one model: of two seeds, two options, or a fork and its parent. O(logs).
 
     Args:
-        first: Path or URL of a log, or the open log; it is only read.
+        first: Path or URL of a log, a `placet.Log`, or an open log; it is only read.
         second: The other log; it is only read.
         domains: Domains to re-execute the first differing record with, as `module:attribute`, where
             the logs do not have their settings.

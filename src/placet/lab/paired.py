@@ -7,11 +7,15 @@ seeds show an effect.
 
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import mean
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from placet.lab.errors import LabError
 from placet.lab.intervals import mean_interval
+from placet.lab.sweep.results import Results
+from placet.scenarios.variants import full_key
 from placet.schemas.codec import Json, canonical
+
+_COUNTS: Final = ("submitted", "admitted", "refused")
 
 Rows: TypeAlias = Iterable[Mapping[str, Any]]
 """Rows by column; a data frame of pandas or polars and an Arrow table are accepted too."""
@@ -60,16 +64,19 @@ def paired_differences(
     *,
     baseline: Json = None,
     measures: Sequence[str] = (),
-    pair_by: Sequence[str] = ("seed",),
+    pair_by: Sequence[str] | None = None,
 ) -> list[PairedDifference]:
     """Compare the values of an option, run by run with the same seed.
 
     Args:
-        results: One row a run, with a column for the option, the seed and each measure.
+        results: `Results` of a sweep, or one row a run, with a column for the option, the seed and
+            each measure.
         option: Column of the option.
         baseline: Value that the others are compared with; None is the first in the results.
-        measures: Columns to compare; by default all columns of numbers but option and pair keys.
-        pair_by: Columns that are equal in the two runs of a pair; name other options here.
+        measures: Columns to compare; by default the outcomes and counts of a sweep, or all other
+            columns of numbers.
+        pair_by: Columns that are equal in the two runs of a pair; by default the seed, and the
+            other options of a sweep.
 
     Returns:
         One difference for each other value and measure. A value without a number (a failed run)
@@ -79,6 +86,12 @@ def paired_differences(
         LabError: A column is missing, the option has one value, a pair has several runs, or fewer
             than two pairs are left.
     """
+    if isinstance(results, Results):
+        option = full_key(option)
+        measures = measures or [*results.outcomes, *_COUNTS]
+        if pair_by is None:
+            pair_by = ["seed", *(name for name in results.parameters if name != option)]
+    pair_by = ("seed",) if pair_by is None else pair_by
     rows = _rows(results)
     for name in (option, *pair_by, *measures):
         _require_column(rows, name)

@@ -1,25 +1,28 @@
 """Resolve a store to the log that a question reads."""
 
+from pathlib import Path
+from typing import TypeAlias
+
 from placet.actors.ports import EventLog
 from placet.lab.errors import LabError
-from placet.runtime.stores.files import quoted
-from placet.runtime.stores.pack import pack_at
+from placet.lab.log import Log
+from placet.runtime.stores.reading import log_to_read
 from placet.runtime.stores.sqlite.heartbeat import Heartbeat
-from placet.runtime.stores.url import file_of, open_event_log
+from placet.runtime.stores.url import file_of
+
+Store: TypeAlias = str | Path | Log | EventLog
+"""A path or URL of a log, or the open log."""
 
 
-def log_of(store: str | EventLog) -> EventLog:
-    """Return a log for reading: of a path, a packed file, or a URL.
+def log_of(store: Store) -> EventLog:
+    """Return a log for reading.
 
     Raises:
-        StoreError: The URL names no store.
+        StoreError: The URL names no store, or the store is in memory.
     """
-    if not isinstance(store, str):
-        return store
-    packed = pack_at(store)
-    if packed is not None:
-        return packed
-    return open_event_log(store if "://" in store else f"sqlite:///{quoted(store)}")
+    if isinstance(store, Log):
+        return log_to_read(store.url)
+    return log_to_read(str(store)) if isinstance(store, str | Path) else store
 
 
 def require_unwritten(log: EventLog) -> None:

@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from placet.cli.domains import AgainBy
-from placet.cli.stores import log_to_read
 from placet.cli.terminal import (
     AsJson,
-    StoreArgument,
     json_line,
     number,
     pluralize,
@@ -19,6 +17,7 @@ from placet.cli.terminal import (
     table,
     text_or_json,
 )
+from placet.runtime.stores.reading import log_to_read
 
 if TYPE_CHECKING:
     from placet.lab.comparison import AgentDifference, Comparison, Request, TickDifference
@@ -29,21 +28,63 @@ _CELL_CHARACTERS: Final = 48
 
 
 def compare(
-    store: StoreArgument,
-    other: Annotated[str, typer.Argument(metavar="OTHER", help="Another log of the same model.")],
-    domain: Annotated[list[str] | None, AgainBy] = None,
+    store: Annotated[str, typer.Argument(metavar="STORE", help="A log, or a study.")],
+    other: Annotated[
+        str | None, typer.Argument(metavar="[OTHER]", help="Another log of the same model.")
+    ] = None,
     *,
+    by: Annotated[
+        str | None,
+        typer.Option(metavar="KEY", help="Compare the runs of a study by this key of its sweep."),
+    ] = None,
+    domain: Annotated[list[str] | None, AgainBy] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Compare two runs agent by agent.
+    """Compare two runs agent by agent, or the runs of a study.
 
-    Prints where the logs part, which agents decided differently and from which tick on, how the
-    difference spread, and how the states differ at the end. Exit code 1 if the runs differ, 0 if
-    they are equal.
+    Two logs: prints where they part, which agents decided differently and from which tick on, how
+    the difference spread, and how the states differ at the end. Exit code 1 if the runs differ, 0
+    if they are equal.
+
+    A study, with --by: prints the difference that each value of the key makes to each outcome,
+    over the pairs of runs with the same seed, with its 95 % interval.
     """
+    if (other is None) == (by is None):
+        raise typer.BadParameter("give OTHER to compare two logs, or --by to compare a study")
+    if by is not None:
+        _compare_study(store, by, as_json=as_json)
+        return 0
+    assert other is not None, "one of the two is given"
+    return _compare_logs(store, other, domain or [], as_json=as_json)
+
+
+def _compare_study(folder: str, key: str, *, as_json: bool) -> None:
+    from placet.lab.paired import paired_differences  # noqa: PLC0415  # scenarios with it
+    from placet.lab.sweep.results import Results  # noqa: PLC0415  # likewise
+
+    differences = paired_differences(Results.load(folder), key)
+    if as_json:
+        say_json([difference.as_dict() for difference in differences])
+        return
+    header = ("measure", "from", "to", "pairs", "mean from", "mean to", "difference", "95 %")
+    rows = [
+        (
+            d.measure,
+            text_or_json(d.baseline),
+            text_or_json(d.value),
+            str(d.pairs),
+            *(f"{value:.4g}" for value in (d.mean_baseline, d.mean_value, d.difference)),
+            f"{d.low:.4g} .. {d.high:.4g}{'' if d.is_clear else '  (contains 0)'}",
+        )
+        for d in differences
+    ]
+    say_lines([f"{folder} by {differences[0].option}", *table([header, *rows])])
+
+
+def _compare_logs(store: str, other: str, domain: list[str], *, as_json: bool) -> int:
     from placet.lab.comparison import compare as compared  # noqa: PLC0415  # and pydantic with it
 
-    runs = compared(log_to_read(store), log_to_read(other), domains=domain or ())
+    runs = compared(log_to_read(store), log_to_read(other), domains=domain)
     if as_json:
         say_json(runs.as_dict())
     else:

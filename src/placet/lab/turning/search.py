@@ -17,12 +17,11 @@ from os import cpu_count
 from time import perf_counter
 from typing import Final, NamedTuple
 
-from placet.actors.ports import EventLog
 from placet.kernel.state.tree import WorldState
 from placet.lab.errors import LabError
 from placet.lab.intervals import wilson
 from placet.lab.outcome import Outcome, decided, find_outcome, name_of
-from placet.lab.stores import log_of, require_unwritten
+from placet.lab.stores import Store, log_of, require_unwritten
 from placet.lab.turning.blame import Blame, Tipping, find_causes
 from placet.lab.turning.continuation import (
     Continuation,
@@ -153,7 +152,7 @@ class TurningPoint:
 
 
 def turning_point(
-    store: str | EventLog,
+    store: Store,
     outcome: Outcome | str,
     *,
     every: int = EVERY,
@@ -170,7 +169,7 @@ def turning_point(
     The log is only read. O(log), and `seeds` runs of the remaining ticks for every `every`-th tick.
 
     Args:
-        store: Path or URL of a log of a stepped scenario, or the open log.
+        store: Path or URL of a log of a stepped scenario, a `placet.Log`, or an open log.
         outcome: Function of the state at the end that returns whether the outcome occurred, or its
             name, `module:function`. It is imported, as are the scenario's policies.
         every: Continue from every so many ticks, at least 1.
