@@ -93,7 +93,6 @@ def _purpose_key(purpose: str) -> int:
     return _hash64(purpose)
 
 
-@lru_cache(maxsize=_AGENTS_MAX)
 def agent_key(agent_id: str) -> int:
     """Return the 64-bit key of an agent's name.
 
@@ -104,6 +103,10 @@ def agent_key(agent_id: str) -> int:
     if sequence is None:
         return _hash64(agent_id)
     return mix64(_hash64(sequence[0]), sequence[1])
+
+
+cached_agent_key: Final = lru_cache(maxsize=_AGENTS_MAX)(agent_key)
+"""`agent_key`, kept for agents that draw again."""
 
 
 def draw_state(seed: int, tick: int, now_ns: int, n: int, purpose: str) -> int:
@@ -122,7 +125,7 @@ def random_u64(seed: int, tick: int, now_ns: int, n: int, purpose: str, agent_id
         purpose: Name of the draw: draws of one intent with different purposes are independent.
         agent_id: Name of the agent.
     """
-    return mix_word(draw_state(seed, tick, now_ns, n, purpose), agent_key(agent_id))
+    return mix_word(draw_state(seed, tick, now_ns, n, purpose), cached_agent_key(agent_id))
 
 
 def random_unit(seed: int, tick: int, now_ns: int, n: int, purpose: str, agent_id: str) -> float:

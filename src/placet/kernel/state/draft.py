@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from placet.kernel.ledger.ordinals import Ordinals
-from placet.kernel.prng import agent_key, below, draw_state, mix_word, unit_of
+from placet.kernel.prng import below, cached_agent_key, draw_state, mix_word, unit_of
 from placet.kernel.state.tree import Entity, Stamp, State
 from placet.schemas.codec import Json, freeze, is_flat, sort_last
 from placet.schemas.identity import SYSTEM
@@ -199,7 +199,7 @@ class Draft:
                 states.clear()
             state = draw_state(self._seed, self.tick, self.now_ns, n, purpose)
             states[n, purpose] = state
-        return mix_word(state, agent_key(self.agent_id))
+        return mix_word(state, cached_agent_key(self.agent_id))
 
     def charge(self, units: int) -> None:
         """Charge the work of the steps that follow, beyond that of an ordinary rule.
