@@ -41,7 +41,8 @@ class KernelRunner:
     Attributes:
         world: The open world.
         agents: The agents, in the order of their registration.
-        verdicts: The proposals of the latest tick, each with its verdict.
+        verdicts: The agents that proposed something in the latest tick, with their verdicts.
+        report: The report as far as the run has come: its counts and its ticks.
 
     Raises:
         ScenarioError: The run needs an event loop, or an agent cannot be registered.
@@ -60,7 +61,7 @@ class KernelRunner:
         self.verdicts: list[tuple[ScenarioAgent, Verdict]] = []
         self._view = partial(Viewer(world.kernel).view, world.kernel)
         self._waits_ms: list[float] = []
-        self._report = RunReport(scenario, store=world.log.url)
+        self.report = RunReport(scenario, store=world.log.url)
         try:
             world.kernel.rules.on_fault = _FaultReports(setup.config).note
             self._position(setup)
@@ -68,11 +69,11 @@ class KernelRunner:
         except BaseException:
             self.close()
             raise
-        self._report.seconds = perf_counter() - began
+        self.report.seconds = perf_counter() - began
 
     def _position(self, setup: RunSetup) -> None:
         """Begin at the first tick that the log does not have."""
-        world, report = self.world, self._report
+        world, report = self.world, self.report
         is_continued = bool(world.kernel.history_end[1])
         report.ticks = setup.ticks
         if setup.is_open_ended and is_continued:
@@ -101,11 +102,6 @@ class KernelRunner:
             self.agents.append(ScenarioAgent(member, scenario, policy))
         self.world.flush()
 
-    @property
-    def tick_count(self) -> int:
-        """Number of completed ticks, those of earlier processes included."""
-        return self._report.ticks
-
     def tick(self) -> None:
         """Run one tick; it is durable on return.
 
@@ -114,7 +110,7 @@ class KernelRunner:
             StoreError: The log cannot be written.
         """
         began = perf_counter()
-        report = self._report
+        report = self.report
         views = [self._view(agent.agent_id) for agent in self.agents]
         proposals = propose_all(self.agents, views, report.ticks)
         submitted = perf_counter()
@@ -151,9 +147,9 @@ class KernelRunner:
         """Return the view that the policy of an agent would be called with now."""
         return self._view(agent_id)
 
-    def report(self) -> RunReport:
-        """Return the report of the ticks that were run here; a copy. O(agents)."""
-        report, kernel = self._report, self.world.kernel
+    def result(self) -> RunReport:
+        """Return the report of the ticks that were run here, complete; a copy. O(agents)."""
+        report, kernel = self.report, self.world.kernel
         return replace(
             report,
             sim_time=kernel.sim_time,
@@ -190,13 +186,13 @@ class _FaultReports:
 
     def __init__(self, config: OrchestratorConfig) -> None:
         self._config = config
-        self._reported: set[str] = set()
+        self.reported: set[str] = set()
 
     def note(self, where: str, error: BaseException) -> None:
         """Log an exception of a rule or a hook; each refusal that follows is in the report."""
-        if where in self._reported:
+        if where in self.reported:
             return
-        self._reported.add(where)
+        self.reported.add(where)
         from placet.runtime.telemetry.world_logger import WorldLogger  # noqa: PLC0415  # 209 ms
 
         config = self._config

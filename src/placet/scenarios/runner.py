@@ -66,7 +66,7 @@ class ScenarioRunner:
         self._prepare = partial(
             prepare,
             scenario,
-            store,
+            store=store,
             world=world,
             is_resumed=is_resumed,
             metrics_port=metrics_port,

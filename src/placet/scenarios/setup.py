@@ -58,8 +58,8 @@ class RunSetup:
 
 def prepare(
     scenario: Scenario,
-    store: str,
     *,
+    store: str,
     world: str | None = None,
     is_resumed: bool = False,
     metrics_port: int | None = None,

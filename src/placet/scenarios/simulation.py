@@ -169,7 +169,7 @@ class Simulation:
     @property
     def tick(self) -> int:
         """Number of completed ticks, those of earlier processes included."""
-        return self._runner.tick_count
+        return self._runner.report.ticks
 
     @property
     def agents(self) -> list[str]:
@@ -194,7 +194,7 @@ class Simulation:
     @property
     def report(self) -> RunReport:
         """The report of all ticks that this object has run; a copy."""
-        return self._runner.report()
+        return self._runner.result()
 
     @property
     def store(self) -> str:
@@ -250,7 +250,7 @@ def _setup_of_scenario(
     if agents is not None:
         problem = "a scenario has its own; change them with `replace`, or pass a domain instead"
         raise ScenarioError(scenario.name, "agents", problem)
-    return prepare(replace(scenario, **changed), store)
+    return prepare(replace(scenario, **changed), store=store)
 
 
 def _setup_of_domain(

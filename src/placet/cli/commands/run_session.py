@@ -1,6 +1,5 @@
 """The run of a scenario by one command: start or resume, run, verify, report."""
 
-import asyncio
 import sys
 
 import typer
@@ -12,14 +11,13 @@ from placet.cli.stores import fresh_store, require_fresh
 from placet.cli.terminal import CommandError, say, say_json
 from placet.runtime.gc_tuning import tuned_gc
 from placet.runtime.history.reader import IntegrityReport, check_integrity
-from placet.runtime.orchestrator import Orchestrator
 from placet.runtime.stores.reading import log_to_read
 from placet.runtime.stores.url import file_of
 from placet.scenarios import Scenario, load
+from placet.scenarios.engine import OpenRun, run_scenario
 from placet.scenarios.loader import require_policies, split_override
 from placet.scenarios.report import RunReport
 from placet.scenarios.resume import find_run
-from placet.scenarios.runner import ScenarioRunner
 from placet.scenarios.scenario import ScenarioError
 from placet.schemas.log.record import record_hash
 
@@ -95,7 +93,7 @@ def live(
     """Run a scenario from its start, or from where it was interrupted, to its end or a signal."""
     description = f"{scenario.name}, {scenario.agents_count} agents"
     with stop, progress_bar(description, scenario.ticks, "ticks") as on_tick, tuned_gc():
-        runner = ScenarioRunner(
+        return run_scenario(
             scenario,
             store=store,
             is_resumed=is_resumed,
@@ -107,7 +105,6 @@ def live(
             on_tick=on_tick,
             is_stopped=stop.is_set,
         )
-        return asyncio.run(runner.run())
 
 
 def finish(report: RunReport, store: str, stop: StopSignals, *, verify: bool, as_json: bool) -> int:
@@ -128,9 +125,9 @@ def finish(report: RunReport, store: str, stop: StopSignals, *, verify: bool, as
     return stop.exit_code
 
 
-def _announce(world: Orchestrator) -> None:
-    if world.metrics_url is not None:
-        sys.stderr.write(f"metrics at {world.metrics_url}\n")
+def _announce(run: OpenRun) -> None:
+    if run.metrics_url is not None:
+        sys.stderr.write(f"metrics at {run.metrics_url}\n")
 
 
 def _last_hash(store: str) -> str:

@@ -1,19 +1,15 @@
 """Executes the run of a scenario to its end, or from where its log ends: one function."""
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from placet.lab.sweep.half_run import Counts, HalfRun
 from placet.runtime.state_path import state_at
 from placet.runtime.stores.files import quoted
-from placet.scenarios.runner import ScenarioRunner
+from placet.scenarios.engine import OpenRun, run_scenario
 from placet.scenarios.scenario import Scenario
-
-if TYPE_CHECKING:
-    from placet.runtime.orchestrator import Orchestrator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,23 +53,22 @@ def execute(scenario: Scenario, log: Path | None, *, with_state: bool) -> Ended:
     half = None if log is None else HalfRun(log)
     before = Counts() if half is None else half.take_up(scenario)
     states: list[Mapping[str, Any]] = []
-    worlds: list[Orchestrator] = []
+    runs: list[OpenRun] = []
 
     def on_tick(ticks: int) -> None:
         if half is not None:
-            half.advance(before.plus(ticks, runner.report))
+            half.advance(before.plus(ticks, runs[0].report))
         if with_state and ticks == scenario.ticks:
-            states.append(worlds[0].query_nowait(lambda kernel: state_at(kernel.state, "")))
+            states.append(state_at(runs[0].state(), ""))
 
-    runner = ScenarioRunner(
+    report = run_scenario(
         scenario,
         store="memory://" if log is None else f"sqlite:///{quoted(str(log))}?synchronous=normal",
         is_resumed=before.ticks > 0,
         snapshot_every_seqs=None,
-        on_open=worlds.append,
+        on_open=runs.append,
         on_tick=on_tick,
     )
-    report = asyncio.run(runner.run())
     if half is not None:
         half.end()
     counts = before.plus(report.ticks, report)

@@ -1,0 +1,105 @@
+"""Runs a scenario by the cheapest engine that it permits: a kernel, or the actors of a world.
+
+The engines share the setup, the agents, the policies and the report, and a stepped run has one
+digest by both.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from placet.kernel.state.tree import WorldState
+from placet.runtime.orchestrator import Orchestrator
+from placet.runtime.snapshots.writer import EVERY_SEQS
+from placet.scenarios.kernel_runner import KernelRunner, reason_for_actors
+from placet.scenarios.report import RunReport
+from placet.scenarios.runner import ScenarioRunner
+from placet.scenarios.scenario import Scenario
+from placet.scenarios.setup import RunSetup, prepare
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRun:
+    """A run in progress.
+
+    Attributes:
+        report: The report as far as the run has come.
+        state: Returns the live state of the world, which may be read between two ticks.
+        metrics_url: URL of the metrics; None if none are served.
+    """
+
+    report: RunReport
+    state: Callable[[], WorldState]
+    metrics_url: str | None = None
+
+
+def run_scenario(
+    scenario: Scenario,
+    *,
+    store: str = "memory://",
+    is_resumed: bool = False,
+    world: str | None = None,
+    metrics_port: int | None = None,
+    snapshot_every_seqs: int | None = EVERY_SEQS,
+    compact_log: bool = False,
+    on_open: Callable[[OpenRun], None] = lambda _: None,
+    on_tick: Callable[[int], None] = lambda _: None,
+    is_stopped: Callable[[], bool] = lambda: False,
+) -> RunReport:
+    """Run a scenario to its end, and return its report; the log is closed then.
+
+    Args:
+        scenario: The scenario.
+        store: Where the log is written.
+        is_resumed: The store holds a run of this very scenario, which is resumed.
+        world: Name of the world; None is the scenario's name.
+        metrics_port: As in `OrchestratorConfig`.
+        snapshot_every_seqs: As in `OrchestratorConfig`.
+        compact_log: As in `OrchestratorConfig`.
+        on_open: Called with the open run, before the first tick.
+        on_tick: Called with the number of completed ticks.
+        is_stopped: Called before every tick; a started tick is always completed.
+
+    Raises:
+        ScenarioError: The scenario cannot run, an agent cannot be registered, or a policy failed.
+        StoreError: The log cannot be written.
+    """
+    options: dict[str, Any] = {
+        "store": store,
+        "is_resumed": is_resumed,
+        "world": world,
+        "metrics_port": metrics_port,
+        "snapshot_every_seqs": snapshot_every_seqs,
+        "compact_log": compact_log,
+    }
+    setup = prepare(scenario, **options)
+    if reason_for_actors(setup) is None:
+        return _run_by_kernel(setup, on_open, on_tick, is_stopped)
+
+    def opened(world: Orchestrator) -> None:
+        state = partial(world.query_nowait, lambda kernel: kernel.state)
+        on_open(OpenRun(runner.report, state, world.metrics_url))
+
+    runner = ScenarioRunner(
+        scenario, on_open=opened, on_tick=on_tick, is_stopped=is_stopped, **options
+    )
+    return asyncio.run(runner.run())
+
+
+def _run_by_kernel(
+    setup: RunSetup,
+    on_open: Callable[[OpenRun], None],
+    on_tick: Callable[[int], None],
+    is_stopped: Callable[[], bool],
+) -> RunReport:
+    with closing(KernelRunner(setup, is_stopped)) as runner:
+        on_open(OpenRun(runner.report, lambda: runner.world.kernel.state))
+        while runner.report.ticks < setup.scenario.ticks and not is_stopped():
+            runner.tick()
+            on_tick(runner.report.ticks)
+        report = runner.result()
+        report.is_stopped = report.ticks < setup.scenario.ticks
+        return report
