@@ -44,7 +44,9 @@ class _Resident:
         self._reach = float(scenario.settings.get("interaction_range") or 1.0)
         self._home = _point(member.attributes.get("position", (0.0, 0.0)))
         self._cohorts = [(name, cohort.count) for name, cohort in scenario.agents.items()]
+        self._people = sum(size for _, size in self._cohorts)
         self._sorts = [(name, sort.count) for name, sort in scenario.objects.items()]
+        self._things = sum(size for _, size in self._sorts)
         self._options = self._read_options(member, scenario)
 
     def _read_options(self, member: Member, scenario: Scenario) -> Mapping[str, Json]:
@@ -80,8 +82,7 @@ class _Resident:
     def _neighbor(self, view: View, tick: int, here: Point) -> str | None:
         """Return an agent within hearing, among a few drawn from all; None if there is none."""
         for number in range(CANDIDATES):
-            count = sum(size for _, size in self._cohorts)
-            other = _member(self._cohorts, self._below(count, tick, f"other {number}"))
+            other = _member(self._cohorts, self._below(self._people, tick, f"other {number}"))
             entity = None if other == self._agent_id else self._look(view, "world.agents", other)
             if entity is not None and _distance(here, entity["position"]) <= HEARING:
                 return other
@@ -106,9 +107,16 @@ class Townsfolk(_Resident):
         steps = self._trade(view, tick, me) if me["inventory"] else self._fetch(view, tick, here)
         return [*steps, *self._talk(view, tick, here)]
 
+    def __init__(self, member: Member, scenario: Scenario, intent: IntentFactory) -> None:
+        super().__init__(member, scenario, intent)
+        self._begins = self._below(ERRAND_TICKS, 0, "begins")
+        # Draws that stay the same for many ticks; another agent object would draw them again.
+        self._wishes: tuple[tuple[int, int], list[str]] = ((-1, -1), [])
+        self._sale: tuple[int, str | None] = (-1, None)
+
     def _errand(self, tick: int) -> int:
         """Return the number of the errand; each agent starts errands at its own offset."""
-        return (tick + self._below(ERRAND_TICKS, 0, "begins")) // ERRAND_TICKS
+        return (tick + self._begins) // ERRAND_TICKS
 
     def _fetch(self, view: View, tick: int, here: Point) -> Iterable[Intent]:
         for object_id in self._wanted(tick):
@@ -122,12 +130,18 @@ class Townsfolk(_Resident):
             ]
         return self._walk(here, self._home)
 
-    def _wanted(self, tick: int) -> Iterator[str]:
-        """Yield the objects this agent wants, best first: a few popular objects of the day."""
-        day, count = tick // (2 * ERRAND_TICKS), sum(size for _, size in self._sorts)
-        popular, first = max(1, self._options["popular"]), self._errand(tick)
+    def _wanted(self, tick: int) -> list[str]:
+        """Return the objects this agent wants, best first: a few popular objects of the day."""
+        errand, day = self._errand(tick), tick // (2 * ERRAND_TICKS)
+        if self._wishes[0] != (errand, day):
+            self._wishes = ((errand, day), list(self._draw_wishes(errand, day)))
+        return self._wishes[1]
+
+    def _draw_wishes(self, errand: int, day: int) -> Iterator[str]:
+        count, popular = self._things, max(1, self._options["popular"])
+        first = self._below(popular, errand, "taste")
         for number in range(CANDIDATES if count else 0):
-            taste = (self._below(popular, first, "taste") + number) % popular
+            taste = (first + number) % popular
             yield _member(
                 self._sorts,
                 randint_below(count, self._seed, day, 0, taste, "popular", "town"),
@@ -159,7 +173,13 @@ class Townsfolk(_Resident):
 
     def _buyer(self, tick: int) -> str | None:
         """Return a merchant for this errand; None: the object is taken home."""
-        errand, merchants = self._errand(tick), self._options["merchants"]
+        errand = self._errand(tick)
+        if self._sale[0] != errand:
+            self._sale = (errand, self._draw_buyer(errand))
+        return self._sale[1]
+
+    def _draw_buyer(self, errand: int) -> str | None:
+        merchants = self._options["merchants"]
         count = dict(self._cohorts).get(merchants, 0)
         if not count or self._chance(errand, "keeps it") < 0.4:  # noqa: PLR2004  # two in five
             return None
@@ -210,9 +230,8 @@ class Child(_Resident):
 
     def _toy(self, view: View, tick: int, here: Point) -> str | None:
         """Return an object nearby, among a few drawn from all; it may be just out of reach."""
-        count = sum(size for _, size in self._sorts)
-        for number in range(CANDIDATES if count else 0):
-            toy = _member(self._sorts, self._below(count, tick, f"toy {number}"))
+        for number in range(CANDIDATES if self._things else 0):
+            toy = _member(self._sorts, self._below(self._things, tick, f"toy {number}"))
             entity = self._look(view, "world.objects", toy)
             place = None if entity is None else entity["position"]
             if place is not None and _distance(here, place) <= self._reach * 1.25:
@@ -229,8 +248,7 @@ class Crier(_Resident):
         if me is None:
             return []
         tick = self._tick(view)
-        count = sum(size for _, size in self._cohorts)
-        host = _member(self._cohorts, self._below(count, tick // ERRAND_TICKS, "round"))
+        host = _member(self._cohorts, self._below(self._people, tick // ERRAND_TICKS, "round"))
         entity = self._look(view, "world.agents", host)
         goal = self._home if entity is None else entity["position"]
         cry = self._intent("Speak", text=f"hear the news of moment {tick}")
