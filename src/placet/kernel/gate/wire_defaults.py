@@ -6,12 +6,10 @@ refused a batch: a complete batch pays nothing for them. A null is a value, and 
 
 from collections.abc import Callable
 from operator import is_
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from placet.schemas.identity import OPERATOR
-from placet.schemas.intent import SCHEMA_VERSION
-
-DEFAULT_PRIORITY: Final = 10
+from placet.schemas.intent import DEFAULT_PRIORITY, SCHEMA_VERSION
 
 _Complete: TypeAlias = Callable[[int, dict[str, Any]], dict[str, Any]]
 """Returns an intent with more fields, or the same object; its first argument is the position."""
