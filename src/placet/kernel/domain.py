@@ -261,7 +261,12 @@ class VisibilityPolicy(Protocol):
     position_field: str | None
 
     def may_see(self, state: "State", agent_id: str, ref: Ref) -> bool:
-        """Return whether an agent may see that an entity exists."""
+        """Return whether an agent may see that an entity exists.
+
+        It is also asked about deleted entities and about names that were never used: return True
+        there only if the name alone tells that the agent may know of it. Else the refusals of
+        intents that name it would tell that it was there.
+        """
 
     def hidden_fields(self, state: "State", agent_id: str, ref: Ref) -> Collection[str]:
         """Return the fields of an entity that an agent may not see."""
@@ -388,7 +393,8 @@ class Domain(Protocol):
     def may_see(self, state: "State", agent_id: str, ref: Ref) -> bool:
         """Return whether an agent may see an entity.
 
-        Used for `changed` lists, views and observations.
+        Used for staleness, `changed` lists, views and observations. It is also asked about deleted
+        entities: return True there only if the name alone tells that the agent may know of it.
         """
         return self.sight is None or self.sight.may_see(state, agent_id, ref)
 

@@ -12,7 +12,7 @@ from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
 from placet.kernel.visibility.policy import hides_of, position_field_of
 from placet.schemas.codec import ENCODE_ERRORS, Json, canonical, freeze, from_canonical
-from placet.schemas.identity import Ref
+from placet.schemas.identity import RESERVED_IDS, Ref
 from placet.schemas.intent import Intent
 from placet.schemas.name_suggestions import nearest
 
@@ -154,12 +154,27 @@ class Registry:
     def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
         """Return whether an agent may see an entity, by the domain of its collection.
 
+        The entity may be deleted: then whether the agent may know that it was there.
+
         A collection without a domain's prefix is checked by every domain.
         """
         for owner in self.hiding(ref.collection):  # noqa: SIM110  # a generator would double it
             if not owner.may_see(state, agent_id, ref):
                 return False
         return True
+
+    def may_know_agent(self, state: State, agent_id: str, other: str) -> bool:
+        """Return whether an agent may know of another by name: it may see its own entity.
+
+        Domains name the collection of the agents' own entities in their `sight`.
+        """
+        if other in RESERVED_IDS or other == agent_id:
+            return True
+        collections = {d.sight.agent_collection for d in self.domains if d.sight is not None}
+        return all(
+            self.may_see(state, agent_id, Ref(collection, other))
+            for collection in sorted(filter(None, collections))
+        )
 
     def hidden_fields(self, state: State, agent_id: str, ref: Ref) -> Collection[str]:
         """Return the fields of an entity that an agent may not see."""

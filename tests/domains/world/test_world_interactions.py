@@ -228,13 +228,29 @@ def test_a_world_can_replace_an_interaction():
     assert WorldDriver(world).interact("ann", "use", "well").codes == ("world.no",)
 
 
-def test_examining_an_object_changed_since_is_stale():
+def test_using_an_object_changed_since_is_stale():
     stage = stage_of()
     seen = stage.kernel.seq
     assert stage.interact("bob", "use", "well").admitted
-    verdict = stage.propose("ann", "Interact", context_seq=seen, target_id="well")
+    use = {"target_id": "well", "interaction_type": "use"}
+    verdict = stage.propose("ann", "Interact", context_seq=seen, **use)
     assert verdict.codes == ("stale_context",)
     assert verdict.refusals[0].changed[0]["entity"] == "world.objects/well"
+
+
+def test_a_slow_agent_examines_a_target_that_changes_all_the_time():
+    stage = stage_of()
+    for number in range(50):
+        seen = stage.kernel.seq
+        assert stage.interact("bob", "use", "well").admitted
+        assert stage.propose("bob", "Move", to=[number % 2, 0]).admitted
+        for target_id in ("well", "bob"):
+            examine = {"target_id": target_id, "context_seq": seen}
+            assert stage.propose("ann", "Interact", **examine).admitted
+    seen = stage.kernel.seq
+    stage.kernel.patch([("world.agents", "ann", {"position": [1, 0, 0]}, False)], "pushed")
+    verdict = stage.propose("ann", "Interact", context_seq=seen, target_id="well")
+    assert verdict.codes == ("stale_context",)  # ann was moved
 
 
 def test_giving_an_object_changed_since_is_stale():

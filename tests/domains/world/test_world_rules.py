@@ -188,8 +188,16 @@ def test_a_team_utterance_without_a_team_is_visible_to_its_speaker_only():
 def test_everything_except_speech_is_visible_to_all():
     world = World()
     stage = WorldDriver(world)
-    refs = [Ref("world.agents", "bob"), Ref("world.objects"), Ref(SPEECH), Ref(SPEECH, "bob")]
+    refs = [Ref("world.agents", "bob"), Ref("world.objects"), Ref(SPEECH)]
     assert all(world.may_see(stage.kernel.tree, "ann", ref) for ref in refs)
+
+
+def test_nobody_knows_of_an_utterance_that_is_not_there():
+    """It may have been said to another agent and deleted."""
+    world = World()
+    stage = WorldDriver(world)
+    assert not world.may_see(stage.kernel.tree, "ann", Ref(SPEECH, "bob"))
+    assert world.may_see(stage.kernel.tree, "ann", Ref(SPEECH, "ann"))
 
 
 # the rest

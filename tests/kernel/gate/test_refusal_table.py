@@ -272,9 +272,6 @@ TABLE = [
     Row("stale_context", "/intents/0/context_seq",
         "lab.things/lamp changed after context_seq 1; refresh the view and propose again",
         changed_by_bob, details={"context_seq": 1}),
-    Row("stale_context", "/intents/0/context_seq",
-        "something it depends on changed after context_seq 1; refresh the view and propose again",
-        changed_in_secret),
     Row("context_too_old", "/intents/0/context_seq",
         "context_seq 1 is older than the tracked changes of lab.things/a (from seq 8); refresh the "
         "view and propose again", graves_forgotten, details={"context_seq": 1}),
@@ -439,8 +436,8 @@ def test_a_stale_refusal_lists_changes_with_seq_author_and_values():
     assert changed == ({"entity": "lab.things/lamp", "seq": 5, "by": "bob", "now": now},)
 
 
-def test_hidden_entities_are_not_listed_as_changed():
-    assert changed_in_secret().refusals[0].changed == ()
+def test_a_change_that_the_agent_may_not_see_makes_nothing_stale():
+    assert changed_in_secret().admitted
 
 
 # Precedence: of several failures, the one whose stage comes first, and its code first, is told.
@@ -465,8 +462,7 @@ def test_only_the_first_failing_stage_refuses(wrong, code):
     kernel.change_executor(MAIL, 1)
     assert kernel.decide(intent("Mail", {"count": 1}, "old", context_seq=6), 1.0).admitted
     asked = intent("Mail", {"count": 9}, **{"req_id": "new", **wrong})
-    submitter = "bob" if code == "agent_suspended" else "operator"
-    assert kernel.decide(asked, 1.0, submitter=submitter).codes == (code,)
+    assert kernel.decide(asked, 1.0).codes == (code,)
 
 
 def test_backpressure_refuses_before_the_domain():
@@ -505,3 +501,24 @@ def test_a_kernel_is_not_needed_to_know_a_codes_stage():
     assert STAGE_OF["quota_exceeded"] is Stage.QUOTA
     assert "lab.too_few" not in STAGE_OF
     assert isinstance(kernel_of(), Kernel)
+
+
+@pytest.mark.parametrize("standing", ["unknown", "known", "suspended"])
+def test_a_submitter_learns_nothing_of_an_agent_that_is_not_its_own(standing):
+    kernel = kernel_of(agents=("alice",) if standing == "unknown" else ("alice", "bob"))
+    if standing == "suspended":
+        kernel.change_agent("bob", "suspended")
+    refusal = kernel.decide(add("r", agent_id="bob"), submitter="alice").refusals[0]
+    assert (refusal.code, refusal.message, refusal.at) == (
+        "agent_not_yours",
+        "submitter 'alice' may not speak for agent 'bob'; submit through that agent's own handle",
+        "/intents/0/agent_id",
+    )
+    assert (
+        kernel.decide(add("r", agent_id="bob"), submitter="bob").codes
+        == {
+            "unknown": ("agent_unknown",),
+            "known": (),
+            "suspended": ("agent_suspended",),
+        }[standing]
+    )

@@ -161,9 +161,11 @@ class SubscriptionTable:
             return
         try:
             fields, is_visible = self._visible(subscription.agent_id, ref, change)
-            is_visible = is_visible or subscription.saw(ref)
-            if subscription.footprint is not None or is_visible:
-                by = change.by if is_visible and not is_own else None
+            if is_visible or subscription.saw(ref):
+                is_known = not is_own and self._registry.may_know_agent(
+                    self._state(), subscription.agent_id, change.by
+                )
+                by = change.by if is_known else None
                 subscription.note(ExternalChange(ref, seq, by, fields))
         except INTERRUPTS:
             raise

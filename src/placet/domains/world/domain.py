@@ -18,8 +18,9 @@ from placet.domains.world.payloads import (
     Move,
     Speak,
 )
-from placet.domains.world.rules import custom, move_rule, speak, with_cooldown
+from placet.domains.world.rules import custom, move_rule, speak_rule, with_cooldown
 from placet.domains.world.settings import (
+    SIGHT,
     WorldSettings,
     optional,
     read_bounds,
@@ -27,6 +28,7 @@ from placet.domains.world.settings import (
     read_count,
     read_length,
     read_plain,
+    read_private_reach,
     read_teams,
 )
 from placet.domains.world.spawn import displace, place
@@ -65,6 +67,7 @@ class World(Domain):
         interactions: Mapping[str, Rule] | None = None,
         teams: Sequence[str] | None = None,
         observation: Mapping[str, Json] | None = None,
+        private_reach: str = SIGHT,
     ) -> None:
         """Set up a world.
 
@@ -79,6 +82,10 @@ class World(Domain):
             teams: Permitted teams; None permits any.
             observation: Visibility setting, such as `{"distance": 10, "hidden_fields":
                 ["inventory"]}` (`docs/concepts/views.md`); None shows everything.
+            private_reach: Whom a private message may name: `sight` the agents that the speaker may
+                see; any other is refused as one that does not exist. `anywhere`: any name, also
+                one that does not exist, since the answer would tell; only an agent that sees the
+                speaker hears it.
 
         Raises:
             ValueError: A setting is invalid; the message names it.
@@ -93,6 +100,7 @@ class World(Domain):
             teams=optional(read_teams, "teams", teams),
             interactions=tuple(sorted(own)),
             observation=optional(read_plain, "observation", observation),
+            private_reach=read_private_reach("private_reach", private_reach),
         )
         self.sight = read_visibility("observation", observation)
         self.setup = settings = settings.with_objects({} if objects is None else objects)
@@ -148,7 +156,13 @@ def _kinds(
 ) -> tuple[Kind, ...]:
     kinds = (
         ("Move", Move, move_rule(settings), None, "Go to a place."),
-        ("Speak", Speak, speak, None, "Say something to all, to a team, or to one agent."),
+        (
+            "Speak",
+            Speak,
+            speak_rule(settings, sight),
+            None,
+            "Say something to all, to a team, or to one agent.",
+        ),
         (
             "Interact",
             Interact,

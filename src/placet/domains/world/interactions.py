@@ -23,6 +23,9 @@ from placet.schemas.name_suggestions import nearest
 _LISTED_MAX: Final = 16
 """Carried objects that a refusal names."""
 
+_TARGET_REVALIDATED: Final = frozenset({"pickup", "examine"})
+"""Interactions whose rule judges the target as it is at their turn."""
+
 _USES_MAX: Final = 2**64 - 1
 """The largest int that a state may hold."""
 
@@ -30,10 +33,11 @@ _USES_MAX: Final = 2**64 - 1
 def reads_self_and_target(intent: Intent) -> tuple[Ref, ...]:
     """Return the footprint of `Interact`: the agent, its target, and the object of a give.
 
-    A pickup leaves out its target: the rule then reports which agent took the object first.
+    A pickup leaves out its target: the rule then reports which agent took the object first. So
+    does examine, which changes nothing: a slow agent could never examine a target that moves.
     """
     agent_id, payload = intent["agent_id"], intent["payload"]
-    if payload["interaction_type"] == "pickup":
+    if payload["interaction_type"] in _TARGET_REVALIDATED:
         return (Ref(AGENTS, agent_id),)
     target_id = payload["target_id"]
     refs = (Ref(AGENTS, agent_id), Ref(AGENTS, target_id), Ref(OBJECTS, target_id))
@@ -44,15 +48,16 @@ def reads_self_and_target(intent: Intent) -> tuple[Ref, ...]:
 def revalidated_refs(intent: Intent) -> tuple[Ref, ...]:
     """Return the references that Interact checks again after a change.
 
-    Positions of agents, and the target of a pickup.
+    Positions of agents, and the target of a pickup or an examine.
 
     The carrier of an object is not part of the intent, so a target moved out of range is refused by
     the rule instead.
     """
     payload = intent["payload"]
     bearers = Ref(AGENTS)
-    if payload["interaction_type"] == "pickup":
-        return bearers, Ref(OBJECTS, payload["target_id"])
+    if payload["interaction_type"] in _TARGET_REVALIDATED:
+        target_id = payload["target_id"]
+        return bearers, Ref(OBJECTS, target_id), Ref(AGENTS, target_id)
     return (bearers,)
 
 

@@ -4,13 +4,16 @@ Rules are made for the settings of one world, so a disabled check costs nothing.
 first and writes last.
 """
 
+from collections.abc import Mapping
 from math import sqrt
 from typing import Final
 
 from placet.domains.world.payloads import AGENTS, SPEECH, Position
-from placet.domains.world.settings import Bounds, WorldSettings
-from placet.kernel.domain import Rule, RuleRefusal, refuse
+from placet.domains.world.settings import ANYWHERE, Bounds, WorldSettings
+from placet.kernel.domain import Rule, RuleRefusal, VisibilityPolicy, refuse
 from placet.kernel.state.draft import Draft
+from placet.schemas.codec import Json
+from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.refusal import seconds_until
@@ -93,17 +96,40 @@ def distance(here: Position, there: Position) -> float:
     return min(sqrt(dx * dx + dy * dy + dz * dz), 1e308)
 
 
-def speak(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Store the agent's last message; a private message requires that its target exists."""
-    agent_id, payload = intent["agent_id"], intent["payload"]
-    fields = dict(payload)
-    target_id = payload.get("target_id")
-    if target_id is not None and not draft.exists(AGENTS, target_id):
-        return refuse(
-            "target_unknown",
-            f"there is no agent {target_id!r} to speak to; name one that is in the world",
-            at="/target_id",
+def speak_rule(settings: WorldSettings, sight: VisibilityPolicy | None = None) -> Rule:
+    """Build the rule that applies an intent of kind `Speak`.
+
+    Args:
+        settings: Settings of the world.
+        sight: Visibility policy of the agent, which also limits whom it may address; None for
+            everybody.
+    """
+    is_anywhere = settings.private_reach == ANYWHERE
+
+    def may_address(draft: Draft, agent_id: str, target_id: Json) -> bool:
+        return draft.exists(AGENTS, target_id) and (
+            sight is None or sight.may_see(draft.state, agent_id, Ref(AGENTS, target_id))
         )
+
+    def speak(draft: Draft, intent: Intent) -> RuleRefusal | None:
+        agent_id, payload = intent["agent_id"], intent["payload"]
+        target_id = payload.get("target_id")
+        is_free = target_id is None or (is_anywhere and payload["channel"] == "private")
+        if not is_free and not may_address(draft, agent_id, target_id):
+            return refuse(
+                "target_unknown",
+                f"there is no agent {target_id!r} to speak to; name one that is in the world",
+                at="/target_id",
+            )
+        _say(draft, agent_id, payload)
+        return None
+
+    return speak
+
+
+def _say(draft: Draft, agent_id: str, payload: Mapping[str, Json]) -> None:
+    """Store the agent's last message."""
+    fields = dict(payload)
     if payload["channel"] == "team":
         fields["team"] = draft.get(AGENTS, agent_id, "team")
         if fields["team"] is None:
@@ -116,7 +142,6 @@ def speak(draft: Draft, intent: Intent) -> RuleRefusal | None:
         draft.put(SPEECH, agent_id, "said", fields)
     else:
         draft.create(SPEECH, agent_id, {"said": fields})
-    return None
 
 
 def custom(_draft: Draft, _intent: Intent) -> None:

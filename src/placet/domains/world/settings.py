@@ -22,6 +22,9 @@ COOLDOWN_SECONDS_MAX: Final = 1_000_000_000
 LENGTH_MAX: Final = 1e150
 """Its square is still a finite float."""
 
+SIGHT: Final = "sight"
+ANYWHERE: Final = "anywhere"
+
 Bounds: TypeAlias = tuple[Position, Position]
 _Read = TypeVar("_Read")
 
@@ -40,6 +43,8 @@ class WorldSettings:
         objects: Object -> its fields, as in the state.
         interactions: Names of the interactions that the world adds.
         observation: Visibility setting as passed in; `views.py` reads it.
+        private_reach: Whom a private message may name: `sight` the agents that the speaker may
+            see, `anywhere` any name.
     """
 
     bounds: Bounds | None = None
@@ -51,12 +56,16 @@ class WorldSettings:
     objects: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
     interactions: tuple[str, ...] = ()
     observation: Mapping[str, Json] | None = None
+    private_reach: str = SIGHT
 
     def digest(self) -> str:
         """Hash these settings to 8 hexadecimal digits, for the version of the domain."""
-        described = [getattr(self, name) for name in self.__slots__ if name != "observation"]
-        if self.observation is not None:  # left out where it is off: older logs name these digits
-            described.append(self.observation)
+        optional = {"observation": None, "private_reach": SIGHT}
+        described = [getattr(self, name) for name in self.__slots__ if name not in optional]
+        # Left out where they are off: older logs name these digits.
+        described += [
+            value for name, off in optional.items() if (value := getattr(self, name)) != off
+        ]
         return blake2b(canonical(described), digest_size=4).hexdigest()
 
     def keywords(self, cooldowns: Mapping[str, float]) -> dict[str, Json]:
@@ -79,6 +88,7 @@ class WorldSettings:
             "cooldowns": seconds or None,
             "teams": self.teams,
             "observation": self.observation,
+            "private_reach": None if self.private_reach == SIGHT else self.private_reach,
         }
         return {name: thaw(value) for name, value in keywords.items() if value is not None}
 
@@ -128,6 +138,17 @@ def _rounded(position: Position) -> str:
 def optional(read: Callable[[str, object], _Read], name: str, value: object) -> _Read | None:
     """Return `read(name, value)`; None if the value is None, which disables the setting."""
     return None if value is None else read(name, value)
+
+
+def read_private_reach(name: str, reach: object) -> str:
+    """Read whom a private message may name.
+
+    Raises:
+        ValueError: The value is neither `sight` nor `anywhere`.
+    """
+    if reach not in {SIGHT, ANYWHERE}:
+        raise ValueError(f"{name} must be {SIGHT!r} or {ANYWHERE!r}, got {reach!r}")
+    return str(reach)
 
 
 def read_bounds(name: str, bounds: object) -> Bounds:

@@ -77,9 +77,10 @@ class _Hidden(HideFields):
         return owner_of(state, ref)
 
     def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
-        if not self._is_inventory_hidden or ref.collection != OBJECTS:
+        if not self._is_inventory_hidden or ref.collection != OBJECTS or ref.entity is None:
             return True
-        return owner_of(state, ref) in {None, agent_id}
+        is_there = state.exists(OBJECTS, ref.entity)  # a deleted object may have been carried
+        return is_there and owner_of(state, ref) in {None, agent_id}
 
 
 class _Audible(Visibility):
@@ -97,8 +98,8 @@ class _Audible(Visibility):
         if ref.collection != SPEECH or ref.entity is None or ref.entity == agent_id:
             return True
         speech = state.get(SPEECH, ref.entity, "said")
-        if speech is None:
-            return True
+        if speech is None:  # deleted: nothing tells to whom it was said
+            return False
         team = speech.get("team")
         return is_addressed_to(state, agent_id, speech["channel"], speech.get("target_id"), team)
 

@@ -11,19 +11,21 @@ from placet.schemas.refusal import Refusal, RefusalCode
 def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
     """Return a refusal for each intent that its submitter or agent may not propose; else None.
 
-    The agent may be unknown, suspended, foreign, or not permitted the kind.
-    An agent is foreign if the submitter is neither the agent, its owner, nor the operator.
+    The agent may be foreign, unknown, suspended, or not permitted the kind.
+    An agent is foreign if the submitter is neither the agent, its owner, nor the operator; whether
+    a foreign agent exists, or is suspended, is not told.
     """
     agents, submitter = context.ledger.agents, batch.submitter
     refusals: list[Refusal] | None = None
     for agent_id, kind, _ in batch.counts:
         agent = agents.get(agent_id)
-        if agent is None:
+        owner = None if agent is None else agent.owner
+        if submitter != agent_id and submitter not in {OPERATOR, owner}:
+            code = RefusalCode.AGENT_NOT_YOURS
+        elif agent is None:
             code = RefusalCode.AGENT_UNKNOWN
         elif agent.is_suspended:
             code = RefusalCode.AGENT_SUSPENDED
-        elif submitter != agent_id and submitter not in {OPERATOR, agent.owner}:
-            code = RefusalCode.AGENT_NOT_YOURS
         elif agent.permissions is not None and kind not in agent.permissions:
             code = RefusalCode.PERMISSION_DENIED
         else:
@@ -39,14 +41,14 @@ def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
 def _message(
     code: RefusalCode, agent: Agent | None, agent_id: str, kind: str, submitter: str
 ) -> str:
-    if agent is None:
-        return f"agent {agent_id!r} is not registered; register it before it proposes"
-    if code is RefusalCode.AGENT_SUSPENDED:
-        return f"agent {agent_id!r} is suspended; it may propose again once it is resumed"
     if code is RefusalCode.AGENT_NOT_YOURS:
         return (
             f"submitter {submitter!r} may not speak for agent {agent_id!r}; "
             "submit through that agent's own handle"
         )
+    if agent is None:
+        return f"agent {agent_id!r} is not registered; register it before it proposes"
+    if code is RefusalCode.AGENT_SUSPENDED:
+        return f"agent {agent_id!r} is suspended; it may propose again once it is resumed"
     permitted = sorted(agent.permissions or ())
     return f"agent {agent_id!r} may not propose {kind}; it may propose {permitted or 'nothing'}"

@@ -1,7 +1,8 @@
 """Stage 4: has the world moved under the agent since it looked?
 
 Two checks: the world's threshold on the global seq, if one is set, and the footprint that the
-kind declares. An agent's own changes do not make it stale by footprint.
+kind declares. An agent's own changes do not make it stale by footprint, and neither do changes of
+what it may not see: its batch then goes to the rules, as if there were nothing of that name.
 """
 
 from collections.abc import Iterable
@@ -130,9 +131,13 @@ def _is_fresh(batch: CheckedBatch, context: GateContext, oldest: int) -> bool:
 
 
 def _footprints(batch: CheckedBatch, context: GateContext) -> list[Refusal]:
-    """Compare each intent's footprint with its context, entity by entity."""
+    """Compare each intent's footprint with its context, entity by entity.
+
+    Visibility is asked only about entities that were found changed.
+    """
     refusals = []
-    kinds, state = context.registry.kinds, context.state
+    registry, state = context.registry, context.state
+    kinds = registry.kinds
     tracked_from = state.tracked_from
     with plugin_boundary() as boundary:  # `reads` and `may_see` are the domain's code
         for index, intent in enumerate(batch.intents):
@@ -147,10 +152,16 @@ def _footprints(batch: CheckedBatch, context: GateContext) -> list[Refusal]:
                 stamp = state.stamp(collection, entity)
                 if stamp is None:
                     # A deleted entity whose tombstone was trimmed may have changed since.
-                    if context_seq < tracked_from and entity is not None:
-                        forgotten = Ref(collection, entity)
-                elif stamp.seq > context_seq and stamp.changed_for(agent_id) > context_seq:
-                    changed.append(Ref(collection, entity))
+                    is_due = context_seq < tracked_from and entity is not None
+                else:
+                    is_due = stamp.seq > context_seq and stamp.changed_for(agent_id) > context_seq
+                ref = Ref(collection, entity)
+                if not is_due or not registry.may_see(state, agent_id, ref):
+                    continue
+                if stamp is None:
+                    forgotten = ref
+                else:
+                    changed.append(ref)
             if changed:
                 refusals.append(_stale(batch, index, changed, context))
             elif forgotten is not None:
@@ -174,9 +185,8 @@ def _stale(batch: CheckedBatch, index: int, refs: list[Ref], context: GateContex
     intent = batch.intents[index]
     agent_id = intent["agent_id"]
     limit = context.ledger.policy.limits.changes_listed_max
-    seen = [ref for ref in refs if context.registry.may_see(context.state, agent_id, ref)]
-    changed = [_change(ref, agent_id, context) for ref in seen[:limit]]
-    names = ", ".join(change["entity"] for change in changed) or "something it depends on"
+    changed = [describe_change(ref, agent_id, context) for ref in refs[:limit]]
+    names = ", ".join(change["entity"] for change in changed)
     return refuse_intent(
         batch,
         index,
@@ -189,15 +199,20 @@ def _stale(batch: CheckedBatch, index: int, refs: list[Ref], context: GateContex
     )
 
 
-def _change(ref: Ref, agent_id: str, context: GateContext) -> dict[str, Json]:
-    """Describe a change by another: its seq, and its author while that is still known."""
-    stamp = context.state.stamp(*ref)
+def describe_change(ref: Ref, agent_id: str, context: GateContext) -> dict[str, Json]:
+    """Describe a change by another agent, of an entity that the agent may see.
+
+    Its author is given while it is known, and if the agent may know of it.
+    """
+    registry, state = context.registry, context.state
+    stamp = state.stamp(*ref)
     assert stamp is not None, "only a stamped thing is listed as changed"
-    now = context.registry.seen(context.state, agent_id, ref)
+    now = registry.seen(state, agent_id, ref)
+    is_known = stamp.by != agent_id and registry.may_know_agent(state, agent_id, stamp.by)
     return {
         "entity": _name(ref),
         "seq": stamp.changed_for(agent_id),
-        "by": None if stamp.by == agent_id else stamp.by,
+        "by": stamp.by if is_known else None,
         "now": None if now is None else thaw(now),
     }
 

@@ -19,7 +19,7 @@ from placet.kernel.state.tree import State
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json
 from placet.schemas.config import AGENT_WORK, WORLD_WORK
-from placet.schemas.identity import OPERATOR
+from placet.schemas.identity import OPERATOR, Ref
 from placet.schemas.intent import Intent
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.record import Admitted, AdmittedWithWork, Scheduled
@@ -183,21 +183,34 @@ def _compare_staleness(
 def _reads(
     state: State, registry: Registry, intent: Intent, context_seq: int
 ) -> list[dict[str, Json]] | None:
-    """Return, for each read of an intent, the latest change by another agent."""
+    """Return, for each read of an intent, the latest change by another agent.
+
+    An entity that the agent might not see is as one that never existed.
+    """
     agent_id = intent["agent_id"]
     try:
-        refs = list(reads_of(registry.kinds[intent["kind"]], intent))
+        refs = [Ref(*ref) for ref in reads_of(registry.kinds[intent["kind"]], intent)]
+        is_seen = {ref: registry.may_see(state, agent_id, ref) for ref in refs}
+        stamps = {ref: state.stamp(*ref) if is_seen[ref] else None for ref in refs}
+        authors = {
+            ref: stamp.by
+            for ref, stamp in stamps.items()
+            if stamp is not None
+            and stamp.by != agent_id
+            and registry.may_know_agent(state, agent_id, stamp.by)
+        }
     except Exception:  # noqa: BLE001  # the rule boundary: the refusal has the error
         return None
-    reads = []
-    for collection, entity in refs:
-        stamp = state.stamp(collection, entity)
+    reads: list[dict[str, Json]] = []
+    for ref in refs:
+        collection, entity = ref
+        stamp = stamps[ref]
         changed = None if stamp is None else stamp.changed_for(agent_id)
         reads.append(
             {
                 "entity": collection if entity is None else f"{collection}/{entity}",
                 "changed": changed,
-                "by": None if stamp is None or stamp.by == agent_id else stamp.by,
+                "by": authors.get(ref),
                 "is_stale": changed is not None and changed > context_seq,
             }
         )
@@ -226,7 +239,7 @@ def _describe_staleness(compared: Compared) -> Iterator[str]:
 
 def _read_text(read: Compared) -> str:
     if read["changed"] is None:
-        return "never existed"
+        return "never existed, or is hidden from the agent"
     if not read["changed"]:
         return "not changed by another agent"
     who = "another agent" if read["by"] is None else read["by"]

@@ -63,10 +63,14 @@ class WithinDistance(Visibility):
         return place
 
     def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
-        """Return whether the entity is within the reach, or has no position."""
+        """Return whether the entity is within the reach, or has no position.
+
+        Nothing tells where a deleted entity was, so it is hidden from all agents but its own.
+        """
         there = self.place(state, ref)
         if there is None:
-            return True
+            entity = ref.entity
+            return entity in {None, agent_id} or state.exists(ref.collection, entity)
         here = self.place(state, Ref(self.agent_collection, agent_id))
         return here is not None and _square(_point(here), _point(there)) <= self.square
 
