@@ -329,8 +329,9 @@ const KEYS = {
 function onKey(event) {
   const { target } = event;
   if (event.ctrlKey || event.metaKey || event.altKey || !moment) return;
-  const isSlider = target.id === "seek";
-  if (!isSlider && target.closest("input, select, textarea, summary")) return;
+  // The slider keeps its own keys: they go by seqs.
+  const isField = target.id === "seek" ? event.key.length > 1 : target.closest("input, select, textarea, summary");
+  if (isField) return;
   if (event.key === " " && target.closest("button, a")) return;
   const act = KEYS[event.key];
   if (!act) return;

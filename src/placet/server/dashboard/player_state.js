@@ -32,7 +32,7 @@ export function clearState() {
 export function showState(moment, choose) {
   const names = moment.collections.map(({ name }) => name);
   const isNew = wanted.collection === null && names.length > 0;
-  if (isNew) wanted.collection = largest(moment.collections);
+  if (isNew) wanted.collection = likeliest(moment.collections);
   showNames(moment.collections);
   if (moment.table) showTable(moment.table, choose);
   show("state-empty", names.length === 0);
@@ -40,7 +40,11 @@ export function showState(moment, choose) {
   return isNew;
 }
 
-const largest = (collections) => collections.reduce((one, other) => (other.count > one.count ? other : one)).name;
+// The agents' own entities where a domain has such, else what there is most of.
+function likeliest(collections) {
+  const ofAgents = collections.find(({ name }) => /\bagents$/.test(name));
+  return (ofAgents ?? collections.reduce((one, other) => (other.count > one.count ? other : one))).name;
+}
 
 function showNames(collections) {
   const select = byId("collection");
