@@ -1,7 +1,7 @@
 """A real browser, and a player of a small run, for the tests of the pages.
 
-`TEST_CHROMIUM` names the browser; else Debian's `chromium` on PATH. Without one the tests skip; with
-`TEST_CHROMIUM_REQUIRED=1`, which CI sets, they fail.
+`TEST_CHROMIUM` names the browser; else Debian's `chromium` on PATH. Without one the tests skip;
+with `TEST_CHROMIUM_REQUIRED=1`, which CI sets, they fail.
 """
 
 import json
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Dialog, Page, expect, sync_playwright
 
 START_MS_MAX = 20_000
 THIN_SPACE = "\u202f"
@@ -96,10 +96,14 @@ class Looked:
             lambda m: self.errors.append(m.text) if m.type in {"error", "warning"} else None,
         )
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.on("dialog", lambda dialog: (self.errors.append("a dialog"), dialog.dismiss()))
+        self.page.on("dialog", self._dismiss)
         self.page.on("request", lambda request: self.requested.add(request.url))
         self.page.goto(url)
         self.page.wait_for_selector("#at-seq:not(:empty)")
+
+    def _dismiss(self, dialog: Dialog) -> None:
+        self.errors.append(f"a dialog: {dialog.message}")
+        dialog.dismiss()
 
     def fact(self, name: str) -> str:
         return self.page.inner_text(f"#at-{name}").replace(THIN_SPACE, "")

@@ -1,4 +1,4 @@
-"""The player in a real browser, on a finished run: start, scrub, click, fork, and who it works for."""
+"""The player in a real browser, on a finished run: start, scrub, click, fork, for everybody."""
 
 import hashlib
 import re
@@ -25,7 +25,8 @@ CONTRAST = """(selectors) => {
     }
     return [255, 255, 255];
   };
-  return selectors.flatMap((selector) => [...document.querySelectorAll(selector)].slice(0, 3).map((element) => {
+  const some = (selector) => [...document.querySelectorAll(selector)].slice(0, 3);
+  return selectors.flatMap((selector) => some(selector).map((element) => {
     const [one, other] = [light(parts(getComputedStyle(element).color)), light(ground(element))];
     return [selector, (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05)];
   }));

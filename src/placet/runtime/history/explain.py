@@ -17,6 +17,7 @@ from placet.kernel.log.explain_record import explain_batch, explain_other
 from placet.kernel.log.replay import MISFITS, Divergence
 from placet.kernel.log.verify import Maker, Verifier
 from placet.runtime.plugins import remake
+from placet.runtime.snapshots.files import SnapshotStore
 from placet.runtime.snapshots.recovery import decode, read_on, recover
 from placet.schemas.codec import Json, canonical
 from placet.schemas.errors import StoreError
@@ -50,6 +51,7 @@ def explain(
     domains: Sequence[Domain] | Maker = remake,
     *,
     validator: EffectValidator | None = None,
+    files: SnapshotStore | None = None,
 ) -> Explanation:
     """Return an explanation of the latest answer to a request. O(log).
 
@@ -59,6 +61,7 @@ def explain(
         req_id: Id of the request.
         domains: The domains that decided the request. By default they are recreated from the log.
         validator: The effect validator, if the log was made with one.
+        files: Snapshots to begin from; None are those that belong to the log.
 
     Raises:
         StoreError: The log cannot be read, or was compacted beyond the request.
@@ -66,7 +69,7 @@ def explain(
     positions = _find_request(log, agent_id, req_id)
     if not positions:
         return _unknown(log, agent_id, req_id)
-    explained = _explain(log, positions[-1], domains, validator)
+    explained = _explain(log, positions[-1], domains, validator, files)
     earlier = tuple(map(_summary, positions[:-1][-_EARLIER_MAX:]))
     return replace(explained, earlier=earlier)
 
@@ -77,6 +80,7 @@ def explain_seq(
     domains: Sequence[Domain] | Maker = remake,
     *,
     validator: EffectValidator | None = None,
+    files: SnapshotStore | None = None,
 ) -> Explanation:
     """Return an explanation of the decision that took a sequence number. O(log).
 
@@ -91,7 +95,9 @@ def explain_seq(
         if isinstance(record, Admitted):
             rank = seq - (record.seq - len(record.contexts) + 1)
             position = rank if record.order is None else record.order[rank]
-        explained = _explain(log, _RequestRecord(ordinal, record, position), domains, validator)
+        explained = _explain(
+            log, _RequestRecord(ordinal, record, position), domains, validator, files
+        )
         if explained.req_id is None:
             return explained
         positions = _find_request(log, explained.agent_id, explained.req_id)
@@ -129,12 +135,13 @@ def _explain(
     request: _RequestRecord,
     domains: Sequence[Domain] | Maker,
     validator: EffectValidator | None,
+    files: SnapshotStore | None,
 ) -> Explanation:
     try:
-        past, group = _replay_to(log, request, domains, validator)
+        past, group = _replay_to(log, request, domains, validator, files)
         explained = _explain_next(past, request)
     except Divergence as error:  # the log diverges: explain it as written, without its rules
-        past, group = _replay_to(log, request, (), None)
+        past, group = _replay_to(log, request, (), None, files)
         explained = _explain_next(past, request)
         note = f"the log differs from what its rules decide, see `placet verify`: {error}"
         explained = replace(explained, notes=(*explained.notes, note))
@@ -146,6 +153,7 @@ def _replay_to(
     request: _RequestRecord,
     domains: Sequence[Domain] | Maker,
     validator: EffectValidator | None,
+    files: SnapshotStore | None,
 ) -> tuple[Verifier, list[_RequestRecord]]:
     """Fold up to a record, and re-execute the earlier records of its group.
 
@@ -155,7 +163,7 @@ def _replay_to(
     record = request.record
     own, group_seq = group_of(record), getattr(record, "group_seq", record.seq)
     # A group is opened at `group_seq`, so a record with that seq may belong to it.
-    recovered = recover(log, to_seq=group_seq - 1).past
+    recovered = recover(log, to_seq=group_seq - 1, files=files).past
     past = Verifier(domains, validator=validator, past=recovered)
     past.is_folding = True
     group: list[_RequestRecord] = []

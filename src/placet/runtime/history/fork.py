@@ -28,7 +28,7 @@ from placet.runtime.history.counterfactual_report import CounterfactualReport
 from placet.runtime.history.patch import parse_patch
 from placet.runtime.history.position import Position, records_to
 from placet.runtime.plugins import remake
-from placet.runtime.snapshots.files import files_beside, snapshots_of
+from placet.runtime.snapshots.files import SnapshotStore, files_beside, snapshots_of
 from placet.runtime.snapshots.recovery import Upto, decode, read_on, recover, trusted_snapshots
 from placet.runtime.stores.files import Disk, quoted
 from placet.runtime.stores.sqlite.log import SqliteEventLog
@@ -114,6 +114,7 @@ def fork(
     at: int | Position | None = None,
     domains: Sequence[Domain] | Maker = remake,
     validator: EffectValidator | None = None,
+    files: SnapshotStore | None = None,
 ) -> Fork:
     """Copy a world's log up to a position into a new log, as a separate world. O(copied records).
 
@@ -126,6 +127,7 @@ def fork(
         domains: Domains to use if values are set, agents dropped or inputs re-executed. By default
             they are recreated from the log.
         validator: The host's effect validator, if the parent had one.
+        files: Snapshots to begin the replay from; None are those that belong to the log.
 
     Raises:
         StoreError: The log cannot be read, was compacted beyond `at`, `at` is inside a batch or
@@ -135,12 +137,12 @@ def fork(
     """
     options = options or ForkOptions()
     path = _new_path(to)
-    past = replay_to(log, at)
+    past = replay_to(log, at, files)
     seq, record, chain = past.ledger.seq, past.journal.count, past.journal.prev
     parent = _world_of(past)
     world = options.world or f"{parent.partition('@')[0]}@{seq}-{token_hex(4)}"
     require_fork(world, parent, options.effects, options.seed)
-    first = _first_record(log, past, world, options, domains)
+    first = _first_record(log, past, world, options, domains, files)
     past.apply(first)
     assert past.header is not None, "a log begins with its header"
     seed = past.header.seed
@@ -217,7 +219,9 @@ def _new_path(to: str) -> Path:
     return path
 
 
-def replay_to(log: EventLog, at: int | Position | None) -> Replayer:
+def replay_to(
+    log: EventLog, at: int | Position | None, files: SnapshotStore | None = None
+) -> Replayer:
     """Replay a log up to a position, and return the replayed world; an int is a seq.
 
     Raises:
@@ -227,7 +231,7 @@ def replay_to(log: EventLog, at: int | Position | None) -> Replayer:
         raise StoreError(f"{log.url} is empty: there is no world in it", store=log.url)
     position = at if isinstance(at, Position) else Position(seq=at)
     to_record = None if position == _END else records_to(log, position)
-    return recover(log, to_record=to_record).past
+    return recover(log, to_record=to_record, files=files).past
 
 
 def _world_of(past: Replayer) -> str:
@@ -241,6 +245,7 @@ def _first_record(
     world: str,
     options: ForkOptions,
     domains: Sequence[Domain] | Maker,
+    files: SnapshotStore | None,
 ) -> bytes:
     """Build the record that starts the fork. The changes are tried on a separate fold."""
     record = ForkAdopted(
@@ -257,7 +262,7 @@ def _first_record(
     )
     if not (record.given or record.dropped):
         return encode_record(record)
-    trial = recover(log, to_record=past.journal.count).past
+    trial = recover(log, to_record=past.journal.count, files=files).past
     assert trial.header is not None, "a log begins with its header"
     registry = registry_of(domains, rules_in(trial.header))
     structure = Structure(registry, trial.ledger.policy.limits)

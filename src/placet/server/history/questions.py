@@ -31,7 +31,7 @@ def view_at(played: PlayedWorld, record: int, agent_id: str) -> dict[str, Json]:
         KeyError: The agent is not registered there.
         StoreError: The log cannot be read, or its domains cannot be recreated.
     """
-    past = recover(played.source.log, to_record=record + 1).past
+    past = recover(played.source.log, to_record=record + 1, files=played.snapshots).past
     config = config_from(past)
     if past.header is None or config is None:
         raise StoreError("there is no world before the first record", store=played.source.log.url)
@@ -71,8 +71,8 @@ def explanation(
     """
     source = played.source
     if seq is not None:
-        return explain_seq(source.log, seq, source.domains)
-    return explain(source.log, agent_id or "", req_id or "", source.domains)
+        return explain_seq(source.log, seq, source.domains, files=played.snapshots)
+    return explain(source.log, agent_id or "", req_id or "", source.domains, files=played.snapshots)
 
 
 def forked(
@@ -86,7 +86,9 @@ def forked(
     """
     source = played.source
     at = Position(record=record, whole_ticks_ns=indivisible_ns(source.log))
-    made = fork(source.log, str(path), options, at=at, domains=source.domains)
+    made = fork(
+        source.log, str(path), options, at=at, domains=source.domains, files=played.snapshots
+    )
     return made, Source(open_event_log(made.store), source.domains)
 
 

@@ -8,14 +8,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event, Lock, Thread
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from placet.actors.ports import EventLog
 from placet.kernel.domain import Domain
 from placet.kernel.log.verify import Maker
 from placet.runtime.timeline.frames import frames_of
+from placet.runtime.timeline.ledgers import LEDGER_SEQS, ledgers_of, start_writing
 from placet.runtime.timeline.timeline import Timeline
 from placet.schemas.errors import StoreError
+
+if TYPE_CHECKING:
+    from subprocess import Popen
 
 _CHUNK_RECORDS: Final = 2_000
 """Records between two looks at whether the pass is still wanted."""
@@ -44,12 +48,17 @@ class PlayedWorld:
     Attributes:
         source: The log, and its domains.
         timeline: The time line.
+        snapshots: The snapshots from which a replay begins; None are those that the log has.
         failure: The error that ended the pass; None for none.
     """
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self.timeline = Timeline(source.log, frames_of(source.log))
+        files = frames_of(source.log)
+        self.timeline = Timeline(source.log, files)
+        self.snapshots = ledgers_of(source.log, None if files is None else files.folder)
+        self._folding: Popen[bytes] | None = None
+        self._folded_seq = 0
         self.failure: StoreError | None = None
         self._is_closed = Event()
         self._thread: Thread | None = None
@@ -66,7 +75,9 @@ class PlayedWorld:
             raise failure
         if self._thread is not None and self._thread.is_alive():
             return
-        if not self.timeline.index.catch_up(records_max=_CHUNK_RECORDS):
+        if self.timeline.index.catch_up(records_max=_CHUNK_RECORDS):
+            self._fold_ledgers()
+        else:
             self._thread = Thread(target=self._run, name="placet-frames", daemon=True)
             self._thread.start()
 
@@ -75,6 +86,18 @@ class PlayedWorld:
         self._is_closed.set()
         if self._thread is not None:
             self._thread.join()
+        if self._folding is not None:
+            self._folding.kill()
+            self._folding.wait()
+
+    def _fold_ledgers(self) -> None:
+        """Have snapshots made along the log, by a process, each time it has grown by enough."""
+        if self._folding is not None and self._folding.poll() is None:
+            return
+        seq = self.timeline.index.seq
+        if self.snapshots is not None and seq - self._folded_seq >= LEDGER_SEQS:
+            self._folded_seq = seq
+            self._folding = start_writing(self.source.log, self.snapshots.folder)
 
     def _run(self) -> None:
         try:
