@@ -1,9 +1,11 @@
 """Executors of a sweep: its own pool of processes, or the caller's; made again if they break."""
 
+import os
 from collections.abc import Callable
 from concurrent.futures import Executor, ProcessPoolExecutor
 from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.context import BaseContext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
 from placet.lab.errors import LabError
@@ -57,7 +59,7 @@ class OwnPools:
             1 if is_alone else self._jobs,
             mp_context=self._context,
             initializer=start_worker,
-            initargs=(stop,),
+            initargs=(stop, str(Path.cwd()), dict(os.environ)),
         )
         self._stops[id(pool)] = ours
         return pool

@@ -117,16 +117,19 @@ def empty_row(task: RunTask, status: str, error: str) -> Row:
     }
 
 
-def start_worker(stop: Connection | None = None) -> None:
+def start_worker(stop: Connection, folder: str, environment: Mapping[str, str]) -> None:
     """Prepare a process of a sweep's own pool.
 
     Args:
         stop: The reading end of a pipe of which the sweep's process has the only other end: the
             worker ends when that is closed.
+        folder: Current folder of the sweep's process; the server of processes may have another.
+        environment: Its environment, likewise.
     """
     _prepare_process()
-    if stop is not None:
-        threading.Thread(target=_end_with, args=([stop],), daemon=True).start()
+    os.chdir(folder)
+    os.environ.update(environment)
+    threading.Thread(target=_end_with, args=([stop],), daemon=True).start()
     tune_gc()
 
 
