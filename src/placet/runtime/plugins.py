@@ -161,8 +161,11 @@ def import_from_here(module_name: str) -> ModuleType:
     Raises:
         ImportError: There is no such module, or it raised an exception while it was imported.
     """
-    here = str(Path.cwd())
-    added = here not in sys.path
+    try:
+        here = str(Path.cwd())
+    except FileNotFoundError:  # the folder was removed; what is imported already still is
+        here = ""
+    added = bool(here) and here not in sys.path
     if added:
         sys.path.insert(0, here)
     try:

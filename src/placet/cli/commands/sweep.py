@@ -10,7 +10,7 @@ import typer
 
 from placet.cli.progress import progress_bar
 from placet.cli.signals import Terminated, terminated_as_interrupted
-from placet.cli.terminal import AsJson, pluralize, printable, say_json, say_lines, shorten
+from placet.cli.terminal import AsJson, complain, pluralize, printable, say_json, say_lines, shorten
 
 if TYPE_CHECKING:
     from placet.lab.sweep.results import Results
@@ -35,7 +35,12 @@ _Agents: TypeAlias = Annotated[
     int | None, typer.Option(min=0, metavar="N", help="Number of agents, divided in proportion.")
 ]
 _Ticks: TypeAlias = Annotated[int | None, typer.Option(min=0, metavar="N", help="Number of ticks.")]
-_Jobs: TypeAlias = Annotated[int, typer.Option(min=1, metavar="N", help="Worker processes.")]
+_Jobs: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        min=1, metavar="N", help="Worker processes. Default: 1; on Ray all slots of the cluster."
+    ),
+]
 _To: TypeAlias = Annotated[
     Path,
     typer.Option(
@@ -62,6 +67,23 @@ _Anyway: TypeAlias = Annotated[
 _Timeout: TypeAlias = Annotated[
     float | None, typer.Option(min=0.1, metavar="S", help="Longest time of a run, seconds.")
 ]
+_On: TypeAlias = Annotated[
+    Literal["here", "ray"], typer.Option(help="Run in processes of this machine, or on Ray.")
+]
+_RayAddress: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT",
+        help="Head of a Ray cluster. Default: a Ray of this sweep alone, on this machine.",
+    ),
+]
+_Ship: TypeAlias = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="PATH",
+        help="File or folder below the current folder that the scenario reads on Ray. Repeatable.",
+    ),
+]
 
 
 def sweep(
@@ -72,12 +94,15 @@ def sweep(
     seeds: _Seeds = None,
     agents: _Agents = None,
     ticks: _Ticks = None,
-    jobs: _Jobs = 1,
+    jobs: _Jobs = None,
     outcomes: _Outcomes = None,
     logs: _LogsKept = "none",
     retry: _Retry = False,
     anyway: _Anyway = False,
     timeout: _Timeout = None,
+    on: _On = "here",
+    ray_address: _RayAddress = None,
+    ship: _Ship = None,
     as_json: AsJson = False,
 ) -> int:
     """Run a scenario under all combinations of settings and seeds, into a folder.
@@ -89,9 +114,12 @@ def sweep(
     from placet.lab.sweep.axes import read_axis, read_seeds  # noqa: PLC0415
     from placet.lab.sweep.plan import plan_sweep  # noqa: PLC0415
     from placet.lab.sweep.pools import OwnPools  # noqa: PLC0415
-    from placet.lab.sweep.sweep import sweep as run_sweep  # noqa: PLC0415
+    from placet.lab.sweep.sweep import SweepArguments, sweep_on_ray  # noqa: PLC0415
+    from placet.lab.sweep.sweep import sweep as sweep_here  # noqa: PLC0415
     from placet.scenarios.loader import load, split_override  # noqa: PLC0415
 
+    if on != "ray" and (ray_address is not None or ship):
+        raise typer.BadParameter("--ray-address and --ship belong to --on ray")
     base = load(scenario, overrides=[] if ticks is None else [f"ticks={ticks}"])
     if agents is not None:
         base = base.with_agents(agents)
@@ -106,9 +134,7 @@ def sweep(
     )
     try:
         with terminated_as_interrupted(), progress_bar(base.name, len(plan), "runs") as update:
-            results = run_sweep(
-                plan,
-                OwnPools(jobs),
+            arguments = SweepArguments(
                 to=to,
                 logs=logs,
                 retry=retry,
@@ -117,6 +143,17 @@ def sweep(
                 columns=values,
                 on_progress=lambda progress: update(progress.finished),
             )
+            if on == "ray":
+                results = sweep_on_ray(
+                    plan,
+                    arguments,
+                    address=ray_address,
+                    jobs=jobs,
+                    ship=ship or (),
+                    on_notice=complain,
+                )
+            else:
+                results = sweep_here(plan, OwnPools(jobs or 1), arguments)
     except KeyboardInterrupt as stop:
         sys.stderr.write(
             f"placet: stopped; what is finished is kept in {to}. Run the same command to go on\n"

@@ -125,9 +125,9 @@ def local_modules(modules: Iterable[ModuleType]) -> list[ModuleType]:
         if module.__name__ in found or path is None:
             continue
         found[module.__name__] = module
-        if not _is_installed(module):
+        if not is_installed(module):
             imported = _imported_by(module, path)
-            waiting += [other for other in imported if not _is_installed(other)]
+            waiting += [other for other in imported if not is_installed(other)]
     return [found[name] for name in sorted(found)]
 
 
@@ -174,7 +174,7 @@ def _file_of(module: ModuleType) -> Path | None:
     return Path(path) if path is not None and path.endswith(".py") else None
 
 
-def _is_installed(module: ModuleType) -> bool:
+def is_installed(module: ModuleType) -> bool:
     """Return whether a module is placet's own, of the standard library, or of a package."""
     top = module.__name__.partition(".")[0]
     path = _file_of(module)

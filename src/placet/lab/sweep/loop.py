@@ -14,9 +14,11 @@ from time import monotonic
 from typing import Final, TypeAlias
 
 from placet.lab.errors import LabError
+from placet.lab.sweep.failures import CallFailed, ExecutorUnfit, RunLost, RunTimedOut, WorkerDied
 from placet.lab.sweep.pools import PoolEnd, Pools
-from placet.lab.sweep.study import Row, RowWriter, Study, writing
-from placet.lab.sweep.worker import RunTask, empty_row, run_task
+from placet.lab.sweep.study import LOGS, Row, RowWriter, Study, writing
+from placet.lab.sweep.worker import LOG, RunTask, empty_row, run_task
+from placet.schemas.errors import PlacetError
 
 _SUSPECT_AT: Final = 2
 """Deaths of a pool while a run was under way, after which it is run alone."""
@@ -26,22 +28,6 @@ _DIED_AT: Final = 2
 
 _FRUITLESS_MAX: Final = 3
 _LOOK_S: Final = 0.5
-
-
-class WorkerDied(BrokenExecutor):
-    """The worker ended while it was at this run and no other."""
-
-
-class RunLost(BrokenExecutor):
-    """The run or its answer was lost with its machine; the run is not to blame."""
-
-
-class RunTimedOut(BrokenExecutor):
-    """The run took longer than its timeout, and its worker was ended."""
-
-
-class WorkerUnfit(BrokenExecutor):
-    """A worker's machine has other code, or lacks a module; the message names both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +165,11 @@ class SweepLoop:
 
     def _finish(self, task: RunTask, row: Row) -> None:
         """Count a finished run; write its row unless its worker did."""
+        log = row.pop(LOG, None)
         if not row.pop("is_written"):
             with writing(self._study.folder):
+                if log is not None:
+                    (self._study.folder / LOGS / f"{task.key}.db").write_bytes(log)
                 if self._writer is None:
                     self._writer = RowWriter(self._study.folder, self._study.session)
                 self._writer.write(row)
@@ -244,6 +233,8 @@ class _PoolPass:
         while self._tasks and len(self._submitted) < window:
             try:
                 future = self._executor.submit(run_task, self._tasks[0])
+            except ExecutorUnfit as error:
+                raise LabError(f"{error}; what is finished is kept") from error
             except BrokenExecutor as error:
                 return error
             self._submitted[future] = self._tasks.popleft()
@@ -259,8 +250,8 @@ class _PoolPass:
         task = self._submitted[future]
         try:
             row = future.result()
-        except WorkerUnfit as error:
-            raise LabError(str(error)) from error
+        except ExecutorUnfit as error:
+            raise LabError(f"{error}; what is finished is kept") from error
         except WorkerDied:
             self.blamed.append(task)
         except RunLost:
@@ -271,6 +262,14 @@ class _PoolPass:
             return None
         except (BrokenExecutor, CancelledError) as error:
             return error
+        except PlacetError:
+            raise
+        except Exception as error:
+            trace = f"\n{error.trace}" if isinstance(error, CallFailed) else ""
+            raise LabError(
+                f"a worker cannot execute a run: {type(error).__name__}: {error}{trace}; what is "
+                "finished is kept"
+            ) from error
         else:
             self._finish(future, row)
             return None

@@ -22,7 +22,13 @@ _WINDOW: Final = 256
 
 
 class Pools(Protocol):
-    """Makes the executors of a sweep."""
+    """Makes the executors of a sweep.
+
+    Attributes:
+        is_apart: Workers leave the study's folder to the sweep's process, even if they see it.
+    """
+
+    is_apart: bool
 
     def make(self, *, is_alone: bool) -> Executor:
         """Return a new executor; with one worker if a run must be alone in it.
@@ -44,6 +50,8 @@ class OwnPools:
     Args:
         jobs: Number of worker processes.
     """
+
+    is_apart = False
 
     def __init__(self, jobs: int) -> None:
         if jobs < 1:
@@ -83,6 +91,8 @@ class GivenPools:
     Args:
         executor: An executor, or a function without arguments that returns a new executor.
     """
+
+    is_apart = False
 
     def __init__(self, executor: Executor | Callable[[], Executor]) -> None:
         self._given: Executor | None = executor if isinstance(executor, Executor) else None

@@ -3,6 +3,7 @@
     manifest.json      the plans: code versions, scenarios, seeds; replaced as a whole
     results/*.jsonl    a row of JSON for each finished run, one file a writer
     logs/KEY.db        logs of runs, where they are kept
+    ray.log            what Ray printed, of a sweep on Ray
     running/*          the run that each worker is at
     lock               lock of the sweep's process, and the name of its session
     workers            lock shared by the workers that are at a run
@@ -31,6 +32,7 @@ FORMAT: Final = "placet study 1"
 MANIFEST: Final = "manifest.json"
 RESULTS: Final = "results"
 LOGS: Final = "logs"
+RAY_LOG: Final = "ray.log"
 _RUNNING: Final = "running"
 _LOCK: Final = "lock"
 _WORKERS: Final = "workers"
@@ -177,7 +179,8 @@ class Study:
             return
         except OSError as error:
             raise LabError(f"{self.folder} cannot be the folder of a study: {error}") from None
-        foreign = sorted(names - {RESULTS, LOGS, _RUNNING, _LOCK, _WORKERS, f"{MANIFEST}.new"})
+        own = {RESULTS, LOGS, RAY_LOG, _RUNNING, _LOCK, _WORKERS, f"{MANIFEST}.new"}
+        foreign = sorted(names - own)
         if foreign:
             raise LabError(
                 f"{self.folder} is no study: it has no {MANIFEST}, and holds {foreign[0]!r}; name "

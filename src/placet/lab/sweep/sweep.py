@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import cast
+from typing import Literal, cast
 
 from placet.lab.errors import LabError
 from placet.lab.outcome import Outcome, spec_of
@@ -14,7 +15,7 @@ from placet.lab.sweep.plan import SweepPlan, plan_sweep
 from placet.lab.sweep.pools import GivenPools, OwnPools, Pools
 from placet.lab.sweep.results import Results, results_of
 from placet.lab.sweep.study import Study
-from placet.lab.sweep.worker import Logs, RunTask
+from placet.lab.sweep.worker import NOWHERE, Logs, RunTask
 from placet.scenarios.scenario import Scenario
 
 
@@ -25,14 +26,18 @@ def run_scenarios(
     seeds: Iterable[int] | None = None,
     outcome: "str | Callable[..., object] | Sequence[str | Callable[..., object]]" = (),
     executor: Executor | Callable[[], Executor] | None = None,
-    jobs: int = 1,
+    jobs: int | None = None,
     to: str | Path | None = None,
     logs: Logs = "none",
     retry: bool = False,
     anyway: bool = False,
     timeout_s: float | None = None,
     columns: Iterable[str] = (),
+    on: Literal["here", "ray"] = "here",
+    ray_address: str | None = None,
+    ship: Iterable[str | Path] = (),
     on_progress: OnProgress = lambda _: None,
+    on_notice: Callable[[str], None] = lambda _: None,
 ) -> Results:
     """Run every scenario under every seed, and return a row for each run.
 
@@ -48,7 +53,7 @@ def run_scenarios(
             `module:function`. Each fills columns of the results.
         executor: A `concurrent.futures` executor, which stays open, or a function that returns a
             new executor. None: `jobs` worker processes.
-        jobs: Number of worker processes if there is no `executor`.
+        jobs: Number of worker processes if there is no `executor`; None is 1, and on Ray all slots.
         to: Folder of the study. Runs that are finished in it are not repeated. None: no folder is
             kept.
         logs: Which runs keep their logs in the folder. With `all` and `failed`, a run that was
@@ -57,7 +62,11 @@ def run_scenarios(
         anyway: Go on although the study was made by other code; the rows get a column `code`.
         timeout_s: Longest time of a run, seconds. Not for threads.
         columns: Keys of the scenarios to show although all scenarios have one value.
+        on: `ray`: run on Ray (extra `ray`) instead of an `executor`.
+        ray_address: `HOST:PORT` of a cluster's head; None starts a Ray of this sweep alone.
+        ship: Files and folders below the current folder that the scenarios read on Ray.
         on_progress: Called with a `SweepProgress` after every run, and every half second.
+        on_notice: Called with a message when Ray had no free slot for a minute.
 
     Raises:
         LabError: The arguments contradict each other, the folder is no study, is written by another
@@ -74,10 +83,9 @@ def run_scenarios(
     )
     if timeout_s is not None and isinstance(executor, ThreadPoolExecutor):
         raise LabError("a run in a thread cannot be ended: leave out timeout_s, or use processes")
-    pools: Pools = OwnPools(jobs) if executor is None else GivenPools(executor)
-    return sweep(
-        plan,
-        pools,
+    if on == "ray" and executor is not None:
+        raise LabError('give `executor` or `on="ray"`, not both')
+    arguments = SweepArguments(
         to=to,
         logs=logs,
         retry=retry,
@@ -86,49 +94,96 @@ def run_scenarios(
         columns=columns,
         on_progress=on_progress,
     )
+    if on == "ray":
+        return sweep_on_ray(
+            plan, arguments, address=ray_address, jobs=jobs, ship=ship, on_notice=on_notice
+        )
+    pools: Pools = GivenPools(executor) if executor is not None else OwnPools(jobs or 1)
+    return sweep(plan, pools, arguments)
 
 
-def sweep(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepArguments:
+    """Arguments of `run_scenarios` that do not depend on where the runs are executed."""
+
+    to: str | Path | None
+    logs: Logs = "none"
+    retry: bool = False
+    anyway: bool = False
+    timeout_s: float | None = None
+    columns: Iterable[str] = ()
+    on_progress: OnProgress = lambda _: None
+
+
+def sweep_on_ray(
     plan: SweepPlan,
-    pools: Pools,
+    arguments: SweepArguments,
     *,
-    to: str | Path | None,
-    logs: Logs = "none",
-    retry: bool = False,
-    anyway: bool = False,
-    timeout_s: float | None = None,
-    columns: Iterable[str] = (),
-    on_progress: OnProgress = lambda _: None,
+    address: str | None,
+    jobs: int | None,
+    ship: Iterable[str | Path] = (),
+    on_notice: Callable[[str], None] = lambda _: None,
 ) -> Results:
-    """Execute the runs of a plan that are not finished; return the rows of all.
+    """Execute the runs of a plan on Ray; return the rows of all.
 
     The arguments and errors are those of `run_scenarios`.
     """
-    if to is None and logs != "none":
+    from placet.lab.sweep.on_ray.session import (  # noqa: PLC0415  # an extra
+        RayPools,
+        ray_session,
+        require_ray,
+    )
+    from placet.lab.sweep.on_ray.staging import stage  # noqa: PLC0415  # as above
+
+    require_ray(address)
+    staged = stage(plan, map(Path, ship))
+    with _folder(arguments.to) as folder:
+        Study(folder)  # refuse a folder of something else before Ray starts
+        with ray_session(address, jobs=jobs, staged=staged, folder=folder):
+            timeout_s = arguments.timeout_s
+            pools = RayPools(staged, jobs=jobs, timeout_s=timeout_s, on_notice=on_notice)
+            return sweep(plan, pools, replace(arguments, to=folder))
+
+
+def sweep(plan: SweepPlan, pools: Pools, arguments: SweepArguments) -> Results:
+    """Execute the runs of a plan that are not finished; return the rows of all.
+
+    The errors are those of `run_scenarios`.
+    """
+    if arguments.to is None and arguments.logs != "none":
         raise LabError("logs are kept in the folder of a study; name one with `to`")
-    with _folder(to) as folder, Study(folder).locked() as study:
-        if not anyway:
+    with _folder(arguments.to) as folder, Study(folder).locked() as study:
+        if not arguments.anyway:
             study.require_same_code(plan)
         study.add_plan(plan)
-        tasks = [
-            RunTask(
-                key=key,
-                code=planned.code.digest,
-                digest=planned.digest,
-                text=planned.text,
-                seed=seed,
-                attempt=study.rows[key]["attempt"] + 1 if key in study.rows else 0,
-                outcomes=plan.outcomes,
-                study=(str(study.folder.absolute()), study.identity, study.session),
-                logs=logs,
-                timeout_s=timeout_s,
-            )
-            for planned, seed in plan.runs()
-            if _is_due(study, key := planned.key(seed), retry=retry)
-        ]
-        SweepLoop(study, tasks, pools, total=len(plan), on_progress=on_progress).run()
+        tasks = _tasks(plan, study, arguments, is_apart=pools.is_apart)
+        loop = SweepLoop(study, tasks, pools, total=len(plan), on_progress=arguments.on_progress)
+        loop.run()
         keys = (planned.key(seed) for planned, seed in plan.runs())
-        return results_of(study, [key for key in keys if key in study.rows], columns)
+        return results_of(study, [key for key in keys if key in study.rows], arguments.columns)
+
+
+def _tasks(
+    plan: SweepPlan, study: Study, arguments: SweepArguments, *, is_apart: bool
+) -> list[RunTask]:
+    """Return the runs to execute: those without a row, or to retry, those whose row is an error."""
+    place = (str(study.folder.absolute()), study.identity, study.session)
+    return [
+        RunTask(
+            key=key,
+            code=planned.code.digest,
+            digest=planned.digest,
+            text=planned.text,
+            seed=seed,
+            attempt=study.rows[key]["attempt"] + 1 if key in study.rows else 0,
+            outcomes=plan.outcomes,
+            study=NOWHERE if is_apart else place,
+            logs=arguments.logs,
+            timeout_s=None if is_apart else arguments.timeout_s,
+        )
+        for planned, seed in plan.runs()
+        if _is_due(study, key := planned.key(seed), retry=arguments.retry)
+    ]
 
 
 def _is_due(study: Study, key: str, *, retry: bool) -> bool:

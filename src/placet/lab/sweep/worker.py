@@ -15,6 +15,7 @@ from math import isfinite
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
 from types import FrameType
 from typing import Any, Final, Literal, TypeAlias
@@ -30,6 +31,12 @@ from placet.schemas.errors import INTERRUPTS, StoreError
 
 Logs: TypeAlias = Literal["all", "failed", "none"]
 """Which runs keep their logs."""
+
+LOG: Final = "log"
+"""Key of the bytes of a log in a row on its way; they are no part of the row."""
+
+NOWHERE: Final = ("", "", "")
+"""The study of a run whose worker leaves writing to the sweep's process."""
 
 _TRACEBACK_CHARS_MAX: Final = 4_000
 _GRACE_S: Final = 5.0
@@ -56,7 +63,7 @@ class RunTask:
         seed: Seed of the run.
         attempt: Number of the attempt; above 0 if a failed run is run again.
         outcomes: Outcome functions, as `module:function`.
-        study: Folder, identity and session of the study.
+        study: Folder, identity and session of the study; `NOWHERE` if the worker writes nothing.
         logs: Which runs keep their logs.
         timeout_s: Longest time of a run, seconds; None is unlimited.
     """
@@ -79,7 +86,8 @@ def run_task(task: RunTask) -> Row:
     Returns:
         The row: `key`, `code`, `scenario`, `seed`, `attempt`, `status` (`done`, `failed` or
         `timeout`), `error` and `traceback` or None, the counts and digest of the run, `outcomes` by
-        name, `resumed_at`, `seconds` of real and `cpu_s` of processor time, and `is_written`.
+        name, `resumed_at`, `seconds` of real and `cpu_s` of processor time, and `is_written`. If
+        it is not, also `log`: the bytes of the log, if it is kept.
 
     Raises:
         LabError: The study's folder cannot be written.
@@ -88,7 +96,7 @@ def run_task(task: RunTask) -> Row:
     _prepare_process()
     writer = _writer(*task.study)
     if writer is None:
-        return _row_of(task, log=None) | {"is_written": False}
+        return _run_apart(task)
     folder = Path(task.study[0])
     with writing(folder):
         writer.begin(task.key)
@@ -102,6 +110,17 @@ def run_task(task: RunTask) -> Row:
     finally:
         writer.end()
     return row | {"is_written": True}
+
+
+def _run_apart(task: RunTask) -> Row:
+    """Execute a run where the study's folder is not; the log that is kept is in the row."""
+    if task.logs == "none":
+        return _row_of(task, None) | {"is_written": False}
+    with TemporaryDirectory() as folder:
+        log = Path(folder) / f"{task.key}.db"
+        row = _row_of(task, log) | {"is_written": False}
+        is_kept = task.logs == "all" or row["error"] is not None
+        return row | {LOG: log.read_bytes()} if is_kept and log.exists() else row
 
 
 def empty_row(task: RunTask, status: str, error: str) -> Row:
@@ -216,6 +235,8 @@ _writers = threading.local()
 
 def _writer(folder: str, identity: str, session: str) -> RowWriter | None:
     """Return the writer of this thread; None if the folder is not here, as on another machine."""
+    if not folder:
+        return None
     key = (folder, session, os.getpid())
     if getattr(_writers, "key", None) != key:
         path = Path(folder)
