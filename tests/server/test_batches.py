@@ -60,7 +60,7 @@ async def test_a_repeated_batch_has_the_same_answer():
         assert counts.json()["value"] == 5
 
 
-async def test_what_a_client_leaves_out_comes_from_its_token_and_its_header():
+async def test_missing_fields_come_from_the_token_and_the_header():
     bare = {"kind": "Add", "payload": {"amount": 5}}
     async with serving() as served:
         path, alice = "batches", {"token": "alice"}

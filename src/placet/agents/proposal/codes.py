@@ -136,7 +136,12 @@ TABLE: Final[dict[Code, CodeFacts]] = {
     Code.ATTEMPTS_EXHAUSTED: _turn(409, "Every plan was refused; nothing was changed."),
     Code.TOKENS_EXHAUSTED: _turn(429, "The budget of tokens for this turn is used up."),
     Code.COST_EXHAUSTED: _turn(429, "The budget of money for this turn is used up."),
-    Code.COST_UNKNOWN: _turn(422, "The price of this model is not known, and a limit is set."),
+    Code.COST_UNKNOWN: _turn(
+        422,
+        "The price of this model is not known, and a limit in money is set: pass its prices "
+        "(prices=, --price), set no limit in money (cost_usd_max=None, --max-usd none), or count "
+        "tokens alone (on_unknown_price='tokens_only').",
+    ),
     Code.DEADLINE_EXCEEDED: _turn(504, "The turn took longer than it may."),
     Code.OPERATOR_STOPPED: _turn(409, "An operator stopped the turn."),
     Code.CONTEXT_TOO_LARGE: _turn(413, "The context of the planner is larger than its limit."),

@@ -152,7 +152,8 @@ async def test_no_record_has_a_key_or_a_response_body_of_a_provider(
         async with Session.open(domain=World(), adapter=llm, store=store) as session:
             failed = await session.send("one")
             assert (failed.outcome, failed.stop) == ("failed", "planner_unavailable")
-            assert failed.message == "ModelAuthenticationError"
+            assert "refused the key" in failed.message
+            assert failed.message.endswith("[ModelAuthenticationError]")
             done = await session.send("two")
             assert (done.outcome, done.usage.requests) == ("applied", 2)
             told = repr([failed.model_dump(), done.model_dump(), await session.turns()])
@@ -194,17 +195,30 @@ async def test_the_request_of_a_killed_process_is_not_repeated(tmp_path: Path) -
         assert len(provider.asked) == 2
 
 
-async def test_a_model_without_a_price_is_not_called_under_a_cost_limit() -> None:
+def unlisted_model(url: str) -> Llm:
+    """Return a model that the price list does not know, of an OpenAI-compatible server."""
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers.openai import OpenAIProvider
 
+    server = OpenAIProvider(f"{url}/v1", api_key="k")
+    return Llm(OpenAIChatModel("nobody-knows-me", provider=server))
+
+
+async def test_a_model_on_this_machine_is_called_under_a_cost_limit_and_costs_nothing() -> None:
     async with Provider([OPENAI.says(SPEAK)]) as provider:
-        there = OpenAIProvider(f"{provider.url}/v1", api_key="k")
-        llm = Llm(OpenAIChatModel("nobody-knows-me", provider=there))
+        llm = unlisted_model(provider.url)
         async with Session.open(domain=World(), adapter=llm) as session:
-            assert (await session.send("go")).stop == "cost_unknown"
-        assert provider.asked == []
-        by_tokens = AgentLimits(on_unknown_price="tokens_only")
-        async with Session.open(domain=World(), adapter=llm, limits=by_tokens) as session:
-            assert (await session.send("go")).outcome == "applied"
-        assert len(provider.asked) == 1
+            turn = await session.send("go")
+    assert turn.outcome == "applied"
+    assert turn.usage.cost_usd == 0
+
+
+async def test_a_model_without_a_price_is_not_called_under_a_cost_limit() -> None:
+    llm = unlisted_model("http://models.example.invalid")
+    async with Session.open(domain=World(), adapter=llm) as session:
+        turn = await session.send("go")
+        assert turn.stop == "cost_unknown"
+        assert all(way in turn.message for way in ("--price", "--max-usd none", "tokens_only"))
+    by_tokens = AgentLimits(on_unknown_price="tokens_only")
+    async with Session.open(domain=World(), adapter=llm, limits=by_tokens) as session:
+        assert (await session.send("go")).stop == "planner_unavailable", "it was called"

@@ -1,6 +1,7 @@
 """Local models: every kind can be called, and calls of kinds that were not offered are refused."""
 
 import json
+import re
 import subprocess
 import sys
 from decimal import Decimal
@@ -238,6 +239,58 @@ async def test_given_prices_take_precedence(prices: Prices, cost: str) -> None:
     llm = Llm(answering(TextPart("x"), usage=used), prices=prices)
     assert llm.is_priced
     assert (await llm.propose(context())).usage.cost_usd == Decimal(cost)
+
+
+@pytest.mark.parametrize("wrong", [-1, float("nan"), "0.25", None, True])
+def test_a_price_that_is_no_amount_is_refused_before_a_call(wrong: Any) -> None:
+    with pytest.raises(ValueError, match="input_usd must be US dollars for a million tokens"):
+        Prices(wrong, 2)
+
+
+def test_prices_are_taken_as_numbers() -> None:
+    assert Prices(0.1, 2) == Prices(Decimal("0.1"), Decimal(2))
+
+
+@pytest.mark.parametrize(
+    ("settings", "hint"),
+    [
+        ({"max_token": 9}, "did you mean 'max_tokens'?"),
+        ({"openai_reasoning_efort": "low"}, "did you mean 'openai_reasoning_effort'?"),
+        ({"anthropic_thinking": {}}, "there are cache, citations"),
+    ],
+)
+def test_a_misspelt_setting_is_refused_before_a_call(settings: Any, hint: str) -> None:
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    model = OpenAIChatModel("gpt-5-mini", provider=OpenAIProvider(api_key="k"))
+    with pytest.raises(ValueError, match=re.escape(hint)):
+        Llm(model, settings=settings)
+    fitting: Any = {"openai_reasoning_effort": "low"}
+    Llm(model, settings=fitting)
+
+
+@pytest.mark.parametrize(
+    ("url", "is_free"),
+    [
+        ("http://127.0.0.1:11434/v1", True),
+        ("http://localhost:8000/v1", True),
+        ("http://[::1]:8000/v1", True),
+        ("http://192.168.1.4:8000/v1", False),
+        ("http://models.example/v1", False),
+    ],
+)
+def test_a_server_on_loopback_costs_nothing_unless_the_price_list_knows_the_model(
+    url: str, is_free: bool
+) -> None:
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    from placet.agents.adapters.llm.prices import FREE, prices_of
+
+    there = OpenAIProvider(url, api_key="k")
+    assert (prices_of(OpenAIChatModel("qwen3:4b", provider=there)) == FREE) == is_free
+    assert prices_of(OpenAIChatModel("gpt-5-mini", provider=there)) is None
 
 
 def test_an_unknown_price_stays_unknown() -> None:

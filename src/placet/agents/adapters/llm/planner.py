@@ -19,11 +19,12 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.models.function import AgentInfo, FunctionModel
-from pydantic_ai.settings import CacheConfig, ModelSettings
+from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
 from placet.agents.adapters.llm import tool_search as finding
 from placet.agents.adapters.llm.messages import conversation
+from placet.agents.adapters.llm.model_settings import request_settings
 from placet.agents.adapters.llm.prices import Prices, cost_of, is_priced, prices_of
 from placet.agents.adapters.llm.requests import Requests
 from placet.agents.adapters.llm.responses import account_of, call_of, kept
@@ -60,8 +61,10 @@ class Llm:
         model: Name of the model (`anthropic:…`, `openai:…`, `google:…`, or `test`), a model of
             pydantic-ai, or a function that stands for one.
         temperature: Sampling temperature; None is the provider's default.
-        prices: Prices of the model; None uses pydantic-ai's price list.
-        settings: Further settings of pydantic-ai, such as `max_tokens` or `thinking`.
+        prices: Prices of the model; None uses pydantic-ai's price list, and a server on the
+            loopback interface costs nothing if the list does not know the model.
+        settings: Further settings of pydantic-ai, such as `thinking`. `max_tokens` is 4096 if it
+            is absent.
         attempt_seconds_max: Maximum seconds of one request, within the time of the turn.
         on_text: Called with the text of an answer as it streams.
 
@@ -69,7 +72,7 @@ class Llm:
         is_priced: Whether the cost of an answer can be computed.
 
     Raises:
-        ValueError: There is no such model, or its provider lacks a key.
+        ValueError: There is no such model or setting, or the provider lacks a key.
     """
 
     def __init__(
@@ -85,9 +88,7 @@ class Llm:
         self._model = _model_of(model)
         self._prices = prices or prices_of(self._model)
         self.is_priced = self._prices is not None or is_priced(self._model)
-        model_settings = ModelSettings(cache=CacheConfig(messages=False))
-        model_settings.update(settings or {})
-        model_settings["max_retries"] = 0  # `Requests` has the only say
+        model_settings = request_settings(self._model, settings)
         if temperature is not None:
             model_settings["temperature"] = temperature
         self._requests = Requests(

@@ -1,8 +1,8 @@
 """One request to a provider: its time limit, one retry where that may help, and its errors.
 
-The provider's client does not retry, so that the number and time of tries are decided here. Errors
-of a provider are reported by their class alone, because their text may hold a key or a message
-body.
+The provider's client does not retry, so that the number and time of tries are decided here. The
+text of a provider's error is never reported, because it may hold a key or a message body
+(`failures.py`).
 """
 
 import random
@@ -35,6 +35,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.settings import ModelSettings
 
+from placet.agents.adapters.llm.failures import cause_of
 from placet.agents.proposal.adapter import PlannerTimedOut, PlannerUnavailable
 
 _PASSING: Final = (
@@ -55,11 +56,11 @@ class Failed(NamedTuple):
     """The failure of one attempt to reach a model.
 
     Attributes:
-        name: Class of the exception.
+        cause: Why it failed, and what to do.
         wait_seconds: Seconds after which another attempt may succeed; None if none will.
     """
 
-    name: str
+    cause: str
     wait_seconds: float | None = None
 
 
@@ -132,9 +133,9 @@ class Requests:
             requests += 1
         if isinstance(outcome, Failed):  # nothing is raised from it: what it was may hold keys
             if monotonic() >= ends_at - _OVER_SECONDS:
-                raise PlannerTimedOut(outcome.name)
+                raise PlannerTimedOut(outcome.cause)
             again = f"; ask it again in {ceil(wait or 0.0)} s" if is_late else ""
-            raise PlannerUnavailable(outcome.name + again)
+            raise PlannerUnavailable(outcome.cause + again)
         return outcome, requests
 
     async def _try(
@@ -172,7 +173,7 @@ class Requests:
             return None
         except Exception as error:  # noqa: BLE001  # a provider's own; only its name leaves this
             wait = None if was_shown else _wait_seconds(error)  # no word is shown twice
-            return Failed(type(error).__name__, wait)
+            return Failed(cause_of(error, self._model), wait)
 
 
 async def _streamed(
