@@ -27,6 +27,7 @@ COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
         "bisect": "Find the first record where two logs differ.",
         "fork": "Fork a world into a separate log.",
         "diff": "Compare state, ledger and decisions of two worlds.",
+        "report": "Write a page about a run or a study.",
         "compare": "Compare two runs agent by agent.",
         "turning-point": "Find the tick at which a run's outcome became likely.",
         "pack": "Pack a whole log into one file.",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from placet.lab.comparison import compare
     from placet.lab.paired import paired_differences
+    from placet.lab.reporting.report import report
     from placet.lab.sweep.results import Results
     from placet.lab.sweep.sweep import run_scenarios
     from placet.lab.turning.search import turning_point
@@ -24,6 +25,7 @@ _MODULES: Final = {
     "run_scenarios": "placet.lab.sweep.sweep",
     "compare": "placet.lab.comparison",
     "paired_differences": "placet.lab.paired",
+    "report": "placet.lab.reporting.report",
     "turning_point": "placet.lab.turning.search",
 }
 """Public name -> the module that defines it."""
@@ -34,6 +36,7 @@ __all__ = [
     "Scenario",
     "compare",
     "paired_differences",
+    "report",
     "run_scenarios",
     "turning_point",
 ]

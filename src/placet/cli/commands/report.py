@@ -1,0 +1,41 @@
+"""`placet report`: a page about a run or a study, in one file."""
+
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from placet.cli.terminal import AsJson, say, say_json
+
+
+def report(
+    source: Annotated[str, typer.Argument(metavar="STORE", help="A log, or a study's folder.")],
+    to: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Path of the page. Default: NAME-report.html here."),
+    ] = None,
+    *,
+    collected: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="Collected rows. Default: STORE.collected, if any."),
+    ] = None,
+    open_it: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a page about a run or a study.
+
+    Rates, refusals by code, fairness, state, effects and cost of a run; the outcomes of a study
+    over its options, and paired differences. Each figure has its data. The page is one file, and
+    opens without a network.
+    """
+    from placet.lab.reporting.report import report as written  # noqa: PLC0415  # scenarios with it
+
+    path = written(source, to, collected=collected)
+    size = path.stat().st_size
+    if as_json:
+        say_json({"path": str(path), "bytes": size})
+    else:
+        say(f"{path}: {size / 1000:.0f} kB")
+    if open_it:
+        webbrowser.open(Path(path).resolve().as_uri())

@@ -1,0 +1,103 @@
+// Draws the figures of a report from the JSON in the page, and offers their data.
+"use strict";
+(() => {
+  const ROWS_MAX = 1000;
+  const figures = JSON.parse(document.getElementById("data").textContent);
+  const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const isNumber = (value) => typeof value === "number" && Number.isFinite(value);
+  const shown = (value) => {
+    if (value === null || value === undefined) return "";
+    if (!isNumber(value)) return typeof value === "object" ? JSON.stringify(value) : String(value);
+    return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(6)));
+  };
+  const charts = [];
+
+  function draw(figure, place, width) {
+    const [x, ...names] = figure.names;
+    const stroke = (k) => () => color(`--s${(k % 8) + 1}`);
+    const axis = { stroke: () => color("--quiet"), grid: { stroke: () => color("--line"), width: 1 }, ticks: { show: false } };
+    const font = "11px system-ui, sans-serif";
+    const series = names.map((label, k) => ({
+      label, stroke: stroke(k), width: 1.5, points: { show: figure.columns[0].length < 2 },
+      value: (_, value) => (value === null || value === undefined ? "" : shown(value)),
+      paths: figure.steps ? uPlot.paths.stepped({ align: 1 }) : undefined,
+    }));
+    return new uPlot({
+      width, height: 230, series: [{ label: x, value: (_, v) => (v === null || v === undefined ? "" : shown(v)) }, ...series],
+      scales: { x: { time: false } },
+      axes: [{ ...axis, font, size: 34 }, { ...axis, font, size: 52, values: (_, vs) => vs.map((v) => (Math.abs(v) >= 1e4 ? `${shown(v / 1e3)}k` : shown(v))) }],
+      cursor: { points: { size: 6 } }, legend: { live: true },
+    }, figure.columns, place);
+  }
+
+  function rowsOf(figure) {
+    return (figure.columns[0] ?? []).map((_, row) => figure.columns.map((column) => column[row]));
+  }
+
+  function fillTable(figure, place) {
+    if (place.childElementCount) return;
+    const table = document.createElement("table");
+    const isText = figure.columns.map((column) => column.some((v) => v !== null && !isNumber(v)));
+    const cells = (row, values, kind) => values.forEach((value, k) => {
+      const cell = document.createElement(kind);
+      cell.textContent = kind === "th" ? value : shown(value);
+      if (isText[k]) { cell.className = "text"; cell.title = cell.textContent; }
+      if (kind === "th") cell.scope = "col";
+      row.append(cell);
+    });
+    cells(table.createTHead().insertRow(), figure.names, "th");
+    const body = table.createTBody();
+    const rows = rowsOf(figure);
+    rows.slice(0, ROWS_MAX).forEach((values) => cells(body.insertRow(), values, "td"));
+    place.append(table);
+    if (rows.length > ROWS_MAX) {
+      const more = document.createElement("p");
+      more.textContent = `and ${rows.length - ROWS_MAX} more rows, in the CSV file`;
+      place.append(more);
+    }
+  }
+
+  function asCsv(figure) {
+    const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+    const cell = (value) => {
+      if (value === null || value === undefined) return "";
+      if (typeof value === "number") return String(value);
+      const text = typeof value === "object" ? JSON.stringify(value) : String(value);
+      // A spreadsheet would run a text that begins like a formula.
+      return quoted(/^[=+\-@\t]/.test(text) ? `'${text}` : text);
+    };
+    return [figure.names, ...rowsOf(figure)].map((row) => row.map(cell).join(",")).join("\n") + "\n";
+  }
+
+  function download(figure, name) {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([asCsv(figure)], { type: "text/csv" }));
+    link.download = `${name}.csv`;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  }
+
+  const resized = new ResizeObserver((entries) => entries.forEach(({ target, contentRect }) => {
+    const chart = charts.find((one) => one.place === target);
+    if (chart && contentRect.width && Math.abs(contentRect.width - chart.plot.width) > 1) {
+      chart.plot.setSize({ width: contentRect.width, height: 230 });
+    }
+  }));
+
+  document.querySelectorAll("figure[data-figure]").forEach((element) => {
+    const figure = figures[Number(element.dataset.figure)];
+    const place = element.querySelector(".chart.lines");
+    if (place) {
+      place.replaceChildren();
+      charts.push({ place, plot: draw(figure, place, place.clientWidth || 320) });
+      resized.observe(place);
+    }
+    const details = element.querySelector("details");
+    const fill = () => details.open && fillTable(figure, details.querySelector(".scroll"));
+    details.addEventListener("toggle", fill);
+    fill();
+    element.querySelector("button").addEventListener("click", () => download(figure, element.dataset.name));
+  });
+  const redraw = () => charts.forEach(({ plot }) => plot.redraw(false, true));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+})();

@@ -1,0 +1,145 @@
+"""Small SVG drawings. Colors are variables of the page, so that they follow light and dark."""
+
+from collections.abc import Sequence
+from html import escape
+from math import floor, log10
+from typing import Final, NamedTuple
+
+from placet.lab.intervals import Interval
+
+_WIDTH: Final = 340
+_HEIGHT: Final = 220
+_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 12, 12, 40
+
+
+class Estimate(NamedTuple):
+    """A mean with its interval, and the values behind it.
+
+    Attributes:
+        label: Label on the x axis.
+        mean: The mean.
+        interval: Its interval; of no length if there is one value.
+        values: The single values.
+    """
+
+    label: str
+    mean: float
+    interval: Interval
+    values: Sequence[float]
+
+
+def lorenz(shares: Sequence[float], of: str) -> str:
+    """Return a Lorenz curve: the share of all that the lowest share of agents has.
+
+    Args:
+        shares: A value of each agent, not negative, in any order.
+        of: The noun of the values.
+    """
+    ordered, total = sorted(shares), sum(shares)
+    points, sum_so_far = [(0.0, 0.0)], 0.0
+    for number, share in enumerate(ordered, 1):
+        sum_so_far += share
+        points.append((number / len(ordered), sum_so_far / total if total else 0.0))
+    step = max(1, len(points) // 200)
+    shown = [*points[:-1:step], points[-1]]
+    frame = _Frame((0.0, 1.0), (0.0, 1.0))
+    curve = " ".join(f"{frame.x(x):.1f},{frame.y(y):.1f}" for x, y in shown)
+    ends = f"{frame.x(0):.1f},{frame.y(0):.1f} {frame.x(1):.1f},{frame.y(1):.1f}"
+    body = [
+        *frame.axes([(n / 4, f"{n * 25} %") for n in range(5)], "share of the agents"),
+        f'<polyline class="faint" points="{ends}"/>',
+        f'<polyline class="curve" points="{curve}"/>',
+    ]
+    return _svg(body, f"Lorenz curve of {of} over {len(ordered)} agents")
+
+
+def estimates(rows: Sequence[Estimate], name: str, x_label: str) -> str:
+    """Return dots of single values, with the mean and its interval, for each label."""
+    values = [v for row in rows for v in (*row.values, *row.interval)]
+    low, high = min(values), max(values)
+    pad = (high - low) * 0.06 or abs(high) * 0.1 or 1.0
+    frame = _Frame((0.0, float(len(rows))), (low - pad, high + pad))
+    ticks = [(place + 0.5, row.label) for place, row in enumerate(rows)]
+    body = frame.axes(ticks, x_label)
+    for place, row in enumerate(rows):
+        center = frame.x(place + 0.5)
+        spread = min(14.0, (frame.x(1) - frame.x(0)) * 0.3)
+        for number, value in enumerate(row.values):
+            shift = ((number * 7) % 11 - 5) / 5 * spread
+            body.append(
+                f'<circle class="dot" cx="{center + shift:.1f}" cy="{frame.y(value):.1f}" r="2.4"/>'
+            )
+        body.append(
+            f'<line class="bar" x1="{center:.1f}" y1="{frame.y(row.interval.low):.1f}" '
+            f'x2="{center:.1f}" y2="{frame.y(row.interval.high):.1f}"/>'
+            f'<circle class="mean" cx="{center:.1f}" cy="{frame.y(row.mean):.1f}" r="4"/>'
+        )
+    shown = "; ".join(f"{row.label}: {number_text(row.mean)}" for row in rows[:8])
+    return _svg(body, f"{name} by {x_label}: {shown}")
+
+
+def number_text(value: float) -> str:
+    """Return a number for people: four digits, and k or M for large ones."""
+    if (value and abs(value) >= 1e9) or 0 < abs(value) < 1e-3:  # noqa: PLR2004  # rare
+        return f"{value:.2e}"
+    for limit, suffix in ((1e6, "M"), (1e4, "k")):
+        if abs(value) >= limit:
+            return f"{value / (1e6 if suffix == 'M' else 1e3):.3g}{suffix}"
+    return f"{value:.4g}"
+
+
+class _Frame:
+    """The area of a drawing, and its scales."""
+
+    def __init__(self, x_range: tuple[float, float], y_range: tuple[float, float]) -> None:
+        self._x, self._y = x_range, y_range
+
+    def x(self, value: float) -> float:
+        low, high = self._x
+        return _LEFT + (value - low) / (high - low) * (_WIDTH - _LEFT - _RIGHT)
+
+    def y(self, value: float) -> float:
+        low, high = self._y
+        return _HEIGHT - _BOTTOM - (value - low) / (high - low) * (_HEIGHT - _TOP - _BOTTOM)
+
+    def axes(self, x_ticks: Sequence[tuple[float, str]], x_label: str) -> list[str]:
+        """Return grid lines, the labels of both axes, and the name of the x axis."""
+        left, right, bottom = _LEFT, _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
+        parts = []
+        for value in round_values(*self._y):
+            y = self.y(value)
+            parts.append(
+                f'<line class="grid" x1="{left}" y1="{y:.1f}" x2="{right}" y2="{y:.1f}"/>'
+                f'<text x="{left - 6}" y="{y + 3.5:.1f}" text-anchor="end">'
+                f"{escape(number_text(value))}</text>"
+            )
+        room = max(1, int((right - left) / max(1, len(x_ticks)) / 6))
+        for value, label in x_ticks:
+            shown = label if len(label) <= room else f"{label[: room - 1]}…"
+            parts.append(
+                f'<text x="{self.x(value):.1f}" y="{bottom + 15}" text-anchor="middle">'
+                f"{escape(shown)}</text>"
+            )
+        middle = (left + right) / 2
+        parts.append(
+            f'<text class="name" x="{middle:.1f}" y="{_HEIGHT - 6}" text-anchor="middle">'
+            f"{escape(x_label)}</text>"
+        )
+        return parts
+
+
+def round_values(low: float, high: float, count: int = 7) -> list[float]:
+    """Return about `count` round values between two values, both ends allowed."""
+    raw = (high - low) / count
+    size = 10.0 ** floor(log10(raw))
+    step = next(size * factor for factor in (1, 2, 5, 10) if size * factor >= raw)
+    first = floor(low / step)
+    values = [(first + number) * step for number in range(2 * count + 4)]
+    return [value for value in values if low <= value <= high + step * 1e-9]
+
+
+def _svg(body: Sequence[str], label: str) -> str:
+    return (
+        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(label)}">'
+        f"{''.join(body)}</svg>"
+    )

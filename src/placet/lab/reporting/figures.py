@@ -1,0 +1,65 @@
+"""The parts of a report: facts, and figures with their data."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from placet.schemas.codec import Json
+
+Columns: TypeAlias = Mapping[str, Sequence[Json]]
+"""A table by column: all columns have the same length."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A figure of a report.
+
+    Attributes:
+        title: Short title.
+        note: A sentence on how to read it; may be empty.
+        data: Its data: a table that the page shows and offers as CSV.
+        lines: The first column of `data` is the x axis of a line chart of the others.
+        drawing: An SVG document that shows the data; empty if there is none.
+        unit: Unit of the y axis; may be empty.
+        steps: Draw lines as steps, for counts.
+    """
+
+    title: str
+    note: str = ""
+    data: Columns
+    lines: bool = False
+    drawing: str = ""
+    unit: str = ""
+    steps: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A titled group of figures; `empty` is the sentence to show if it has none."""
+
+    title: str
+    figures: Sequence[Figure]
+    empty: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """The content of a report.
+
+    Attributes:
+        title: Title of the page.
+        subtitle: A sentence below it; may be empty.
+        facts: `(label, value)` pairs, shown at the top.
+        sections: The sections, in order.
+    """
+
+    title: str
+    subtitle: str
+    facts: Sequence[tuple[str, str]]
+    sections: Sequence[Section]
+
+
+def table_of(rows: Sequence[Mapping[str, Json]]) -> dict[str, list[Json]]:
+    """Return rows as columns; a column that a row lacks is None there."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}

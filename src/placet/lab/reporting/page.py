@@ -1,0 +1,134 @@
+"""Make the page of a report: one HTML file, which loads nothing.
+
+Every text is escaped, and the data is JSON in which no `<` occurs. A content security policy allows
+the page's own scripts, by their hashes, and nothing else; so a name in a log is never run.
+"""
+
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from html import escape
+from importlib.resources import files
+from math import isfinite
+from re import sub
+from typing import Final
+
+from placet.lab.reporting.figures import Figure, Page, Section
+from placet.schemas.codec import Json, to_json
+
+MARK: Final = "<!-- placet report -->"
+"""In the first line of every report, by which a file is recognized that may be replaced."""
+
+_ASSETS: Final = files("placet.lab.reporting") / "assets"
+_FOOTER: Final = (
+    "Made by placet; drawn with uPlot (MIT license, Copyright (c) 2022 Leon Sorokin). The page "
+    "needs no network."
+)
+_LONG_CHARACTERS: Final = 16
+_NARROW_COLUMNS_MAX: Final = 3
+_DIGITS: Final = 7
+
+
+def render(page: Page) -> str:
+    """Return a report as an HTML document."""
+    scripts = [_asset("uPlot.iife.min.js"), _asset("report.js")]
+    hashes = " ".join(f"'sha256-{_hash(script)}'" for script in scripts)
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src {hashes}; img-src data:"
+    figures = [figure for section in page.sections for figure in section.figures]
+    body = [
+        f"<header><h1>{escape(page.title)}</h1>",
+        f'<p class="quiet">{escape(page.subtitle)}</p>' if page.subtitle else "",
+        '<dl class="facts">',
+        *(_fact(label, value) for label, value in page.facts),
+        "</dl></header><main>",
+        *_sections(page.sections),
+        "</main>",
+        f"<footer>{_FOOTER}</footer>",
+        "<noscript><p>Without scripts the charts and their data are not shown.</p></noscript>",
+    ]
+    return "\n".join(
+        [
+            f"<!doctype html>{MARK}",
+            '<html lang="en"><head><meta charset="utf-8">',
+            f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            '<meta name="color-scheme" content="light dark">',
+            f"<title>{escape(page.title)}</title>",
+            f"<style>{_asset('uPlot.min.css')}{_asset('report.css')}</style></head><body>",
+            *body,
+            f'<script type="application/json" id="data">{_data(figures)}</script>',
+            *(f"<script>{script}</script>" for script in scripts),
+            "</body></html>\n",
+        ]
+    )
+
+
+def _fact(label: str, value: str) -> str:
+    kind = ' class="long"' if len(value) > _LONG_CHARACTERS else ""
+    return f"<div><dt>{escape(label)}</dt><dd{kind}>{escape(value)}</dd></div>"
+
+
+def _sections(sections: Sequence[Section]) -> Iterator[str]:
+    number = 0
+    for section in sections:
+        yield f"<section><h2>{escape(section.title)}</h2>"
+        if not section.figures:
+            yield f'<p class="quiet">{escape(section.empty)}</p>'
+        yield '<div class="figures">'
+        for figure in section.figures:
+            yield _figure(figure, number)
+            number += 1
+        yield "</div></section>"
+
+
+def _figure(figure: Figure, number: int) -> str:
+    has_picture = figure.lines or figure.drawing
+    name = sub(r"[^a-z0-9]+", "-", figure.title.lower()).strip("-") or "figure"
+    rows = len(next(iter(figure.data.values()), ()))
+    label = f"{figure.title}: line chart of {', '.join(list(figure.data)[1:])}"
+    chart = (
+        f'<div class="chart lines" role="img" aria-label="{escape(label)}"></div>'
+        if figure.lines
+        else f'<div class="chart">{figure.drawing}</div>'
+    )
+    opened = "" if has_picture else " open"
+    is_wide = not has_picture and len(figure.data) > _NARROW_COLUMNS_MAX
+    wide = ' class="wide"' if is_wide else ""
+    unit = f' <span class="note">{escape(figure.unit)}</span>' if figure.unit else ""
+    note = f'<p class="note">{escape(figure.note)}</p>' if figure.note else ""
+    return (
+        f'<figure{wide} data-figure="{number}" data-name="{name}">'
+        f"<figcaption><h3>{escape(figure.title)}{unit}</h3>{note}</figcaption>"
+        f"{chart if has_picture else ''}"
+        f'<div class="tools"><details{opened}><summary>Data ({rows} rows)</summary>'
+        '<div class="scroll" tabindex="0"></div></details>'
+        f'<button type="button" aria-label="Download {escape(figure.title)} as CSV">CSV</button>'
+        "</div></figure>"
+    )
+
+
+def _data(figures: list[Figure]) -> str:
+    """Return the data of all figures as JSON that is safe inside a script element."""
+    plain: list[Json] = [
+        {
+            "names": list(figure.data),
+            "columns": [[_rounded(value) for value in column] for column in figure.data.values()],
+            "steps": figure.steps,
+        }
+        for figure in figures
+    ]
+    return to_json(plain).decode().replace("<", "\\u003c").replace("\u2028", "\\u2028")
+
+
+def _rounded(value: Json) -> Json:
+    if isinstance(value, float):
+        return float(f"{value:.{_DIGITS}g}") if isfinite(value) else None
+    return value
+
+
+def _asset(name: str) -> str:
+    return (_ASSETS / name).read_text(encoding="utf-8")
+
+
+def _hash(script: str) -> str:
+    return b64encode(sha256(script.encode()).digest()).decode()

@@ -1,0 +1,55 @@
+"""Write the report of a run or of a study."""
+
+from pathlib import Path
+
+from placet.lab.errors import LabError
+from placet.lab.reporting.page import MARK, render
+from placet.lab.reporting.run_report import run_page
+from placet.lab.reporting.study_report import study_page
+from placet.lab.stores import Store, log_of
+from placet.lab.sweep.results import Results
+from placet.runtime.stores.url import file_of
+
+
+def report(
+    source: Store, to: str | Path | None = None, *, collected: str | Path | None = None
+) -> Path:
+    """Write a report as one HTML file that opens without a network, and return its path.
+
+    Args:
+        source: Path or URL of a log, a `placet.Log`, or the folder of a study. It is only read, and
+            may be written meanwhile.
+        to: Path of the report; None is `NAME-report.html` in the current folder. A report there is
+            replaced, another file is not.
+        collected: Folder of the rows that a collector wrote; None is `STORE.collected`, if it is
+            there.
+
+    Raises:
+        LabError: The source is no log and no study, or another file has the name.
+        StoreError: The log cannot be read, or is empty.
+    """
+    is_folder = isinstance(source, str | Path) and Path(source).is_dir()
+    if is_folder:
+        assert isinstance(source, str | Path), "a folder is named by its path"
+        folder = Path(source)
+        page, stem = study_page(folder, Results.load(folder)), folder.resolve().name
+    else:
+        log = log_of(source)
+        page = run_page(log, None if collected is None else Path(collected))
+        path = file_of(log)
+        stem = page.title if path is None else path.stem
+    target = Path(to) if to is not None else Path(f"{stem}-report.html")
+    _require_replaceable(target)
+    try:
+        target.write_text(render(page), encoding="utf-8")
+    except OSError as error:
+        raise LabError(f"cannot write {target}: {error.strerror}") from error
+    return target
+
+
+def _require_replaceable(path: Path) -> None:
+    if not path.exists():
+        return
+    is_report = path.is_file() and MARK.encode() in path.read_bytes()[:200]
+    if not is_report:
+        raise LabError(f"{path} exists and is no report of placet: give another path with --to")

@@ -1,0 +1,400 @@
+"""The figures of one run, from one pass over its log: rates, refusals, fairness, effects, cost."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from placet.actors.ports import EventLog
+from placet.lab.reporting.bins import Bins
+from placet.lab.reporting.collected import collected_beside, collected_section
+from placet.lab.reporting.drawings import lorenz, number_text
+from placet.lab.reporting.figures import Figure, Page, Section, table_of
+from placet.runtime.snapshots.recovery import decode, recover
+from placet.runtime.stores.url import file_of
+from placet.scenarios.fairness import jain
+from placet.scenarios.resume import find_run
+from placet.schemas.errors import StoreError
+from placet.schemas.limits import SECOND_NS
+from placet.schemas.log.expand import expanded
+from placet.schemas.log.record import (
+    Admitted,
+    AdmittedWithWork,
+    Changes,
+    Record,
+    Refused,
+    Registered,
+    Scheduled,
+    Settled,
+    Tick,
+    intents_of,
+    record_type,
+)
+
+if TYPE_CHECKING:
+    from placet.schemas.codec import Json
+
+LINES_MAX: Final = 7
+"""Largest number of lines in a chart; the rest is one line."""
+
+_OTHER: Final = "all others"
+
+
+@dataclass(slots=True)
+class RunCounts:
+    """The counts of one pass over a log.
+
+    Attributes:
+        intents: Admitted and refused intents over time.
+        kinds: Admitted intents by kind over time.
+        codes: Refused intents by `stage/code` over time.
+        entities: Entities by collection over time: changes of their number.
+        effects: Effects begun and settled over time.
+        bytes: Bytes of the records over time, by type of record.
+        changes: Changed entities over time.
+        admitted: Admitted intents by agent.
+        refused: Refused intents by agent.
+        first_places: Sum of the relative places of an agent's batches in their groups, 0..1, and
+            the number of the batches.
+        messages: An example of each `stage/code`.
+        effect_kinds: Outcomes by kind of effect.
+        work: Charged units of work.
+        ticks: Number of ticks.
+        records: Number of records.
+    """
+
+    intents: Bins = field(default_factory=Bins)
+    kinds: Bins = field(default_factory=Bins)
+    codes: Bins = field(default_factory=Bins)
+    entities: Bins = field(default_factory=Bins)
+    effects: Bins = field(default_factory=Bins)
+    bytes: Bins = field(default_factory=Bins)
+    changes: Bins = field(default_factory=Bins)
+    admitted: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    first_places: dict[str, tuple[float, int]] = field(default_factory=dict)
+    messages: dict[str, str] = field(default_factory=dict)
+    effect_kinds: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    work: int = 0
+    ticks: int = 0
+    records: int = 0
+
+
+class _Reader:
+    """Counts the records of a log; time is counted in ticks, or in seconds where there are none."""
+
+    def __init__(self, *, has_ticks: bool) -> None:
+        self.counts = RunCounts()
+        self._has_ticks = has_ticks
+        self._known: set[tuple[str, str]] = set()
+        self._open_effects: dict[tuple[int, int], str] = {}
+        self._group: list[str] = []
+        self._group_seq = -1
+
+    def read(self, data: bytes, record: Record) -> None:
+        """Count one record of the log, as it is encoded and decoded."""
+        counts = self.counts
+        counts.records += 1
+        position = self._position(record)
+        counts.bytes.add(position, record_type(record), len(data))
+        for part in expanded(record):
+            self._read_part(part, position)
+        if isinstance(record, Tick):
+            counts.ticks += 1
+
+    def close(self) -> RunCounts:
+        """Return the counts, with the last group."""
+        self._end_group()
+        return self.counts
+
+    def _position(self, record: Record) -> int:
+        counts = self.counts
+        sim_time = record.now_ns / SECOND_NS
+        position = counts.ticks if self._has_ticks else int(sim_time)
+        for bins in (
+            *(counts.intents, counts.kinds, counts.codes, counts.entities, counts.effects),
+            *(counts.bytes, counts.changes),
+        ):
+            bins.reach(position, sim_time)
+        return position
+
+    def _read_part(self, record: Record, position: int) -> None:
+        counts = self.counts
+        if isinstance(record, Admitted | Refused | Scheduled):
+            self._read_batch(record, position)
+        elif isinstance(record, Registered):
+            counts.admitted.setdefault(record.agent_id, 0)
+        elif isinstance(record, Settled):
+            kind = self._open_effects.pop((record.effect_seq, record.effect_index), "unknown")
+            outcome = "succeeded" if record.succeeded else "failed"
+            counts.effect_kinds[kind][outcome] += 1
+            counts.effects.add(position, outcome)
+        changes: Changes | None = getattr(record, "changes", None)
+        if changes is not None:
+            self._read_changes(changes, position)
+
+    def _read_batch(self, record: Admitted | Refused | Scheduled, position: int) -> None:
+        counts = self.counts
+        intents = intents_of(record)
+        if record.group_seq != self._group_seq:
+            self._end_group()
+            self._group_seq = record.group_seq
+        self._group.append(intents[0]["agent_id"])
+        if isinstance(record, Refused):
+            counts.intents.add(position, "refused", len(intents))
+            for intent in intents:
+                counts.refused[intent["agent_id"]] += 1
+            for code in {f"{stage}/{code}" for _, stage, code, _ in record.refusals}:
+                counts.codes.add(position, code, len(intents))
+            for _, stage, code, message in record.refusals:
+                counts.messages.setdefault(f"{stage}/{code}", message)
+        elif isinstance(record, Admitted):
+            counts.intents.add(position, "admitted", len(intents))
+            for intent in intents:
+                counts.admitted[intent["agent_id"]] += 1
+                counts.kinds.add(position, intent["kind"])
+            for number, (seq, kind, *_) in enumerate(record.effects):
+                self._open_effects[seq, number] = kind
+                counts.effect_kinds[kind]["begun"] += 1
+                counts.effects.add(position, "begun")
+            if isinstance(record, AdmittedWithWork):
+                counts.work += record.work
+
+    def _read_changes(self, changes: Changes, position: int) -> None:
+        counts = self.counts
+        counts.changes.add(position, "entities", len(changes.entities))
+        for change in changes.entities:
+            key = (change.collection, change.entity)
+            if change.fields is None:
+                if key in self._known:
+                    self._known.discard(key)
+                    counts.entities.add(position, change.collection, -1)
+            elif key not in self._known:
+                self._known.add(key)
+                counts.entities.add(position, change.collection, 1)
+
+    def _end_group(self) -> None:
+        places = self.counts.first_places
+        if len(self._group) > 1:
+            for place, agent_id in enumerate(self._group):
+                total, count = places.get(agent_id, (0.0, 0))
+                places[agent_id] = (total + place / (len(self._group) - 1), count + 1)
+        self._group = []
+
+
+def run_page(log: EventLog, collected: Path | None = None) -> Page:
+    """Return the report of a run. O(log) time, O(entities + agents) memory.
+
+    Args:
+        log: The log; it is only read.
+        collected: Folder of collected rows; None is the one beside the log, if there is one.
+
+    Raises:
+        StoreError: The log cannot be read, or is empty.
+    """
+    if not log.count():
+        raise StoreError(f"{log.url} has no records yet: there is nothing to report", store=log.url)
+    past = recover(log).past
+    assert past.header is not None, "a log with records has a header"
+    run = find_run(log)
+    has_ticks = run is not None and run.scenario.clock == "stepped"
+    reader = _Reader(has_ticks=has_ticks)
+    for ordinal, data in log.read():
+        reader.read(data, decode(data, ordinal))
+    counts = reader.close()
+    scenario = None if run is None else run.scenario
+    start = log.start()
+    facts = [
+        ("domains", ", ".join(f"{name} {version}" for name, version in past.header.domains)),
+        ("seed", str(past.header.seed)),
+        ("agents", _count(len(past.ledger.agents))),
+        ("simulated", f"{past.ledger.now_ns / SECOND_NS:g} s" + _ticks_text(counts.ticks)),
+        ("intents admitted", _count(sum(counts.admitted.values()))),
+        ("intents refused, in the log", _count(sum(counts.refused.values()))),
+        ("records", _count(counts.records)),
+        ("log", _size(log)),
+        ("seq", _count(past.ledger.seq)),
+        ("state digest", past.state.digest().hex()),
+        ("head of the chain", past.journal.prev.hex()),
+    ]
+    if start.record:
+        facts.append(("compacted", f"the records before seq {start.seq} are gone"))
+    title = past.header.world
+    subtitle = "" if scenario is None else scenario.title
+    per = "tick" if has_ticks else "second"
+    return Page(
+        title=title,
+        subtitle=subtitle,
+        facts=facts,
+        sections=[
+            _rates(counts, per),
+            collected_section(collected or _beside(log)),
+            _refusals(counts, per),
+            _fairness(counts, len(past.ledger.agents)),
+            _state(counts, per),
+            _effects(counts, per),
+            _cost(counts, per),
+        ],
+    )
+
+
+def _beside(log: EventLog) -> Path | None:
+    path = file_of(log)
+    return None if path is None else collected_beside(path)
+
+
+def _rates(counts: RunCounts, per: str) -> Section:
+    figures = [
+        _lines(counts.intents, f"Intents per {per}", "Refusals by load and quota leave no record."),
+        _lines(counts.kinds, f"Admitted per {per}, by kind"),
+    ]
+    return Section(title="Rates", figures=[f for f in figures if f], empty="No batch was decided.")
+
+
+def _refusals(counts: RunCounts, per: str) -> Section:
+    chart = _lines(counts.codes, f"Refused per {per}, by stage/code")
+    if chart is None:
+        return Section(title="Refusals", figures=[], empty="No refusal is in the log.")
+    rows = [
+        {
+            "code": code,
+            "intents": round(sum(counts.codes.sums(code))),
+            "first message": counts.messages[code],
+        }
+        for code in counts.codes.names
+    ]
+    listed = Figure(title="Refusals by code", data=table_of(rows))
+    return Section(title="Refusals", figures=[chart, listed])
+
+
+def _fairness(counts: RunCounts, agents: int) -> Section:
+    if not counts.admitted.total():
+        return Section(title="Fairness", figures=[], empty="No intent was admitted.")
+    rows: list[Mapping[str, Json]] = []
+    for agent_id in sorted({*counts.admitted, *counts.refused}):
+        total, batches = counts.first_places.get(agent_id, (0.0, 0))
+        rows.append(
+            {
+                "agent": agent_id,
+                "admitted": counts.admitted[agent_id],
+                "refused": counts.refused[agent_id],
+                "mean place in its groups": total / batches if batches else None,
+            }
+        )
+    index = jain(counts.admitted.values(), max(agents, len(rows)))
+    note = (
+        "The dashed line is an equal share for all. Jain's index is "
+        f"{number_text(index or 0.0)}, where 1 is equal."
+    )
+    places = [total / count for total, count in counts.first_places.values() if count]
+    figures = [
+        Figure(
+            title="Admitted intents over the agents",
+            note=note,
+            data=table_of(rows),
+            drawing=lorenz([float(counts.admitted[str(row["agent"])]) for row in rows], "intents"),
+        )
+    ]
+    if places:
+        figures.append(_places(places))
+    return Section(title="Fairness", figures=figures)
+
+
+def _places(places: Sequence[float]) -> Figure:
+    """Return a histogram of the agents' mean places in their groups."""
+    width = 0.05
+    counts = Counter(min(int(place / width), 19) for place in places)
+    edges = [number * width for number in range(21)]
+    return Figure(
+        title="Mean place in the order of a group",
+        note="Agents by the mean place of their batches, from 0, first, to 1, last. "
+        "With a fair order the mean tends to 0.5.",
+        data={"mean place": edges, "agents": [*(counts[number] for number in range(20)), 0]},
+        lines=True,
+        steps=True,
+    )
+
+
+def _state(counts: RunCounts, per: str) -> Section:
+    bins = counts.entities
+    names = bins.names
+    levels: dict[str, Sequence[Json]] = {}
+    for name in names:
+        levels[name] = [round(level) for level in accumulate(bins.sums(name))]
+    if not names:
+        return Section(title="State", figures=[], empty="The state is empty.")
+    figures = [
+        Figure(
+            title="Entities by collection",
+            data={"simulated time, s": bins.times(), **levels},
+            lines=True,
+            steps=True,
+        )
+    ]
+    changes = _lines(counts.changes, f"Changes of entities per {per}")
+    return Section(title="State", figures=[*figures, *([changes] if changes else [])])
+
+
+def _effects(counts: RunCounts, per: str) -> Section:
+    chart = _lines(counts.effects, f"Effects per {per}")
+    if chart is None:
+        return Section(title="Effects", figures=[], empty="No intent began an effect.")
+    rows = [
+        {
+            "kind": kind,
+            **{name: outcomes[name] for name in ("begun", "succeeded", "failed")},
+            "open": outcomes["begun"] - outcomes["succeeded"] - outcomes["failed"],
+        }
+        for kind, outcomes in sorted(counts.effect_kinds.items())
+    ]
+    return Section(
+        title="Effects", figures=[chart, Figure(title="Effects by kind", data=table_of(rows))]
+    )
+
+
+def _cost(counts: RunCounts, per: str) -> Section:
+    chart = _lines(counts.bytes, f"Bytes of the log per {per}, by type of record")
+    note = "" if not counts.work else f"{_count(counts.work)} units of work were charged."
+    assert chart is not None, "a log has a header"
+    rows = [
+        {"type of record": name, "bytes": round(sum(counts.bytes.sums(name)))}
+        for name in counts.bytes.names
+    ]
+    listed = Figure(title="Bytes by type of record", note=note, data=table_of(rows))
+    return Section(title="Cost", figures=[chart, listed])
+
+
+def _lines(bins: Bins, title: str, note: str = "") -> Figure | None:
+    """Return a line chart of counts over time; None if there are none."""
+    names = bins.names
+    if not names:
+        return None
+    values = bins.per_position(names)
+    shown: dict[str, Sequence[Json]] = {name: values[name] for name in names[:LINES_MAX]}
+    if len(names) > LINES_MAX:
+        rest = [values[name] for name in names[LINES_MAX:]]
+        shown[_OTHER] = [sum(column) for column in zip(*rest, strict=True)]
+    if bins.width > 1:
+        note = f"{note} Means over {bins.width} positions.".strip()
+    data = {"simulated time, s": bins.times(), **shown}
+    return Figure(title=title, note=note, data=data, lines=True)
+
+
+def _count(value: int) -> str:
+    return f"{value:,}".replace(",", "\u202f")
+
+
+def _ticks_text(ticks: int) -> str:
+    return f", {_count(ticks)} ticks" if ticks else ""
+
+
+def _size(log: EventLog) -> str:
+    path = file_of(log)
+    if path is None or not path.is_file():
+        return urlsplit(log.url).scheme
+    beside = Path(f"{path}-wal")
+    size = path.stat().st_size + (beside.stat().st_size if beside.is_file() else 0)
+    return f"{size / 1e6:.2f} MB"

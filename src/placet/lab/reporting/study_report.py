@@ -1,0 +1,154 @@
+"""The figures of a study: small multiples of its outcomes over its options, pairs, and failures."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import mean
+from typing import Final
+
+from placet.lab.errors import LabError
+from placet.lab.intervals import Interval, mean_interval, wilson
+from placet.lab.paired import paired_differences
+from placet.lab.reporting.drawings import Estimate, estimates, number_text
+from placet.lab.reporting.figures import Figure, Page, Section, table_of
+from placet.lab.sweep.results import Results
+from placet.lab.sweep.study import Row
+from placet.schemas.codec import Json, canonical, to_json
+
+_MEASURES: Final = ("admitted", "refused")
+_VALUES_MAX: Final = 24
+"""Largest number of an option's values in one drawing."""
+
+
+def study_page(folder: Path, results: Results) -> Page:
+    """Return the report of a study. O(runs).
+
+    Raises:
+        LabError: The study has no finished run.
+    """
+    if not results.rows:
+        raise LabError(f"{folder} has no finished run yet: there is nothing to report")
+    failed = results.failed
+    seconds = sum(float(row["seconds"]) for row in results.rows if row["seconds"] is not None)
+    facts = [
+        ("runs", str(len(results))),
+        ("failed", str(len(failed))),
+        ("options", ", ".join(results.parameters) or "none"),
+        ("seeds", str(len({row["seed"] for row in results.rows}))),
+        ("outcomes", ", ".join(results.outcomes) or "none"),
+        ("seconds of all runs", number_text(seconds)),
+    ]
+    sections = [
+        _multiples(results),
+        _pairs(results),
+        _failures(failed),
+        Section(title="Runs", figures=[Figure(title="All runs", data=table_of(results.rows))]),
+    ]
+    return Page(title=folder.resolve().name, subtitle="a study", facts=facts, sections=sections)
+
+
+def _multiples(results: Results) -> Section:
+    """Draw each measure over each option."""
+    figures = [
+        figure
+        for measure in (*results.outcomes, *_MEASURES)
+        for option in results.parameters
+        if (figure := _multiple(results.rows, measure, option)) is not None
+    ]
+    return Section(
+        title="Outcomes over options",
+        figures=figures,
+        empty="The runs differ by their seeds only, or have no outcome that is a number.",
+    )
+
+
+def _multiple(rows: Sequence[Row], measure: str, option: str) -> Figure | None:
+    groups: dict[bytes, tuple[Json, list[float]]] = {}
+    is_share = all(isinstance(row[measure], bool | None) for row in rows)
+    for row in rows:
+        value = row[measure]
+        if isinstance(value, int | float):
+            groups.setdefault(canonical(row[option]), (row[option], []))[1].append(float(value))
+    ordered = sorted(groups.values(), key=lambda group: _order(group[0]))
+    if len(ordered) < 2 or len(ordered) > _VALUES_MAX:  # noqa: PLR2004  # nothing to compare
+        return None
+    shown = [
+        Estimate(_text(option_value), mean(values), _interval(values, is_share), values)
+        for option_value, values in ordered
+    ]
+    table = [
+        {
+            option: _text(value),
+            "runs": len(values),
+            "mean": mean(values),
+            "low": estimate.interval.low,
+            "high": estimate.interval.high,
+        }
+        for (value, values), estimate in zip(ordered, shown, strict=True)
+    ]
+    kind = "Wilson" if is_share else "Student"
+    return Figure(
+        title=measure if measure in _MEASURES else measure.rpartition(":")[2],
+        note=f"by {option}: each run, the mean, and its 95 % interval (of {kind})",
+        data=table_of(table),
+        drawing=estimates(shown, measure, option),
+    )
+
+
+def _pairs(results: Results) -> Section:
+    rows: list[dict[str, Json]] = []
+    problems = []
+    for option in results.parameters:
+        for measure in (*results.outcomes, *_MEASURES):
+            try:
+                found = paired_differences(results, option, measures=[measure])
+            except LabError as error:
+                problems.append(str(error))
+                continue
+            rows += [_pair_row(difference.as_dict()) for difference in found]
+    note = (
+        "Each value of an option beside its first value, over the runs with the same seed and the "
+        "same other options; Student's 95 % interval of the mean difference."
+    )
+    return Section(
+        title="Paired differences",
+        figures=[Figure(title="Differences", note=note, data=table_of(rows))] if rows else [],
+        empty=problems[0] if problems else "The runs differ by their seeds only.",
+    )
+
+
+def _pair_row(row: dict[str, Json]) -> dict[str, Json]:
+    return {
+        **row,
+        "baseline": _text(row["baseline"]),
+        "value": _text(row["value"]),
+        "contains 0": "yes" if row["low"] <= 0 <= row["high"] else "no",
+    }
+
+
+def _failures(failed: Sequence[Row]) -> Section:
+    counts = Counter((str(row["status"]), str(row["error"])) for row in failed)
+    rows: list[dict[str, Json]] = [
+        {"status": status, "error": error, "runs": count}
+        for (status, error), count in counts.most_common()
+    ]
+    return Section(
+        title="Failures",
+        figures=[Figure(title="Errors", data=table_of(rows))] if rows else [],
+        empty="No run failed.",
+    )
+
+
+def _interval(values: Sequence[float], is_share: bool) -> Interval:
+    if is_share:
+        return wilson(round(sum(values)), len(values))
+    return mean_interval(values) if len(values) > 1 else Interval(values[0], values[0])
+
+
+def _order(value: Json) -> tuple[bool, float, str]:
+    is_number = isinstance(value, int | float)
+    return not is_number, float(value) if is_number else 0.0, _text(value)
+
+
+def _text(value: Json) -> str:
+    return value if isinstance(value, str) else to_json(value).decode()

@@ -1,0 +1,286 @@
+"""Reports: one file that loads nothing, with every text escaped, and data for every figure."""
+
+import base64
+import hashlib
+import json
+import re
+from collections import Counter
+from html.parser import HTMLParser
+
+import pytest
+
+from placet.cli.app import run_command
+from placet.lab import Collector, Results, Scenario, report, run_scenarios
+from placet.lab.errors import LabError
+from placet.lab.intervals import Interval
+from placet.lab.log import Log
+from placet.lab.reporting.bins import BINS_MAX, Bins
+from placet.lab.reporting.drawings import Estimate, estimates, lorenz, number_text, round_values
+from placet.runtime.stores.url import open_event_log
+from placet.schemas.errors import StoreError
+from tests.lab.coin import TOML
+from tests.lab.runs import log_of, run_coin
+
+EVIL = "</script><img src=x onerror=alert(1)>"
+
+
+class Parsed(HTMLParser):
+    """The tags of a page, its scripts and the text outside of them."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self.text = ""
+        self._in_script = False
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        self._in_script = tag == "script"
+        if self._in_script:
+            self.scripts.append("")
+
+    def handle_endtag(self, tag):
+        self._in_script = False
+
+    def handle_data(self, data):
+        if self._in_script:
+            self.scripts[-1] += data
+        else:
+            self.text += data
+
+    @property
+    def figures(self):
+        """The data of all figures by title."""
+        titles = re.findall(r"<h3>(.*?)(?: <span|</h3>)", self.rawdata_of)
+        return dict(zip(titles, json.loads(self.scripts[0]), strict=True))
+
+    rawdata_of = ""
+
+
+def parsed(path):
+    page = path.read_text(encoding="utf-8")
+    result = Parsed(page)
+    result.rawdata_of = page
+    return result
+
+
+def columns_of(figure):
+    return dict(zip(figure["names"], figure["columns"], strict=True))
+
+
+@pytest.fixture(scope="module")
+def coin(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("coin")
+    return run_coin(folder, "settings.refused='walk 2'")
+
+
+@pytest.fixture(scope="module")
+def page(coin, tmp_path_factory):
+    return report(coin, tmp_path_factory.mktemp("page") / "page.html")
+
+
+# the file
+
+
+def test_a_report_is_small_and_loads_nothing(page):
+    content = parsed(page)
+    assert page.stat().st_size < 300_000
+    for tag, attributes in content.tags:
+        assert tag not in {"link", "iframe", "object", "base", "form"}
+        for name in ("src", "href", "srcset", "data", "action"):
+            assert name not in attributes, f"{tag} {name} = {attributes.get(name)!r}"
+    styles = page.read_text().split("<style>")[1].split("</style>")[0]
+    assert "url(" not in styles
+    assert "@import" not in styles
+
+
+def test_the_policy_of_the_page_allows_its_own_scripts_alone(page):
+    content = parsed(page)
+    (policy,) = (
+        attributes["content"]
+        for tag, attributes in content.tags
+        if attributes.get("http-equiv") == "Content-Security-Policy"
+    )
+    assert policy is not None
+    assert policy.startswith("default-src 'none'; ")
+    hashes = {
+        f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
+        for script in content.scripts[1:]
+    }
+    assert set(re.findall(r"'sha256-[^']+'", policy)) == hashes
+    assert not any(name.startswith("on") for _, attributes in content.tags for name in attributes)
+
+
+def test_texts_of_a_log_are_escaped(tmp_path):
+    scenario = tmp_path / "evil.toml"
+    scenario.write_text(TOML.replace("domain =", f"title = {EVIL!r}\ndomain ="))
+    store = tmp_path / f"{EVIL.replace('/', '_')}.db"
+    options = ["--store", str(store), "--no-verify", "--set", f"settings.refused={EVIL}"]
+    code = run_command(["run", str(scenario), *options])
+    assert code == 0
+    content = parsed(report(store, tmp_path / "evil.html"))
+    assert EVIL in content.text
+    assert len(content.scripts) == 3
+    assert [tag for tag, _ in content.tags if tag == "img"] == []
+    assert json.loads(content.scripts[0])
+
+
+def test_a_report_is_replaced_and_another_file_is_not(coin, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    first = report(coin)
+    assert first.name.endswith("-report.html")
+    assert report(coin) == first
+    other = tmp_path / "thesis.html"
+    other.write_text("<!doctype html><p>my thesis")
+    with pytest.raises(LabError, match=r"thesis\.html exists and is no report of placet"):
+        report(coin, other)
+    assert "my thesis" in other.read_text()
+    with pytest.raises(LabError, match=r"cannot write .*: No such file or directory"):
+        report(coin, tmp_path / "nowhere" / "page.html")
+
+
+# a run
+
+
+def test_the_figures_of_a_run_are_those_of_its_log(coin, page):
+    figures = parsed(page).figures
+    log = Log(coin)
+    admitted = Counter(row["tick"] for row in log.intents)
+    refused = Counter(row["tick"] for row in log.refusals)
+    rates = dict(
+        zip(*(figures["Intents per tick"][key] for key in ("names", "columns")), strict=False)
+    )
+    assert rates["admitted"] == [admitted[tick] for tick in range(len(rates["admitted"]))]
+    assert rates["refused"] == [refused[tick] for tick in range(len(rates["refused"]))]
+    kinds = figures["Admitted per tick, by kind"]
+    assert kinds["names"] == ["simulated time, s", "Put"]
+    codes = figures["Refusals by code"]["columns"]
+    assert codes == [["domain/coin.refused"], [6], ["this side is refused"]]
+    agents = figures["Admitted intents over the agents"]["columns"]
+    by_agent = Counter(row["agent"] for row in log.intents)
+    assert dict(zip(agents[0], agents[1], strict=True)) == by_agent
+    assert sum(agents[2]) == 6
+    assert all(0 <= place <= 1 for place in agents[3])
+    entities = figures["Entities by collection"]
+    assert entities["names"][1:] == ["coin.coins"]
+    assert entities["columns"][1][-1] == 8  # seven agents, and the rule
+    sizes = figures["Bytes by type of record"]["columns"]
+    assert sum(sizes[1]) == sum(len(data) for _, data in log_of(coin).read())
+
+
+def test_collected_rows_beside_the_log_are_drawn(coin, tmp_path):
+    folder = tmp_path / "rows"
+    collector = Collector(world={"tossed": tossed}, agents=["luck"], to=folder)
+    collector.collect(log_of(coin))
+    collector.close()
+    figures = parsed(report(coin, tmp_path / "page.html", collected=folder)).figures
+    assert figures["tossed"]["columns"][1] == [0, 0, 0, 0, 1, 1, 1, 1]
+    assert figures["luck"]["names"][1:] == ["10 %", "median", "90 %"]
+    assert "The run collected no rows" in parsed(report(coin, tmp_path / "bare.html")).text
+
+
+def tossed(state):
+    """Return the number of coins that were tossed."""
+    return sum(coin.get("side") in {"heads", "tails"} for coin in state["coin.coins"].values())
+
+
+def test_a_log_without_records_and_a_missing_log_are_errors(tmp_path):
+    log = open_event_log(f"sqlite:///{tmp_path}/empty.db")
+    log.open()
+    log.close()
+    with pytest.raises(StoreError, match="has no records yet: there is nothing to report"):
+        report(f"{tmp_path}/empty.db", tmp_path / "page.html")
+    with pytest.raises(StoreError, match=r"no\.db"):
+        report(f"{tmp_path}/no.db", tmp_path / "page.html")
+
+
+# a study
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sweep")
+    (folder / "coin.toml").write_text(TOML)
+    scenarios = Scenario.load(folder / "coin.toml").product(refused=["", "walk 2"])
+    run_scenarios(
+        scenarios, seeds=range(1, 5), to=folder / "study", outcome="tests.lab.coin:any_heads"
+    )
+    return folder / "study"
+
+
+def test_the_report_of_a_study_has_multiples_pairs_and_all_runs(study, tmp_path):
+    content = parsed(report(study, tmp_path / "page.html"))
+    figures = content.figures
+    results = Results.load(study)
+    refused = columns_of(figures["refused"])
+    assert refused["settings.refused"] == ["", "walk 2"]
+    assert refused["mean"] == [0, 6]
+    heads = columns_of(figures["any_heads"])
+    assert all(0 <= low <= mean for low, mean in zip(heads["low"], heads["mean"], strict=True))
+    pairs = figures["Differences"]
+    assert len(pairs["columns"][0]) == 3
+    assert figures["All runs"]["columns"][results.columns.index("digest")] == results.column(
+        "digest"
+    )
+    assert sum(tag == "svg" for tag, _ in content.tags) == 3
+    assert "No run failed." in content.text
+
+
+def test_a_folder_that_is_no_study_is_an_error(tmp_path):
+    with pytest.raises(LabError, match="is no study"):
+        report(tmp_path, tmp_path / "page.html")
+
+
+# the command
+
+
+def test_the_command_writes_the_page_and_prints_its_path(coin, tmp_path, capsys):
+    path = tmp_path / "page.html"
+    assert run_command(["report", coin, "--to", str(path), "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result == {"path": str(path), "bytes": path.stat().st_size}
+    assert run_command(["report", coin, "--to", str(path)]) == 0
+    assert capsys.readouterr().out.startswith(f"{path}: ")
+
+
+# parts
+
+
+@pytest.mark.parametrize("positions", [1, BINS_MAX, BINS_MAX + 1, 5 * BINS_MAX])
+def test_bins_that_double_keep_the_total_and_the_order(positions):
+    bins = Bins()
+    for position in range(positions):
+        bins.reach(position, position * 0.5)
+        bins.add(position, "a", position)
+    values = bins.per_position(["a"])["a"]
+    assert len(values) <= BINS_MAX
+    assert sum(bins.sums("a")) == sum(range(positions))
+    assert values[-1] == pytest.approx(positions - 1, abs=bins.width)
+    assert values == sorted(values)
+    assert bins.times()[0] == 0
+    assert bins.times() == sorted(set(bins.times()))
+
+
+def test_drawings_escape_their_labels_and_handle_equal_values():
+    row = Estimate(EVIL, 1.0, Interval(1.0, 1.0), [1.0, 1.0])
+    drawing = estimates([row, row], EVIL, EVIL)
+    assert "<img" not in drawing
+    assert "NaN" not in drawing
+    assert "<polyline" in lorenz([0.0, 0.0], "intents")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (12, "12"), (0.25, "0.25"), (12_500, "12.5k"), (3e6, "3M"), (1e-5, "1.00e-05")],
+)
+def test_numbers_are_short(value, text):
+    assert number_text(value) == text
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 1), (-3, 7.2), (1e-9, 2e-9), (0, 12345)])
+def test_round_values_lie_within_the_range(low, high):
+    values = round_values(low, high)
+    assert 3 <= len(values) <= 12
+    assert all(low <= value <= high * (1 + 1e-9) for value in values)
