@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from placet.actors import publisher
-from placet.actors.publisher import Publisher, event_of
+from placet.actors.publisher import Publisher, events_of
 from placet.runtime.stores.memory import MemoryEventLog
 from placet.runtime.stores.sqlite.log import SqliteEventLog
 from placet.runtime.world import WorldRuntime
@@ -86,7 +86,7 @@ async def test_since_selects_exactly_the_events_with_a_greater_seq(behind):
 
 
 def all_events(world: WorldRuntime) -> list[Event]:
-    return [event_of(ordinal, data) for ordinal, data in world.log.read()]
+    return [event for record in world.log.read() for event in events_of(*record)]
 
 
 @in_virtual_time
@@ -210,6 +210,7 @@ async def test_older_records_of_a_blocking_log_are_read_and_none_before_it_is_du
 async def test_a_thousand_events_come_in_chunks_from_the_log():
     log = MemoryEventLog()
     async with open_world(log=log) as world:
+        world.kernel.joins_batches = False  # a record of each
         for number in range(700):
             world.actor.post_batch([add(f"r{number}")], OPERATOR)
         await submit(world, add("last"))
@@ -301,11 +302,11 @@ async def test_subscribers_share_the_decoded_events_of_recent_records(monkeypatc
 
 def test_the_decoded_events_that_are_kept_are_bounded(monkeypatch):
     monkeypatch.setattr(publisher, "_DECODED_BYTES_MAX", 1_000)
-    monkeypatch.setattr(publisher, "event_of", lambda ordinal, _data: ordinal)
+    monkeypatch.setattr(publisher, "events_of", lambda ordinal, _data: [ordinal])
     recent = publisher._RecentEvents()
     for ordinal in range(100):
-        recent.event_of(ordinal, b"x" * 400)
-    recent.event_of(100, b"x" * 4_000)
-    recent.event_of(101, b"x" * 400)
+        recent.events_of(ordinal, b"x" * 400)
+    recent.events_of(100, b"x" * 4_000)
+    recent.events_of(101, b"x" * 400)
     assert list(recent._events) == [101]
     assert recent._bytes == 400

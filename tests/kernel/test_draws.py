@@ -366,6 +366,7 @@ def test_a_live_world_has_the_ledger_of_its_log_and_the_log_verifies(seed):
 
 def test_a_fork_draws_as_its_parent_and_a_fork_inside_a_group_begins_the_next_group():
     kernel, log = opened()
+    kernel.joins_batches = False
     kernel.decide_group([[throw(agent_id, "1")] for agent_id in AGENTS], 1.0)
     inside = log[: len(log) - 2]
     for part, group in ((log, 1), (inside, 1)):

@@ -122,8 +122,8 @@ def test_ties_are_fair_over_seeds_and_over_groups():
     lasts: Counter[str] = Counter()
     for seed in range(1200):
         order = execution_order(group, kernel.ledger, seed, 0)
-        firsts[order[0].agents[0]] += 1
-        lasts[order[-1].agents[0]] += 1
+        firsts[AGENTS[order[0]]] += 1
+        lasts[AGENTS[order[-1]]] += 1
     for counts in (firsts, lasts):
         assert set(counts) == set(AGENTS)
         assert min(counts.values()) > 150
@@ -131,7 +131,7 @@ def test_ties_are_fair_over_seeds_and_over_groups():
     orders = set()
     for number in range(60):
         kernel.tick(1000.0 + number)
-        orders.add(execution_order(group, kernel.ledger, 0, 0)[0].agents[0])
+        orders.add(AGENTS[execution_order(group, kernel.ledger, 0, 0)[0]])
     assert orders == set(AGENTS)
 
 

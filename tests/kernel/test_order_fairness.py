@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from placet.kernel import order
+from placet.kernel.group.row import row_of
 from placet.kernel.order import execution_order
 from tests.kernel.builders import add, checked, kernel_of
 
@@ -27,7 +28,9 @@ Order = list[tuple[int, str]]
 """Of one group: where each came among those who came, and its name; in order of execution."""
 
 
-def orders(names: Sequence[str], groups: int = GROUPS, *, seed: int = 7) -> list[Order]:
+def orders(
+    names: Sequence[str], groups: int = GROUPS, *, seed: int = 7, as_rows: bool = False
+) -> list[Order]:
     """Submit the same equal batches in many groups, each time in another order."""
     kernel = kernel_of(agents=names)
     batches = [checked(kernel, [add("r", agent_id=name)]) for name in names]
@@ -35,8 +38,9 @@ def orders(names: Sequence[str], groups: int = GROUPS, *, seed: int = 7) -> list
     for number in range(groups):
         kernel.ledger.group = number
         came: list[CheckedBatch] = chance.sample(batches, len(batches))
-        ordered = execution_order(came, kernel.ledger, seed, 0)
-        told.append([(came.index(batch), batch.agents[0]) for batch in ordered])
+        group = [(as_rows and row_of(batch)) or batch for batch in came]
+        places = execution_order(group, kernel.ledger, seed, 0)
+        told.append([(place, came[place].agents[0]) for place in places])
     return told
 
 
@@ -71,9 +75,13 @@ def faults(told: list[Order], names: Sequence[str]) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2**63 - 1])
-def test_every_rank_is_as_likely_for_each_of_equals(seed):
-    assert not faults(orders(NAMES, seed=seed), NAMES)
+@pytest.mark.parametrize(("seed", "as_rows"), [(0, False), (1, True), (2**63 - 1, False)])
+def test_every_rank_is_as_likely_for_each_of_equals(seed, as_rows):
+    assert not faults(orders(NAMES, seed=seed, as_rows=as_rows), NAMES)
+
+
+def test_rows_and_checked_batches_have_the_same_order():
+    assert orders(NAMES, 50) == orders(NAMES, 50, as_rows=True)
 
 
 def test_neither_registration_order_nor_name_has_weight():
@@ -88,15 +96,15 @@ def test_every_permutation_of_four_is_as_likely():
     assert is_uniform(drawn, 24)  # type: ignore[arg-type]  # tuples are hashable
 
 
-def by_index(key: order._Key, index: int) -> order._Key:
+def by_index(key: order.Key, index: int) -> order.Key:
     return (*key[:2], index, key[3])
 
 
-def by_arrival(key: order._Key, index: int) -> order._Key:
+def by_arrival(key: order.Key, index: int) -> order.Key:
     return (*key[:2], 0, key[3])
 
 
-def a_little_by_index(key: order._Key, index: int) -> order._Key:
+def a_little_by_index(key: order.Key, index: int) -> order.Key:
     return (*key[:2], key[2] + (index << 58), key[3])
 
 
@@ -107,14 +115,19 @@ def a_little_by_index(key: order._Key, index: int) -> order._Key:
 )
 def test_a_planted_bias_is_found(
     monkeypatch: pytest.MonkeyPatch,
-    planted: Callable[[order._Key, int], order._Key],
+    planted: Callable[[order.Key, int], order.Key],
     found: str,
 ) -> None:
-    fair = order._keys
+    merged = order._merged
 
-    def biased(batches, ledger, seed, now_ns):
-        keys, registered = fair(batches, ledger, seed, now_ns), list(ledger.agents)
-        return [planted(key, registered.index(batches[key[3]].agents[0])) for key in keys]
+    def biased(keys, queues):
+        return merged(
+            [
+                planted(key, NAMES.index(agents[0]))
+                for key, agents in zip(keys, queues, strict=True)
+            ],
+            queues,
+        )
 
-    monkeypatch.setattr(order, "_keys", biased)
+    monkeypatch.setattr(order, "_merged", biased)
     assert found in faults(orders(NAMES), NAMES)

@@ -280,13 +280,13 @@ async def test_a_draining_server_is_not_ready():
 
 async def test_a_page_of_events_costs_the_records_that_it_returns(monkeypatch):
     decoded: list[int] = []
-    event_of = publisher.event_of
+    events_of = publisher.events_of
 
-    def counted(ordinal: int, data: bytes) -> Event:
+    def counted(ordinal: int, data: bytes) -> list[Event]:
         decoded.append(ordinal)
-        return event_of(ordinal, data)
+        return events_of(ordinal, data)
 
-    monkeypatch.setattr(publisher, "event_of", counted)
+    monkeypatch.setattr(publisher, "events_of", counted)
     async with serving() as served:
         for number in range(300):
             await served.submit(add(f"r{number}"))

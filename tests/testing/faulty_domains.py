@@ -467,6 +467,11 @@ CONTROLS: list[tuple[Callable[[], Domain], str, str]] = [
         "draws_do_not_depend_on_the_order_of_registration",
         r"(ann|bob) first draws \S+ as 'luck of \d'; registered in the opposite order, it first",
     ),
+    (
+        Numbered,
+        "a_group_equals_its_batches",
+        r"odd.purses/(ann|bob|cyd) number .* where the last batches were decided one by one",
+    ),
     (Shuffled, "the_order_of_sets_does_not_matter", r"with PYTHONHASHSEED=1 differs"),
     (
         Doubled,

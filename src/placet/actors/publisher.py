@@ -19,6 +19,7 @@ from anyio import to_thread
 from placet.actors.ports import EventLog
 from placet.schemas.event import Event
 from placet.schemas.limits import SECOND_NS
+from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import LogGroup, decode_record, record_as_dict, record_type
 
 T = TypeVar("T")
@@ -30,11 +31,20 @@ _DECODED_BYTES_MAX = 4 * 1024 * 1024
 """Of the records whose events are kept, as they are encoded."""
 
 
-def event_of(ordinal: int, data: bytes) -> Event:
-    """Decode one record of the log into an event; `ordinal` is the record's number."""
-    record = decode_record(data)
-    sim_time = record.now_ns / SECOND_NS
-    return Event(record.seq, ordinal, record_type(record), sim_time, record_as_dict(record))
+def events_of(ordinal: int, data: bytes) -> list[Event]:
+    """Decode one record of the log into its events: one, or one of each batch of a `Group`.
+
+    Args:
+        ordinal: The record's number.
+        data: The record.
+    """
+    return [
+        Event(
+            *(record.seq, ordinal, record_type(record), record.now_ns / SECOND_NS),
+            record_as_dict(record),
+        )
+        for record in expanded(decode_record(data))
+    ]
 
 
 class _RecentEvents:
@@ -44,21 +54,21 @@ class _RecentEvents:
     """
 
     def __init__(self) -> None:
-        self._events: dict[int, tuple[Event, int]] = {}
+        self._events: dict[int, tuple[list[Event], int]] = {}
         self._bytes = 0
 
-    def event_of(self, ordinal: int, data: bytes) -> Event:
-        """Return the event of one record."""
+    def events_of(self, ordinal: int, data: bytes) -> list[Event]:
+        """Return the events of one record."""
         kept = self._events.get(ordinal)
         if kept is not None:
             return kept[0]
-        event = event_of(ordinal, data)
-        self._events[ordinal] = event, len(data)
+        events = events_of(ordinal, data)
+        self._events[ordinal] = events, len(data)
         self._bytes += len(data)
         while self._bytes > _DECODED_BYTES_MAX:
             oldest = next(iter(self._events))
             self._bytes -= self._events.pop(oldest)[1]
-        return event
+        return events
 
 
 class Publisher:
@@ -209,10 +219,12 @@ class Publisher:
             return []
         if self._recent and self._recent[0][0] <= place:
             recent = islice(self._recent, place - self._recent[0][0], None)
-            decode = self._recent_events.event_of
-            return [decode(*record) for record in self._page(recent, count_max)]
-        chunk = await self._in_thread_if(partial(self._chunk, place, count_max))
-        return [event_of(ordinal, data) for ordinal, data in chunk]
+            decode = self._recent_events.events_of
+            page = self._page(recent, count_max)
+        else:
+            decode = events_of
+            page = await self._in_thread_if(partial(self._chunk, place, count_max))
+        return [event for record in page for event in decode(*record)]
 
     async def _in_thread_if(self, read: Callable[[], T]) -> T:
         return await to_thread.run_sync(read) if self._log.is_blocking else read()

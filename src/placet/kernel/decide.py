@@ -81,8 +81,15 @@ def decide_batch(
             return _admit_within_work(batch, context, recorder, charges)
         return recorder.admit(batch, charges)
     except PluginError as fault:
-        rules.on_fault(fault.where, fault.error)
-        return recorder.refuse(batch, [rule_error(batch, fault.index, fault.where, fault.error)])
+        return refuse_fault(batch, fault, rules, recorder)
+
+
+def refuse_fault(
+    batch: CheckedBatch, fault: PluginError, rules: DomainRules, recorder: DecisionRecorder
+) -> Verdict:
+    """Report a fault of plug-in code, and refuse the batch for it."""
+    rules.on_fault(fault.where, fault.error)
+    return recorder.refuse(batch, [rule_error(batch, fault.index, fault.where, fault.error)])
 
 
 def _admit_within_work(

@@ -21,6 +21,9 @@ from placet.kernel.domain import Domain
 from placet.kernel.gate.dedup import remembered_verdict
 from placet.kernel.gate.domain_rules import DomainRules, EffectValidator
 from placet.kernel.gate.wire_defaults import with_defaults
+from placet.kernel.group.decide import GroupDecision
+from placet.kernel.group.record import GroupRecorder
+from placet.kernel.group.row import Entry, row_of
 from placet.kernel.ledger.dedup_window import unpack
 from placet.kernel.ledger.ledger import Agent, GateSettings, Ledger
 from placet.kernel.ledger.schedule import batches_of, due_batches
@@ -41,6 +44,9 @@ from placet.schemas.limits import SECOND_NS, SIM_TIME_NS_MAX, UNLIMITED
 from placet.schemas.log.operator_records import Given
 from placet.schemas.log.record import Header
 from placet.schemas.verdict import NOT_KEPT, Verdict
+
+_GROUP_MIN: Final = 2
+"""Batches of a group that are decided together."""
 
 _SECONDS_MAX: Final = SIM_TIME_NS_MAX / SECOND_NS
 
@@ -93,6 +99,10 @@ class Kernel:
         from placet.kernel.gate.structure import Structure  # noqa: PLC0415  # it loads pydantic
 
         self._structure = Structure(self.registry, config.limits)
+        from placet.kernel.group.structure import GroupStructure  # noqa: PLC0415
+
+        self._group_structure = GroupStructure(self.registry, config.limits)
+        self.joins_batches = True
         self._rules = DomainRules(effect_validator)
         self._validator = effect_validator
         past = history if isinstance(history, Replayer) else folded(history)
@@ -208,7 +218,12 @@ class Kernel:
             The checked batch, or the verdict that refuses it.
         """
         self._batches += 1
-        batch_id = f"b{self._batches}"
+        return self._check(batch, submitter, self._batches, fill_missing=fill_missing)
+
+    def _check(
+        self, batch: object, submitter: str, number: int, *, fill_missing: bool = False
+    ) -> CheckedBatch | Verdict:
+        batch_id = f"b{number}"
         checked = self._structure.check(batch, submitter, batch_id)
         if fill_missing and not isinstance(checked, CheckedBatch):
             intents_max = self.config.limits.batch_intents_max
@@ -278,16 +293,16 @@ class Kernel:
         """
         now_ns = self._context.now_ns = max(now_ns, self._context.now_ns)
         schedule = self.ledger.schedule
+        later: Sequence[CheckedBatch] = ()
         if schedule and schedule[0][0] <= now_ns:
             due = due_batches(self.ledger, now_ns, due_max, work_max)
             work_max -= sum([batch.base_work for batch in due])
             if work_max < 0 or len(due) >= due_max:  # others may be due too: these go first
-                decision = self._decide_group(
-                    due, release_intents=release_intents, work_max=work_max
-                )
-                return decision._replace(undecided=[*decision.undecided, *batches])
-            batches = [*due, *batches]
-        return self._decide_group(batches, release_intents=release_intents, work_max=work_max)
+                batches, later = due, batches
+            else:
+                batches = [*due, *batches]
+        decision = self._decision(batches, release_intents=release_intents, work_max=work_max)
+        return decision._replace(undecided=[*decision.undecided, *later]) if later else decision
 
     def tick(self, now: float) -> None:
         """Advance simulated time to `now` seconds and run the domains' `on_tick`."""
@@ -384,7 +399,7 @@ class Kernel:
             raise ValueError(f"change must be suspended, resumed or removed, got {change!r}")
         self._control.change_agent(agent_id, change)
         orphans = batches_of(self.ledger, agent_id) if change == "removed" else []
-        return self._decide_group(orphans).answers if orphans else []
+        return self._decision(orphans).answers if orphans else []
 
     # effects
 
@@ -477,6 +492,10 @@ class Kernel:
         check = self._structure.check_recorded
         self._context = GateContext(self.registry, check, ledger, state, self._draft)
         self._recorder = DecisionRecorder(self._context, journal, self.config.world)
+        group_recorder = GroupRecorder(self._context, journal, self.config.world)
+        self._group_decision = GroupDecision(
+            self._context, self._rules, group_recorder, self._recorder
+        )
         self._control = Control(self._context, journal, self._rules)
         self._outbox = Outbox(self._context, journal, self._control)
 
@@ -499,43 +518,97 @@ class Kernel:
     def _decide_all(
         self, batches: Sequence[object], now_ns: int, submitter: str = OPERATOR
     ) -> list[Verdict]:
-        checked = [b if isinstance(b, CheckedBatch) else self.check(b, submitter) for b in batches]
-        sound = [batch for batch in checked if isinstance(batch, CheckedBatch)]
-        answers: dict[CheckedBatch, list[Verdict]] = {}
-        for batch, verdict in self.decide_checked(sound, now_ns).answers:
-            answers.setdefault(batch, []).append(verdict)
-        # The same object may have been submitted twice: its verdicts are given out in order.
-        return [b if isinstance(b, Verdict) else answers[b].pop(0) for b in checked]
+        checked = self._check_all(batches, submitter)
+        now_ns = self._context.now_ns = max(now_ns, self._context.now_ns)
+        due = due_batches(self.ledger, now_ns)
+        if not due and Verdict not in set(map(type, checked)):
+            places: Sequence[int] = range(len(checked))
+            entries: list[Entry] = checked  # type: ignore[assignment]  # there is no verdict
+        else:
+            places = [at for at, entry in enumerate(checked) if not isinstance(entry, Verdict)]
+            entries = [*due, *[checked[at] for at in places]]  # type: ignore[list-item]
+        order, verdicts = self._decide_group(entries)
+        answers: list[Verdict] = [*checked]  # type: ignore[list-item]  # the others are replaced
+        for position, verdict in zip(order, verdicts, strict=True):
+            if position >= len(due):
+                answers[places[position - len(due)]] = verdict
+        return answers
 
-    def _decide_group(
+    def _check_all(self, batches: Sequence[object], submitter: str) -> list[Entry | Verdict]:
+        """Run the structure stage on the batches of a group that are not checked yet."""
+        if len(batches) < _GROUP_MIN or not self.joins_batches:
+            return [b if isinstance(b, CheckedBatch) else self.check(b, submitter) for b in batches]
+        if CheckedBatch in set(map(type, batches)):
+            checked = [
+                b if isinstance(b, CheckedBatch) else self.check(b, submitter) for b in batches
+            ]
+            return [_entry(b) if isinstance(b, CheckedBatch) else b for b in checked]
+        first = self._batches + 1
+        self._batches += len(batches)
+        rows = self._group_structure.rows(batches, first, submitter)
+        return [
+            self._check(batches[place], submitter, first + place) if row is None else row
+            for place, row in enumerate(rows)
+        ]
+
+    def _decision(
         self,
         batches: Sequence[CheckedBatch],
         *,
         release_intents: bool = False,
         work_max: int = UNLIMITED,
     ) -> Decision:
+        """Decide a group of checked batches."""
+        entries: Sequence[Entry] = batches
+        if len(batches) >= _GROUP_MIN and self.joins_batches:
+            entries = list(map(_entry, batches))
+        order, verdicts = self._decide_group(
+            entries, release_intents=release_intents, work_max=work_max
+        )
+        in_order = list(map(batches.__getitem__, order))
+        undecided = in_order[len(verdicts) :]
+        answers = list(zip(in_order, verdicts, strict=not undecided))
+        recorder = self._recorder
+        return Decision(answers, recorder.effects, recorder.unpaid, undecided)
+
+    def _decide_group(
+        self,
+        batches: Sequence[Entry],
+        *,
+        release_intents: bool = False,
+        work_max: int = UNLIMITED,
+    ) -> tuple[Sequence[int], list[Verdict]]:
+        """Decide a group of batches.
+
+        Returns:
+            The places of the batches in order of execution, and the verdicts in this order; fewer
+            verdicts if the group used up `work_max`.
+        """
         ledger, context, recorder = self.ledger, self._context, self._recorder
         recorder.open_group()
-        draft = self._draft
+        draft, rules = self._draft, self._rules
         count_before = self._journal.count
-        rules = self._rules
-        answers: list[Answer] = []
-        undecided: Sequence[CheckedBatch] = ()
+        verdicts: list[Verdict] = []
+        order: Sequence[int] = range(len(batches))
         if len(batches) > 1:
-            batches = execution_order(batches, ledger, self.config.seed, context.now_ns)
+            order = execution_order(batches, ledger, self.config.seed, context.now_ns)
         try:
-            for batch in batches:
-                answers.append((batch, decide_batch(batch, context, rules, recorder)))
-                # The hundred or so objects of the intents are still in the processor's caches:
-                # to free them with the whole group, a millisecond later, costs 5 % of all time.
-                if release_intents:
-                    batch.intents = (RELEASED,) * len(batch.intents)
-                if draft.work:
-                    work_max -= draft.work
-                    draft.work = 0
-                    if work_max < 0:
-                        undecided = batches[len(answers) :]
-                        break
+            if tuple in set(map(type, batches)):
+                in_order = map(batches.__getitem__, order)
+                self._group_decision.decide(in_order, verdicts, work_max)
+            else:
+                for place in order:
+                    batch: CheckedBatch = batches[place]  # type: ignore[assignment]
+                    verdicts.append(decide_batch(batch, context, rules, recorder))
+                    # The hundred or so objects of the intents are still in the processor's caches:
+                    # to free them with the whole group, a millisecond later, costs 5 % of all time.
+                    if release_intents:
+                        batch.intents = (RELEASED,) * len(batch.intents)
+                    if draft.work:
+                        work_max -= draft.work
+                        draft.work = 0
+                        if work_max < 0:
+                            break
         finally:  # an interrupt ends the group; the batches before it are in the log and stay
             is_written = self._journal.count != count_before
             if is_written:  # a group without a record leaves no trace, not even its time
@@ -544,7 +617,7 @@ class Kernel:
         if is_written and self._groups >= self.config.limits.checkpoint_groups:
             self._groups = 0
             self._control.checkpoint()
-        return Decision(answers, recorder.effects, recorder.unpaid, undecided)
+        return order, verdicts
 
     def _ns(self, now: float | None) -> int:
         latest = self._context.now_ns
@@ -567,6 +640,11 @@ class Kernel:
         notify = getattr(self._validator, "set_agent_permissions", None)
         if notify is not None:
             notify(agent_id, set(self.registry.kinds if permissions is None else permissions))
+
+
+def _entry(batch: CheckedBatch) -> Entry:
+    """Return the row of a plain batch of one intent, and every other batch as it is."""
+    return row_of(batch) or batch
 
 
 def _refuse_record(_record: bytes) -> None:

@@ -94,7 +94,11 @@ def is_flat(value: tuple[Json, ...]) -> bool:
     Strings are checked last, because positions are put most often. The types of a long value are
     checked all at once, in half the time.
     """
-    if len(value) > _SHORT:
+    if len(value) == 3:  # noqa: PLR2004  # a position
+        x, y, z = value
+        if type(x) is float and type(y) is float and type(z) is float:
+            return x - x == y - y == z - z == 0.0
+    elif len(value) > _SHORT:
         kinds = set(map(type, value))
         if kinds <= _EXACT:
             return True
@@ -182,7 +186,9 @@ _FIXARRAYS: Final = tuple([bytes((0x90 | count,)) for count in range(16)])
 
 
 def array_header(count: int) -> bytes:
-    """Return the msgpack header of an array of 0..65535 items; encoded items can follow it."""
+    """Return the msgpack header of an array; `count` encoded items can follow it."""
     if count < len(_FIXARRAYS):
         return _FIXARRAYS[count]
-    return b"\xdc" + count.to_bytes(2, "big")
+    if count < 1 << 16:
+        return b"\xdc" + count.to_bytes(2, "big")
+    return b"\xdd" + count.to_bytes(4, "big")

@@ -159,6 +159,28 @@ def _check_re_execution(runner: TraceRunner, trace: Trace, factory: Factory) -> 
     return None
 
 
+def _check_group(runner: TraceRunner, trace: Trace, factory: Factory) -> str | None:
+    alone = TraceRunner(factory)
+    alone.kernel.joins_batches = False
+    advice = "A rule may depend on nothing but the draft and its intent."
+    for step in trace:
+        together, apart = runner.run(step), alone.run(step)
+        for first, second in zip(together, apart, strict=True):
+            if first.as_dict() != second.as_dict():
+                return (
+                    f"Decided together, the last batches are {_texts(together)}; one by one, "
+                    f"{_texts(apart)}. {advice}"
+                )
+        if runner.kernel.world_digest() != alone.kernel.world_digest():
+            trees = whole(runner.kernel.tree), whole(alone.kernel.tree)
+            change = difference(*trees) if trees[0] != trees[1] else "the ledger differs"
+            return f"{change} where the last batches were decided one by one. {advice}"
+        faults = [[(f.where, repr(f.error)) for f in r.faults] for r in (runner, alone)]
+        if faults[0] != faults[1]:
+            return f"The faults differ: {faults[0]}, and one by one {faults[1]}. {advice}"
+    return None
+
+
 def _check_intent_unchanged(runner: TraceRunner, trace: Trace, _: Factory) -> str | None:
     rules, seen = runner.kernel.registry.rules, list[str]()
     for name, rule in rules.items():
@@ -313,6 +335,11 @@ PROPERTIES: Final = (
         "a_rule_changes_nothing_but_its_draft",
         "A rule does not change its intent.",
         _check_intent_unchanged,
+    ),
+    Property(
+        "a_group_equals_its_batches",
+        "Batches decided together come to what they come to one by one.",
+        _check_group,
     ),
     Property(
         "a_refused_batch_changes_nothing",

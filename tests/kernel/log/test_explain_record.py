@@ -194,6 +194,7 @@ def test_stages_of_arrival_are_skipped_when_due(kernel, log):
 
 
 def test_a_conflict_names_its_winner(kernel, log):
+    kernel.joins_batches = False
     kernel.decide_group(
         [[intent("Grab", {"thing": "cup"}, agent_id=agent_id)] for agent_id in ("alice", "bob")]
     )

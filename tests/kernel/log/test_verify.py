@@ -210,6 +210,7 @@ def test_batches_of_a_truncated_group_are_not_verified():
     """The claims of the truncated group are not known any more."""
     log: list[bytes] = []
     kernel = kernel_of(sink=log, agents=("alice", "bob", "carol"))
+    kernel.joins_batches = False
     kernel.decide_group([
         [intent("Grab", {"thing": "cup"}, agent_id=agent_id)]
         for agent_id in ("alice", "bob", "carol")
@@ -228,6 +229,7 @@ def test_batches_of_a_truncated_group_are_not_verified():
 def test_claims_of_a_group_are_restored():
     log: list[bytes] = []
     kernel = kernel_of(sink=log, agents=("alice", "bob", "carol"))
+    kernel.joins_batches = False
     kernel.decide_group([
         [intent("Grab", {"thing": "cup"}, agent_id=agent_id)]
         for agent_id in ("alice", "bob", "carol")

@@ -23,6 +23,7 @@ from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
 from placet.schemas.latency import Latency
 from placet.schemas.limits import ObserverLimits
+from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import Admitted, AgentChanged, LogGroup, decode_record
 from placet.schemas.view import DeliveredEvent
 
@@ -122,12 +123,13 @@ class ObserverHub:
         removed: list[str] = []
         events: list[tuple[Intent, int]] = []
         for data in group.records[max(0, skip) :]:
-            record = decode_record(data)
-            changed.update(dict.fromkeys(published.fold(record)))
-            if isinstance(record, AgentChanged) and record.what == "removed":
-                removed.append(record.agent_id)
-            elif self._event_kinds and isinstance(record, Admitted):
-                events += self._events_of(record)
+            records = expanded(decode_record(data))
+            changed.update(dict.fromkeys(published.fold(records)))
+            for record in records:
+                if isinstance(record, AgentChanged) and record.what == "removed":
+                    removed.append(record.agent_id)
+                elif self._event_kinds and isinstance(record, Admitted):
+                    events += self._events_of(record)
         if changed:
             self._mark(list(changed), seq_before)
         for intent, seq in events:

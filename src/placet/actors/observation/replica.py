@@ -113,18 +113,27 @@ class ReadReplica:
             for entity in rows.entities:
                 yield Ref(name, entity)
 
-    def fold(self, record: Record) -> Sequence[Ref]:
-        """Apply a durable record to the copy; return the refs of the entities that it changed."""
-        self.seq = record.seq
-        self.now_ns = max(self.now_ns, record.now_ns)
+    def fold(self, records: Sequence[Record]) -> Sequence[Ref]:
+        """Apply a durable record to the copy; return the refs of the entities that it changed.
+
+        Args:
+            records: The record, or those of the batches that it holds (`expanded`).
+        """
         self.record += 1
-        changes: Changes | None = getattr(record, "changes", None)
-        if changes is None:
-            return ()
+        refs: list[Ref] = []
+        for record in records:
+            self.seq = record.seq
+            self.now_ns = max(self.now_ns, record.now_ns)
+            changes: Changes | None = getattr(record, "changes", None)
+            if changes is not None:
+                refs += self._fold_changes(changes)
+        return refs
+
+    def _fold_changes(self, changes: Changes) -> list[Ref]:
         for change in changes.collections:
             rows = self.state.collection(change.collection)
             rows.seq, rows.by, rows.foreign_seq = change.seq, change.by, change.foreign_seq
-        refs = [self._fold_entity(change) for change in changes.entities]
+        refs = [self._fold_entity(entity) for entity in changes.entities]
         for change in changes.collections:
             self.state.trim(change.collection)
         return refs

@@ -13,7 +13,8 @@ from placet.schemas.codec import Json
 from placet.schemas.errors import INTERRUPTS
 from placet.schemas.identity import Ref
 from placet.schemas.log.changes import Changes, CollectionChange, EntityChange
-from placet.schemas.log.record import AgentChanged, LogGroup, decode_record
+from placet.schemas.log.expand import expanded
+from placet.schemas.log.record import AgentChanged, LogGroup, Record, decode_record
 
 
 class ExternalChange(NamedTuple):
@@ -122,18 +123,21 @@ class SubscriptionTable:
         """Deliver the changes of a durable group to the subscriptions that they concern."""
         seq = group.seq_before
         for data in group.records:
-            record = decode_record(data)
-            if self._counting and record.seq > seq:
-                self._advance(record.seq - seq, record.seq, getattr(record, "submitter", None))
-            seq = record.seq
-            if isinstance(record, AgentChanged) and record.what == "removed":
-                self._end(record.agent_id)
-            changes: Changes | None = getattr(record, "changes", None)
-            if changes is not None:
-                for change in changes.entities:
-                    self._note(Ref(change.collection, change.entity), change)
-                for collection_change in changes.collections:
-                    self._note(Ref(collection_change.collection), collection_change)
+            for record in expanded(decode_record(data)):
+                if self._counting and record.seq > seq:
+                    self._advance(record.seq - seq, record.seq, getattr(record, "submitter", None))
+                seq = record.seq
+                self._publish(record)
+
+    def _publish(self, record: Record) -> None:
+        if isinstance(record, AgentChanged) and record.what == "removed":
+            self._end(record.agent_id)
+        changes: Changes | None = getattr(record, "changes", None)
+        if changes is not None:
+            for change in changes.entities:
+                self._note(Ref(change.collection, change.entity), change)
+            for collection_change in changes.collections:
+                self._note(Ref(collection_change.collection), collection_change)
 
     def _advance(self, seqs: int, seq: int, submitter: str | None) -> None:
         for subscription in self._counting:

@@ -5,7 +5,7 @@ its req_ids is recorded too; every other refusal leaves no trace.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from msgspec.structs import asdict
 
@@ -33,6 +33,9 @@ from placet.schemas.refusal import FINAL_STAGES, Notice, Refusal
 from placet.schemas.verdict import NOT_KEPT, Verdict
 
 RecordSink: TypeAlias = Callable[[bytes], None]
+
+RECORDING: Final = "recording of what the rules did"
+"""Where a value of a rule was found to have no encoding."""
 
 
 class Unpaid(NamedTuple):
@@ -152,7 +155,7 @@ class DecisionRecorder:
             data = encode_record(record)
         except ENCODE_ERRORS as error:
             draft.undo()
-            raise PluginError("recording of what the rules did", error) from error
+            raise PluginError(RECORDING, error) from error
         if batch.dry_run:
             verdict = self._verdict(batch, first_seq, draft, NOT_KEPT)
             verdict.preview(draft.diff(), [(effect[1], effect[2]) for effect in draft.effects])
@@ -162,7 +165,7 @@ class DecisionRecorder:
         if changes.collections:
             draft.trim(changes)
         apply_admitted(ledger, record, batch, charges)
-        journal.append(data)
+        self.write(record, data, batch)
         if draft.effects:
             for k, (seq, kind, payload, agent_id) in enumerate(draft.effects):
                 key = EffectKey(self._world, seq, k)
@@ -198,7 +201,7 @@ class DecisionRecorder:
             )
             apply_refused(ledger, record, batch)
             data = encode_record(record)
-            self._journal.append(data)
+            self.write(record, data, batch)
             self._note_unpaid(batch, len(data))
         else:
             self._note_unpaid(batch)
@@ -247,6 +250,10 @@ class DecisionRecorder:
         verdict.durability = NOT_KEPT if batch.dry_run else self._journal.durability
         verdict.attach(batch.req_ids, batch.encoded, None, batch.notices)
         return verdict
+
+    def write(self, record: Admitted | Refused, data: bytes, batch: CheckedBatch) -> None:
+        """Append the record of a batch, which is applied, to the log."""
+        self._journal.append(data)
 
     def _note_unpaid(self, batch: CheckedBatch, log_bytes: int = 0) -> None:
         work = batch.base_work + self._context.draft.work_of(batch)

@@ -94,8 +94,40 @@ class DomainRules:
             if len(refusals) >= context.ledger.policy.limits.refusals_listed_max:
                 return refusals  # the others would not be listed
         if refusals is None and (registry.has_whole_checks or draft.work or draft.effects):
-            return self._check_whole(batch, context)
+            return self.check_whole(batch, context)
         return refusals
+
+    @property
+    def has_validator(self) -> bool:
+        """The host program adds a check of each intent."""
+        return self._validator is not None
+
+    def refusal_of(
+        self,
+        batch: CheckedBatch,
+        answer: object,
+        error: BaseException | None,
+        context: GateContext,
+    ) -> Refusal:
+        """Return the refusal of a batch of one intent by what its rule returned or raised.
+
+        Args:
+            batch: The batch.
+            answer: What the rule returned.
+            error: What it raised; None if it returned.
+            context: The world.
+        """
+        batch.reparse()
+        if error is None:
+            try:
+                return _refusal(batch, 0, answer, context)
+            except INTERRUPTS:
+                raise
+            except BaseException as raised:  # noqa: BLE001  # the rule boundary
+                error = raised
+        if isinstance(error, WorkExceeded):
+            return _work_exceeded(batch, 0, context)
+        return self._contain(batch, 0, error)
 
     def _contain(self, batch: CheckedBatch, position: int, error: BaseException) -> Refusal:
         """Return the refusal for an exception that ended a rule."""
@@ -105,7 +137,7 @@ class DomainRules:
         self.on_fault(f"rule {kind}", error)
         return rule_error(batch, position, f"rule of {kind}", error)
 
-    def _check_whole(self, batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
+    def check_whole(self, batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
         """Run the hooks and checks of a batch as a whole, once all of its rules have passed."""
         draft, registry = context.draft, context.registry
         if registry.with_on_batch:

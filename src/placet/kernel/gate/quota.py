@@ -11,7 +11,13 @@ have charged more.
 from placet.kernel.context import GateContext
 from placet.kernel.gate.intent_refusals import positions_of, refuse_intent
 from placet.kernel.ledger.ledger import Agent
-from placet.kernel.ledger.token_buckets import Charge, Charges, charges_on, work_charges
+from placet.kernel.ledger.token_buckets import (
+    Charge,
+    Charges,
+    charges_on,
+    is_exceeded,
+    work_charges,
+)
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json
 from placet.schemas.config import Quota
@@ -29,8 +35,8 @@ def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | Charges:
     if ledger.has_quotas:
         # All buckets must pass before any is charged: a refused batch would else pay for its try.
         charges = charges_on(batch, ledger, now_ns)
-        for _, _, _, (interval_ns, burst), _, tat_ns in charges:
-            if tat_ns - burst * interval_ns > now_ns:
+        for charge in charges:
+            if is_exceeded(charge, now_ns):
                 return _refusals(batch, charges, now_ns)
     if ledger.policy.checks_work:
         work = check_work(batch, context, batch.base_work)

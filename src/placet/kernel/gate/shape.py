@@ -6,9 +6,10 @@ means the same in every form of input. Unknown fields are dropped by the validat
 error: its caller compares the number of fields.
 """
 
+from collections.abc import Callable, Mapping
 from functools import lru_cache, reduce
 from operator import or_
-from typing import Annotated, Any, Final, Literal, NotRequired
+from typing import Annotated, Any, Final, Literal, NamedTuple, NotRequired, TypeAlias
 
 from pydantic import (
     BeforeValidator,
@@ -36,6 +37,19 @@ _Id = Annotated[str, Field(strict=True, min_length=1, max_length=ID_CHARS_MAX, p
 _Until = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0, lt=2**63 / SECOND_NS)]
 _Seq = Annotated[int, Field(strict=True, ge=0, lt=2**63)]
 _Priority = Annotated[int, Field(strict=True, ge=0, le=100)]
+
+_FIELDS: Final[dict[str, Any]] = {
+    "agent_id": _Id,
+    "req_id": _Id,
+    "context_seq": _Seq,
+    "priority": _Priority,
+    "schema_version": Literal[SCHEMA_VERSION],
+    "valid_until": NotRequired[_Until | None],
+}
+"""The fields of an intent of any kind."""
+
+Validate: TypeAlias = Callable[..., list[Any]]
+"""`validate_python` of a compiled validator of lists."""
 
 _PLAIN: Final = frozenset(
     {
@@ -86,6 +100,53 @@ _shared = lru_cache(maxsize=_SHARED_MAX)(_compiled)
 """Compiling takes 5 ms a kind, and a process may open many worlds of the same kinds."""
 
 
+class ColumnValidators(NamedTuple):
+    """The validators of many intents, one column at a time.
+
+    Attributes:
+        frames: Validates a list of intents of exactly the required fields, except for the payload.
+        payloads: Kind -> validator of a list of its payloads.
+    """
+
+    frames: Validate
+    payloads: Mapping[str, Validate]
+
+
+def column_validators(registry: Registry, limits: Limits) -> ColumnValidators:
+    """Return the validators that together accept what that of `intents_adapter` accepts.
+
+    A list of payloads of one kind is validated in half the time that they take inside of intents.
+    """
+    shapes = tuple((kind.name, kind.payload) for kind in registry)
+    try:
+        return _shared_columns(shapes, limits)
+    except TypeError:  # a payload that has no hash
+        return _compiled_columns(shapes, limits)
+
+
+def _compiled_columns(shapes: tuple[tuple[str, Shape], ...], limits: Limits) -> ColumnValidators:
+    make: Shape = TypedDict
+    fields = {name: shape for name, shape in _FIELDS.items() if name != "valid_until"}
+    frame = make("Frame", {"kind": Annotated[str, Field(strict=True)], "payload": Any, **fields})
+    frame.__pydantic_config__ = ConfigDict(extra="ignore", strict=True)
+    payloads = {
+        name: _list_of(_payload(payload, limits), "ignore" if _has_config(payload) else "forbid")
+        for name, payload in shapes
+    }
+    return ColumnValidators(_list_of(frame, "ignore"), payloads)
+
+
+_shared_columns = lru_cache(maxsize=_SHARED_MAX)(_compiled_columns)
+
+
+def _list_of(shape: Shape, extra: Literal["ignore", "forbid"]) -> Validate:
+    config = ConfigDict(strict=True, extra=extra)
+    adapter: TypeAdapter[list[Json]] = TypeAdapter(
+        Annotated[list[shape], Field(strict=True)], config=config
+    )
+    return adapter.validator.validate_python
+
+
 def _variant(name: str, payload: Shape, *, is_open: bool) -> Shape:
     """Build the TypedDict of the intents of one kind.
 
@@ -95,12 +156,7 @@ def _variant(name: str, payload: Shape, *, is_open: bool) -> Shape:
     fields = {
         "kind": Literal[name],
         "payload": payload,
-        "agent_id": _Id,
-        "req_id": _Id,
-        "context_seq": _Seq,
-        "priority": _Priority,
-        "schema_version": Literal[SCHEMA_VERSION],
-        "valid_until": NotRequired[_Until | None],
+        **_FIELDS,
     }
     make: Shape = TypedDict  # by another name: the fields are known at run time only
     variant = make(f"Intent_{name}", fields)

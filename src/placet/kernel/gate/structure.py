@@ -31,7 +31,7 @@ from placet.schemas.limits import SECOND_NS, Limits
 from placet.schemas.log.intents import set_valid_until
 from placet.schemas.refusal import Notice, Refusal, RefusalCode
 
-_seems_huge: Final = re.compile(rb"\xcb[\x7f\xff]").search
+seems_huge: Final = re.compile(rb"\xcb[\x7f\xff]").search
 """Finds how a float64 of NaN, infinity or beyond 1e231 begins; as other bytes may, it raises doubt.
 
 One pattern takes a third of what two questions `part in encoded` do: `in` tries an int first.
@@ -203,7 +203,7 @@ class Structure:
             max(map(len, encoded_parts)) > limits.payload_bytes_max
             or len(encoded) > limits.batch_bytes_max
         )
-        if is_large or _seems_huge(encoded):
+        if is_large or seems_huge(encoded):
             unsound = self._diagnosis.oversized(intents, len(encoded))
             if unsound:
                 return unsound

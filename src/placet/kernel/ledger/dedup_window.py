@@ -229,15 +229,16 @@ class Window:
         answers: The entries, oldest first.
         count: Number of req_ids in all entries.
         forgotten: Sequence name -> highest number that was evicted, for ids `name:<n>`.
+        ids: Latest `ListEntry` of each id in one.
+        ranges: The `RangeEntry`s of each sequence. Each is above those before it, so that they can
+            be bisected and leave in this order; a range that is not is stored as a `ListEntry`.
     """
 
-    __slots__ = ("_ids", "_ranges", "answers", "count", "forgotten")
+    __slots__ = ("answers", "count", "forgotten", "ids", "ranges")
 
     def __init__(self) -> None:
-        self._ids: dict[str, ListEntry] = {}
-        # By sequence. Each range is above those before it, so that they can be bisected and leave
-        # in this order; a range that is not is stored as a `ListEntry`.
-        self._ranges: dict[str, MutableSequence[RangeEntry]] = {}
+        self.ids: dict[str, ListEntry] = {}
+        self.ranges: dict[str, MutableSequence[RangeEntry]] = {}
         self.answers: deque[DedupEntry] = deque()
         self.count = 0
         self.forgotten: dict[str, int] = {}
@@ -249,11 +250,18 @@ class Window:
         """
         before = self.count
         self._add(entry)
-        oldest_ns, oldest = entry.now_ns - age_ns_max, self.answers[0]
+        oldest_ns = entry.now_ns - age_ns_max
+        if self.count > ids_max or self.answers[0].now_ns < oldest_ns:
+            self.evict(oldest_ns, ids_max, sequences_max)
+        return self.count - before
+
+    def evict(self, oldest_ns: int, ids_max: int, sequences_max: int) -> int:
+        """Evict the entries beyond the bounds; return the number of their ids."""
+        before, oldest = self.count, self.answers[0]
         while self.count - oldest.count >= ids_max or oldest.now_ns < oldest_ns:
             self.forget_oldest(sequences_max)
             oldest = self.answers[0]
-        return self.count - before
+        return before - self.count
 
     def forget_oldest(self, sequences_max: int) -> None:
         """Evict the oldest entry; keep the highest number of each of its sequences."""
@@ -268,13 +276,13 @@ class Window:
 
     def find(self, req_id: str) -> DedupEntry | None:
         """Return the latest entry of a req_id; None if it is not remembered."""
-        entry = self._ids.get(req_id)
-        if entry is not None or not self._ranges:
+        entry = self.ids.get(req_id)
+        if entry is not None or not self.ranges:
             return entry
         sequence = sequence_form(req_id)
-        if sequence is None or sequence[0] not in self._ranges:
+        if sequence is None or sequence[0] not in self.ranges:
             return None
-        ranges, number = self._ranges[sequence[0]], sequence[1]
+        ranges, number = self.ranges[sequence[0]], sequence[1]
         position = bisect_right(ranges, number, key=_LOWEST)
         return ranges[position - 1] if position and number <= ranges[position - 1].highest else None
 
@@ -285,7 +293,7 @@ class Window:
             req_ids: Ids of one batch.
             span: Their span, if all are known to be of one sequence.
         """
-        ids, ranges, forgotten = self._ids, self._ranges, self.forgotten
+        ids, ranges, forgotten = self.ids, self.ranges, self.forgotten
         if ids and (req_ids[0] in ids or (len(req_ids) > 1 and not ids.keys().isdisjoint(req_ids))):
             return False
         if not ranges and not forgotten:
@@ -298,6 +306,23 @@ class Window:
             if own is not None and lowest <= own[-1].highest:
                 may_be_known = True
         return not (may_be_known and any(map(self.find, req_ids)))
+
+    def is_above(self, req_id: str, sequence: tuple[str, int] | None) -> bool:
+        """Return whether an id is new at first sight: unknown, and above all of its sequence.
+
+        Args:
+            req_id: The id.
+            sequence: Its `sequence_form`.
+        """
+        if req_id in self.ids:
+            return False
+        if sequence is None:
+            return True
+        name, number = sequence
+        ranges = self.ranges.get(name)
+        if ranges is not None and number <= ranges[-1].highest:
+            return False
+        return number > self.forgotten.get(name, -1)
 
     def is_too_old(self, req_id: str) -> bool:
         """Return whether an unknown id of a sequence must have been evicted."""
@@ -325,36 +350,36 @@ class Window:
         if isinstance(entry, RangeEntry) and not self._add_range(entry):
             entry = entry.with_ids()
         if isinstance(entry, ListEntry):
-            self._ids.update(dict.fromkeys(entry.ids, entry))
+            self.ids.update(dict.fromkeys(entry.ids, entry))
         self.answers.append(entry)
         self.count += entry.count
 
     def _add_range(self, entry: RangeEntry) -> bool:
         """Append a range to those of its sequence; return False if it is not above them."""
-        ranges = self._ranges.get(entry.name)
+        ranges = self.ranges.get(entry.name)
         if ranges is None:
-            self._ranges[entry.name] = [entry]
+            self.ranges[entry.name] = [entry]
         elif entry.lowest > ranges[-1].highest:
             entry.name = ranges[-1].name  # one string for all
             ranges.append(entry)
             if len(ranges) == _DEQUE_LENGTH_MIN:
-                self._ranges[entry.name] = deque(ranges)
+                self.ranges[entry.name] = deque(ranges)
         else:
             return False
-        if self._ids:  # an earlier entry of these ids, such as a refusal, is superseded
+        if self.ids:  # an earlier entry of these ids, such as a refusal, is superseded
             for req_id in entry.ids:
-                self._ids.pop(req_id, None)
+                self.ids.pop(req_id, None)
         return True
 
     def _remove(self, entry: DedupEntry) -> Iterable[tuple[str, int]]:
         """Remove an entry from the index; return its sequences with their highest numbers."""
         if isinstance(entry, RangeEntry):
-            ranges = self._ranges[entry.name]
+            ranges = self.ranges[entry.name]
             del ranges[0]
             if not ranges:
-                del self._ranges[entry.name]
+                del self.ranges[entry.name]
             return ((entry.name, entry.highest),)
-        ids, old_ids = self._ids, entry.ids
+        ids, old_ids = self.ids, entry.ids
         for req_id in old_ids:
             if ids.get(req_id) is entry:  # else a later entry of the same id remains
                 del ids[req_id]
@@ -397,11 +422,42 @@ class DedupWindows:
         self.count += window.remember(
             entry, limits.window_ids_max, limits.window_age_ns_max, limits.window_sequences_max
         )
-        recency = self.recency
         try:
-            recency.move_to_end(agent.agent_id)
+            self.recency.move_to_end(agent.agent_id)
         except KeyError:  # its first answer, or its first since it was forgotten
-            recency[agent.agent_id] = window
+            self.recency[agent.agent_id] = window
+        if self.count > limits.dedup_entries_max:
+            self._evict(limits)
+
+    def remember_above(self, agent: WindowOwner, entry: RangeEntry, limits: Limits) -> None:
+        """Add the entry of one id for which `Window.is_above` was true, as `remember` does.
+
+        In one function, because it is called for each intent of a group.
+        """
+        window = agent.window
+        if window is None or window.ids:
+            self.remember(agent, entry, limits)
+            return
+        ranges = window.ranges.get(entry.name)
+        if ranges is None:
+            window.ranges[entry.name] = [entry]
+        else:
+            entry.name = ranges[-1].name  # one string for all
+            ranges.append(entry)
+            if len(ranges) == _DEQUE_LENGTH_MIN:
+                window.ranges[entry.name] = deque(ranges)
+        answers, ids_max, oldest_ns = (
+            window.answers, limits.window_ids_max, entry.now_ns - limits.window_age_ns_max,
+        )  # fmt: skip
+        answers.append(entry)
+        window.count += 1
+        self.count += 1
+        if window.count > ids_max or answers[0].now_ns < oldest_ns:
+            self.count -= window.evict(oldest_ns, ids_max, limits.window_sequences_max)
+        try:
+            self.recency.move_to_end(agent.agent_id)
+        except KeyError:  # its first since it was forgotten
+            self.recency[agent.agent_id] = window
         if self.count > limits.dedup_entries_max:
             self._evict(limits)
 

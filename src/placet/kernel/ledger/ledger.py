@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import Final, NamedTuple
 
+import msgspec
+
 from placet.kernel.ledger.dedup_window import DedupWindows, Window
 from placet.kernel.ledger.ordinals import Ordinals
 from placet.kernel.prng import LANE_BYTES, agent_key
@@ -21,7 +23,7 @@ from placet.schemas.config import (
 )
 from placet.schemas.effect import EffectMark
 from placet.schemas.limits import Limits, base_work
-from placet.schemas.log.record import Scheduled
+from placet.schemas.log.record import GENESIS, Scheduled
 
 _GONE_MAX: Final = 64
 """Number of entries of removed batches that the schedule's heap may hold, besides one per waiting
@@ -286,9 +288,12 @@ class Ledger:
     # schedule
 
     def add_scheduled(self, record: Scheduled) -> None:
-        """Add a batch to the schedule."""
+        """Add a batch to the schedule.
+
+        Its record is kept without its place in the chain, which is no part of a world.
+        """
         self.scheduled_seen = record.number
-        self.scheduled[record.number] = record
+        self.scheduled[record.number] = msgspec.structs.replace(record, prev=GENESIS)
         heappush(self.schedule, (record.due_ns, record.number))
 
     def pop_scheduled(self, number: int) -> None:

@@ -26,29 +26,36 @@ class Ordinals:
 
     Attributes:
         now_ns: Simulated time of the numbers, nanoseconds.
-        pending: Counts of the batches that are not summed yet.
+        names: Agent of each batch of one intent, decided in a group, that is not summed yet.
+        pending: Counts of the other batches that are not summed yet.
         sums: Agent -> number of its intents in the batches before these.
     """
 
-    __slots__ = ("now_ns", "pending", "sums")
+    __slots__ = ("names", "now_ns", "pending", "sums")
 
     def __init__(self) -> None:
         self.now_ns = 0
+        self.names: list[str] = []
         self.pending: list[Counts] = []
         self.sums: dict[str, int] = {}
 
+    def begin(self, now_ns: int) -> None:
+        """Start from zero at another time."""
+        self.now_ns = now_ns
+        self.clear()
+
     def add_hook(self, agent_id: str, now_ns: int) -> None:
         """Count a record whose hooks draw in the name of an agent, `system` or the operator."""
-        self.sum_up()
         if now_ns != self.now_ns:
-            self.now_ns, self.sums = now_ns, {}
+            self.begin(now_ns)
+        self.sum_up()
         self.sums[agent_id] = self.sums.get(agent_id, 0) + 1
 
     def of(self, agent_id: str, now_ns: int) -> int:
         """Return the number of intents of an agent that were admitted earlier at this time."""
         if now_ns != self.now_ns:
             return 0
-        if self.pending:
+        if self.pending or self.names:
             self.sum_up()
         return self.sums.get(agent_id, 0)
 
@@ -58,11 +65,15 @@ class Ordinals:
         for counts in self.pending:
             for agent_id, _, count in counts:
                 sums[agent_id] = sums.get(agent_id, 0) + count
+        for agent_id in self.names:
+            sums[agent_id] = sums.get(agent_id, 0) + 1
         self.pending.clear()
+        self.names.clear()
 
     def clear(self) -> None:
         """Start from zero, at another tick."""
         self.pending.clear()
+        self.names.clear()
         self.sums.clear()
 
     def retain(self, agent_ids: Collection[str]) -> None:

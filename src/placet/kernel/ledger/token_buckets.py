@@ -37,12 +37,12 @@ def charges_on(batch: CheckedBatch, ledger: Ledger, now_ns: int) -> Charges:
         agent = agents[agent_id]
         quota = quotas.get(kind)
         if quota is not None:
-            charges.append(_charge(agent, kind, kind, quota, count, now_ns))
+            charges.append(charge_of(agent, kind, kind, quota, count, now_ns))
         if agent.quotas is not None:
             is_shared = is_shared or ALL_KINDS in agent.quotas
             quota = agent.quotas.get(kind)
             if quota is not None:
-                charges.append(_charge(agent, _OWN + kind, kind, quota, count, now_ns))
+                charges.append(charge_of(agent, _OWN + kind, kind, quota, count, now_ns))
     if is_shared:
         charges += _shared_charges(batch, ledger, now_ns)
     # The world's bucket counts the whole batch once, whatever its agents and kinds.
@@ -60,7 +60,7 @@ def work_charges(batch: CheckedBatch, ledger: Ledger, units: int, now_ns: int) -
     charges: list[Charge] = []
     if agent is not None and AGENT_WORK in quotas:
         quota = quotas[AGENT_WORK]
-        charges.append(_charge(agent, AGENT_WORK, None, quota, units, now_ns))
+        charges.append(charge_of(agent, AGENT_WORK, None, quota, units, now_ns))
     if WORLD_WORK in quotas:
         quota = quotas[WORLD_WORK]
         tat_ns = max(ledger.world_work_tat, now_ns) + units * quota.interval_ns
@@ -82,13 +82,20 @@ def charge(ledger: Ledger, charges: Charges) -> None:
             agent.tats[bucket] = tat_ns
 
 
-def _charge(  # positional arguments: this is on the path of every batch
+def charge_of(  # positional arguments: this is on the path of every batch
     agent: Agent, bucket: str, kind: str | None, quota: Quota, count: int, now_ns: int
 ) -> Charge:
+    """Return the charge of a number of intents, or units, to one bucket of an agent."""
     tat_ns = 0 if agent.tats is None else agent.tats.get(bucket, 0)
     if tat_ns < now_ns:  # noqa: PLR1730  # max() would cost as much as the rest of the function
         tat_ns = now_ns
     return agent, bucket, kind, quota, count, tat_ns + count * quota[0]
+
+
+def is_exceeded(charge: Charge, now_ns: int) -> bool:
+    """Return whether a charge leaves its bucket further ahead of now than its burst allows."""
+    _, _, _, (interval_ns, burst), _, tat_ns = charge
+    return tat_ns - burst * interval_ns > now_ns
 
 
 def _shared_charges(batch: CheckedBatch, ledger: Ledger, now_ns: int) -> list[Charge]:
@@ -101,8 +108,8 @@ def _shared_charges(batch: CheckedBatch, ledger: Ledger, now_ns: int) -> list[Ch
     for agent_id, count in totals.items():
         agent = ledger.agents[agent_id]
         if ALL_KINDS in quotas:
-            charges.append(_charge(agent, ALL_KINDS, None, quotas[ALL_KINDS], count, now_ns))
+            charges.append(charge_of(agent, ALL_KINDS, None, quotas[ALL_KINDS], count, now_ns))
         if agent.quotas is not None and ALL_KINDS in agent.quotas:
             own = agent.quotas[ALL_KINDS]
-            charges.append(_charge(agent, _OWN + ALL_KINDS, None, own, count, now_ns))
+            charges.append(charge_of(agent, _OWN + ALL_KINDS, None, own, count, now_ns))
     return charges

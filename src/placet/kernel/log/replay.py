@@ -11,6 +11,7 @@ import msgspec
 
 from placet.kernel.commit.apply_record import apply_record
 from placet.kernel.commit.commit import Journal
+from placet.kernel.group.fold import fold_group
 from placet.kernel.ledger.ledger import GateSettings, Ledger
 from placet.kernel.recorded_batch import recorded_batch
 from placet.kernel.state.tree import DIRTY_MAX, Entity, Stamp, State
@@ -18,6 +19,7 @@ from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import freeze, joined
 from placet.schemas.config import KernelConfig
 from placet.schemas.errors import StoreError
+from placet.schemas.log.expand import BatchRecord
 from placet.schemas.log.record import (
     Admitted,
     Changes,
@@ -26,6 +28,7 @@ from placet.schemas.log.record import (
     EntityChange,
     ForkAdopted,
     Forked,
+    Group,
     Header,
     Record,
     Refused,
@@ -144,6 +147,10 @@ class Replayer:
             apply_record(self.ledger, record, self._batch(record))
             fold_changes(self.state, record.changes)
             return
+        if isinstance(record, Group):
+            self._note_group(record)
+            fold_group(record, self.state, self.ledger, self._fold_batch)
+            return
         if isinstance(record, Refused | Scheduled):
             apply_record(self.ledger, record, self._batch(record))
         else:
@@ -166,10 +173,23 @@ class Replayer:
         if changes is not None:
             fold_changes(self.state, changes)
 
+    def _fold_batch(self, record: BatchRecord) -> None:
+        self._fold(record, b"")
+
+    def _note_group(self, record: Group) -> None:
+        """Count the batches of a record and their group, as `_batch` does."""
+        self.batches_seen = max(self.batches_seen, *record.numbers)
+        self._count_group(record)
+        self.ledger.group = record.group + 1
+
     def _batch(self, record: Admitted | Refused | Scheduled) -> CheckedBatch:
         number = record.batch_id[1:]
         if number.isdecimal():
             self.batches_seen = max(self.batches_seen, int(number))
+        self._count_group(record)
+        return recorded_batch(record)
+
+    def _count_group(self, record: BatchRecord | Group) -> None:
         ledger = self.ledger
         if (record.tick, record.group) == (ledger.tick, ledger.group):
             self.groups += 1
@@ -178,7 +198,6 @@ class Replayer:
                 f"it is of group {record.group} of tick {record.tick}, expected group "
                 f"{ledger.group} of tick {ledger.tick}, or the one before"
             )
-        return recorded_batch(record)
 
     def _check_digest(self, record: Checkpoint) -> None:
         digest = self.state.digest()
@@ -221,6 +240,8 @@ def seqs_of(record: Record) -> int:
     """Return the number of seqs that a record takes."""
     if isinstance(record, Admitted):
         return len(record.contexts)
+    if isinstance(record, Group):
+        return len(record.puts)
     return 0 if isinstance(record, Header | Refused | Checkpoint | ForkAdopted) else 1
 
 

@@ -14,9 +14,9 @@ from placet.kernel.gate.structure import Structure
 from placet.kernel.ledger.ledger import Ledger
 from placet.kernel.log.divergence import Draw, HookRecord
 from placet.kernel.registry import Registry
+from placet.kernel.state.draft import Sized
 from placet.kernel.state.transaction import Transaction
 from placet.kernel.state.tree import State
-from placet.schemas.batch import CheckedBatch
 from placet.schemas.config import Quota
 from placet.schemas.effect import EffectKey, Settlement
 from placet.schemas.log.record import (
@@ -42,7 +42,7 @@ class RecordingDraft(Transaction):
         super().__init__(state, seed, ledger.executors, ledger.ordinals)
         self.drawn: list[Draw] = []
 
-    def open_batch(self, batch: CheckedBatch | None = None) -> None:
+    def open_batch(self, batch: Sized | None = None) -> None:
         """Start a batch and clear the recorded draws."""
         self.drawn.clear()
         super().open_batch(batch)

@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from msgspec.structs import replace
+
 from placet.kernel.decide import decide_batch
 from placet.kernel.domain import Domain
 from placet.kernel.gate.domain_rules import EffectValidator
@@ -38,11 +40,14 @@ from placet.kernel.rules_version import Rules, incompatibility, rules_in, valida
 from placet.kernel.state.tree import State
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.errors import PlacetError
+from placet.schemas.log.expand import batches_of
 from placet.schemas.log.record import (
+    GENESIS,
     Admitted,
     AgentChanged,
     Configured,
     ForkAdopted,
+    Group,
     Header,
     Patched,
     Record,
@@ -53,6 +58,7 @@ from placet.schemas.log.record import (
     Settled,
     Tick,
     decode_record,
+    encode_record,
     record_type,
 )
 from placet.schemas.refusal import Stage
@@ -212,6 +218,9 @@ class Verifier(Replayer):
                 self._change_rules(record, data)
             case Admitted() | Refused() | Scheduled():
                 self._verify_batch(record, data)
+            case Group():  # each batch by itself: it must come to the same
+                for batch in batches_of(record):
+                    self._verify_batch(batch, encode_record(batch))
             case Registered() | AgentChanged() | Tick() | Settled() | ForkAdopted() | Patched():
                 self._verify_hook(record, data)
             case _:
@@ -264,7 +273,7 @@ class Verifier(Replayer):
             part = part or DivergentField("the outcome", record_type(record), "nothing is recorded")
         self._compare(part, sandbox, record, batch)
         if isinstance(record, Scheduled):  # the recorded kind versions, not the current ones
-            self.ledger.scheduled[record.number] = record
+            self.ledger.scheduled[record.number] = replace(record, prev=GENESIS)
 
     def _verify_hook(self, record: HookRecord, data: bytes) -> None:
         sandbox = self._ready(record)

@@ -7,18 +7,16 @@ batch. Operations for the kernel only (begin, undo, sum up) are in `kernel/state
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from placet.kernel.ledger.ordinals import Ordinals
 from placet.kernel.prng import below, cached_agent_key, draw_state, mix_word, unit_of
 from placet.kernel.state.tree import Entity, Stamp, State
+from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json, freeze, is_flat, sort_last
 from placet.schemas.identity import SYSTEM
 from placet.schemas.limits import SECOND_NS, UNLIMITED
 from placet.schemas.refusal import Notice
-
-if TYPE_CHECKING:
-    from placet.schemas.batch import CheckedBatch
 
 ABSENT: Final = object()
 """Old value in the undo list where there was none."""
@@ -45,6 +43,14 @@ class ToolUnregistered(Exception):  # noqa: N818  # control flow between a rule 
     """Raised when a rule emits an effect of a kind that has no registered executor."""
 
 
+class Sized(Protocol):
+    """A batch, as far as a draft counts its work."""
+
+    @property
+    def base_work(self) -> int:
+        """Units of work of the batch by its size, without the work that its rules charge."""
+
+
 class Draft:
     """The state as a rule reads and changes it.
 
@@ -55,6 +61,7 @@ class Draft:
         now_ns: Simulated time, nanoseconds.
         tick: Number of ticks before; 0 in a world without ticks.
         work: Units of work that the rules of the batch declared and charged so far.
+        has_more: The batch did something beside putting fields.
     """
 
     __slots__ = (
@@ -73,6 +80,7 @@ class Draft:
         "agent_id",
         "answers",
         "effects",
+        "has_more",
         "normalized",
         "notices",
         "now_ns",
@@ -109,7 +117,8 @@ class Draft:
         self.notices: dict[int, tuple[Notice, ...]] | None = None
         self.answers: dict[int, Json] | None = None
         self.work = 0
-        self._batch: CheckedBatch | None = None
+        self.has_more = False
+        self._batch: Sized | None = None
         self._work_max = UNLIMITED
 
     def __repr__(self) -> str:
@@ -181,7 +190,7 @@ class Draft:
         """
         n = self._ordinals.of(self.agent_id, self.now_ns)
         batch = self._batch
-        if batch is None or len(batch.intents) == 1:
+        if not isinstance(batch, CheckedBatch) or len(batch.intents) == 1:
             return n
         if batch.order is None and len(batch.agents) == 1:
             return n + self._position
@@ -220,6 +229,7 @@ class Draft:
             raise TypeError(f"work must be an int of units, got {units!r}")
         if units < 0:
             raise ValueError(f"work must be >= 0 units, got {units!r}")
+        self.has_more = True
         self.work += units
         batch = self._batch
         if batch is not None and self.work + batch.base_work > self._work_max:
@@ -323,6 +333,7 @@ class Draft:
         """
         winner = self._claims.get(resource)
         if winner is None:
+            self.has_more = True
             self._claims[resource] = self.agent_id
             self._claims_undo.append(resource)
             return None
@@ -340,6 +351,7 @@ class Draft:
         """
         if kind not in self._executors:
             raise ToolUnregistered(kind)
+        self.has_more = True
         plain = str.__str__(kind)  # an Enum member would be read back as a plain string
         self.effects.append((self.seq, plain, freeze(dict(payload)), self.agent_id))
 
@@ -350,6 +362,7 @@ class Draft:
             TypeError, ValueError: The payload is not plain JSON, or has a number that is not
             finite.
         """
+        self.has_more = True
         if self.normalized is None:
             self.normalized = {}
         self.normalized[self._position] = freeze(dict(payload), list)  # for verdict and log alone
@@ -360,6 +373,7 @@ class Draft:
         Raises:
             TypeError, ValueError: The value is not plain JSON, or has a number that is not finite.
         """
+        self.has_more = True
         if self.answers is None:
             self.answers = {}
         self.answers[self._position] = freeze(value, list)
@@ -378,6 +392,7 @@ class Draft:
         for part in (code, message, at):
             if type(part) is not str:
                 raise TypeError(f"a warning is made of strings, got {part!r}")
+        self.has_more = True
         if self.notices is None:
             self.notices = {}
         known = self.notices.get(self._position, ())
@@ -385,6 +400,7 @@ class Draft:
 
     def _touch(self, collection: str, entity: str, grave: Stamp | None) -> None:
         """Stamp a collection in which an entity is created or deleted."""
+        self.has_more = True
         rows = self.state.collections[collection]
         before = Stamp(rows.seq, rows.by, rows.foreign_seq)
         self._collection_undo.append((collection, entity, before, grave))

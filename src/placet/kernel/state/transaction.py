@@ -4,12 +4,12 @@ Rules receive the same object typed as a `Draft`, which has none of these method
 undo.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Final, Literal, TypeAlias
 
 from placet.kernel.ledger.ordinals import Ordinals
-from placet.kernel.state.draft import ABSENT, NO_EXECUTORS, WHOLE, Draft, Undo
+from placet.kernel.state.draft import ABSENT, NO_EXECUTORS, WHOLE, Draft, Sized, Undo
 from placet.kernel.state.tree import DIRTY_MAX, Entity, Stamp, State
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json, canonical
@@ -62,7 +62,7 @@ class Transaction(Draft):
         if len(self.state.dirty) > DIRTY_MAX:
             self.state.digest()  # bounds the list of entities that wait for it
 
-    def open_batch(self, batch: CheckedBatch | None = None) -> None:
+    def open_batch(self, batch: Sized | None = None) -> None:
         """Begin a batch: earlier changes can no longer be undone.
 
         Args:
@@ -70,6 +70,7 @@ class Transaction(Draft):
         """
         self._batch = batch
         self.work = 0
+        self.has_more = False
         self._undo.clear()
         if self._summed is not None:
             self._summed = None
@@ -80,6 +81,32 @@ class Transaction(Draft):
         if self.effects:
             self.effects = []
         self.normalized = self.notices = self.answers = None
+
+    def open_row(self, size: Sized, seq: int, agent_id: str) -> None:
+        """Begin a batch of one intent: `open_batch` and `begin` in one.
+
+        Args:
+            size: The batch's size, from which its base work is known.
+            seq: Seq that the intent will have.
+            agent_id: Its agent.
+        """
+        if self.has_more:
+            self.open_batch(size)
+        else:
+            self._batch = size
+            self._summed = None
+            self._undo.clear()
+        self._position = 0
+        self.seq = seq
+        self.agent_id = agent_id
+
+    def resume(self, batch: CheckedBatch) -> None:
+        """Take the checked batch of the row that is open."""
+        self._batch = batch
+
+    def plain_writes(self) -> Sequence[Undo] | None:
+        """Return the undo of the batch if it only put one field, or nothing; else None."""
+        return None if self.has_more or len(self._undo) > 1 else self._undo
 
     def begin(self, position: int, seq: int, agent_id: str) -> Mark:
         """Begin the next intent of the batch; return the mark for `undo`."""

@@ -1,12 +1,12 @@
-"""The records that the batches of a `Group` would have had by themselves.
+"""The batches of a record: one, or those of a `Group` as if each had a record by itself.
 
 Every reader of records goes through `expanded`, so that it need not know in which form a batch was
 recorded.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -29,8 +29,11 @@ BatchRecord: TypeAlias = Admitted | Refused | Scheduled
 _NO_CHANGES: Final = Changes()
 _HASH64: Final = blake2b(digest_size=8)
 _RAW_PARTS: Final = msgspec.msgpack.Decoder(list[msgspec.Raw])
-_AGENT: Final = msgspec.msgpack.Decoder(tuple[str, msgspec.Raw, msgspec.Raw, msgspec.Raw, int])
+_IDS: Final = msgspec.msgpack.Decoder(tuple[str, str, msgspec.Raw, msgspec.Raw, int])
 _ONE: Final = array_header(1)
+
+_MISFITS: Final = (IndexError, KeyError, TypeError, ValueError, msgspec.DecodeError)
+"""Errors of a group whose parts do not fit together."""
 
 
 def expanded(record: Record) -> Sequence[Record]:
@@ -53,88 +56,102 @@ def batches_of(record: BatchRecord | Group) -> Sequence[BatchRecord]:
     if not isinstance(record, Group):
         return (record,)
     try:
-        return _expanded(record)
-    except (IndexError, KeyError, msgspec.DecodeError, StopIteration, TypeError) as error:
+        batches = GroupBatches(record)
+        return [batches.record_of(item) for item in batches]
+    except _MISFITS as error:
         raise ValueError(f"a group of batches is inconsistent: {error!r}") from error
 
 
-def _expanded(record: Group) -> list[Admitted | Refused]:
-    parts = _RAW_PARTS.decode(record.encoded)
-    count = len(parts)
-    contexts = record.contexts
-    contexts_of = [contexts] * count if isinstance(contexts, int) else contexts
-    agents = [_AGENT.decode(part)[0] for part in parts]
-    submitters = record.submitters
-    if submitters is None:
-        submitters = agents
-    elif isinstance(submitters, str):
-        submitters = [submitters] * count
-    refusals: dict[int, list[tuple[int | None, str, str, str]]] = {}
-    for place, index, stage, code, message in record.refused:
-        refusals.setdefault(place, []).append((index, stage, code, message))
-    effects: dict[int, list[tuple[int, str, dict[str, Json], str]]] = {}
-    for place, effect_seq, kind, payload, by in record.effects:
-        effects.setdefault(place, []).append((effect_seq, kind, payload, by))
-    more = _More(record)
-    puts = iter(record.puts)
-    seq = record.seq - len(record.puts)
-    records: list[Admitted | Refused] = []
-    for place, (part, agent_id, number, submitter, context_seq) in enumerate(
-        zip(parts, agents, record.numbers, submitters, contexts_of, strict=True)
-    ):
-        refused = refusals.get(place)
-        if refused is None:
-            seq += 1
-        hashed = _HASH64.copy()
-        hashed.update(part)
-        body: list[Json] = [
-            *(record.prev, seq, record.now_ns, f"b{number}", submitter),
-            *(int.from_bytes(hashed.digest(), "big"), _ONE + part, [context_seq], None, None),
-            *(record.group_seq, record.tick, record.group),
-        ]
-        if refused is not None:
-            records.append(Refused(*[*body, refused]))
-            continue
-        put = next(puts)
-        changes = more.changes.get(place, _NO_CHANGES)
-        if put is not None:
-            key, entity, value, foreign_seq = put
-            collection, field = record.keys[key]
-            owner = agent_id if entity is None else entity
-            fields = {field: value}
-            change = EntityChange(collection, owner, fields, False, seq, agent_id, foreign_seq)
-            changes = Changes([change])
-        records.append(more.admitted(place, body, changes, effects.get(place, [])))
-    if next(puts, _NO_CHANGES) is not _NO_CHANGES:
-        raise IndexError("it has more changes than admitted batches")
-    return records
+class GroupItem(NamedTuple):
+    """One batch of a `Group`.
+
+    Attributes:
+        place: Its place in the record, from 0.
+        seq: Sequence number of the world after it.
+        agent_id: Agent of its intent.
+        req_id: Its req_id.
+        part: The encoded intent.
+        fingerprint: 64-bit hash of its content.
+        put: The one change of an admitted batch, as in `Group.puts`.
+        is_plain: It was admitted, and did nothing but its put.
+    """
+
+    place: int
+    seq: int
+    agent_id: str
+    req_id: str
+    part: bytes
+    fingerprint: int
+    put: tuple[int, str | None, Json, int] | None
+    is_plain: bool
 
 
-class _More:
-    """What few batches of a group have, by place."""
+class GroupBatches:
+    """The batches of a `Group`, in order of execution."""
 
     def __init__(self, record: Group) -> None:
-        self.changes = dict(record.other_changes)
+        self._record = record
+        self._refusals: dict[int, list[tuple[int | None, str, str, str]]] = {}
+        for place, index, stage, code, message in record.refused:
+            self._refusals.setdefault(place, []).append((index, stage, code, message))
+        self._effects: dict[int, list[tuple[int, str, dict[str, Json], str]]] = {}
+        for place, effect_seq, kind, payload, by in record.effects:
+            self._effects.setdefault(place, []).append((effect_seq, kind, payload, by))
+        self._changes = dict(record.other_changes)
         self._normalized = dict(record.normalized)
         self._notices = dict(record.notices)
         self._answers = dict(record.answers)
         self._work = dict(record.work)
+        self._special = {
+            *self._refusals, *self._effects, *self._changes, *self._normalized, *self._notices,
+            *self._answers, *self._work,
+        }  # fmt: skip
 
-    def admitted(
-        self,
-        place: int,
-        body: list[Json],
-        changes: Changes,
-        effects: list[tuple[int, str, dict[str, Json], str]],
-    ) -> Admitted:
-        """Build the record of an admitted batch; `body` are the fields of every batch record."""
-        normalized = self._normalized.get(place)
-        notices = self._notices.get(place)
+    def __iter__(self) -> Iterator[GroupItem]:
+        """Yield the batches.
+
+        Raises:
+            IndexError: There are more changes than admitted batches, or fewer.
+        """
+        record, refusals, special = self._record, self._refusals, self._special
+        puts, admitted = record.puts, 0
+        start = record.seq - len(puts)
+        copy, decode = _HASH64.copy, _IDS.decode
+        for place, part in enumerate(_RAW_PARTS.decode(record.encoded)):
+            hashed = copy()
+            hashed.update(part)
+            agent_id, req_id, _, _, _ = decode(part)
+            put = None
+            if place not in refusals:
+                put = puts[admitted]
+                admitted += 1
+            yield GroupItem(
+                place, start + admitted, agent_id, req_id, bytes(part),
+                int.from_bytes(hashed.digest(), "big"), put, place not in special,
+            )  # fmt: skip
+        if admitted != len(puts):
+            raise IndexError("it has more changes than admitted batches")
+
+    def record_of(self, item: GroupItem) -> Admitted | Refused:
+        """Return the record that a batch would have had."""
+        record, place = self._record, item.place
+        contexts, submitters = record.contexts, record.submitters
+        context = contexts if isinstance(contexts, int) else contexts[place]
+        submitter = submitters[place] if isinstance(submitters, list) else submitters
+        body: list[Json] = [
+            record.prev, item.seq, record.now_ns, f"b{record.numbers[place]}",
+            item.agent_id if submitter is None else submitter, item.fingerprint,
+            _ONE + item.part, [context], None, None, record.group_seq, record.tick, record.group,
+        ]  # fmt: skip
+        refusals = self._refusals.get(place)
+        if refusals is not None:
+            return Refused(*[*body, refusals])
+        normalized, notices = self._normalized.get(place), self._notices.get(place)
         fields: list[Json] = [
             *body,
             None,
-            changes,
-            effects,
+            self._changes_of(item),
+            self._effects.get(place, []),
             None if normalized is None else [(0, normalized)],
             None if notices is None else [(0, notices)],
         ]
@@ -144,3 +161,12 @@ class _More:
         if answers:
             return AdmittedWithOutput(*[*fields, answers])
         return Admitted(*fields)
+
+    def _changes_of(self, item: GroupItem) -> Changes:
+        if item.put is None:
+            return self._changes.get(item.place, _NO_CHANGES)
+        key, entity, value, foreign_seq = item.put
+        collection, field = self._record.keys[key]
+        owner, by = item.agent_id if entity is None else entity, item.agent_id
+        change = EntityChange(collection, owner, {field: value}, False, item.seq, by, foreign_seq)
+        return Changes([change])

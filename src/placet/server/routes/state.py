@@ -177,7 +177,7 @@ async def durable_events(
         since: Return events with a greater seq.
         from_record: Return events from this record on, instead of `since`.
         end: Return only events before this record.
-        limit: Maximum number of events.
+        limit: Maximum number of records; a record of a group has an event of each batch.
 
     Raises:
         Problem: The log was compacted, and no longer holds the requested position.
