@@ -31,6 +31,8 @@ class RuleRefusal(NamedTuple):
             help.
         details: The same facts as data, for programs.
         is_conflict: The code is the gate's `conflict`.
+        changed: Entities that another agent changed, which is why the intent fails. The gate lists
+            them in `Refusal.changed`, with seq, author and values, as far as the agent may see.
     """
 
     code: str
@@ -40,6 +42,7 @@ class RuleRefusal(NamedTuple):
     retry_after: float | None = None
     details: Mapping[str, Json] = {}
     is_conflict: bool = False
+    changed: tuple[Ref, ...] = ()
 
 
 def refuse(
@@ -49,30 +52,43 @@ def refuse(
     at: str = "",
     suggestions: Sequence[str] = (),
     retry_after: float | None = None,
+    changed: Sequence[Ref] = (),
     **details: Json,
 ) -> RuleRefusal:
     """Return the refusal of an intent, for a rule to return.
 
     The arguments are fields of `RuleRefusal`; further keywords become its `details`.
     """
-    return RuleRefusal(code, message, at, tuple(suggestions), retry_after, details)
+    return RuleRefusal(
+        code, message, at, tuple(suggestions), retry_after, details, changed=tuple(changed)
+    )
 
 
 def conflict(resource: str, winner: str, *, at: str = "") -> RuleRefusal:
     """Return the refusal for a resource that another agent has claimed in the same group.
+
+    The gate leaves out the winner if the agent may not see it. The resource counts as changed if it
+    is the name of an entity, `collection/entity`.
 
     Args:
         resource: The resource, as passed to `Draft.claim`.
         winner: The agent that claimed it first, as returned by `Draft.claim`.
         at: JSON pointer inside the payload.
     """
+    collection, slash, entity = resource.partition("/")
     return RuleRefusal(
         "conflict",
-        f"{resource} was taken by {winner!r} at the same moment; look again and choose another",
+        conflict_message(resource, repr(winner)),
         at,
         details={"winner": winner, "resource": resource},
         is_conflict=True,
+        changed=(Ref(collection, entity),) if slash else (),
     )
+
+
+def conflict_message(resource: str, winner: str) -> str:
+    """Return the message of a conflict; `winner` is a name as it is shown, or a description."""
+    return f"{resource} was taken by {winner} at the same moment; look again and choose another"
 
 
 Rule: TypeAlias = Callable[["Draft", Intent], RuleRefusal | None]

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placet.domains.world import World
-from placet.kernel import refuse
+from placet.kernel import conflict, refuse
+from placet.schemas.identity import Ref
 from tests.domains.world_driver import WorldDriver
 
 OBJECTS: dict[str, dict[str, object]] = {
@@ -269,3 +270,83 @@ def test_giving_an_object_changed_since_is_stale():
         data={"object_id": "lamp"},
     )
     assert verdict.codes == ("stale_context",)
+
+
+def test_a_refusal_of_what_another_took_names_the_change():
+    stage = stage_of()
+    grabs = [
+        [stage.intent(name, "Interact", target_id="lamp", interaction_type="pickup")]
+        for name in ("ann", "bob")
+    ]
+    verdicts = stage.kernel.decide_group(grabs)
+    winner, loser = sorted(verdicts, key=lambda verdict: not verdict.admitted)
+    (refusal,) = loser.refusals
+    holder = stage.thing("lamp")["holder"]
+    change = {
+        "entity": "world.objects/lamp",
+        "seq": winner.seq,
+        "by": holder,
+        "now": {"holder": holder, "portable": True, "position": None, "price": 12},
+    }
+    assert (refusal.code, refusal.changed) == ("conflict", (change,))
+    assert refusal.as_dict()["changed"] == [change]
+    (held,) = stage.interact("eve", "pickup", "lamp").refusals
+    assert (held.code, held.changed) == ("world.held", (change,))
+    assert stage.interact(holder, "pickup", "lamp").refusals[0].changed == ()
+
+
+def test_the_winner_of_a_conflict_is_not_named_to_those_who_may_not_see_it():
+    def grab(draft, intent):
+        winner = draft.claim("world.objects/lamp")
+        if winner is not None:
+            return conflict("world.objects/lamp", winner)
+        draft.put("world.objects", "lamp", "is_taken", True)
+        return None
+
+    sight = {"any_of": [{"distance": 10}, {"known": "inventory"}]}
+    things = {"lamp": {"position": [5, 0]}}
+    world = World(objects=things, observation=sight, interactions={"pickup": grab})
+    places = {"ann": {"position": [0, 0]}, "bob": {"position": [12, 0]}}
+    stage = WorldDriver(world, agents=("ann", "bob"), **places)
+    grabs = [
+        [stage.intent(name, "Interact", target_id="lamp", interaction_type="pickup")]
+        for name in ("ann", "bob")
+    ]
+    verdicts = stage.kernel.decide_group(grabs)
+    (refusal,) = next(verdict.refusals for verdict in verdicts if not verdict.admitted)
+    assert refusal.code == "conflict"
+    assert "by another agent at the same moment" in refusal.message
+    assert refusal.details["winner"] is None
+    (change,) = refusal.changed
+    assert (change["entity"], change["by"]) == ("world.objects/lamp", None)
+    assert change["now"]["is_taken"]
+    hidden = {"ann": "bob", "bob": "ann"}[refusal.details["agent_id"]]
+    assert hidden not in repr(refusal.as_dict())
+
+
+def test_what_the_own_batch_has_rewritten_is_not_listed_as_changed():
+    def polish(draft, intent):
+        if draft.get("world.objects", "lamp", "shine"):
+            changed = [Ref("world.objects", "lamp"), Ref("world.objects", "well"), Ref("no", "no")]
+            return refuse("enough", "it shines", changed=changed)
+        draft.put("world.objects", "lamp", "shine", True)
+        return None
+
+    stage = stage_of(interactions={"polish": polish})
+    assert stage.interact("bob", "use", "lamp").admitted
+    assert stage.interact("bob", "use", "well").admitted
+    intents = [
+        stage.intent("ann", "Interact", target_id="lamp", interaction_type="polish")
+        for _ in range(2)
+    ]
+    refusal = stage.kernel.decide(intents).refusals[0]
+    assert (refusal.code, refusal.index) == ("world.enough", 1)
+    assert [change["entity"] for change in refusal.changed] == ["world.objects/well"]
+
+
+def test_a_rule_that_names_no_refs_as_changed_is_at_fault():
+    def odd(draft, intent):
+        return refuse("odd", "odd", changed=[Ref(1, 2)])  # type: ignore[arg-type]
+
+    stage = stage_of(interactions={"odd": odd})
+    assert stage.interact("ann", "odd", "lamp").codes == ("rule_error",)

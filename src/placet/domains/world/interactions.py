@@ -281,5 +281,12 @@ def _not_held(draft: Draft, agent_id: str, object_id: str, at: str) -> RuleRefus
 
 
 def _held(object_id: str, holder: str, agent_id: str) -> RuleRefusal:
-    reason = "you hold it already" if holder == agent_id else f"{holder!r} holds it; ask for it"
-    return refuse("held", f"{object_id!r} is not free: {reason}", at="/target_id", holder=holder)
+    is_own = holder == agent_id
+    reason = "you hold it already" if is_own else f"{holder!r} holds it; ask for it"
+    return refuse(
+        "held",
+        f"{object_id!r} is not free: {reason}",
+        at="/target_id",
+        changed=() if is_own else (Ref(OBJECTS, object_id),),
+        holder=holder,
+    )

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from placet.kernel.context import GateContext
-from placet.kernel.domain import RuleRefusal
+from placet.kernel.domain import RuleRefusal, conflict_message
+from placet.kernel.gate.changes import foreign_changes
 from placet.kernel.gate.intent_refusals import refuse_intent
 from placet.kernel.plugin_boundary import plugin_boundary
 from placet.kernel.state.draft import ToolUnregistered, WorkExceeded
@@ -17,6 +18,7 @@ from placet.kernel.state.transaction import Mark
 from placet.kernel.state.tree import WorldState
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.errors import INTERRUPTS
+from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
 from placet.schemas.json_value import format_value, to_json_value
 from placet.schemas.log.intents import decode_intents
@@ -268,6 +270,8 @@ class RefusalRaised(Exception):  # noqa: N818  # a validator's way to refuse wit
 def _refusal(batch: CheckedBatch, position: int, answer: object, context: GateContext) -> Refusal:
     intent = batch.intents[position]
     rule_refusal = _checked_answer(answer)
+    if rule_refusal.is_conflict:
+        rule_refusal = _without_hidden_winner(rule_refusal, intent["agent_id"], context)
     domain = context.registry.domain_of[intent["kind"]]
     return Refusal(
         RefusalCode.CONFLICT.value
@@ -282,7 +286,21 @@ def _refusal(batch: CheckedBatch, position: int, answer: object, context: GateCo
         else f"/intents/{position}",
         rule_refusal.retry_after,
         rule_refusal.suggestions,
-        details={"agent_id": intent["agent_id"], "kind": intent["kind"], **rule_refusal.details},
+        foreign_changes(rule_refusal.changed, intent["agent_id"], context),
+        {"agent_id": intent["agent_id"], "kind": intent["kind"], **rule_refusal.details},
+    )
+
+
+def _without_hidden_winner(
+    refusal: RuleRefusal, agent_id: str, context: GateContext
+) -> RuleRefusal:
+    """Return a conflict without its winner if the agent may not see it."""
+    resource, winner = refusal.details.get("resource"), refusal.details.get("winner")
+    if type(winner) is not str or context.registry.may_know_agent(context.state, agent_id, winner):
+        return refusal
+    return refusal._replace(
+        message=conflict_message(str(resource), "another agent"),
+        details={**refusal.details, "winner": None},
     )
 
 
@@ -316,8 +334,12 @@ def _checked_answer(answer: object) -> RuleRefusal:
         raise TypeError(
             f"a refusal's retry_after must be seconds, got {rule_refusal.retry_after!r}"
         )
+    changed = [Ref(*names) for names in rule_refusal.changed]
+    if any(type(name) is not str for ref in changed for name in ref if name is not None):
+        raise TypeError(f"the changed entities of a refusal must be Refs, got {changed!r}")
     return rule_refusal._replace(
-        suggestions=tuple([str(suggestion) for suggestion in rule_refusal.suggestions])
+        suggestions=tuple([str(suggestion) for suggestion in rule_refusal.suggestions]),
+        changed=tuple(changed),
     )
 
 

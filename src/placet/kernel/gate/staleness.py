@@ -9,10 +9,10 @@ from collections.abc import Iterable
 
 from placet.kernel.context import GateContext
 from placet.kernel.domain import Kind
+from placet.kernel.gate.changes import describe_change, name_of
 from placet.kernel.gate.intent_refusals import refuse_intent
 from placet.kernel.plugin_boundary import plugin_boundary
 from placet.schemas.batch import CheckedBatch
-from placet.schemas.codec import Json, thaw
 from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
 from placet.schemas.limits import SECOND_NS
@@ -175,7 +175,7 @@ def _too_old(batch: CheckedBatch, index: int, ref: Ref, tracked_from: int) -> Re
         index,
         RefusalCode.CONTEXT_TOO_OLD,
         f"context_seq {batch.contexts[index]} is older than the tracked changes of "
-        f"{_name(ref)} (from seq {tracked_from}); refresh the view and propose again",
+        f"{name_of(ref)} (from seq {tracked_from}); refresh the view and propose again",
         at="/context_seq",
         context_seq=batch.contexts[index],
     )
@@ -197,28 +197,6 @@ def _stale(batch: CheckedBatch, index: int, refs: list[Ref], context: GateContex
         changed=changed,
         context_seq=batch.contexts[index],
     )
-
-
-def describe_change(ref: Ref, agent_id: str, context: GateContext) -> dict[str, Json]:
-    """Describe a change by another agent, of an entity that the agent may see.
-
-    Its author is given while it is known, and if the agent may know of it.
-    """
-    registry, state = context.registry, context.state
-    stamp = state.stamp(*ref)
-    assert stamp is not None, "only a stamped thing is listed as changed"
-    now = registry.seen(state, agent_id, ref)
-    is_known = stamp.by != agent_id and registry.may_know_agent(state, agent_id, stamp.by)
-    return {
-        "entity": _name(ref),
-        "seq": stamp.changed_for(agent_id),
-        "by": stamp.by if is_known else None,
-        "now": None if now is None else thaw(now),
-    }
-
-
-def _name(ref: Ref) -> str:
-    return ref.collection if ref.entity is None else f"{ref.collection}/{ref.entity}"
 
 
 def reads_of(kind: Kind, intent: Intent) -> Iterable[tuple[str, str | None]]:
