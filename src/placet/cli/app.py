@@ -16,13 +16,13 @@ from placet.cli.terminal import USAGE_EXIT, complain, say
 from placet.schemas.errors import PlacetError
 
 INTERRUPTED_EXIT: Final = 130
+_COMPLETION_VARIABLE: Final = "_PLACET_COMPLETE"
+_COMPLETION_OPTIONS: Final = frozenset({"--install-completion", "--show-completion"})
 _FULL: Final = (ENOSPC, EFBIG, EDQUOT)
 
 # What typer raises for a command that it does not understand. Its own name for it moved when typer
 # took in click; the base of its public BadParameter did not.
 _UsageError: Final[type[Exception]] = typer.BadParameter.__bases__[0]
-
-app = typer.Typer(name="placet", cls=WithPlugins, **APPLICATION)
 
 
 def _show_version(is_requested: bool) -> None:
@@ -31,7 +31,6 @@ def _show_version(is_requested: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(invoke_without_command=True)
 def placet(
     context: typer.Context,
     _version: Annotated[
@@ -43,11 +42,19 @@ def placet(
 ) -> None:
     """Agents propose batches of intents, one gate decides, and every decision has a reason.
 
-    Start with `placet run town`.
+    Start with `placet run town`. `placet --install-completion` makes your shell complete commands,
+    scenarios, domains, and the agents of a store.
     """
     if context.invoked_subcommand is None:
         say(context.get_help())
         raise typer.Exit(USAGE_EXIT)
+
+
+def _application(*, with_completion: bool) -> typer.Typer:
+    options = {**APPLICATION, "add_completion": with_completion}
+    application = typer.Typer(name="placet", cls=WithPlugins, **options)
+    application.callback(invoke_without_command=True)(placet)
+    return application
 
 
 def run_command(arguments: Sequence[str]) -> int:
@@ -69,7 +76,10 @@ def run_command(arguments: Sequence[str]) -> int:
 
 
 def _dispatch(arguments: Sequence[str]) -> int:
-    command = typer.main.get_command(app)
+    # typer's options for completion load pydantic, for which no other call should wait.
+    is_completing = _COMPLETION_VARIABLE in os.environ
+    with_completion = is_completing or not _COMPLETION_OPTIONS.isdisjoint(arguments)
+    command = typer.main.get_command(_application(with_completion=with_completion))
     try:
         code = command.main(list(arguments), prog_name="placet", standalone_mode=False)
     except _UsageError as error:

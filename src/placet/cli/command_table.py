@@ -16,8 +16,10 @@ COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "run": "Run a scenario and print a report.",
         "sweep": "Run scenarios under many settings and seeds.",
+        "scenarios": "List the bundled scenarios.",
         "gate": "Read batches as JSON lines, write verdicts.",
         "log": "Print the records of a log.",
+        "collect": "Collect rows from a log, as its run would have.",
         "export": "Export tables of a log as Parquet, Arrow or CSV files.",
         "play": "Play a log in the browser.",
         "replay": "Fold a log into the world at a seq.",

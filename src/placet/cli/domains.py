@@ -4,6 +4,7 @@ from typing import Annotated, Final, TypeAlias
 
 import typer
 
+from placet.cli import completion
 from placet.cli.terminal import CommandError
 from placet.kernel.domain import Domain
 from placet.runtime.plugins import find_domain
@@ -11,7 +12,10 @@ from placet.runtime.plugins import find_domain
 DomainOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        "--domain", metavar="D", help="An installed domain, or module:attribute of your own."
+        "--domain",
+        metavar="D",
+        help="An installed domain, or module:attribute of your own.",
+        autocompletion=completion.domains,
     ),
 ]
 
@@ -20,6 +24,7 @@ AgainBy: Final = typer.Option(
     metavar="D",
     help="Domain to re-execute the log with, if the log does not have its settings: an installed "
     "name or module:attribute. Repeat it for each domain.",
+    autocompletion=completion.domains,
 )
 
 

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from shlex import split
 from typing import Final
 
@@ -24,19 +24,20 @@ def paged() -> Iterator[None]:
         yield
         return
     environment = {"LESS": _LESS, **os.environ}
-    with subprocess.Popen(
+    process = subprocess.Popen(
         command, stdin=subprocess.PIPE, text=True, errors="backslashreplace", env=environment
-    ) as process:
-        stdout = sys.stdout
-        assert process.stdin is not None, "it was asked for as a pipe"
-        sys.stdout = process.stdin  # what say() writes to
-        try:
+    )
+    stdout = sys.stdout
+    assert process.stdin is not None, "it was asked for as a pipe"
+    sys.stdout = process.stdin  # what say() writes to
+    try:
+        with suppress(BrokenPipeError):  # the reader has seen enough
             yield
+    finally:
+        sys.stdout = stdout
+        with suppress(BrokenPipeError):
             process.stdin.close()
-        except BrokenPipeError:  # the reader has seen enough
-            pass
-        finally:
-            sys.stdout = stdout
+        process.wait()
 
 
 def _pager() -> list[str]:

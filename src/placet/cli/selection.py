@@ -5,6 +5,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from placet.cli import completion
 from placet.runtime.history.selection import Selection
 
 FromOption: TypeAlias = Annotated[
@@ -16,11 +17,21 @@ ToOption: TypeAlias = Annotated[
 ]
 AgentOption: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--agent", metavar="ID", help="Only what concerns this agent. Repeatable."),
+    typer.Option(
+        "--agent",
+        metavar="ID",
+        help="Only records of this agent. Repeatable.",
+        autocompletion=completion.agents,
+    ),
 ]
 KindOption: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--kind", metavar="KIND", help="Only batches with this kind. Repeatable."),
+    typer.Option(
+        "--kind",
+        metavar="KIND",
+        help="Only batches with this kind. Repeatable.",
+        autocompletion=completion.kinds,
+    ),
 ]
 RefusedOption: TypeAlias = Annotated[bool, typer.Option("--refused", help="Only refused batches.")]
 GrepOption: TypeAlias = Annotated[

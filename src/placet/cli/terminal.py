@@ -84,6 +84,24 @@ def table(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
     ]
 
 
+def say_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print rows of cells: as a table with a colored head on a terminal, plain elsewhere."""
+    if not sys.stdout.isatty():
+        say_lines(table([head, *rows], indent=""))
+        return
+    # Here, because it costs a sixth of a second, which only a person sees.
+    from rich.console import Console  # noqa: PLC0415  # see above
+    from rich.table import Table  # noqa: PLC0415  # see above
+    from rich.text import Text  # noqa: PLC0415  # see above
+
+    shown = Table(box=None, header_style="bold cyan", pad_edge=False)
+    for name in head:
+        shown.add_column(name)
+    for row in rows:
+        shown.add_row(*(Text(printable(redact(cell))) for cell in row))
+    Console().print(shown)
+
+
 def printable(text: str) -> str:
     """Return a text with control characters escaped, so that it is safe to print."""
     if text.isprintable():

@@ -17,10 +17,13 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from placet.scenarios.policies import find_policy
-from placet.scenarios.scenario import AgentCohort, ObjectSort, Scenario, ScenarioError
+from placet.scenarios.scenario import AgentCohort, Collect, ObjectSort, Scenario, ScenarioError
 from placet.schemas.codec import Json
 
-_KNOWN: Final[Mapping[str | int, type]] = {"agents": AgentCohort, "objects": ObjectSort}
+_ENTRIES: Final[Mapping[str | int, type]] = {"agents": AgentCohort, "objects": ObjectSort}
+"""Tables of a scenario whose keys are names of entries."""
+
+_TABLES: Final[Mapping[str | int, type]] = {**_ENTRIES, "collect": Collect}
 _UNKNOWN: Final = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 _ENDING: Final = ".toml"
 _BUNDLED: Final = "placet.scenarios.builtin"
@@ -207,7 +210,7 @@ def _check_path(raw: Mapping[str, Json], path: Sequence[str], source: str) -> No
         raise ScenarioError(source, "", f"a scenario has no key {path[0]!r}{_hint(path[0], known)}")
     table = raw.get(path[0], {})
     names = list(table) if isinstance(table, dict) else []
-    if path[0] in _KNOWN and (len(path) == 1 or path[1] not in names):
+    if path[0] in _ENTRIES and (len(path) == 1 or path[1] not in names):
         name = path[1] if len(path) > 1 else ""
         problem = f"there is no entry {name!r} in {path[0]}{_hint(name, names)}"
         raise ScenarioError(source, "", problem)
@@ -233,7 +236,7 @@ def _scenario_error(source: str, detail: ErrorDetails) -> ScenarioError:
     place = detail["loc"]
     key = ".".join(str(step) for step in place)
     if detail["type"] in _UNKNOWN:
-        known = [name.name for name in fields(_KNOWN.get(place[0], Scenario))]
+        known = [name.name for name in fields(_TABLES.get(place[0], Scenario))]
         return ScenarioError(source, key, f"there is no such key{_hint(str(place[-1]), known)}")
     if detail["type"] in {"missing", "missing_argument"}:
         return ScenarioError(source, key, "is missing; add it to the file")

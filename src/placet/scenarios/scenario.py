@@ -93,6 +93,25 @@ class ObjectSort:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Collect:
+    """The rows that a run collects while it runs (`placet.lab.Collector`).
+
+    Attributes:
+        every: Ticks between two rows.
+        agents: Fields of the agents: `position`, or `world.agents/position` with its collection.
+        refusals: Collect each refusal.
+        world: Name of a column -> `module:function` of the state.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    every: Annotated[int, Field(strict=True, ge=1)] = 1
+    agents: tuple[str, ...] = ()
+    refusals: bool = False
+    world: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
     """One agent of a scenario: its id, its cohort, and the keywords of its registration."""
 
@@ -123,6 +142,7 @@ class Scenario:
             `dilation_factor_min` for `dilate`.
         agents: Cohorts of agents, by name.
         objects: Sorts of objects, by name; passed to the domain as its keyword `objects`.
+        collect: The rows to collect while it runs; None is none. Needs `clock = "stepped"`.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -142,6 +162,7 @@ class Scenario:
     dilation_factor_min: float = FACTOR_MIN
     agents: Mapping[str, AgentCohort]
     objects: Mapping[str, ObjectSort] = field(default_factory=dict)
+    collect: Collect | None = None
 
     @classmethod
     def load(cls, scenario: str | Path, *, overrides: Iterable[str] = ()) -> "Scenario":

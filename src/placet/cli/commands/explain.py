@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
+from placet.cli import completion
 from placet.cli.domains import AgainBy
 from placet.cli.terminal import (
     AsJson,
@@ -43,7 +44,10 @@ placet_refusals_total by stage and code, and at the log output of the program.""
 def explain(
     store: StoreArgument,
     agent_id: Annotated[
-        str | None, typer.Argument(metavar="AGENT", help="Agent of the request.")
+        str | None,
+        typer.Argument(
+            metavar="AGENT", help="Agent of the request.", autocompletion=completion.agents
+        ),
     ] = None,
     req_id: Annotated[
         str | None, typer.Argument(metavar="REQ_ID", help="Id of the request.")

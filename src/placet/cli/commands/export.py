@@ -7,6 +7,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from placet.cli import completion
 from placet.cli.progress import progress_bar
 from placet.cli.selection import (
     AgentOption,
@@ -36,6 +37,7 @@ _TableNames: TypeAlias = Annotated[
         metavar="NAME",
         help="Only this table: intents, refusals, changes, entities, effects, agents, ticks or "
         "model_calls. Repeatable. Default: all in a folder, intents in a file.",
+        autocompletion=completion.tables,
     ),
 ]
 _Every: TypeAlias = Annotated[

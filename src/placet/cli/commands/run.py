@@ -5,6 +5,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from placet.cli import completion
 from placet.cli.signals import StopSignals
 from placet.cli.terminal import AsJson
 from placet.runtime.snapshots.writer import EVERY_SEQS
@@ -12,7 +13,11 @@ from placet.schemas.limits import SCENARIO_AGENTS_MAX, SCENARIO_TICKS_MAX, SEED_
 
 _Scenario: TypeAlias = Annotated[
     str | None,
-    typer.Argument(metavar="SCENARIO", help="A bundled name such as town, or a TOML file."),
+    typer.Argument(
+        metavar="SCENARIO",
+        help="A bundled name such as town, or a TOML file.",
+        autocompletion=completion.scenarios,
+    ),
 ]
 _Resume: TypeAlias = Annotated[
     str | None,

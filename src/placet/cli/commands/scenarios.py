@@ -1,0 +1,38 @@
+"""`placet scenarios`: the bundled scenarios."""
+
+from placet.cli.terminal import AsJson, number, say, say_json, say_table
+
+
+def scenarios(*, as_json: AsJson = False) -> None:
+    """List the bundled scenarios.
+
+    `placet run NAME` runs one; a scenario of your own is a TOML file with the same keys.
+    """
+    # Here, because scenarios and what checks them are 60 ms that the help need not pay.
+    from placet.scenarios import bundled, load  # noqa: PLC0415  # see above
+
+    loaded = [load(name) for name in bundled()]
+    if as_json:
+        say_json(
+            [
+                {
+                    "name": scenario.name,
+                    "title": scenario.title,
+                    "domain": scenario.domain,
+                    "agents": scenario.agents_count,
+                    "ticks": scenario.ticks,
+                    "clock": scenario.clock,
+                }
+                for scenario in loaded
+            ]
+        )
+        return
+    say_table(
+        ("scenario", "domain", "agents", "ticks", "title"),
+        [
+            (s.name, s.domain, number(s.agents_count), number(s.ticks), s.title or "-")
+            for s in loaded
+        ],
+    )
+    say()
+    say("To run one: placet run town. Every key of a scenario: docs/reference/scenarios.md")

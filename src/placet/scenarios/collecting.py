@@ -1,0 +1,47 @@
+"""The collector of a scenario: its `[collect]` table as a `Collector`."""
+
+from pathlib import Path
+
+from placet.scenarios.scenario import Collect, Scenario, ScenarioError
+from placet.tables.collector import Collector
+from placet.tables.parts import CollectError
+
+
+def collector_of(scenario: Scenario, to: str | Path | None) -> Collector | None:
+    """Return a collector of what a scenario collects; None if it collects nothing.
+
+    The functions of the world are imported.
+
+    Args:
+        scenario: The scenario.
+        to: Folder of the tables; None keeps them in memory.
+
+    Raises:
+        ScenarioError: The clock does not wait for ticks, or a function cannot be imported.
+        MissingExtraError: pyarrow is not installed.
+    """
+    if scenario.collect is None:
+        return None
+    if scenario.clock != "stepped":
+        problem = f'rows are taken at ticks, which need clock = "stepped", got {scenario.clock!r}'
+        raise ScenarioError(scenario.name, "collect", problem)
+    try:
+        return collector_for(scenario.collect, to)
+    except CollectError as error:
+        raise ScenarioError(scenario.name, "collect", str(error)) from error
+
+
+def collector_for(collect: Collect, to: str | Path | None) -> Collector:
+    """Return a collector of the values of a `[collect]` table.
+
+    Raises:
+        CollectError: There is nothing to collect, or a function cannot be imported.
+        MissingExtraError: pyarrow is not installed.
+    """
+    return Collector(
+        every=collect.every,
+        agents=collect.agents,
+        world=collect.world,
+        refusals=collect.refusals,
+        to=to,
+    )

@@ -1,0 +1,98 @@
+"""What a shell completes, what a person sees on a terminal, and the list of scenarios."""
+
+import io
+import sys
+
+import pytest
+
+from placet.cli import pager
+from placet.cli.app import run_command
+from placet.cli.terminal import say_table
+from placet.scenarios import bundled
+
+
+def completed(capsys, monkeypatch, *words):
+    """Return what bash offers after these words; the last one is incomplete."""
+    monkeypatch.setenv("_PLACET_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", " ".join(["placet", *words]))
+    monkeypatch.setenv("COMP_CWORD", str(len(words)))
+    with pytest.raises(SystemExit):
+        run_command([])
+    return capsys.readouterr().out.split()
+
+
+def test_scenarios_and_domains_are_completed(town, capsys, monkeypatch):
+    assert completed(capsys, monkeypatch, "run", "t") == ["town"]
+    assert completed(capsys, monkeypatch, "kinds", "--domain", "wor") == ["world"]
+    assert completed(capsys, monkeypatch, "export", "x", "--table", "re") == ["refusals"]
+
+
+@pytest.mark.parametrize("command", [("log", "town.db", "--agent"), ("explain", "town.db")])
+def test_agents_of_a_store_are_completed(town, capsys, monkeypatch, command):
+    found = completed(capsys, monkeypatch, *command, "folk_1")
+    assert "folk_1" in found
+    assert all(name.startswith("folk_1") for name in found)
+
+
+def test_kinds_of_a_store_are_completed(town, capsys, monkeypatch):
+    found = completed(capsys, monkeypatch, "log", "town.db", "--kind", "M")
+    assert found == ["Move"]
+
+
+def test_store_that_cannot_be_read_completes_nothing(town, capsys, monkeypatch):
+    assert completed(capsys, monkeypatch, "log", "none.db", "--agent", "f") == []
+    (town.folder / "bad.db").write_text("not a log")
+    assert completed(capsys, monkeypatch, "log", "bad.db", "--agent", "f") == []
+
+
+def test_scenarios_are_listed(placet):
+    outcome = placet("scenarios")
+    assert outcome.code == 0
+    for name in bundled():
+        assert f"\n{name} " in outcome.out
+    assert [s["name"] for s in placet("scenarios", "--json").json()] == list(bundled())
+
+
+def test_table_is_colored_on_a_terminal_and_plain_in_a_pipe(capsys, monkeypatch):
+    say_table(("name", "count"), [("a", "1")])
+    assert capsys.readouterr().out == "name  count\na     1\n"
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    say_table(("name", "count"), [("a\x1b[31m", "1")])
+    out = capsys.readouterr().out
+    assert "\x1b[1;36m" in out
+    assert "a\\x1b[31m" in out
+
+
+def test_log_on_a_terminal_goes_through_the_pager(town, monkeypatch, tmp_path):
+    seen = tmp_path / "seen"
+    monkeypatch.setenv("PAGER", f"tee {seen}")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert run_command(["log", "town.db"]) == 0
+    lines = seen.read_text().splitlines()
+    assert lines[0].split() == ["record", "seq", "time", "what"]
+    assert len(lines) > 100
+
+
+def test_pager_that_is_quit_early_is_no_error(monkeypatch):
+    monkeypatch.setenv("PAGER", "head -n 1")
+    stdout = io.StringIO()
+    monkeypatch.setattr(stdout, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stdout", stdout)
+    with pager.paged():
+        for number in range(100_000):
+            sys.stdout.write(f"line {number}\n")
+    assert sys.stdout is stdout
+
+
+def test_log_filters_and_rounds_for_people(town):
+    lines = town("log", "town.db", "--kind", "Move", "--agent", "folk_1").out.splitlines()[1:]
+    assert lines
+    assert all("folk_1:" in line and "Move" in line for line in lines)
+    numbers = list(lines[0].split("[")[1].split("]")[0].split(","))
+    assert all(len(part.replace(".", "").lstrip("-0")) <= 6 for part in numbers)
+    exact = town("log", "town.db", "--kind", "Move", "--agent", "folk_1", "--json").json()
+    longest = max(len(str(x)) for x in exact[0]["intents"][0]["payload"]["to"])
+    assert longest > 10
+    assert town("log", "town.db", "--grep", "[").code == 2
+    assert town("log", "town.db", "--from", "9", "--to", "3").code == 2
