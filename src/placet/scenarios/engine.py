@@ -19,6 +19,7 @@ from placet.scenarios.report import RunReport
 from placet.scenarios.runner import ScenarioRunner
 from placet.scenarios.scenario import Scenario
 from placet.scenarios.setup import RunSetup, prepare
+from placet.tables.collector import Collector
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,7 @@ def run_scenario(
     metrics_port: int | None = None,
     snapshot_every_seqs: int | None = EVERY_SEQS,
     compact_log: bool = False,
+    collector: Collector | None = None,
     on_open: Callable[[OpenRun], None] = lambda _: None,
     on_tick: Callable[[int], None] = lambda _: None,
     is_stopped: Callable[[], bool] = lambda: False,
@@ -59,11 +61,13 @@ def run_scenario(
         metrics_port: As in `OrchestratorConfig`.
         snapshot_every_seqs: As in `OrchestratorConfig`.
         compact_log: As in `OrchestratorConfig`.
+        collector: Collects rows at the ticks, and is closed at the end; None collects nothing.
         on_open: Called with the open run, before the first tick.
         on_tick: Called with the number of completed ticks.
         is_stopped: Called before every tick; a started tick is always completed.
 
     Raises:
+        CollectError: Rows cannot be collected or written; the ticks so far are in the log.
         ScenarioError: The scenario cannot run, an agent cannot be registered, or a policy failed.
         StoreError: The log cannot be written.
     """
@@ -74,8 +78,25 @@ def run_scenario(
         "metrics_port": metrics_port,
         "snapshot_every_seqs": snapshot_every_seqs,
         "compact_log": compact_log,
+        "collector": collector,
     }
     setup = prepare(scenario, **options)
+    if collector is None:
+        return _run(setup, options, on_open, on_tick, is_stopped)
+    collector.begin()
+    try:
+        return _run(setup, options, on_open, on_tick, is_stopped)
+    finally:
+        collector.close()
+
+
+def _run(
+    setup: RunSetup,
+    options: dict[str, Any],
+    on_open: Callable[[OpenRun], None],
+    on_tick: Callable[[int], None],
+    is_stopped: Callable[[], bool],
+) -> RunReport:
     if reason_for_actors(setup) is None:
         return _run_by_kernel(setup, on_open, on_tick, is_stopped)
 
@@ -84,7 +105,7 @@ def run_scenario(
         on_open(OpenRun(runner.report, state, world.metrics_url))
 
     runner = ScenarioRunner(
-        scenario, on_open=opened, on_tick=on_tick, is_stopped=is_stopped, **options
+        setup.scenario, on_open=opened, on_tick=on_tick, is_stopped=is_stopped, **options
     )
     return asyncio.run(runner.run())
 

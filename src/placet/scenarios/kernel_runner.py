@@ -52,6 +52,7 @@ class KernelRunner:
     def __init__(self, setup: RunSetup, is_stopped: Callable[[], bool] = lambda: False) -> None:
         began = perf_counter()
         self._scenario = scenario = setup.scenario
+        self._collector = setup.collector
         reason = reason_for_actors(setup)
         if reason is not None:
             raise ScenarioError(scenario.name, "", f"it needs an event loop: {reason}")
@@ -66,6 +67,10 @@ class KernelRunner:
             world.kernel.rules.on_fault = _FaultReports(setup.config).note
             self._position(setup)
             self._register(setup, is_stopped)
+            if setup.collector is not None:
+                if self.report.resumed_at is not None:
+                    setup.collector.continue_from(world.log)
+                setup.collector.attach(world.kernel)
         except BaseException:
             self.close()
             raise
@@ -124,8 +129,13 @@ class KernelRunner:
             report.fairness.begin_group()
             for (_, batch), verdict in zip(proposals, verdicts, strict=True):
                 report.count(batch, verdict)
+            if self._collector is not None:
+                for (_, batch), verdict in zip(proposals, verdicts, strict=True):
+                    self._collector.note(batch, verdict, report.ticks)
             report.ticks += 1
             report.seconds += perf_counter() - began
+        if self._collector is not None:
+            self._collector.check()
 
     def _decide(self, proposals: list[tuple[ScenarioAgent, list[Intent]]]) -> list[Verdict]:
         """Decide the batches of a tick; a batch for other agents is submitted by its own agent."""

@@ -25,6 +25,7 @@ from placet.scenarios.scenario_agent import ScenarioAgent, propose_all
 from placet.scenarios.setup import REGISTERED_TOGETHER, RunSetup, prepare, registration_error
 from placet.scenarios.ticks import ticks_at, unstepped_ticks
 from placet.schemas.errors import PlacetError
+from placet.tables.collector import Collector
 
 
 class ScenarioRunner:
@@ -39,6 +40,7 @@ class ScenarioRunner:
         metrics_port: As in `OrchestratorConfig`.
         snapshot_every_seqs: As in `OrchestratorConfig`.
         compact_log: As in `OrchestratorConfig`.
+        collector: Collects rows at the ticks; its owner closes it.
         on_open: Called with the open world, before the first tick.
         on_tick: Called with the number of completed ticks.
         is_stopped: Called before every tick; a started tick is always completed.
@@ -57,6 +59,7 @@ class ScenarioRunner:
         metrics_port: int | None = None,
         snapshot_every_seqs: int | None = EVERY_SEQS,
         compact_log: bool = False,
+        collector: Collector | None = None,
         on_open: Callable[[Orchestrator], None] = lambda _: None,
         on_tick: Callable[[int], None] = lambda _: None,
         is_stopped: Callable[[], bool] = lambda: False,
@@ -72,7 +75,9 @@ class ScenarioRunner:
             metrics_port=metrics_port,
             snapshot_every_seqs=snapshot_every_seqs,
             compact_log=compact_log,
+            collector=collector,
         )
+        self._collector = collector
         self._is_resumed = is_resumed
         self._on_open = on_open
         self._on_tick = on_tick
@@ -105,6 +110,8 @@ class ScenarioRunner:
                 report.ticks = min(ticks, scenario.ticks)
             report.resumed_at = report.ticks if self._is_resumed else None
             await self._register(world, setup)
+            if self._collector is not None:
+                await world.query(self._collector.attach)
             if scenario.clock == "stepped":
                 while report.ticks < scenario.ticks and not self._is_stopped():
                     await self._tick(world)
@@ -154,6 +161,10 @@ class ScenarioRunner:
         self._report.fairness.begin_group()
         for (_, batch), verdict in zip(proposals, pending, strict=True):
             self._report.count(batch, await verdict)
+        if self._collector is not None:
+            for (_, batch), verdict in zip(proposals, pending, strict=True):
+                self._collector.note(batch, await verdict, self._report.ticks)
+            self._collector.check()
 
     async def _run_unstepped(self, world: Orchestrator) -> None:
         """Run every agent in a separate task, once per tick of a clock that does not wait."""

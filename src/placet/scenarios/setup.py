@@ -21,6 +21,7 @@ from placet.scenarios.policies import PolicyFactory, find_policy
 from placet.scenarios.scenario import Member, Scenario, ScenarioError
 from placet.scenarios.ticks import stepped_ticks, tick_ns_of
 from placet.schemas.limits import Limits
+from placet.tables.collector import Collector
 
 ORIGIN: Final = "scenario"
 """The key of the scenario in the header of a run's log."""
@@ -45,6 +46,7 @@ class RunSetup:
             not stepped, 0.
         is_resumed: The log holds a run.
         is_open_ended: The run has no last tick of its own; its position is that of the log.
+        collector: Collects rows at the ticks of the run; None collects nothing.
     """
 
     scenario: Scenario
@@ -54,6 +56,7 @@ class RunSetup:
     ticks: int = 0
     is_resumed: bool = False
     is_open_ended: bool = False
+    collector: Collector | None = None
 
 
 def prepare(
@@ -65,6 +68,7 @@ def prepare(
     metrics_port: int | None = None,
     snapshot_every_seqs: int | None = EVERY_SEQS,
     compact_log: bool = False,
+    collector: Collector | None = None,
 ) -> RunSetup:
     """Build the setup of a run, from its scenario and from its log, if there is one.
 
@@ -76,8 +80,10 @@ def prepare(
         metrics_port: As in `OrchestratorConfig`.
         snapshot_every_seqs: As in `OrchestratorConfig`.
         compact_log: As in `OrchestratorConfig`.
+        collector: As in `RunSetup`. Of a run that is resumed, it is continued from the log here.
 
     Raises:
+        CollectError: The rows of a resumed run cannot be continued.
         ScenarioError: The domain or a policy does not exist, a setting is invalid, or the log ends
             inside a tick.
         StoreError: The log cannot be read.
@@ -93,11 +99,14 @@ def prepare(
         ),
         policies=policies_of(scenario),
         is_resumed=is_resumed,
+        collector=collector,
     )
     is_stepped = scenario.clock == "stepped"
     recorded = recorded_world(store) if is_resumed or is_stepped else None
     if recorded is None:
         return setup
+    if collector is not None:
+        collector.continue_from(open_event_log(store))
     # The settings may have changed since the run began.
     ticks = completed_ticks(scenario, open_event_log(store), recorded.now_ns) if is_stepped else 0
     domains = (scenario.domain,) if ":" in scenario.domain else ()

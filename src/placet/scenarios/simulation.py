@@ -35,6 +35,7 @@ from placet.schemas.codec import Json
 from placet.schemas.errors import AgentError
 from placet.schemas.verdict import Verdict
 from placet.schemas.view import View
+from placet.tables.collector import Collector
 
 Cohort: TypeAlias = "tuple[int, AnyPolicy] | Mapping[str, Any]"
 """Agents with the same policy: `(count, policy)`, or the keys of a cohort in a scenario file."""
@@ -64,6 +65,8 @@ class Simulation:
         name: Name of the world; None is `simulation`, or that of the scenario.
         snapshot_every_seqs: As in `OrchestratorConfig`.
         compact_log: As in `OrchestratorConfig`.
+        collector: Collects rows at the ticks; its owner closes it. Of a run that is continued, it
+            begins with the ticks in the log.
 
     Raises:
         ScenarioError: An argument is invalid, an agent cannot be registered, or the domain has
@@ -84,6 +87,7 @@ class Simulation:
         name: str | None = None,
         snapshot_every_seqs: int | None = EVERY_SEQS,
         compact_log: bool = False,
+        collector: Collector | None = None,
     ) -> None:
         options = {
             "name": name,
@@ -102,7 +106,7 @@ class Simulation:
         )
         self._scenario = setup.scenario
         self._is_open_ended = setup.is_open_ended
-        self._runner = KernelRunner(replace(setup, config=config))
+        self._runner = KernelRunner(replace(setup, config=config, collector=collector))
         self._goal = 0
 
     # running

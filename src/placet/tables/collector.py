@@ -108,6 +108,19 @@ class Collector:
 
     # live
 
+    def begin(self) -> None:
+        """Make the folder of the tables; nothing if it has begun or is continued.
+
+        Raises:
+            CollectError: The folder exists, or cannot be made.
+        """
+        if self._has_begun:
+            return
+        if self._folder is not None:
+            self._folder.begin()
+        self._has_begun = True
+        self._part_at = time.monotonic()
+
     def attach(self, kernel: Kernel) -> None:
         """Collect at the ticks of a kernel from now on.
 
@@ -116,7 +129,7 @@ class Collector:
         """
         if kernel.on_tick is not None:
             raise CollectError("this world has a collector already")
-        self._begin()
+        self.begin()
         self._tick = kernel.ledger.tick
         kernel.on_tick = self._on_tick
 
@@ -201,12 +214,14 @@ class Collector:
             CollectError: A function of the world raised, or the tables cannot be written.
             StoreError: The log cannot be read, or was compacted.
         """
-        self._begin()
+        self.begin()
         self._collect_between(log, 0, on_tick)
         self.check()
 
     def continue_from(self, log: EventLog) -> None:
         """Continue the tables of a run that was killed or stopped, before it is resumed.
+
+        Nothing if it has begun, or is continued, already.
 
         Rows after the last tick of the log are dropped; rows of ticks that are in the log and in no
         part are collected from it.
@@ -215,6 +230,8 @@ class Collector:
             CollectError: The tables are of another collector, or cannot be read or written.
             StoreError: The log cannot be read.
         """
+        if self._has_begun:
+            return
         self._has_begun = True
         self._part_at = time.monotonic()
         last = recover(log).past.ledger.tick
@@ -246,14 +263,6 @@ class Collector:
                         self._add_refusals(batch, part.refusals, place, recorded=True)
 
     # rows
-
-    def _begin(self) -> None:
-        if self._has_begun:
-            return
-        self._has_begun = True
-        self._part_at = time.monotonic()
-        if self._folder is not None:
-            self._folder.begin()
 
     def _on_tick(self, kernel: Kernel) -> None:
         """Take the rows of a tick. An error ends the collecting, and not the world."""

@@ -81,6 +81,15 @@ _MetricsPort: TypeAlias = Annotated[
         help="Serve Prometheus metrics at this port; 0 chooses a free one.",
     ),
 ]
+_CollectTo: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--collect-to",
+        metavar="DIR",
+        help="Folder of the rows that the scenario collects. Default: beside the log, "
+        "town.db.collected.",
+    ),
+]
 _NoVerify: TypeAlias = Annotated[
     bool, typer.Option("--no-verify", help="Do not read the log again to verify it.")
 ]
@@ -98,6 +107,7 @@ def run(
     metrics_port: _MetricsPort = None,
     snapshot_every: _SnapshotEvery = EVERY_SEQS,
     compact: _Compact = False,
+    collect_to: _CollectTo = None,
     no_verify: _NoVerify = False,
     as_json: AsJson = False,
 ) -> int:
@@ -108,7 +118,13 @@ def run(
     report; resume an interrupted run with --resume.
     """
     # Here, because scenarios and what checks them are 60 ms that the help need not pay.
-    from placet.cli.commands.run_session import finish, live, resumed, start  # noqa: PLC0415
+    from placet.cli.commands.run_session import (  # noqa: PLC0415  # see above
+        collected_at,
+        finish,
+        live,
+        resumed,
+        start,
+    )
 
     if resume is None:
         chosen, store = start(scenario, agents, ticks, seed, store, settings or [])
@@ -117,6 +133,9 @@ def run(
         _require_alone(resume, (scenario, agents, ticks, seed, store, settings or None))
         chosen, store, world = resumed(resume)
     stop = StopSignals()
+    collected = None if chosen.collect is None else collected_at(chosen, store, collect_to)
+    if collected is None and collect_to is not None:
+        raise typer.BadParameter("--collect-to needs a scenario with a [collect] table")
     report = live(
         chosen,
         stop,
@@ -126,8 +145,9 @@ def run(
         metrics_port=metrics_port,
         snapshot_every_seqs=snapshot_every,
         compact_log=compact,
+        collect_to=collected,
     )
-    return finish(report, store, stop, verify=not no_verify, as_json=as_json)
+    return finish(report, store, stop, verify=not no_verify, as_json=as_json, collected=collected)
 
 
 def _require_alone(store: str, others: Sequence[object]) -> None:

@@ -1,6 +1,7 @@
 """The run of a scenario by one command: start or resume, run, verify, report."""
 
 import sys
+from pathlib import Path
 
 import typer
 
@@ -12,8 +13,9 @@ from placet.cli.terminal import CommandError, say, say_json
 from placet.runtime.gc_tuning import tuned_gc
 from placet.runtime.history.reader import IntegrityReport, check_integrity
 from placet.runtime.stores.reading import log_to_read
-from placet.runtime.stores.url import file_of
+from placet.runtime.stores.url import file_of, open_event_log
 from placet.scenarios import Scenario, load
+from placet.scenarios.collecting import collector_of
 from placet.scenarios.engine import OpenRun, run_scenario
 from placet.scenarios.loader import require_policies, split_override
 from placet.scenarios.report import RunReport
@@ -89,6 +91,7 @@ def live(
     metrics_port: int | None,
     snapshot_every_seqs: int,
     compact_log: bool,
+    collect_to: Path | None = None,
 ) -> RunReport:
     """Run a scenario from its start, or from where it was interrupted, to its end or a signal."""
     description = f"{scenario.name}, {scenario.agents_count} agents"
@@ -101,13 +104,22 @@ def live(
             metrics_port=metrics_port,
             snapshot_every_seqs=snapshot_every_seqs,
             compact_log=compact_log,
+            collector=collector_of(scenario, collect_to),
             on_open=_announce,
             on_tick=on_tick,
             is_stopped=stop.is_set,
         )
 
 
-def finish(report: RunReport, store: str, stop: StopSignals, *, verify: bool, as_json: bool) -> int:
+def finish(
+    report: RunReport,
+    store: str,
+    stop: StopSignals,
+    *,
+    verify: bool,
+    as_json: bool,
+    collected: Path | None = None,
+) -> int:
     """Verify the log of a run, print its report, and return the exit code."""
     verification = _verified(report, store) if verify else None
     if verification is not None:
@@ -116,13 +128,29 @@ def finish(report: RunReport, store: str, stop: StopSignals, *, verify: bool, as
         report.head = _last_hash(store)
     if as_json:
         is_verified = None if verification is None else verification.is_ok
-        say_json({**report.as_dict(), "verified": is_verified, "interrupted": report.is_stopped})
+        at_end = {"verified": is_verified, "interrupted": report.is_stopped}
+        rows = {} if collected is None else {"collected": str(collected)}
+        say_json({**report.as_dict(), **at_end, **rows})
     else:
         for line in report_lines(report, verification, stop.name):
             say(line)
+        if collected is not None:
+            say(f"  The collected rows are in {collected}.")
     if verification is not None and not verification.is_ok:
         return 1
     return stop.exit_code
+
+
+def collected_at(scenario: Scenario, store: str, to: str | None) -> Path:
+    """Return the folder of the rows that a run collects: `to`, or beside its log.
+
+    Without a file of the log it is in the current folder.
+    """
+    if to is not None:
+        return Path(to)
+    path = file_of(open_event_log(store))
+    name = Path(scenario.name) if path is None else path
+    return name.with_name(f"{name.name}.collected")
 
 
 def _announce(run: OpenRun) -> None:
