@@ -15,13 +15,16 @@ import importlib.util
 import json
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 STEPPING: Final = Path(__file__).parents[1] / "src" / "placet" / "bench" / "stepping.py"
 AGENTS: Final = 1_000
+RunTicks: TypeAlias = Callable[[Callable[[int], None]], None]
+"""Runs ticks without end; calls its argument after each."""
 INTENTS: Final = {"w1": 10_000, "w1s": 4_000}
 """Intents in a turn of the orchestrator's workloads."""
 
@@ -55,19 +58,64 @@ def stepping() -> Any:  # noqa: ANN401  # loaded by path
     return loaded
 
 
-def run_scenario(on_tick: Callable[[int], None], is_stopped: Callable[[], bool]) -> None:
-    """Run the scenario of L2 in memory until it is stopped; a refused batch is an error."""
+def scenario() -> Any:  # noqa: ANN401  # of two versions
+    """Load the scenario of L2."""
     text = stepping().scenario_text(AGENTS, "stepping:Mover")
     with tempfile.TemporaryDirectory(prefix="placet-bench-") as folder:
         file = Path(folder) / "step.toml"
         file.write_text(text, encoding="utf-8")
-        scenario = module("placet.scenarios.loader").load(file)
-    runner = module("placet.scenarios.runner").ScenarioRunner(
-        scenario, on_tick=on_tick, is_stopped=is_stopped
-    )
-    report = asyncio.run(runner.run())
-    if report.refusals:
-        raise AssertionError(f"L2: {report.refusals}, so the figure means nothing")
+        return module("placet.scenarios.loader").load(file)
+
+
+def run_scenario(on_tick: Callable[[int], None]) -> None:
+    """Run the scenario of L2 in memory, as the older version does; its runner does not return."""
+    runner = module("placet.scenarios.runner").ScenarioRunner(scenario(), on_tick=on_tick)
+    asyncio.run(runner.run())
+
+
+class TicksInThread:
+    """A program whose ticks are run by a function that does not return between them.
+
+    The function runs in a thread that is halted after each tick: never do two threads run at once,
+    so the CPU time of the process during `step` is that of one tick.
+    """
+
+    def __init__(self, run_ticks: RunTicks) -> None:
+        self._run_ticks = run_ticks
+        self._go = threading.Semaphore(0)
+        self._done = threading.Semaphore(0)
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    async def __aenter__(self) -> None:
+        """Start the run; it is halted after its first tick."""
+        self._thread.start()
+        self._await_tick()
+
+    async def prepare(self) -> None:
+        """Prepare nothing: the policies propose."""
+
+    async def step(self, inputs: None) -> None:
+        """Run one tick."""
+        self._go.release()
+        self._await_tick()
+
+    def _await_tick(self) -> None:
+        self._done.acquire()
+        if self._error is not None:
+            raise self._error
+
+    def _run(self) -> None:
+        try:
+            self._run_ticks(self._halt)
+        except BaseException as error:  # noqa: BLE001  # raised again where it is awaited
+            self._error = error
+        finally:
+            self._done.release()
+
+    def _halt(self, _tick: int) -> None:
+        self._done.release()
+        self._go.acquire()
 
 
 class Steps:
@@ -115,8 +163,11 @@ def make(name: str) -> Steps | Lanes:
     """Create the contender of a command."""
     if name == "l1":
         return Steps(stepping().KernelStep("L1", AGENTS))
+    if name == "l2" and IS_OLD:
+        return Steps(TicksInThread(run_scenario))
     if name == "l2":
-        return Steps(stepping().TicksInThread("L2", AGENTS, run_scenario))
+        simulation = importlib.import_module("placet.scenarios.simulation").Simulation
+        return Steps(stepping().SimulationStep("L2", AGENTS, simulation(scenario())))
     return Lanes(10 if name == "w1" else 1, INTENTS[name])
 
 

@@ -290,7 +290,7 @@ def planted():
     return [
         ("payload_invalid", edit("payload", {"to": "north"})),
         ("field_invalid", repeat),
-        ("agent_unknown", edit("agent_id", "nobody")),
+        ("agent_not_yours", edit("agent_id", "nobody")),
         ("agent_not_yours", edit("agent_id", "agent_000001")),
         ("req_id_reused", reuse),
         ("context_from_future", edit("context_seq", 2**40)),

@@ -10,7 +10,7 @@ import pytest
 
 from placet.bench import step as workload
 from placet.bench.step import Quartiles, alternate
-from placet.bench.stepping import KernelStep, Stepper, TicksInThread
+from placet.bench.stepping import KernelStep, SimulationStep, Stepper
 
 SIDE = Path(__file__).parents[2] / "benchmarks" / "step_side.py"
 
@@ -31,7 +31,7 @@ class Counted(Stepper):
         self.calls.append((self.name, "step"))
 
 
-async def test_contenders_alternate_and_few_agents_step_more_often():
+async def test_steppers_alternate_and_few_agents_step_more_often():
     calls: list[tuple[str, str]] = []
     few, many = Counted("few", 2, calls), Counted("many", 6, calls)
     costs = await alternate([few, many], 6, 1e-9)
@@ -50,31 +50,13 @@ async def test_a_refused_batch_stops_the_measurement():
         await stepper.step([batches[0][:0], batches[1]])
 
 
-async def test_every_step_of_a_halted_run_is_one_tick():
-    ticks: list[int] = []
-
-    def run(on_tick, is_stopped):
-        while not is_stopped():
-            ticks.append(len(ticks))
-            on_tick(len(ticks))
-
-    async with TicksInThread("ticks", 1, run) as stepper:
-        assert len(ticks) == 1
-        await stepper.step(None)
-        await stepper.step(None)
-        assert len(ticks) == 3
-
-
-async def test_an_error_of_a_halted_run_is_raised_by_its_step():
-    def run(on_tick, _is_stopped):
-        on_tick(1)
-        raise ValueError("no tick 2")
-
-    stepper = TicksInThread("ticks", 1, run)
-    await stepper.__aenter__()
-    with pytest.raises(ValueError, match="no tick 2"):
-        await stepper.step(None)
-    await stepper.__aexit__(None, None, None)
+async def test_a_step_of_a_simulation_is_one_tick_with_every_verdict():
+    simulation = workload.simulation_of(3)
+    stepper = SimulationStep("L2", 3, simulation)
+    await stepper.step(None)
+    assert (simulation.tick, len(simulation.verdicts)) == (1, 3)
+    with pytest.raises(AssertionError, match="not every batch was admitted"):
+        await SimulationStep("L2", 4, simulation).step(None)
 
 
 def test_a_missing_peer_is_named_with_its_remedy(monkeypatch):

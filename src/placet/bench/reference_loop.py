@@ -203,10 +203,10 @@ def _gate(  # noqa: C901  # five stages in one loop, which is the point
     for intent, context_seq in zip(intents, contexts, strict=True):
         agent_id, req_id = intent["agent_id"], intent["req_id"]
         agent = agents.get(agent_id)
-        if agent is None:
-            return "agent_unknown"
         if submitter not in (agent_id, _OPERATOR):
             return "agent_not_yours"
+        if agent is None:
+            return "agent_unknown"
         if intent["kind"] not in agent.permissions:
             return "permission_denied"
         counts[agent_id] = counts.get(agent_id, 0) + 1

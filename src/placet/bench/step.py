@@ -4,7 +4,6 @@ Of the whole process. Steppers of one group alternate, so that a slow minute of 
 machine hits them all; a ratio is of two turns in one round.
 """
 
-import asyncio
 import gc
 import resource
 import subprocess
@@ -21,12 +20,12 @@ from typing import Final, NamedTuple, Self
 
 from placet.bench.delivery import make_observed_domain, reach_for
 from placet.bench.measure import spread
-from placet.bench.stepping import KernelStep, Stepper, TicksInThread, scenario_text
+from placet.bench.stepping import KernelStep, SimulationStep, Stepper, scenario_text
 from placet.bench.workloads import SIDE, Load, Scale, Shape, make_config
 from placet.runtime.agent_handle import AgentHandle
 from placet.runtime.orchestrator import Orchestrator
 from placet.scenarios.loader import load
-from placet.scenarios.runner import ScenarioRunner
+from placet.scenarios.simulation import Simulation
 from placet.schemas.codec import Json
 
 ROUNDS_MIN, ROUNDS_MAX = 3, 100
@@ -37,7 +36,7 @@ POLICY: Final = "placet.bench.stepping:Mover"
 
 L1, L2, MESA, COLLECTED, SET, PLAIN_ENV, ENV, LOOK, SIGHT = (
     "L1: Kernel.step",
-    "L2: a scenario",
+    "L2: a scenario on Simulation",
     "Mesa: a random step",
     "Mesa: with DataCollector",
     "Mesa: no draw, one attribute set",
@@ -164,27 +163,21 @@ async def _register(world: Orchestrator, name: str, number: int) -> AgentHandle:
     return await world.register_agent(name, position=position)
 
 
-def run_scenario(
-    agents: int, on_tick: Callable[[int], None], is_stopped: Callable[[], bool]
-) -> None:
-    """Run the scenario of L2 in memory until it is stopped; a refused batch is an error."""
+def simulation_of(agents: int) -> Simulation:
+    """Return the scenario of L2 on a `Simulation`, in memory."""
     with tempfile.TemporaryDirectory(prefix="placet-bench-") as folder:
         file = Path(folder) / "step.toml"
         file.write_text(scenario_text(agents, POLICY), encoding="utf-8")
-        scenario = load(file)
-    runner = ScenarioRunner(scenario, on_tick=on_tick, is_stopped=is_stopped)
-    report = asyncio.run(runner.run())
-    if report.refusals:
-        raise AssertionError(f"L2: {report.refusals}, so the figure means nothing")
+        return Simulation(load(file))
 
 
 def town_seconds(arguments: Sequence[str] = ()) -> float:
-    """Return the CPU seconds of `placet run town` and of its processes (L3).
+    """Return the CPU seconds of `placet run town --no-verify` and of its processes (L3).
 
     Args:
         arguments: More arguments of the command.
     """
-    command = [sys.executable, "-m", "placet", "run", "town", *arguments]
+    command = [sys.executable, "-m", "placet", "run", "town", "--no-verify", *arguments]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     with tempfile.TemporaryDirectory(prefix="placet-bench-") as folder:
         subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
@@ -246,7 +239,7 @@ async def step(scale: Scale, seconds: float) -> dict[str, Json]:
     agents, notes = scale.step_agents, list(NOTES)
     mesa = _if_installed(lambda: _mesa(agents), notes)
     environments = _if_installed(lambda: _environments(scale.env_agents), notes)
-    l2 = TicksInThread(L2, agents, lambda done, stop: run_scenario(agents, done, stop))
+    l2 = SimulationStep(L2, agents, simulation_of(agents))
     same = await _measured([KernelStep(L1, agents), l2, *mesa], STEPS_PER_TURN * agents, seconds)
     sizes = [KernelStep(L1, count) for count in scale.step_crowds]
     growth = await _measured(sizes, max(scale.step_crowds), seconds)
@@ -255,7 +248,7 @@ async def step(scale: Scale, seconds: float) -> dict[str, Json]:
     worlds = [Look(LOOK, scale.look_entities), Look(SIGHT, scale.look_entities, reads_sight=True)]
     look, sight = await _measured(worlds, LOOKS_PER_TURN, seconds)
     town = spread([town_seconds(scale.town_arguments) for _ in range(scale.town_runs)])
-    notes.append(f"L3: `placet run town` takes {town.middle:.2f} CPU s, verification included")
+    notes.append(f"L3: `placet run town --no-verify` takes {town.middle:.2f} CPU s")
     by_name = {costs.stepper.name: costs for costs in same}
     rows = [
         _row(by_name[L1], by_name.get(MESA), "≤ 10, aim ≤ 6"),

@@ -5,7 +5,6 @@ runs this file with an older version of the packages too, so it imports nothing 
 kernel and the domain `world`.
 """
 
-import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Final, Self, TypeAlias
@@ -15,9 +14,6 @@ from placet.kernel import Kernel, KernelConfig
 from placet.schemas.intent import SCHEMA_VERSION
 
 Batches: TypeAlias = list[list[dict[str, Any]]]
-
-RunTicks: TypeAlias = Callable[[Callable[[int], None], Callable[[], bool]], None]
-"""Runs ticks until its second argument returns True; calls its first after each tick."""
 
 WIDTH: Final = 7
 DEPTH: Final = 11
@@ -97,59 +93,25 @@ class KernelStep(Stepper):
             raise AssertionError(f"{self.name}: not every batch was admitted: {refused[:1]}")
 
 
-class TicksInThread(Stepper):
-    """A stepper whose ticks are run by a function that does not return between them.
+class SimulationStep(Stepper):
+    """L2: the agents of a scenario move by a policy, tick by tick on a `Simulation`.
 
-    The function runs in a thread that is halted after each tick: never do two threads run at once,
-    so the CPU time of the process during `step` is that of one tick.
+    Args:
+        name: Name of the row in the table.
+        agents: Number of agents of the scenario.
+        simulation: The simulation.
     """
 
-    def __init__(self, name: str, agents: int, run_ticks: RunTicks) -> None:
+    def __init__(self, name: str, agents: int, simulation: Any) -> None:  # noqa: ANN401  # not in older versions
         super().__init__(name, agents)
-        self._run_ticks = run_ticks
-        self._go = threading.Semaphore(0)
-        self._done = threading.Semaphore(0)
-        self._is_stopped = False
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-
-    async def __aenter__(self) -> Self:
-        """Start the run; it is halted after its first tick."""
-        self._thread.start()
-        self._await_tick()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._is_stopped = True
-        self._go.release()
-        self._thread.join()
+        self._simulation = simulation
 
     async def step(self, inputs: None) -> None:
-        """Run one tick."""
-        self._go.release()
-        self._await_tick()
-
-    def _await_tick(self) -> None:
-        self._done.acquire()
-        if self._error is not None:
-            raise self._error
-
-    def _run(self) -> None:
-        try:
-            self._run_ticks(self._halt, lambda: self._is_stopped)
-        except BaseException as error:  # noqa: BLE001  # raised again by the thread that waits
-            self._error = error
-        finally:
-            self._done.release()
-
-    def _halt(self, _tick: int) -> None:
-        self._done.release()
-        self._go.acquire()
+        """Run one tick, and read every verdict."""
+        verdicts = self._simulation.step()
+        refused = [verdict for verdict in verdicts.values() if not verdict.admitted]
+        if refused or len(verdicts) != self.agents:
+            raise AssertionError(f"{self.name}: not every batch was admitted: {refused[:1]}")
 
 
 class Mover:

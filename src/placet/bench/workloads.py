@@ -76,7 +76,7 @@ class Scale:
         step_crowds: Agents of L1 as it grows, fewest first.
         env_agents: Agents of the environments, fewest first.
         look_entities: Entities of the world that an agent looks at.
-        town_runs: Runs of `placet run town` (L3).
+        town_runs: Runs of `placet run town --no-verify` (L3).
         town_arguments: More arguments of that command.
     """
 
