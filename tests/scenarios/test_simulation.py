@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from placet import AgentError, ClosedError, Simulation, StoreError
+from placet import AgentError, ClosedError, IntentError, Simulation, StoreError
 from placet.domains.design import Design
 from placet.domains.world import World
 from placet.runtime.history.reader import check_integrity, fold
@@ -263,6 +263,22 @@ def test_unknown_kind_and_unknown_agent_are_named():
     assert "Move" in verdict.refusals[0].message
     with pytest.raises(AgentError, match="did you mean 'folk_1'"):
         simulation.view("folk_11")
+
+
+def test_checked_intents_raise_at_the_line_of_the_mistake():
+    def bad(view, intent):
+        return [intent("Move", to=["here", 0])]
+
+    def odd(view, intent):
+        return [intent("Mvoe", to=[1, 0])]
+
+    for policy, problem in ((bad, "payload of Move/to/0"), (odd, "did you mean Move")):
+        agents: dict[str, Any] = {"folk": (1, policy)}
+        with pytest.raises(PolicyError, match=r"test_simulation\.py, line") as caught:
+            Simulation(World(), agents, check=True).step()
+        assert isinstance(caught.value.__cause__, IntentError)
+        assert problem in str(caught.value)
+    assert Simulation(World(), {"folk": (1, walk)}, check=True).run(ticks=2).admitted == 2
 
 
 def test_run_that_needs_actors_is_refused():

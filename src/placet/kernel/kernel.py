@@ -38,11 +38,13 @@ from placet.schemas.batch import RELEASED, CheckedBatch
 from placet.schemas.codec import Json, canonical, from_canonical
 from placet.schemas.config import KernelConfig, QuotaSpec, permitted_kinds
 from placet.schemas.effect import Effect, EffectKey, EffectMark, Settlement
-from placet.schemas.errors import StoreError
+from placet.schemas.errors import IntentError, StoreError, error_of
 from placet.schemas.identity import OPERATOR
+from placet.schemas.intent import Intent, new_intent
 from placet.schemas.limits import SECOND_NS, SIM_TIME_NS_MAX, UNLIMITED
 from placet.schemas.log.operator_records import Given
 from placet.schemas.log.record import Header
+from placet.schemas.name_suggestions import nearest
 from placet.schemas.verdict import NOT_KEPT, Verdict
 
 _GROUP_MIN: Final = 2
@@ -105,6 +107,7 @@ class Kernel:
         self.joins_batches = True
         self._rules = DomainRules(effect_validator)
         self._validator = effect_validator
+        self._intents: dict[str, int] = {}
         past = history if isinstance(history, Replayer) else folded(history)
         self.history_end = (past.ledger.seq, past.journal.count)
         self.history_head = past.journal.prev
@@ -199,6 +202,59 @@ class Kernel:
         ]
 
     # deciding
+
+    def intent(
+        self,
+        kind: str,
+        mapping: Mapping[str, Json] | None = None,
+        /,
+        *,
+        agent: str,
+        check: bool = False,
+        **payload: Json,
+    ) -> Intent:
+        """Build an intent on the present state; the fields besides kind and payload are filled in.
+
+        The payload is a mapping, such as the TypedDict of the kind (an editor completes
+        `Move(to=[1, 0])`), or keywords, or both. The req_id is `k<RECORDS>:<NUMBER>`: the number of
+        records at the opening of this kernel, and a number that counts the agent's intents.
+
+        Args:
+            kind: Name of the kind.
+            mapping: Payload, for which no keyword is needed; also for fields such as `agent`.
+            agent: Name of the agent.
+            check: Check the intent now, so that a mistake is raised where it is made.
+            **payload: Fields of the payload.
+
+        Raises:
+            IntentError: `check` is set, and the kind, the agent or the payload is not valid.
+        """
+        number = self._intents.get(agent, 0)
+        self._intents[agent] = number + 1
+        content = payload if mapping is None else {**mapping, **payload}
+        req_id = f"k{self._opened_at}:{number}"
+        intent = new_intent(kind, content, agent, req_id, self.ledger.seq)
+        if check:
+            self.check_intent(intent)
+        return intent
+
+    def check_intent(self, intent: Intent) -> None:
+        """Check that an intent is of a registered agent and passes the structure stage.
+
+        The stages that depend on state, quotas or permissions are not asked.
+
+        Raises:
+            IntentError: It is not, or does not.
+        """
+        agent_id = intent["agent_id"]
+        if agent_id not in self.ledger.agents:
+            near = nearest(str(agent_id), self.ledger.agents)
+            hint = f"; did you mean {near[0]!r}?" if near else "; register it first"
+            raise IntentError(f"there is no agent {agent_id!r}{hint}")
+        checked = self._structure.check([intent], OPERATOR, "")
+        if isinstance(checked, list):
+            listed = tuple(checked[: self.config.limits.refusals_listed_max])
+            raise error_of(Verdict("", False, None, self.ledger.seq, self.sim_time, listed))
 
     def check(
         self, batch: object, submitter: str = OPERATOR, *, fill_missing: bool = False
@@ -488,6 +544,7 @@ class Kernel:
 
     def _adopt(self, state: State, ledger: Ledger, journal: Journal) -> None:
         self._state, self.ledger, self._journal = state, ledger, journal
+        self._opened_at = journal.count
         self._draft = Transaction(state, self.config.seed, ledger.executors, ledger.ordinals)
         check = self._structure.check_recorded
         self._context = GateContext(self.registry, check, ledger, state, self._draft)

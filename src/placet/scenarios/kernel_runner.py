@@ -90,6 +90,7 @@ class KernelRunner:
         """Register the agents in their order; agents that a fork has dropped are skipped."""
         kernel, scenario = self.world.kernel, self._scenario
         removed = frozenset(kernel.ledger.gone)
+        check = kernel.check_intent if setup.checks_intents else None
         for number, member in enumerate(scenario.members()):
             if number % REGISTERED_TOGETHER == 0:
                 self.world.flush()
@@ -104,7 +105,7 @@ class KernelRunner:
             except (PlacetError, TypeError, ValueError) as error:
                 raise registration_error(scenario, member, error) from error
             policy = setup.policies[member.cohort]
-            self.agents.append(ScenarioAgent(member, scenario, policy))
+            self.agents.append(ScenarioAgent(member, scenario, policy, check))
         self.world.flush()
 
     def tick(self) -> None:

@@ -1,6 +1,6 @@
 """An agent of a run: its policy, the intents that it builds, and the errors of its policy."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import isawaitable
 from pathlib import Path
 from traceback import extract_tb
@@ -36,18 +36,26 @@ class ScenarioAgent:
         member: The agent.
         scenario: The scenario.
         make: Makes the agent's policy.
+        check: Called with each intent that the policy builds; raises for a mistake in it.
 
     Raises:
         ScenarioError: The policy could not be made.
     """
 
-    __slots__ = ("_context_seq", "_member", "_next", "_policy", "_source", "agent_id")
+    __slots__ = ("_check", "_context_seq", "_member", "_next", "_policy", "_source", "agent_id")
 
-    def __init__(self, member: Member, scenario: Scenario, make: PolicyFactory) -> None:
+    def __init__(
+        self,
+        member: Member,
+        scenario: Scenario,
+        make: PolicyFactory,
+        check: Callable[[Intent], None] | None = None,
+    ) -> None:
         self.agent_id = member.agent_id
         self._member = member
         self._source = scenario.name
         self._next = self._context_seq = 0
+        self._check = check
         intent: IntentFactory = self._intent
         try:
             self._policy: ScriptedPolicy = make(member, scenario, intent)
@@ -63,7 +71,10 @@ class ScenarioAgent:
         number = self._next
         self._next = number + 1
         content = payload if mapping is None else {**mapping, **payload}
-        return new_intent(kind, content, self.agent_id, req_id_of(number), self._context_seq)
+        intent = new_intent(kind, content, self.agent_id, req_id_of(number), self._context_seq)
+        if self._check is not None:
+            self._check(intent)
+        return intent
 
     def propose(self, view: View, tick: int) -> list[Intent]:
         """Return the policy's batch for a view; empty where it proposes nothing.

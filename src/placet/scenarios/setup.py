@@ -45,6 +45,7 @@ class RunSetup:
         ticks: Number of ticks that the log has, at most those of the scenario; of a run that is
             not stepped, 0.
         is_resumed: The log holds a run.
+        checks_intents: Check each intent as a policy builds it.
         is_open_ended: The run has no last tick of its own; its position is that of the log.
         collector: Collects rows at the ticks of the run; None collects nothing.
     """
@@ -55,6 +56,7 @@ class RunSetup:
     policies: Mapping[str, PolicyFactory]
     ticks: int = 0
     is_resumed: bool = False
+    checks_intents: bool = False
     is_open_ended: bool = False
     collector: Collector | None = None
 

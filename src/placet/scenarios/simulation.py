@@ -62,6 +62,8 @@ class Simulation:
         tick_s: Simulated seconds of a tick; None is 1, or as in the scenario.
         quotas: As in `OrchestratorConfig`; None is none, or those of the scenario.
         staleness_threshold: As in `OrchestratorConfig`; None is off, or as in the scenario.
+        check: Check each intent as a policy builds it, so that a mistake in its kind or payload is
+            an error at its line, and no refusal. It costs another structure stage.
         name: Name of the world; None is `simulation`, or that of the scenario.
         snapshot_every_seqs: As in `OrchestratorConfig`.
         compact_log: As in `OrchestratorConfig`.
@@ -84,6 +86,7 @@ class Simulation:
         tick_s: float | None = None,
         quotas: Mapping[str, Mapping[str, float]] | None = None,
         staleness_threshold: int | None = None,
+        check: bool = False,
         name: str | None = None,
         snapshot_every_seqs: int | None = EVERY_SEQS,
         compact_log: bool = False,
@@ -106,7 +109,9 @@ class Simulation:
         )
         self._scenario = setup.scenario
         self._is_open_ended = setup.is_open_ended
-        self._runner = KernelRunner(replace(setup, config=config, collector=collector))
+        self._runner = KernelRunner(
+            replace(setup, config=config, collector=collector, checks_intents=check)
+        )
         self._goal = 0
 
     # running

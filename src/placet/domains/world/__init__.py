@@ -4,6 +4,14 @@ Imports: payloads > rules (interactions > inventory) > views; settings and spawn
 """
 
 from placet.domains.world.domain import World
-from placet.domains.world.payloads import AGENTS, OBJECTS, SPEECH, Position
+from placet.domains.world.payloads import (
+    AGENTS,
+    OBJECTS,
+    SPEECH,
+    Interact,
+    Move,
+    Position,
+    Speak,
+)
 
-__all__ = ["AGENTS", "OBJECTS", "SPEECH", "Position", "World"]
+__all__ = ["AGENTS", "OBJECTS", "SPEECH", "Interact", "Move", "Position", "Speak", "World"]

@@ -14,9 +14,9 @@ from placet.domains.world.payloads import (
     INTERACTION_CHARS_MAX,
     OBJECTS,
     Custom,
-    Interact,
+    InteractPayload,
     Move,
-    Speak,
+    SpeakPayload,
 )
 from placet.domains.world.rules import custom, move_rule, speak_rule, with_cooldown
 from placet.domains.world.settings import (
@@ -158,14 +158,14 @@ def _kinds(
         ("Move", Move, move_rule(settings), None, "Go to a place."),
         (
             "Speak",
-            Speak,
+            SpeakPayload,
             speak_rule(settings, sight),
             None,
             "Say something to all, to a team, or to one agent.",
         ),
         (
             "Interact",
-            Interact,
+            InteractPayload,
             interact_rule(settings, own, sight),
             reads_self_and_target,
             "Do something with an object or an agent.",

@@ -4,20 +4,20 @@ Payloads of equal meaning have one form, and validating it again does not change
 the location of the invalid value, relative to the payload.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Final, Literal, NoReturn, NotRequired, TypeAlias
 
 from pydantic import (
     AfterValidator,
     AliasChoices,
     BeforeValidator,
-    ConfigDict,
     Field,
     JsonValue,
     PlainValidator,
     TypeAdapter,
     ValidationError,
     WithJsonSchema,
+    with_config,
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError, PydanticUndefined
 from typing_extensions import TypedDict
@@ -91,10 +91,13 @@ def _to_position_explained(value: object) -> Position:
     return x, y, z
 
 
-_Place = Annotated[Position, PlainValidator(to_position, json_schema_input_type=_Coordinates)]
+_Place = Annotated[
+    Sequence[float], PlainValidator(to_position, json_schema_input_type=_Coordinates)
+]
 _EntityId = Annotated[str, Field(strict=True, min_length=1, max_length=ID_CHARS_MAX)]
 
 
+@with_config(extra="forbid")
 class Move(TypedDict):
     """Move to a position.
 
@@ -102,12 +105,11 @@ class Move(TypedDict):
         to: Target position, as [x, y] or [x, y, z]. `position` is accepted as its older name.
     """
 
-    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
-
     to: Annotated[_Place, Field(validation_alias=AliasChoices("to", "position"))]
 
 
-class _SpeakFields(TypedDict):
+@with_config(extra="forbid")
+class Speak(TypedDict):
     """Speak a text.
 
     Attributes:
@@ -116,14 +118,13 @@ class _SpeakFields(TypedDict):
         target_id: Agent that the message is for; required for the private channel.
     """
 
-    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
-
     text: Annotated[str, Field(strict=True, min_length=1)]
     channel: NotRequired[Literal["public", "team", "private"] | None]
     target_id: NotRequired[_EntityId | None]
 
 
-class _InteractFields(TypedDict):
+@with_config(extra="forbid")
+class Interact(TypedDict):
     """Interact with an object or an agent.
 
     Attributes:
@@ -133,8 +134,6 @@ class _InteractFields(TypedDict):
         data: Further parameters of the interaction.
     """
 
-    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
-
     target_id: _EntityId
     interaction_type: NotRequired[
         Annotated[str, Field(strict=True, min_length=1, max_length=INTERACTION_CHARS_MAX)] | None
@@ -142,7 +141,7 @@ class _InteractFields(TypedDict):
     data: NotRequired[dict[str, JsonValue] | None]
 
 
-def _canonical_speak(payload: _SpeakFields) -> dict[str, Json]:
+def _canonical_speak(payload: Speak) -> dict[str, Json]:
     channel = payload.get("channel") or "public"
     target_id = payload.get("target_id")
     if target_id is not None:
@@ -152,7 +151,7 @@ def _canonical_speak(payload: _SpeakFields) -> dict[str, Json]:
     return {"text": payload["text"], "channel": channel}
 
 
-def _canonical_interact(payload: _InteractFields) -> dict[str, Json]:
+def _canonical_interact(payload: Interact) -> dict[str, Json]:
     interaction_type = payload.get("interaction_type") or "examine"
     canonical: dict[str, Json] = {
         "target_id": payload["target_id"],
@@ -188,8 +187,8 @@ _CUSTOM_SCHEMA: Final[Mapping[str, Json]] = {
     "additionalProperties": True,
 }
 
-Speak = Annotated[_SpeakFields, AfterValidator(_canonical_speak)]
-Interact = Annotated[_InteractFields, AfterValidator(_canonical_interact)]
+SpeakPayload = Annotated[Speak, AfterValidator(_canonical_speak)]
+InteractPayload = Annotated[Interact, AfterValidator(_canonical_interact)]
 Custom = Annotated[
     dict[str, JsonValue], AfterValidator(_checked_custom), WithJsonSchema(dict(_CUSTOM_SCHEMA))
 ]
