@@ -117,6 +117,26 @@ async def test_a_quota_refusal_has_retry_after():
         assert "retry-after" not in never.headers
 
 
+async def test_a_dry_run_shows_the_changes_that_the_agents_of_the_batch_may_see():
+    put = [
+        intent("Put", {"thing": thing, "field": "lit", "value": True}, f"p:{thing}")
+        for thing in ("lamp", "secret")
+    ]
+    lamp = {"entity": "lab.things/lamp", "field": "lit", "op": "add", "old": None, "new": True}
+    async with serving() as served:
+        whole = (await served.post("dry-run", put)).json()
+        seen = (await served.post("dry-run", put, token="alice")).json()
+        again = await served.post("batches", {"intents": put, "dry_run": True}, token="alice")
+        real = await served.submit(add("r", 5))
+        assert "diff" not in real.json()
+        refused = await served.post("dry-run", [intent("Take", {"amount": 50})])
+        assert "diff" not in refused.json()
+    assert {change["entity"] for change in whole["diff"]} == {lamp["entity"], "lab.things/secret"}
+    assert lamp in seen["diff"]
+    assert {change["entity"] for change in seen["diff"]} == {lamp["entity"]}
+    assert seen["diff"] == again.json()["diff"]
+
+
 async def test_a_dry_run_of_many_simulations_is_refused_for_its_work():
     """At the default limits it stopped the whole server for two minutes."""
     parameters, twice = [{"name": "n", "type": "int"}], {"op": "add", "inputs": ["n", "n"]}

@@ -8,10 +8,14 @@ from placet.schemas.codec import Json, to_json
 from placet.schemas.verdict import Verdict
 
 
-def verdict_line(verdict: Verdict) -> bytes:
+def verdict_line(verdict: Verdict, diff: Sequence[Json] | None = None) -> bytes:
     """Encode a verdict as JSON bytes, equal to `verdict.as_dict()`.
 
     Faster than a general encoder.
+
+    Args:
+        verdict: The verdict.
+        diff: The previewed changes of a dry run that the reader may see; None leaves out the field.
     """
     results = [
         _ResultLine(
@@ -37,6 +41,7 @@ def verdict_line(verdict: Verdict) -> bytes:
             verdict.current_seq,
             verdict.sim_time,
             verdict.durability,
+            msgspec.UNSET if diff is None else diff,
         )
     )
 
@@ -66,3 +71,4 @@ class _VerdictLine(msgspec.Struct, gc=False):
     current_seq: int
     sim_time: float
     durability: str
+    diff: Json = msgspec.UNSET

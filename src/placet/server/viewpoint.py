@@ -11,9 +11,10 @@ from typing import Final, NamedTuple
 
 from placet.kernel.kernel import Kernel
 from placet.runtime.state_path import state_at
-from placet.schemas.codec import Json
+from placet.schemas.codec import Json, thaw
 from placet.schemas.event import Event
 from placet.schemas.identity import OPERATOR, Ref
+from placet.schemas.verdict import FieldChange
 from placet.server.auth import speaks_for
 from placet.server.http.problems import Problem
 
@@ -90,6 +91,35 @@ class Viewpoint(NamedTuple):
         visible.reverse()
         return visible
 
+    def diff(
+        self, kernel: Kernel, changes: Iterable[FieldChange], agent_ids: Iterable[str]
+    ) -> list[dict[str, Json]]:
+        """Return the previewed changes of a dry run as JSON objects, or their visible parts.
+
+        A change is visible if one of the batch's agents may see the entity, as it is now, and the
+        field.
+
+        Args:
+            kernel: The world.
+            changes: The changes of an admitted dry run.
+            agent_ids: The agents of the batch; the principal speaks for all of them.
+        """
+        if not self.is_whole:
+            seers = sorted(agent_ids)
+            changes = [
+                change for change in changes if any(_shows(kernel, seer, change) for seer in seers)
+            ]
+        return [
+            {
+                "entity": f"{change.collection}/{change.entity}",
+                "field": change.field,
+                "op": change.op,
+                "old": thaw(change.old),
+                "new": thaw(change.new),
+            }
+            for change in changes
+        ]
+
     def _event(self, kernel: Kernel, event: Event, later: set[str]) -> dict[str, Json] | None:
         if event.type not in _ABOUT_A_BATCH | _WITH_CHANGES:
             return None
@@ -148,6 +178,13 @@ class Viewpoint(NamedTuple):
     def _may_see(self, kernel: Kernel, collection: str, entity: str) -> bool:
         assert self.agent_id is not None, "whoever sees everything is not asked"
         return kernel.registry.may_see(kernel.tree, self.agent_id, Ref(collection, entity))
+
+
+def _shows(kernel: Kernel, agent_id: str, change: FieldChange) -> bool:
+    registry, tree, ref = kernel.registry, kernel.tree, Ref(change.collection, change.entity)
+    return registry.may_see(tree, agent_id, ref) and change.field not in registry.hidden_fields(
+        tree, agent_id, ref
+    )
 
 
 def _longest_ids(rest: str) -> list[str]:

@@ -102,7 +102,19 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
             "current_seq": _SEQ,
             "sim_time": _NUMBER,
             "durability": _DURABILITY,
-        }
+            "diff": array_schema(
+                object_schema(
+                    {
+                        "entity": _TEXT,
+                        "field": _or_null("string"),
+                        "op": {"enum": ["add", "replace", "remove"]},
+                        "old": _ANYTHING,
+                        "new": _ANYTHING,
+                    }
+                )
+            ),
+        },
+        optional=("diff",),
     ),
     "Result": object_schema(
         {

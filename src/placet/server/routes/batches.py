@@ -4,13 +4,15 @@ The response is a verdict, as of `placet gate`. A client that disconnects does n
 it is decided, and its verdict is returned for the same batch again, or on request.
 """
 
+from collections.abc import Sequence
+
 from starlette.requests import Request
 from starlette.responses import Response
 
 from placet.kernel.gate.wire_defaults import with_req_ids
 from placet.runtime.orchestrator import Orchestrator
 from placet.runtime.verdict_json import verdict_line
-from placet.schemas.codec import from_json
+from placet.schemas.codec import Json, from_json
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.refusal import Refusal, RefusalCode, Stage
 from placet.schemas.verdict import Verdict
@@ -21,6 +23,7 @@ from placet.server.http.problems import Problem
 from placet.server.http.routing import Body, Routes
 from placet.server.http.verdict_status import retry_after, status_of
 from placet.server.openapi import VERDICT_ANSWERS, answers
+from placet.server.viewpoint import Viewpoint
 from placet.server.wire_schemas import EXAMPLES
 
 table = Routes("batches")
@@ -95,7 +98,15 @@ async def _decide(world: str, request: Request, *, dry_run: bool) -> Response:
     if orchestrator.config.clock == "stepped" and not (dry_run or _is_dry_run(raw)):
         del body, raw  # it waits for a step; the world's queue bounds what it keeps
         release_body(request.scope)
-    answer = verdict_answer(await pending)
+    verdict = await pending
+    diff = None
+    if verdict.dry_run and verdict.admitted:
+        agent_ids = _agents_of(raw, who.submitter)
+        viewpoint = Viewpoint(who.submitter, None if who.is_operator else who.submitter)
+        diff = await orchestrator.query(
+            lambda kernel: viewpoint.diff(kernel, verdict.diff, agent_ids)
+        )
+    answer = verdict_answer(verdict, diff=diff)
     answer.headers["idempotency-window"] = _window(orchestrator)
     return answer
 
@@ -104,6 +115,12 @@ def _window(world: Orchestrator) -> str:
     """Return for how many req_ids of an agent, and how many seconds, a batch is safe to repeat."""
     limits = world.config.limits
     return f"req_ids={limits.window_ids_max}, seconds={limits.window_age_ns_max // SECOND_NS}"
+
+
+def _agents_of(raw: Json, submitter: str) -> set[str]:
+    """Return the agents of an admitted batch; an intent without one is of the token's agent."""
+    intents = raw.get("intents", [raw]) if isinstance(raw, dict) else raw
+    return {intent.get("agent_id", submitter) for intent in intents}
 
 
 def _is_dry_run(raw: object) -> bool:
@@ -117,12 +134,20 @@ def _no_json(world: Orchestrator, error: str) -> Verdict:
     return Verdict("", False, None, world.seq, world.sim_time, (refusal,))
 
 
-def verdict_answer(verdict: Verdict, status: int | None = None) -> Response:
-    """Build the HTTP response of a verdict; `status` overrides the status of its outcome."""
+def verdict_answer(
+    verdict: Verdict, status: int | None = None, diff: Sequence[Json] | None = None
+) -> Response:
+    """Build the HTTP response of a verdict.
+
+    Args:
+        verdict: The verdict.
+        status: Overrides the status of its outcome.
+        diff: The previewed changes that the caller may see; None for other than a dry run.
+    """
     headers = {}
     seconds = retry_after(verdict)
     if seconds is not None:
         headers["retry-after"] = seconds
     return Response(
-        verdict_line(verdict), status or status_of(verdict), headers, "application/json"
+        verdict_line(verdict, diff), status or status_of(verdict), headers, "application/json"
     )
