@@ -1,7 +1,7 @@
 """`placet sweep`: run scenarios under many settings and seeds, into a folder."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
@@ -13,6 +13,7 @@ from placet.cli.signals import Terminated, terminated_as_interrupted
 from placet.cli.terminal import AsJson, complain, pluralize, printable, say_json, say_lines, shorten
 
 if TYPE_CHECKING:
+    from placet.lab.sweep.plan import SweepPlan
     from placet.lab.sweep.results import Results
 
 _Scenarios: TypeAlias = Annotated[
@@ -110,37 +111,26 @@ def sweep(
     The folder gets a row for each finished run. Killed anywhere and started again, a sweep repeats
     no finished run. A run that fails is a row with its error.
     """
-    # Here, because scenarios and what checks them are 60 ms that the help need not pay.
-    from placet.lab.sweep.axes import read_axis, read_seeds  # noqa: PLC0415
-    from placet.lab.sweep.plan import plan_sweep  # noqa: PLC0415
-    from placet.lab.sweep.pools import OwnPools  # noqa: PLC0415
-    from placet.lab.sweep.sweep import SweepArguments, sweep_on_ray  # noqa: PLC0415
-    from placet.lab.sweep.sweep import sweep as sweep_here  # noqa: PLC0415
-    from placet.scenarios.loader import load, split_override  # noqa: PLC0415
-
     if on != "ray" and (ray_address is not None or ship):
         raise typer.BadParameter("--ray-address and --ship belong to --on ray")
-    base = load(scenario, overrides=[] if ticks is None else [f"ticks={ticks}"])
-    if agents is not None:
-        base = base.with_agents(agents)
-    values = {}
-    for axis in axes or []:
-        path, text = split_override(axis)
-        values[".".join(path)] = read_axis(base, ".".join(path), text)
-    plan = plan_sweep(
-        base.product(values),
-        seeds=None if seeds is None else read_seeds(seeds),
-        outcomes=outcomes or [],
+    # Here, because scenarios and what checks them are 60 ms that the help need not pay.
+    from placet.lab.sweep.pools import OwnPools  # noqa: PLC0415  # see above
+    from placet.lab.sweep.sweep import (  # noqa: PLC0415  # see above
+        SweepArguments,
+        sweep_here,
+        sweep_on_ray,
     )
+
+    plan, columns = _planned(scenario, axes or [], seeds, agents, ticks, outcomes or [])
     try:
-        with terminated_as_interrupted(), progress_bar(base.name, len(plan), "runs") as update:
+        with terminated_as_interrupted(), progress_bar(scenario, len(plan), "runs") as update:
             arguments = SweepArguments(
                 to=to,
                 logs=logs,
                 retry=retry,
                 anyway=anyway,
                 timeout_s=timeout,
-                columns=values,
+                columns=columns,
                 on_progress=lambda progress: update(progress.finished),
             )
             if on == "ray":
@@ -164,6 +154,30 @@ def sweep(
     else:
         say_lines(_lines(results, to))
     return 1 if results.failed else 0
+
+
+def _planned(
+    name: str,
+    axes: Sequence[str],
+    seeds: str | None,
+    agents: int | None,
+    ticks: int | None,
+    outcomes: Sequence[str],
+) -> tuple["SweepPlan", list[str]]:
+    """Return the plan of the command's options, and the keys that they set."""
+    from placet.lab.sweep.axes import read_axis, read_seeds  # noqa: PLC0415  # as above
+    from placet.lab.sweep.plan import plan_sweep  # noqa: PLC0415  # as above
+    from placet.scenarios.loader import load, split_override  # noqa: PLC0415  # as above
+
+    base = load(name, overrides=[] if ticks is None else [f"ticks={ticks}"])
+    if agents is not None:
+        base = base.with_agents(agents)
+    values = {}
+    for axis in axes:
+        path, text = split_override(axis)
+        values[".".join(path)] = read_axis(base, ".".join(path), text)
+    chosen = None if seeds is None else read_seeds(seeds)
+    return plan_sweep(base.product(values), seeds=chosen, outcomes=outcomes), list(values)
 
 
 def _lines(results: "Results", to: Path) -> Iterator[str]:

@@ -44,7 +44,7 @@ def execute(scenario: Scenario, log: Path | None, *, with_state: bool) -> Ended:
         scenario: The scenario, with its seed.
         log: File of the log, which is kept; None keeps no log. A half-done run in the file is
             resumed if it had run for some seconds, else it is started anew.
-        with_state: Return the final state; it is empty otherwise.
+        with_state: Return the final state, not an empty one.
 
     Raises:
         ScenarioError: The scenario cannot run, or a policy raised.
@@ -52,8 +52,13 @@ def execute(scenario: Scenario, log: Path | None, *, with_state: bool) -> Ended:
     """
     half = None if log is None else HalfRun(log)
     before = Counts() if half is None else half.take_up(scenario)
-    states: list[Mapping[str, Any]] = []
     runs: list[OpenRun] = []
+    states: list[Mapping[str, Any]] = []
+
+    def on_open(run: OpenRun) -> None:
+        runs.append(run)
+        if with_state and not scenario.ticks:
+            states.append(state_at(run.state(), ""))
 
     def on_tick(ticks: int) -> None:
         if half is not None:
@@ -66,7 +71,7 @@ def execute(scenario: Scenario, log: Path | None, *, with_state: bool) -> Ended:
         store="memory://" if log is None else f"sqlite:///{quoted(str(log))}?synchronous=normal",
         is_resumed=before.ticks > 0,
         snapshot_every_seqs=None,
-        on_open=runs.append,
+        on_open=on_open,
         on_tick=on_tick,
     )
     if half is not None:

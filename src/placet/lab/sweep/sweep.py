@@ -99,7 +99,7 @@ def run_scenarios(
             plan, arguments, address=ray_address, jobs=jobs, ship=ship, on_notice=on_notice
         )
     pools: Pools = GivenPools(executor) if executor is not None else OwnPools(jobs or 1)
-    return sweep(plan, pools, arguments)
+    return sweep_here(plan, pools, arguments)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,10 +142,10 @@ def sweep_on_ray(
         with ray_session(address, jobs=jobs, staged=staged, folder=folder):
             timeout_s = arguments.timeout_s
             pools = RayPools(staged, jobs=jobs, timeout_s=timeout_s, on_notice=on_notice)
-            return sweep(plan, pools, replace(arguments, to=folder))
+            return sweep_here(plan, pools, replace(arguments, to=folder))
 
 
-def sweep(plan: SweepPlan, pools: Pools, arguments: SweepArguments) -> Results:
+def sweep_here(plan: SweepPlan, pools: Pools, arguments: SweepArguments) -> Results:
     """Execute the runs of a plan that are not finished; return the rows of all.
 
     The errors are those of `run_scenarios`.

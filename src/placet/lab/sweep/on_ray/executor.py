@@ -67,7 +67,7 @@ class RayExecutor(Executor):
     """An executor on the connected Ray.
 
     Args:
-        expected: What a machine must have: see `run_group`.
+        expected: Code that a machine must have, as `run_group` takes it.
         timeout_s: Longest time of a call, seconds; None is unlimited.
         slots: Number of processors to use; None is all that the cluster has, also later ones.
         calls_max: Largest number of calls of a group; None is 64.
@@ -245,7 +245,7 @@ class RayExecutor(Executor):
             future.set_exception(CallFailed(*value))
 
     def _release(self, group: _Group, error: BaseException) -> None:
-        """Give the error to the call that a group was at; those behind it wait again, first."""
+        """Set the error of the call that a group was at; queue the calls behind it again, first."""
         with self._changed:
             if group not in self._groups:
                 return

@@ -1,4 +1,4 @@
-"""What a Ray worker runs; it travels as code, to work where placet is missing or another one.
+"""The function that a Ray worker runs; it travels as code, to run where placet is missing.
 
 So it imports nothing of placet, and everything else inside of its functions.
 """
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def run_group(expected: Mapping[str, Any], calls: Sequence[bytes]) -> Iterator[Any]:
-    """Yield what is unfit about this machine, then the answers to the calls, one by one.
+    """Yield the problem of this machine, then the answers to the calls, one by one.
 
     Args:
         expected: `packages`: name -> (version, path -> hash); `modules`: names; `hash` of both.
@@ -17,7 +17,7 @@ def run_group(expected: Mapping[str, Any], calls: Sequence[bytes]) -> Iterator[A
     Yields:
         First `(problem, process id, machine)`, where the problem is empty if there is none; if
         there is one, no call is executed. Then for each call `(True, value)`, or `(False, (class,
-        message, traceback))` of what it raised.
+        message, traceback))` of the error that it raised.
     """
     import os  # noqa: PLC0415  # see above
     import pickle  # noqa: PLC0415  # see above

@@ -1,4 +1,4 @@
-"""Opens Ray for one sweep, quietly, and closes what it opened."""
+"""Opens Ray for one sweep, quietly, and closes it."""
 
 import contextlib
 import logging
@@ -49,7 +49,7 @@ def ray_session(
     Args:
         address: `HOST:PORT` of a cluster's head; None starts a Ray of this sweep alone.
         jobs: Number of slots of that own Ray.
-        staged: What goes along to the workers.
+        staged: The files for the workers.
         folder: The study's folder, which gets Ray's messages.
 
     Raises:
@@ -91,7 +91,7 @@ class RayPools:
     """Makes executors on the connected Ray.
 
     Args:
-        staged: What the workers must have.
+        staged: Code that the workers must have.
         jobs: Number of slots to use; None is all of the cluster.
         timeout_s: Longest time of a run, seconds; None is unlimited.
         on_notice: Called with a message when there is no free slot for a minute.

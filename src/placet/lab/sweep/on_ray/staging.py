@@ -1,4 +1,4 @@
-"""What goes along to the workers: modules of the current folder, and files that `--ship` names.
+"""Selects the files that travel to the workers: modules of the current folder, and `--ship`.
 
 Installed packages do not travel: each worker compares the versions and the bytes of placet and of
 the packages of the scenario's modules with the driver's.
@@ -22,7 +22,7 @@ from placet.lab.sweep.plan import SweepPlan
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """The files for the workers, and what they must have besides.
+    """The files for the workers, and the code that they must have installed.
 
     Attributes:
         files: Path below the job's folder -> the file here.
