@@ -174,9 +174,12 @@ def test_a_cluster_without_a_free_slot_is_reported(nodes):
     require_whole(done, 2)
 
 
-def test_ray_client_is_refused():
+def test_ray_client_and_functions_of_a_script_are_refused(monkeypatch):
+    monkeypatch.setattr(sys.modules["__main__"], "measure", len, raising=False)
     with pytest.raises(LabError, match="streams no answers"):
         run_scenarios(short_town(), on="ray", ray_address="ray://head:10001")
+    with pytest.raises(LabError, match="move the function into a module"):
+        run_scenarios(short_town(), on="ray", outcome="__main__:measure")
     with pytest.raises(LabError, match="not both"):
         run_scenarios(short_town(), on="ray", executor=InlineExecutor())
 

@@ -61,6 +61,16 @@ def test_rows_are_in_the_order_of_scenarios_and_seeds(tmp_path):
     ]
 
 
+def test_equal_scenarios_share_their_runs_and_have_a_mean_each(tmp_path, marks):
+    towns = short_town().product(max_step=[0.5, 1, 0.5])
+    results = sweep(tmp_path / "study", towns, outcome=mark_execution)
+    assert len(results) == 6
+    assert sum(marks().values()) == 4
+    means = results.means("mark_execution")
+    assert len(means) == 3
+    assert means[0] == means[2]
+
+
 def test_a_finished_run_is_not_repeated(tmp_path, marks):
     before = sweep(tmp_path / "study", outcome=mark_execution)
     more = short_town().product(max_step=[0.5, 1, 2])

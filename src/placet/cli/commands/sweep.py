@@ -123,7 +123,10 @@ def sweep(
 
     plan, columns = _planned(scenario, axes or [], seeds, agents, ticks, outcomes or [])
     try:
-        with terminated_as_interrupted(), progress_bar(scenario, len(plan), "runs") as update:
+        with (
+            terminated_as_interrupted(),
+            progress_bar(scenario, len(plan.runs()), "runs") as update,
+        ):
             arguments = SweepArguments(
                 to=to,
                 logs=logs,
@@ -149,6 +152,11 @@ def sweep(
             f"placet: stopped; what is finished is kept in {to}. Run the same command to go on\n"
         )
         return Terminated.exit_code if isinstance(stop, Terminated) else 130
+    return _print_results(results, to, as_json=as_json)
+
+
+def _print_results(results: "Results", to: Path, *, as_json: bool) -> int:
+    """Print the results, and return the exit code."""
     if as_json:
         say_json({"study": str(to), "runs": len(results), "rows": results.rows})
     else:

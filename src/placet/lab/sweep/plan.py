@@ -43,7 +43,7 @@ class SweepPlan:
     """The runs of one call of a sweep.
 
     Attributes:
-        scenarios: In the order of the call; equal scenarios stand once.
+        scenarios: In the order of the call; equal scenarios share their runs.
         seeds: Seeds of every scenario; None: each scenario has its own.
         outcomes: Outcome functions, as `module:function`.
     """
@@ -52,18 +52,23 @@ class SweepPlan:
     seeds: Sequence[int] | None
     outcomes: Sequence[str]
 
-    def runs(self) -> Iterable[tuple[PlannedScenario, int]]:
-        """Yield each run, scenario by scenario."""
-        for planned in self.scenarios:
-            for seed in self.seeds_of(planned):
-                yield planned, seed
+    def runs(self) -> dict[str, tuple[PlannedScenario, int]]:
+        """Return each run by its key, scenario by scenario."""
+        return {
+            planned.key(seed): (planned, seed)
+            for planned in self.scenarios
+            for seed in self.seeds_of(planned)
+        }
+
+    def keys(self) -> list[list[str]]:
+        """Return the keys of the runs of each scenario."""
+        return [
+            [planned.key(seed) for seed in self.seeds_of(planned)] for planned in self.scenarios
+        ]
 
     def seeds_of(self, planned: PlannedScenario) -> Sequence[int]:
         """Return the seeds of a scenario."""
         return (planned.scenario.seed,) if self.seeds is None else self.seeds
-
-    def __len__(self) -> int:
-        return sum(len(self.seeds_of(planned)) for planned in self.scenarios)
 
 
 def plan_sweep(
@@ -88,7 +93,7 @@ def plan_sweep(
     """
     chosen = _seeds(replications, seeds)
     reader = CodeReader(outcomes)
-    planned: dict[tuple[str, int], PlannedScenario] = {}
+    planned: list[PlannedScenario] = []
     for scenario in scenarios:
         if not isinstance(scenario, Scenario):
             raise LabError(
@@ -96,11 +101,10 @@ def plan_sweep(
             )
         text = as_text(replace(scenario, seed=0))
         code = reader.version_of(scenario)
-        key = (text, scenario.seed if chosen is None else 0)
-        planned.setdefault(key, PlannedScenario(scenario, text, scenario_digest(text), code))
+        planned.append(PlannedScenario(scenario, text, scenario_digest(text), code))
     if not planned:
         raise LabError("a sweep needs at least one scenario, got none")
-    return SweepPlan(tuple(planned.values()), chosen, tuple(outcomes))
+    return SweepPlan(tuple(planned), chosen, tuple(outcomes))
 
 
 def scenario_digest(text: str) -> str:

@@ -39,6 +39,7 @@ class Results(Sequence[Row]):
         columns: Names of the columns, in order.
         parameters: The columns that are keys of the scenarios.
         outcomes: The columns of outcome functions.
+        groups: Number of the scenario of each row, from 0 on.
     """
 
     def __init__(
@@ -48,11 +49,13 @@ class Results(Sequence[Row]):
         *,
         parameters: Sequence[str] = (),
         outcomes: Sequence[str] = (),
+        groups: Sequence[int] = (),
     ) -> None:
         self.rows = list(rows)
         self.columns = list(columns)
         self.parameters = list(parameters)
         self.outcomes = list(outcomes)
+        self._groups = list(groups)
 
     @classmethod
     def load(cls, folder: str | Path) -> "Results":
@@ -65,8 +68,7 @@ class Results(Sequence[Row]):
         if not study.manifest["plans"]:
             raise LabError(f"{folder} is no study: it has no manifest")
         study.read_rows()
-        keys = dict.fromkeys(_planned_keys(study.manifest))
-        return results_of(study, [key for key in keys if key in study.rows])
+        return results_of(study, _planned_keys(study.manifest))
 
     @property
     def failed(self) -> list[Row]:
@@ -89,17 +91,16 @@ class Results(Sequence[Row]):
         Raises:
             LabError: There is no such column, or a scenario has no run with a number in it.
         """
-        self.column(name)
-        groups: dict[str, list[float]] = {}
-        for row in self.rows:
-            group = groups.setdefault(json.dumps([row[key] for key in self.parameters]), [])
-            if isinstance(row[name], int | float):
-                group.append(row[name])
-        for parameters, values in groups.items():
+        means: dict[int, list[float]] = {group: [] for group in self._groups}
+        for group, value in zip(self._groups, self.column(name), strict=True):
+            if isinstance(value, int | float):
+                means[group].append(value)
+        for group, values in means.items():
             if not values:
-                shown = dict(zip(self.parameters, json.loads(parameters), strict=True))
+                row = self.rows[self._groups.index(group)]
+                shown = {key: row[key] for key in self.parameters}
                 raise LabError(f"no run of {shown} has a number in {name!r}; see `failed`")
-        return [sum(values) / len(values) for values in groups.values()]
+        return [sum(values) / len(values) for values in means.values()]
 
     def to_arrow(self) -> "pyarrow.Table":
         """Return an Arrow table; values of several types in a column become JSON text.
@@ -220,15 +221,21 @@ class Results(Sequence[Row]):
         return text.getvalue()
 
 
-def results_of(study: Study, keys: Iterable[str], columns: Iterable[str] = ()) -> Results:
-    """Return the results of finished runs of a study.
+def results_of(study: Study, keys: Iterable[Sequence[str]], columns: Iterable[str] = ()) -> Results:
+    """Return the results of those runs of a study that are finished.
 
     Args:
         study: The study, with its rows read.
-        keys: Keys of the runs, in order.
+        keys: Keys of the runs of each scenario, in order.
         columns: Keys of the scenarios to show although all scenarios have one value.
     """
-    rows = [study.rows[key] for key in keys]
+    placed = [
+        (group, study.rows[key])
+        for group, of_scenario in enumerate(keys)
+        for key in of_scenario
+        if key in study.rows
+    ]
+    rows = [row for _, row in placed]
     leaves = {
         digest: leaves_of(
             from_text("the study", json.dumps(study.manifest["scenarios"][digest]["values"]))
@@ -250,7 +257,13 @@ def results_of(study: Study, keys: Iterable[str], columns: Iterable[str] = ()) -
         for row in rows
     ]
     ordered = [{name: row[name] for name in names} for row in flat]
-    return Results(ordered, names, parameters=parameters, outcomes=outcomes)
+    return Results(
+        ordered,
+        names,
+        parameters=parameters,
+        outcomes=outcomes,
+        groups=[group for group, _ in placed],
+    )
 
 
 def _differing(leaves: Sequence[Mapping[str, Json]], wanted: Iterable[str]) -> list[str]:
@@ -260,10 +273,14 @@ def _differing(leaves: Sequence[Mapping[str, Json]], wanted: Iterable[str]) -> l
     return list(dict.fromkeys([*(key for key in wanted if key in keys), *differing]))
 
 
-def _planned_keys(manifest: Mapping[str, Any]) -> Iterator[str]:
+def _planned_keys(manifest: Mapping[str, Any]) -> Iterator[list[str]]:
+    """Yield the keys of the runs of each scenario; those of several plans stand once."""
+    groups: dict[tuple[str, str], dict[str, None]] = {}
     for plan in manifest["plans"]:
         for (scenario, code), own in zip(plan["scenarios"], plan["own_seeds"], strict=True):
-            yield from (run_key(code, scenario, seed) for seed in plan["seeds"] or [own])
+            keys = (run_key(code, scenario, seed) for seed in plan["seeds"] or [own])
+            groups.setdefault((scenario, code), {}).update(dict.fromkeys(keys))
+    return (list(keys) for keys in groups.values())
 
 
 def _one_type(values: list[Json]) -> list[Json]:

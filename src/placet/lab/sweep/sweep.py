@@ -135,6 +135,12 @@ def sweep_on_ray(
     )
     from placet.lab.sweep.on_ray.staging import stage  # noqa: PLC0415  # as above
 
+    for spec in plan.outcomes:
+        if spec.startswith("__main__:"):
+            raise LabError(
+                f"a worker of Ray cannot import {spec}: move the function into a module of the "
+                "current folder, which goes along"
+            )
     require_ray(address)
     staged = stage(plan, map(Path, ship))
     with _folder(arguments.to) as folder:
@@ -157,10 +163,9 @@ def sweep_here(plan: SweepPlan, pools: Pools, arguments: SweepArguments) -> Resu
             study.require_same_code(plan)
         study.add_plan(plan)
         tasks = _tasks(plan, study, arguments, is_apart=pools.is_apart)
-        loop = SweepLoop(study, tasks, pools, total=len(plan), on_progress=arguments.on_progress)
-        loop.run()
-        keys = (planned.key(seed) for planned, seed in plan.runs())
-        return results_of(study, [key for key in keys if key in study.rows], arguments.columns)
+        total = len(plan.runs())
+        SweepLoop(study, tasks, pools, total=total, on_progress=arguments.on_progress).run()
+        return results_of(study, plan.keys(), arguments.columns)
 
 
 def _tasks(
@@ -181,8 +186,8 @@ def _tasks(
             logs=arguments.logs,
             timeout_s=None if is_apart else arguments.timeout_s,
         )
-        for planned, seed in plan.runs()
-        if _is_due(study, key := planned.key(seed), retry=arguments.retry)
+        for key, (planned, seed) in plan.runs().items()
+        if _is_due(study, key, retry=arguments.retry)
     ]
 
 
