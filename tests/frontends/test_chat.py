@@ -1,6 +1,7 @@
 """`placet chat` through a pipe: every line is answered, plans that need approval are held."""
 
 import json
+import os
 
 import anyio
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from placet import Orchestrator, OrchestratorConfig
 from placet.domains.session import Sessions
 from placet.domains.world import World
+from tests.agents.adapters.llm.provider import OpenAI, Provider
 from tests.cli.command_line import PLACET, Process, run_process
 
 DESIGN = ("chat", "--domain", "design", "--json")
@@ -333,3 +335,46 @@ def test_a_signal_ends_a_piped_chat_and_keeps_applied_plans(tmp_path, number):
 
 def test_the_command_runs_placet_as_a_module():
     assert PLACET[1:] == ["-m", "placet"]
+
+
+# models
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--price", "1"), "--price takes IN,OUT"),
+        (("--price", "a,b"), "--price takes IN,OUT"),
+        (("--price", "0,0"), "a price is that of a model"),
+        (("--price", "-1,0", "--agent", "openai:x"), "input_usd must be"),
+        (("--max-usd", "much"), "--max-usd takes US dollars"),
+    ],
+)
+def test_a_wrong_price_or_limit_is_reported_before_a_call(placet, monkeypatch, options, message):
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    outcome = placet("chat", "--domain", "world", *options)
+    assert outcome.code != 0
+    assert message in outcome.err
+
+
+@pytest.mark.slow  # two processes that load the client of a model
+async def test_a_local_model_is_called_by_default_and_an_absent_one_is_named(tmp_path):
+    wire = OpenAI()
+    async with Provider([wire.says(("Speak", {"text": "hi"}))]) as provider:
+        environment = {**os.environ, "OPENAI_API_KEY": "k", "OPENAI_BASE_URL": f"{provider.url}/v1"}
+        command = [*PLACET, "chat", "--domain", "world", "--json", "--mode", "autonomous"]
+        command += ["--agent", "openai-chat:qwen3:4b"]
+
+        async def answer():
+            done = await anyio.run_process(
+                command, input=b"say hi\n", env=environment, cwd=tmp_path, check=False
+            )
+            return json.loads(done.stdout)
+
+        applied = await answer()
+    absent = await answer()
+    assert applied["outcome"] == "applied"
+    assert (absent["stop"], "no connection to 127.0.0.1" in absent["message"]) == (
+        "planner_unavailable",
+        True,
+    )

@@ -259,6 +259,10 @@ async def test_only_members_of_a_session_have_access():
         ({"people": ["bob"]}, 422),
         ({"proposer": "human"}, 422),
         ({"proposer": 5}, 422),
+        ({"price": [1]}, 422),
+        ({"price": [0, 0], "proposer": "scripted"}, 422),
+        ({"max_usd": -1}, 422),
+        ({"max_tokens": 0}, 422),
         ({"agent": "system"}, 422),
         ({"role": "x"}, 422),
         ({"session": "main"}, 409),
@@ -269,6 +273,17 @@ async def test_a_session_that_cannot_be_opened_is_a_problem(body, status):
         answer = await talk.served.post("sessions", {"session": "two", **body})
         assert answer.status_code == status, answer.text
         assert answer.headers["content-type"] == "application/problem+json"
+
+
+async def test_a_session_has_the_limits_and_the_price_of_its_opening(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    body = {"session": "two", "proposer": "openai:unlisted", "price": [0.25, 2]}
+    async with talking() as talk:
+        opened = await talk.served.post("sessions", {**body, "max_usd": None, "max_tokens": 9})
+        assert opened.status_code == 201, opened.text
+        sessions = talk.served.app.state.sessions
+        (limits,) = (o.session.limits for (_, name), o in sessions.items() if name == "two")
+        assert (limits.cost_usd_max, limits.tokens_max) == (None, 9)
 
 
 async def test_a_wrong_method_is_answered_with_the_methods_of_a_session():

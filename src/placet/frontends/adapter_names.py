@@ -27,22 +27,27 @@ class TerminalHumanAdapter(HumanAdapter):
         return await super().propose(context)
 
 
-def proposer(name: str) -> Adapter:
+def proposer(name: str, price: Sequence[float] | None = None) -> Adapter:
     """Return the proposer adapter of this name.
 
     Args:
         name: `scripted` parses plain sentences offline, `human` asks a person, any other name is
             that of a model, such as `anthropic:claude-sonnet-4-5`.
+        price: US dollars for a million tokens of the model: input, output, and of cached input if
+            that differs; None for the price list.
 
     Raises:
-        CommandError: There is no such adapter, or the extra `llm` is not installed.
+        CommandError: There is no such adapter, the price is not for a model, or invalid; or the
+            extra `llm` is not installed.
     """
+    if price is not None and name in NAMES:
+        raise CommandError(f"a price is that of a model, and {name!r} costs nothing; leave it out")
     if name == "scripted":
         return OfflineAdapter()
     if name == "human":
         return TerminalHumanAdapter()
     try:
-        from placet.agents import Llm  # noqa: PLC0415  # the extra
+        from placet.agents import Llm, Prices  # noqa: PLC0415  # the extra
     except (ImportError, AttributeError) as error:
         raise CommandError(
             f"{name!r} is neither {' nor '.join(NAMES)}, and models need a package that is not "
@@ -50,7 +55,7 @@ def proposer(name: str) -> Adapter:
             f"pip install 'placet[llm]' ({error})"
         ) from error
     try:
-        model: Adapter = Llm(name)
+        model: Adapter = Llm(name, prices=None if price is None else Prices(*price))
     except (ImportError, ValueError) as error:
         raise CommandError(f"the model {name!r} cannot be asked: {error}") from error
     return model

@@ -12,18 +12,19 @@ import typer
 from anyio.from_thread import start_blocking_portal
 
 from placet.agents.proposal.adapter import Adapter
-from placet.agents.proposal.limits import AgentLimits
 from placet.agents.session.session import Session
 from placet.cli.signals import Terminated, terminated_as_interrupted
 from placet.cli.terminal import AsJson, CommandError, printable
 from placet.cli.world_options import DomainOption, SetOption, StoreOption
 from placet.frontends.adapter_names import TerminalHumanAdapter, proposer
 from placet.frontends.chat.loop import Ask, ChatLoop, Person
+from placet.frontends.model_budget import agent_limits, read_max_usd, read_price
 from placet.frontends.render import JsonRenderer, TextRenderer
 from placet.frontends.world_factory import ModeOption, check_words, conversation_world
 from placet.kernel.domain import Domain
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.orchestrator import Orchestrator
+from placet.schemas.codec import Json
 
 _PERSON_SECONDS_MAX = 3_600
 """How long a person who proposes may take."""
@@ -55,6 +56,22 @@ def chat(  # noqa: PLR0917  # the command line has no positions
         ),
     ] = None,
     role: Annotated[str, typer.Option(help="Role of this person.")] = "",
+    price: Annotated[
+        str | None,
+        typer.Option(
+            metavar="IN,OUT",
+            help="Price of the model, US dollars for a million tokens: 0.25,2. Default: a list "
+            "of known models; a server on this machine costs nothing.",
+        ),
+    ] = None,
+    max_usd: Annotated[
+        str | None,
+        typer.Option(metavar="USD", help="Limit of a turn in US dollars, or none. Default: 1."),
+    ] = None,
+    max_tokens: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Limit of a turn in tokens. Default: 50 000."),
+    ] = None,
     *,
     as_json: AsJson = False,
 ) -> int:
@@ -67,9 +84,14 @@ def chat(  # noqa: PLR0917  # the command line has no positions
     """
     check_words(mode, session)
     is_there = _is_somebody_there() and not as_json
-    adapter = proposer(agent)
+    chosen: dict[str, Json] = {}
+    if max_usd is not None:
+        chosen["cost_usd_max"] = read_max_usd(max_usd)
+    if max_tokens is not None:
+        chosen["tokens_max"] = max_tokens
+    adapter = proposer(agent, None if price is None else read_price(price))
     domains, config = conversation_world("chat", domain, store, assignments)
-    opening = _opened(domains, config, session, mode, adapter)
+    opening = _opened(domains, config, session, mode, adapter, chosen)
     who = Person(person or _login_name(), role, is_there)
     try:
         with terminated_as_interrupted():
@@ -119,19 +141,19 @@ async def _opened(
     session: str,
     mode: str | None,
     adapter: Adapter,
+    chosen: dict[str, Json],
 ) -> AsyncIterator[Session]:
-    agent_limits = AgentLimits()
     if isinstance(adapter, TerminalHumanAdapter):
         seconds_max = max(config.limits.effect_seconds_max, _PERSON_SECONDS_MAX)
         config = replace(config, limits=replace(config.limits, effect_seconds_max=seconds_max))
-        agent_limits = AgentLimits(seconds_max=_PERSON_SECONDS_MAX)
+        chosen = {**chosen, "seconds_max": _PERSON_SECONDS_MAX}
     async with Orchestrator(domains, config) as world:
         opening = Session.open(
             world=world,
             session=session,
             mode=mode,  # type: ignore[arg-type]  # checked above
             adapter=adapter,
-            limits=agent_limits,
+            limits=agent_limits(chosen),
         )
         async with opening as opened:
             yield opened

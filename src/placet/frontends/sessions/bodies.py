@@ -14,17 +14,30 @@ from placet.server.http.problems import Problem
 
 _SessionName = Annotated[PathPart, Meta(max_length=SESSION_CHARS_MAX)]
 _Role = Annotated[str, Meta(max_length=ROLE_CHARS_MAX)]
+_Price = Annotated[list[Annotated[float, Meta(ge=0)]], Meta(min_length=2, max_length=3)]
 _People = Annotated[dict[Identity, _Role], Meta(description="name -> role, which may be empty")]
 
 
 class SessionOpening(Fields, frozen=True):
-    """Request body that opens a session; without an agent, the session keeps its present agent."""
+    """Request body that opens a session; without an agent, the session keeps its present agent.
+
+    `price` is that of the model, US dollars for a million tokens of input, output, and of cached
+    input if that differs. `max_usd` (null: no limit) and `max_tokens` limit a turn.
+    """
 
     session: _SessionName = "main"
     agent: Identity | None = None
     mode: ModeName | None = None
     proposer: Annotated[str | None, Meta(description="scripted, a model, or null")] = "scripted"
     people: _People = field(default_factory=dict)
+    price: _Price | None = None
+    max_usd: Annotated[float, Meta(ge=0)] | UnsetType | None = UNSET
+    max_tokens: Annotated[int, Meta(ge=1)] | UnsetType = UNSET
+
+    def limits(self) -> dict[str, Json]:
+        """Return the limits of the agent that the body states, as fields of `AgentLimits`."""
+        chosen = {"cost_usd_max": self.max_usd, "tokens_max": self.max_tokens}
+        return {name: value for name, value in chosen.items() if value is not UNSET}
 
 
 class SessionMode(Fields, frozen=True):
@@ -53,17 +66,18 @@ class ApprovalDecision(Fields, frozen=True):
     actions: Annotated[list[ReplacementAction], Meta(min_length=1)] | UnsetType = UNSET
 
 
-def adapter_of(name: str | None) -> object:
+def adapter_of(name: str | None, price: list[float] | None = None) -> object:
     """Return the proposer adapter of this name, or None for None.
 
     Raises:
-        Problem: The name is unknown, or `human`, since a person cannot be asked over HTTP.
+        Problem: The name is unknown, or `human`, since a person cannot be asked over HTTP; or the
+            price is invalid, or not for a model.
     """
     if name is None:
         return None
     if name == "human":
         raise Problem("request_invalid", "proposer must be 'scripted', a model, or null")
     try:
-        return proposer(name)
+        return proposer(name, price)
     except CommandError as error:
         raise Problem("request_invalid", str(error)) from error

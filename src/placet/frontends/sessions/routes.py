@@ -21,6 +21,7 @@ from placet.agents.session.opener import agent_of
 from placet.agents.session.session import Session
 from placet.domains.session import Sessions
 from placet.frontends.client_turn import failed_turn, visible_turn
+from placet.frontends.model_budget import agent_limits
 from placet.frontends.sessions.bodies import (
     ApprovalDecision,
     SessionMessage,
@@ -118,7 +119,8 @@ async def open_session(world: str, request: Request) -> Response:
     agent = await _agent_of(orchestrator, name, body.agent)
     if agent in body.people:
         raise Problem("request_invalid", f"{agent!r} proposes, so it does not decide")
-    adapter = adapter_of(body.proposer)
+    adapter = adapter_of(body.proposer, body.price)
+    limits = agent_limits(body.limits())
     opened: dict[Key, _OpenSession] = request.app.state.sessions
     if (world, name) in opened:
         raise Problem("conflict", f"the session {name!r} is open already")
@@ -131,6 +133,7 @@ async def open_session(world: str, request: Request) -> Response:
             agent=agent,
             mode=body.mode,
             adapter=adapter,
+            limits=limits,
         )
     except AgentError as error:
         raise Problem("request_invalid", str(error)) from error
