@@ -12,7 +12,8 @@ from placet.cli.terminal import printable
 from placet.domains.world import World
 from placet.kernel import Kernel, KernelConfig
 from placet.kernel.log.replay import Divergence
-from placet.runtime.history.reader import check_integrity, config_of, fold, records_between
+from placet.runtime.history.reader import check_integrity, config_of, fold
+from placet.runtime.history.selection import Selection, selected_records
 from placet.runtime.stores.memory import MemoryEventLog
 from placet.runtime.stores.url import file_of, open_event_log
 from placet.schemas.errors import StoreError
@@ -67,10 +68,14 @@ def test_log_range_includes_its_ends(town):
 def test_batch_is_in_a_range_if_any_of_its_intents_is():
     log, _ = memory_log()
     for seq in (4, 5):
-        types = [type(record).__name__ for _, record in records_between(log, seq, seq)]
+        types = [type(record).__name__ for _, record in selected_records(log, Selection(seq, seq))]
         assert types[0] == "Admitted"
-    assert [r.seq for _, r in records_between(log, 6)] == [6]
-    assert [type(r).__name__ for _, r in records_between(log, 5)] == ["Admitted", "Refused", "Tick"]
+    assert [r.seq for _, r in selected_records(log, Selection(6))] == [6]
+    assert [type(r).__name__ for _, r in selected_records(log, Selection(5))] == [
+        "Admitted",
+        "Refused",
+        "Tick",
+    ]
 
 
 def test_every_type_of_record_has_a_line(placet):
@@ -256,7 +261,7 @@ def test_record_of_an_unknown_format_is_a_divergence():
     assert not verification.is_ok
     assert verification.as_dict()["first_divergence"]["record"] == log.count() - 1
     with pytest.raises(Divergence, match="no record of a known format"):
-        list(records_between(log))
+        list(selected_records(log, Selection()))
 
 
 def test_empty_log_is_valid():

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Self
 
 from placet.kernel.log.replay import Replayer
 from placet.kernel.state.tree import WorldState
-from placet.runtime.history.position import Position, records_to
+from placet.runtime.history.fork import replay_to
+from placet.runtime.history.position import Position
 from placet.runtime.history.selection import Selection, selected_records
-from placet.runtime.snapshots.recovery import recover
 from placet.runtime.stores.reading import log_to_read
 from placet.schemas.errors import PlacetError
 from placet.schemas.event import Event
@@ -146,8 +146,7 @@ class Log:
             StoreError: The log has no such position, cannot be read, or was compacted beyond it.
             ValueError: Both a seq and a tick are named.
         """
-        end = records_to(self._log, Position(seq=seq, tick=tick))
-        return PastWorld(recover(self._log, to_record=end).past)
+        return PastWorld(replay_to(self._log, Position(seq=seq, tick=tick)))
 
     @property
     def intents(self) -> "Rows":

@@ -17,7 +17,8 @@ from placet.runtime.history.bisect import bisect
 from placet.runtime.history.diff import diff
 from placet.runtime.history.explain import explain, explain_seq
 from placet.runtime.history.pack import Check, check, pack
-from placet.runtime.history.reader import config_of, fold, records_between
+from placet.runtime.history.reader import config_of, fold
+from placet.runtime.history.selection import Selection, selected_records
 from placet.runtime.snapshots.files import SnapshotFiles, snapshots_of
 from placet.runtime.stores.files import Disk
 from placet.runtime.stores.pack import PackEventLog, pack_at
@@ -295,7 +296,7 @@ def test_a_file_that_is_not_a_log_is_an_error_in_every_reader(name, tmp_path):
     readers: list[Callable[[], object]] = [
         lambda: fold(pack_),
         lambda: config_of(pack_),
-        lambda: [record_as_dict(record) for _, record in records_between(pack_)],
+        lambda: [record_as_dict(record) for _, record in selected_records(pack_, Selection())],
         lambda: explain(pack_, *asked, DOMAINS),
         lambda: explain_seq(pack_, was.seq, DOMAINS),
         lambda: diff(pack_, good),

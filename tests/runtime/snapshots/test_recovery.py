@@ -15,8 +15,8 @@ from placet.runtime.history.reader import (
     config_from,
     config_of,
     fold,
-    records_between,
 )
+from placet.runtime.history.selection import Selection, selected_records
 from placet.runtime.snapshots.files import SnapshotFiles
 from placet.runtime.snapshots.recovery import recover, trusted_places
 from placet.runtime.snapshots.writer import take_snapshot
@@ -195,7 +195,7 @@ def test_a_compacted_log_starts_at_its_oldest_snapshot(log):
     assert recover(log).snapshot == new
     assert recover(log, to_seq=15).snapshot == old
     assert config_of(log) == config is not None
-    assert [ordinal for ordinal, _ in records_between(log)] == list(range(9, END))
+    assert [ordinal for ordinal, _ in selected_records(log, Selection())] == list(range(9, END))
     with pytest.raises(StoreError, match=r"up to seq 8, and the first seq at .* is 9; give"):
         recover(log, to_seq=5)
 

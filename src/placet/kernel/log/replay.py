@@ -19,6 +19,7 @@ from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import freeze, joined
 from placet.schemas.config import KernelConfig
 from placet.schemas.errors import StoreError
+from placet.schemas.log.cut import first_batches
 from placet.schemas.log.expand import BatchRecord
 from placet.schemas.log.record import (
     Admitted,
@@ -137,6 +138,16 @@ class Replayer:
         self.journal.prev = record_hash(data)
         self.journal.count += 1
         return record
+
+    def apply_part(self, group: Group, count: int) -> None:
+        """Fold the first batches of the next record; the replay stays before that record.
+
+        Raises:
+            Divergence: The group does not follow, or does not fit.
+        """
+        before = self.journal.prev, self.journal.count
+        self.apply(encode_record(first_batches(group, count)))
+        self.journal.prev, self.journal.count = before
 
     def _divergence(self, why: str) -> Divergence:
         return Divergence(self.journal.count, self.ledger.seq, why)

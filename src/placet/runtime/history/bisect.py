@@ -13,6 +13,7 @@ its random draws.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final, NamedTuple
 
 import msgspec
@@ -32,10 +33,12 @@ from placet.runtime.plugins import remake
 from placet.runtime.snapshots.recovery import decode, read_on, recover
 from placet.schemas.codec import Json
 from placet.schemas.errors import StoreError
+from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import (
     Admitted,
     AgentChanged,
     Configured,
+    Group,
     Header,
     Record,
     Refused,
@@ -218,6 +221,8 @@ def _without_number(record: Record) -> Record:
     """Return a record without its hash, and where it is of a batch without the number of that."""
     if isinstance(record, Admitted | Refused | Scheduled):
         return msgspec.structs.replace(record, prev=b"", batch_id="")
+    if isinstance(record, Group):
+        return msgspec.structs.replace(record, prev=b"", numbers=[])
     return record
 
 
@@ -235,24 +240,43 @@ def _seq_before(log: EventLog, ordinal: int) -> int:
 def _parting(
     logs: Sequence[EventLog], ordinal: int, domains: Sequence[Domain] | Maker
 ) -> FirstDifference:
-    first, second = (_at(log, ordinal) for log in logs)
-    part = difference_of_records(_without_number(first.record), _without_number(second.record))
+    first, second = _first_unequal(logs, ordinal)
+    part = difference_of_records(_without_number(first), _without_number(second))
     deciders = [_decided(log, ordinal, domains) for log in logs]
     is_decided = all(decider.is_decided for decider in deciders)
     chosen = next((d for d in deciders if d.matches), deciders[0])
     return FirstDifference(
         record=ordinal,
-        seq=first.record.seq - seqs_of(first.record),
+        seq=first.seq - seqs_of(first),
         shared=False,
         reads=0,
-        first=_shown(first.record),
-        second=_shown(second.record),
+        first=_shown(first),
+        second=_shown(second),
         part=part.name,
         values=(part.recorded, part.decided),
-        rule=_rule(part, first.record, deciders[0].past),
+        rule=_rule(part, first, deciders[0].past),
         decided_as=_NAMES[deciders[0].matches, deciders[1].matches] if is_decided else None,
         draws=tuple(draw._asdict() for draw in chosen.past.drawn),
     )
+
+
+def _first_unequal(logs: Sequence[EventLog], ordinal: int) -> tuple[Record, Record]:
+    """Return the records that differ at an ordinal; of groups of batches, the first that differ.
+
+    Where one group is the beginning of the other, its log's next record is compared.
+    """
+    first, second = (
+        [*expanded(_at(log, ordinal).record), *map(_record_of, islice(log.read(ordinal + 1), 1))]
+        for log in logs
+    )
+    for one, other in zip(first, second, strict=False):
+        if _without_number(one) != _without_number(other):
+            return one, other
+    return _at(logs[0], ordinal).record, _at(logs[1], ordinal).record
+
+
+def _record_of(item: tuple[int, bytes]) -> Record:
+    return decode(item[1], item[0])
 
 
 class _Decided(NamedTuple):

@@ -36,6 +36,7 @@ from placet.schemas.config import KernelConfig
 from placet.schemas.effect import EffectKey
 from placet.schemas.errors import PlacetError, StoreError
 from placet.schemas.limits import SECOND_NS
+from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import (
     Admitted,
     AgentChanged,
@@ -108,7 +109,7 @@ class CounterfactualReplay:
         """State digest of the fork, hexadecimal."""
         return self._past.state.digest().hex()
 
-    def live(self, ordinal: int, data: bytes) -> bool:
+    def live(self, ordinal: int, data: bytes, first: int = 0) -> bool:
         """Re-execute one record of the parent's log in the fork; return False if it cannot be.
 
         After False the replay has ended, and `report.stopped` says why.
@@ -116,15 +117,16 @@ class CounterfactualReplay:
         Args:
             ordinal: Ordinal number of the record.
             data: The encoded record.
+            first: Place of the first batch to re-execute, if the record is a group of batches.
         """
-        record = decode_record(data)
-        try:
-            self._live(ordinal, record)
-        except StoreError as error:
-            self.report.stopped = f"record {ordinal}: {error}"
-            return False
-        self._seqs_there.append(record.seq)
-        self._seqs_here.append(self._past.ledger.seq)
+        for record in expanded(decode_record(data))[first:]:
+            try:
+                self._live(ordinal, record)
+            except StoreError as error:
+                self.report.stopped = f"record {ordinal}: {error}"
+                return False
+            self._seqs_there.append(record.seq)
+            self._seqs_here.append(self._past.ledger.seq)
         return True
 
     def _live(self, ordinal: int, record: Record) -> None:

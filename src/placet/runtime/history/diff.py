@@ -18,6 +18,7 @@ from placet.runtime.snapshots.recovery import decode
 from placet.schemas.codec import Json, canonical, thaw
 from placet.schemas.errors import ValidationError
 from placet.schemas.limits import SECOND_NS
+from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import Admitted, Refused, Scheduled, intents_of
 from placet.schemas.verdict import Verdict
 
@@ -297,13 +298,13 @@ def _answers(log: EventLog, from_record: int, to_seq: int | None) -> _Answers:
     """Read the latest answer to every request in the rest of a log."""
     answers: _Answers = {}
     for ordinal, data in log.read(from_record):
-        record = decode(data, ordinal)
-        if to_seq is not None and record.seq > to_seq:
-            break
-        if isinstance(record, Admitted | Refused | Scheduled):
-            decision = decision_of(record)
-            for agent_id, req_id in decision.requests:
-                answers[agent_id, req_id] = decision
+        for record in expanded(decode(data, ordinal)):
+            if to_seq is not None and record.seq > to_seq:
+                return answers
+            if isinstance(record, Admitted | Refused | Scheduled):
+                decision = decision_of(record)
+                for agent_id, req_id in decision.requests:
+                    answers[agent_id, req_id] = decision
     return answers
 
 

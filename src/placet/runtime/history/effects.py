@@ -5,6 +5,7 @@ from placet.actors.effects.executor import CUT_OFF
 from placet.actors.ports import EventLog
 from placet.runtime.snapshots.recovery import decode, recover
 from placet.schemas.effect import EffectKey, EffectState, EffectStatus
+from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import Admitted, Settled, SettlementFailed
 
 _Place = tuple[int, int]
@@ -59,14 +60,14 @@ def dead_letters(log: EventLog, world: str) -> list[EffectStatus]:
     declared: dict[_Place, tuple[str, dict[str, object], str]] = {}
     dead = []
     for ordinal, data in log.read():
-        record = decode(data, ordinal)
-        if isinstance(record, Admitted):
-            for k, (seq, kind, payload, agent_id) in enumerate(record.effects):
-                declared[seq, k] = (kind, payload, agent_id)
-        elif isinstance(record, Settled) and not isinstance(record, SettlementFailed):
-            place = (record.effect_seq, record.effect_index)
-            kind, payload, agent_id = declared.pop(place, ("", {}, ""))
-            if not record.succeeded:
-                key = EffectKey(world, *place)
-                dead.append(EffectStatus(key, kind, "dead", agent_id, payload, record.output))
+        for record in expanded(decode(data, ordinal)):
+            if isinstance(record, Admitted):
+                for k, (seq, kind, payload, agent_id) in enumerate(record.effects):
+                    declared[seq, k] = (kind, payload, agent_id)
+            elif isinstance(record, Settled) and not isinstance(record, SettlementFailed):
+                place = (record.effect_seq, record.effect_index)
+                kind, payload, agent_id = declared.pop(place, ("", {}, ""))
+                if not record.succeeded:
+                    key = EffectKey(world, *place)
+                    dead.append(EffectStatus(key, kind, "dead", agent_id, payload, record.output))
     return dead

@@ -22,8 +22,10 @@ from placet.runtime.snapshots.recovery import decode, read_on, recover
 from placet.schemas.codec import Json, canonical
 from placet.schemas.errors import StoreError
 from placet.schemas.explanation import UNKNOWN, Explanation
+from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import (
     Admitted,
+    Group,
     Record,
     Refused,
     Scheduled,
@@ -37,11 +39,19 @@ _EARLIER_MAX = 16
 
 
 class _RequestRecord(NamedTuple):
-    """A record of a request, and the position of the request in its batch."""
+    """A record of a request.
+
+    Attributes:
+        ordinal: Ordinal number of the record in the log.
+        record: The record of the batch; in a group, the one that it would have had.
+        position: Position of the request in its batch.
+        place: Place of the batch in the record of a group; 0 in every other record.
+    """
 
     ordinal: int
     record: Record
     position: int
+    place: int = 0
 
 
 def explain(
@@ -87,26 +97,33 @@ def explain_seq(
     Raises:
         StoreError: The log cannot be read, was compacted beyond the seq, or ends before it.
     """
-    for ordinal, data in log.read(log.find_seq(seq)):
-        record = decode(data, ordinal)
-        if isinstance(record, Refused) or record.seq < seq:
-            continue
-        position = 0
-        if isinstance(record, Admitted):
-            rank = seq - (record.seq - len(record.contexts) + 1)
-            position = rank if record.order is None else record.order[rank]
-        explained = _explain(
-            log, _RequestRecord(ordinal, record, position), domains, validator, files
-        )
+    request = _find_seq(log, seq)
+    if request is not None:
+        explained = _explain(log, request, domains, validator, files)
         if explained.req_id is None:
             return explained
+        at = (request.ordinal, request.place)
         positions = _find_request(log, explained.agent_id, explained.req_id)
-        earlier = tuple(_summary(request) for request in positions if request.ordinal < ordinal)
+        earlier = tuple(_summary(one) for one in positions if (one.ordinal, one.place) < at)
         return replace(explained, earlier=earlier[-_EARLIER_MAX:])
     raise StoreError(
         f"cannot explain seq {seq} of {log.url}: it ends at seq {_last_seq(log)}",
         store=log.url,
     )
+
+
+def _find_seq(log: EventLog, seq: int) -> _RequestRecord | None:
+    """Return the record that took a seq; None if the log ends before it."""
+    for ordinal, data in log.read(log.find_seq(seq)):
+        for place, record in enumerate(expanded(decode(data, ordinal))):
+            if isinstance(record, Refused) or record.seq < seq:
+                continue
+            position = 0
+            if isinstance(record, Admitted):
+                rank = seq - (record.seq - len(record.contexts) + 1)
+                position = rank if record.order is None else record.order[rank]
+            return _RequestRecord(ordinal, record, position, place)
+    return None
 
 
 def _last_seq(log: EventLog) -> int:
@@ -121,12 +138,13 @@ def _find_request(log: EventLog, agent_id: str, req_id: str) -> list[_RequestRec
     for ordinal, data in log.read():
         if request not in data or agent not in data:  # a search in the bytes is 20 times cheaper
             continue
-        record = decode(data, ordinal)
-        if not isinstance(record, Admitted | Refused | Scheduled):
-            continue
-        for position, intent in enumerate(intents_of(record)):
-            if (intent["agent_id"], intent["req_id"]) == (agent_id, req_id):
-                positions.append(_RequestRecord(ordinal, record, position))
+        for place, record in enumerate(expanded(decode(data, ordinal))):
+            if isinstance(record, Admitted | Refused | Scheduled):
+                positions += [
+                    _RequestRecord(ordinal, record, position, place)
+                    for position, intent in enumerate(intents_of(record))
+                    if (intent["agent_id"], intent["req_id"]) == (agent_id, req_id)
+                ]
     return positions
 
 
@@ -168,12 +186,19 @@ def _replay_to(
     past.is_folding = True
     group: list[_RequestRecord] = []
     for ordinal, data in read_on(log, past.journal.count):
-        if ordinal >= request.ordinal:
+        if ordinal > request.ordinal or (ordinal == request.ordinal and not request.place):
             break
         before = decode(data, ordinal)
-        if isinstance(before, Admitted | Refused | Scheduled) and group_of(before) == own:
+        if own is not None and group_of(before) == own:
             past.is_folding = False
-            group.append(_RequestRecord(ordinal, before, 0))
+            batches = expanded(before)
+            if ordinal == request.ordinal:
+                batches = batches[: request.place]
+            group += [_RequestRecord(ordinal, batch, 0, at) for at, batch in enumerate(batches)]
+        if ordinal == request.ordinal:
+            assert isinstance(before, Group), "only a group holds several batches"
+            past.apply_part(before, request.place)
+            break
         past.apply(data)
     past.is_folding = False
     if past.journal.count != request.ordinal:
@@ -210,7 +235,7 @@ def _conflict(explained: Explanation, group: Sequence[_RequestRecord]) -> dict[s
 
 def _winning_batch(winner: str, group: Sequence[_RequestRecord]) -> dict[str, Json]:
     """Return the winner's latest admitted batch in the same group."""
-    for ordinal, record, _ in reversed(group):
+    for ordinal, record, _, _ in reversed(group):
         if isinstance(record, Admitted):
             intents = [i for i in intents_of(record) if i["agent_id"] == winner]
             if intents:

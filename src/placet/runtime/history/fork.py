@@ -6,9 +6,10 @@ parent is only read, and may be running. A fork is written under a temporary nam
 complete: a partial fork is never opened as the parent.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from errno import EEXIST, ENOTEMPTY
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from shutil import rmtree
@@ -26,7 +27,7 @@ from placet.kernel.rules_version import rules_in
 from placet.runtime.history.counterfactual import CounterfactualReplay, registry_of
 from placet.runtime.history.counterfactual_report import CounterfactualReport
 from placet.runtime.history.patch import parse_patch
-from placet.runtime.history.position import Position, records_to
+from placet.runtime.history.position import Cut, Position, cut_at
 from placet.runtime.plugins import remake
 from placet.runtime.snapshots.files import SnapshotStore, files_beside, snapshots_of
 from placet.runtime.snapshots.recovery import Upto, decode, read_on, recover, trusted_snapshots
@@ -35,10 +36,10 @@ from placet.runtime.stores.sqlite.log import SqliteEventLog
 from placet.runtime.stores.url import file_of, open_event_log
 from placet.schemas.codec import Json
 from placet.schemas.errors import StoreError
+from placet.schemas.log.cut import batches_in
 from placet.schemas.log.record import Changes, ForkAdopted, LogGroup, encode_record, record_hash
 
 _GROUP_RECORDS: Final = 256
-_END: Final = Position()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,23 +138,25 @@ def fork(
     """
     options = options or ForkOptions()
     path = _new_path(to)
-    past = replay_to(log, at, files)
+    cut = _cut(log, at)
+    replay = partial(_replay, log, cut, files)
+    past = replay()
     seq, record, chain = past.ledger.seq, past.journal.count, past.journal.prev
     parent = _world_of(past)
     world = options.world or f"{parent.partition('@')[0]}@{seq}-{token_hex(4)}"
     require_fork(world, parent, options.effects, options.seed)
-    first = _first_record(log, past, world, options, domains, files)
+    first = _first_record(replay, past, world, options, domains)
     past.apply(first)
     assert past.header is not None, "a log begins with its header"
     seed = past.header.seed
     digest, open_effects = past.state.digest().hex(), len(past.ledger.outbox)
     rerun = _counterfactual(past, options, domains, validator)
     with _Draft(path) as draft:
-        draft.copy(log, record, chain)
+        draft.copy(log, cut, chain)
         draft.append(seq, [first])
         if rerun is not None:
-            _live(rerun, log, record, draft)
-        draft.keep(log, record)
+            _live(rerun, log, cut, draft)
+        draft.keep(log, cut.records)
     return Fork(
         store=f"sqlite:///{quoted(path)}",
         world=world,
@@ -186,11 +189,14 @@ def _counterfactual(
     )
 
 
-def _live(rerun: CounterfactualReplay, log: EventLog, record: int, draft: "_Draft") -> None:
+def _live(rerun: CounterfactualReplay, log: EventLog, cut: Cut, draft: "_Draft") -> None:
     """Re-execute the parent's later records in the fork, and append the results."""
     there = recover(log).past
-    for ordinal, data in read_on(log, record):
-        if not rerun.live(ordinal, data):
+    for ordinal, data in read_on(log, cut.records):
+        decided = 0
+        if ordinal == cut.records and cut.part is not None:
+            decided = batches_in(cut.part)
+        if not rerun.live(ordinal, data, decided):
             break
         if len(rerun.records) >= _GROUP_RECORDS:
             draft.append(rerun.seq, rerun.records)
@@ -227,11 +233,20 @@ def replay_to(
     Raises:
         StoreError: The log has no such position, or the position is inside a batch.
     """
+    return _replay(log, _cut(log, at), files)
+
+
+def _cut(log: EventLog, at: int | Position | None) -> Cut:
     if not log.count():
         raise StoreError(f"{log.url} is empty: there is no world in it", store=log.url)
-    position = at if isinstance(at, Position) else Position(seq=at)
-    to_record = None if position == _END else records_to(log, position)
-    return recover(log, to_record=to_record, files=files).past
+    return cut_at(log, at if isinstance(at, Position) else Position(seq=at))
+
+
+def _replay(log: EventLog, cut: Cut, files: SnapshotStore | None) -> Replayer:
+    past = recover(log, to_record=cut.records, files=files).past
+    if cut.part is not None:
+        past.apply(cut.part)
+    return past
 
 
 def _world_of(past: Replayer) -> str:
@@ -240,14 +255,13 @@ def _world_of(past: Replayer) -> str:
 
 
 def _first_record(
-    log: EventLog,
+    replay: Callable[[], Replayer],
     past: Replayer,
     world: str,
     options: ForkOptions,
     domains: Sequence[Domain] | Maker,
-    files: SnapshotStore | None,
 ) -> bytes:
-    """Build the record that starts the fork. The changes are tried on a separate fold."""
+    """Build the record that starts the fork. The changes are tried on a separate replay."""
     record = ForkAdopted(
         prev=past.journal.prev,
         seq=past.ledger.seq,
@@ -262,7 +276,7 @@ def _first_record(
     )
     if not (record.given or record.dropped):
         return encode_record(record)
-    trial = recover(log, to_record=past.journal.count, files=files).past
+    trial = replay()
     assert trial.header is not None, "a log begins with its header"
     registry = registry_of(domains, rules_in(trial.header))
     structure = Structure(registry, trial.ledger.policy.limits)
@@ -333,8 +347,9 @@ class _Draft:
         for suffix in ("", "-wal", "-shm", "-journal"):
             self._draft.with_name(f"{self._draft.name}{suffix}").unlink(missing_ok=True)
 
-    def copy(self, log: EventLog, records: int, chain: bytes) -> None:
-        """Copy a log's first records; the last of them must have the given hash."""
+    def copy(self, log: EventLog, cut: Cut, chain: bytes) -> None:
+        """Copy a log up to a position; the last record of the copy must have the given hash."""
+        records = cut.records
         start = log.start()
         self._count, self._seq = start
         prev: bytes | None = None
@@ -349,6 +364,10 @@ class _Draft:
             if len(waiting) == _GROUP_RECORDS:
                 self.append(seq, waiting)
                 waiting = []
+        if cut.part is not None:
+            prev, seq = record_hash(cut.part), decode(cut.part, records).seq
+            waiting.append(cut.part)
+            records += 1
         if waiting:
             self.append(seq, waiting)
         if prev != chain or self._count != records:

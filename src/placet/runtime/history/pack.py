@@ -16,7 +16,7 @@ from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.log import snapshot as snapshots
 from placet.kernel.log.replay import Replayer, seqs_of
 from placet.kernel.log.verify import Maker
-from placet.runtime.history.fork import replay_to
+from placet.runtime.history.position import Position, cut_at
 from placet.runtime.history.verify_log import Verification, verify_log
 from placet.runtime.plugins import remake
 from placet.runtime.snapshots.files import snapshots_of
@@ -161,7 +161,8 @@ def _beginning(log: EventLog, from_seq: int | None) -> tuple[LogStart, Snapshot 
     start = log.start()
     if from_seq is None:
         return start, _oldest(log, start) if start.record else None
-    past = replay_to(log, from_seq)
+    # A record is packed as a whole: a pack from inside a group of batches begins before the group.
+    past = recover(log, to_record=cut_at(log, Position(seq=from_seq)).records).past
     last = past.journal.count - 1
     if last <= start.record:
         return start, _oldest(log, start) if start.record else None

@@ -6,15 +6,25 @@ later group lie after it.
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from placet.actors.ports import EventLog
 from placet.kernel.log.replay import seqs_of
 from placet.runtime.snapshots.recovery import decode
 from placet.schemas.errors import StoreError
-from placet.schemas.log.record import Admitted, Checkpoint, Record, Refused, Scheduled, Tick
+from placet.schemas.log.cut import count_to_seq, first_batches
+from placet.schemas.log.record import (
+    Admitted,
+    Checkpoint,
+    Group,
+    Record,
+    Refused,
+    Scheduled,
+    Tick,
+    encode_record,
+)
 
-_BATCHES: Final = (Admitted, Refused, Scheduled)
+_BATCHES: Final = (Admitted, Group, Refused, Scheduled)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,17 +54,30 @@ class Position:
             raise ValueError(f"a position is one number, a seq, a tick or a record, got {self}")
 
 
-def records_to(log: EventLog, at: Position) -> int:
-    """Return the number of records of a log before a position. O(log) for a tick.
+class Cut(NamedTuple):
+    """A log up to a position.
+
+    Attributes:
+        records: Number of whole records before the position.
+        part: The encoded record of the batches of the next record, a `Group`, that were decided
+            before the position; None if the position is between two records.
+    """
+
+    records: int
+    part: bytes | None = None
+
+
+def cut_at(log: EventLog, at: Position) -> Cut:
+    """Return the part of a log before a position. O(log) for a tick.
 
     Raises:
         StoreError: The log cannot be read, has no such position, or the seq is inside a batch.
     """
     if at.tick is not None:
-        return _to_tick(log, at.tick)
-    count = log.count()
+        return Cut(_to_tick(log, at.tick))
+    count, part = log.count(), None
     if at.seq is not None:
-        count = _to_seq(log, at.seq)
+        count, part = _to_seq(log, at.seq)
     elif at.record is not None:
         if at.record >= count:
             raise StoreError(
@@ -62,9 +85,10 @@ def records_to(log: EventLog, at: Position) -> int:
             )
         count = at.record + 1
     if at.whole_ticks_ns is not None:
-        divided = divided_tick(log, count, at.whole_ticks_ns)
-        return count if divided is None else divided
-    return count
+        divided = divided_tick(log, count + (part is not None), at.whole_ticks_ns)
+        if divided is not None:
+            return Cut(divided)
+    return Cut(count, part)
 
 
 def divided_tick(log: EventLog, count: int, tick_ns: int) -> int | None:
@@ -104,18 +128,22 @@ def _page(log: EventLog, start: int, end: int) -> list[tuple[int, Record]]:
     return page
 
 
-def _to_seq(log: EventLog, seq: int) -> int:
+def _to_seq(log: EventLog, seq: int) -> Cut:
     start = log.start()
     if seq <= start.seq and start.record:
-        return start.record  # earlier ones are gone, and the recovery says so
+        return Cut(start.record)  # earlier ones are gone, and the recovery says so
     before, end = start.seq, None
     for ordinal, data in log.read(log.find_seq(seq)):
         record = decode(data, ordinal)
         if end is not None and not _belongs_to(record, seq):
-            return end
+            return Cut(end)
         if record.seq == seq:
             end = ordinal + 1
         elif record.seq > seq:
+            if isinstance(record, Group) and (count := count_to_seq(record, seq)):
+                return Cut(ordinal, encode_record(first_batches(record, count)))
+            if end is not None:
+                return Cut(end)
             raise StoreError(
                 f"{log.url} has no state at seq {seq}, which is inside a batch; "
                 f"give the end of a batch: seq {record.seq - seqs_of(record)} or {record.seq}",
@@ -124,16 +152,17 @@ def _to_seq(log: EventLog, seq: int) -> int:
         before = record.seq
     if end is None:
         raise StoreError(f"{log.url} has no seq {seq}: it ends at seq {before}", store=log.url)
-    return end
+    return Cut(end)
 
 
 def _belongs_to(record: Record, seq: int) -> bool:
-    """Return whether a record without a seq was made with the seq before it, and not after it.
+    """Return whether a record begins with what was made with the seq before it, and not after it.
 
-    A group that was opened at the seq itself was decided later.
+    Such are a checkpoint, and refusals; a group that was opened at the seq itself was decided
+    later.
     """
     return isinstance(record, Checkpoint) or (
-        isinstance(record, Refused) and record.group_seq < seq
+        isinstance(record, Group | Refused) and record.group_seq < seq
     )
 
 

@@ -4,7 +4,7 @@ A reader never takes the writer's fence, and never creates or changes a file. It
 the log that it reads, and the memory of the state.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,13 +13,27 @@ from placet.kernel.log import snapshot as snapshots
 from placet.kernel.log.divergence import DecisionMismatch
 from placet.kernel.log.replay import Divergence, Replayer
 from placet.runtime.snapshots.files import snapshots_of
-from placet.runtime.snapshots.recovery import decode, no_beginning, recover, trusted_snapshots
+from placet.runtime.snapshots.recovery import (
+    decode,
+    no_beginning,
+    read_on,
+    recover,
+    trusted_snapshots,
+)
 from placet.runtime.stores.append_rules import OvertakenError, overtaken
 from placet.schemas.codec import Json
 from placet.schemas.config import KernelConfig, Quota
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import Limits
-from placet.schemas.log.record import Admitted, Configured, Header, LogStart, Record, record_hash
+from placet.schemas.log.cut import count_to_seq, first_batches
+from placet.schemas.log.record import (
+    Configured,
+    Group,
+    Header,
+    LogStart,
+    encode_record,
+    record_hash,
+)
 from placet.schemas.log.snapshot import Snapshot, SnapshotPosition
 
 _WHOLE: Final = LogStart()
@@ -153,6 +167,8 @@ def fold(log: EventLog, to_seq: int | None = None) -> Replayer:
     """
     past = recover(log, to_seq=to_seq).past
     is_at_end = past.journal.count >= log.count()
+    if to_seq is not None and not is_at_end:
+        _fold_part(log, past, to_seq)
     if to_seq is not None and past.ledger.seq < to_seq and is_at_end:
         raise StoreError(
             f"cannot replay {log.url} to seq {to_seq}: it ends at seq {past.ledger.seq}; "
@@ -160,24 +176,6 @@ def fold(log: EventLog, to_seq: int | None = None) -> Replayer:
             store=log.url,
         )
     return past
-
-
-def records_between(
-    log: EventLog, from_seq: int = 0, to_seq: int | None = None
-) -> Iterator[tuple[int, Record]]:
-    """Yield the `(ordinal, record)` pairs of a log from a seq to a seq, both included.
-
-    A record that takes no seq, such as a refusal, belongs to the seq at which it was made.
-
-    Raises:
-        StoreError: The log cannot be read.
-    """
-    for ordinal, data in log.read(log.find_seq(from_seq)):
-        record = decode(data, ordinal)
-        if to_seq is not None and _first_seq(record) > to_seq:
-            return
-        if record.seq >= from_seq:
-            yield ordinal, record
 
 
 def config_of(log: EventLog) -> KernelConfig | None:
@@ -227,6 +225,16 @@ def _config(header: Header, configured: Configured) -> KernelConfig:
     )
 
 
+def _fold_part(log: EventLog, past: Replayer, to_seq: int) -> None:
+    """Fold the batches up to a seq of the next record, if that is a group of batches."""
+    ordinal, data = next(read_on(log, past.journal.count))
+    record = decode(data, ordinal)
+    if isinstance(record, Group) and past.ledger.seq < to_seq:
+        count = count_to_seq(record, to_seq)
+        if count:
+            past.apply(encode_record(first_batches(record, count)))
+
+
 def _snapshots(log: EventLog, warnings: list[str]) -> list[tuple[SnapshotPosition, Snapshot]]:
     """Read the snapshots that can be trusted, newest first."""
     files = snapshots_of(log)
@@ -266,8 +274,3 @@ def _check_snapshot(past: Replayer, world_digest: bytes) -> None:
         raise Divergence(
             past.journal.count - 1, past.ledger.seq, "the snapshot taken here is of another world"
         )
-
-
-def _first_seq(record: Record) -> int:
-    """Return the seq at which a record begins: a batch has one for each intent."""
-    return record.seq - len(record.contexts) + 1 if isinstance(record, Admitted) else record.seq
