@@ -54,7 +54,10 @@ def test_log_prints_a_line_for_each_record(town):
 
 def test_log_prints_all_records_as_one_json_array(town):
     events = town("log", "town.db", "--json").json()
-    assert [event["record"] for event in events] == list(range(len(events)))
+    records = [event["record"] for event in events]  # the batches of a group share a record
+    assert records == sorted(records)
+    assert sorted(set(records)) == list(range(records[-1] + 1))
+    assert len(records) > 2 * records[-1]
     assert events[0]["type"] == "header"
     assert events[-1]["seq"] == town.report["seq"]
 
@@ -206,7 +209,7 @@ def test_replay_of_a_missing_store_or_path_is_an_error(town, arguments, said):
 def test_verify_reports_the_end_of_the_log(town):
     assert town("verify", "town.db", "--replay-only", "--json").json() == {
         "ok": True,
-        "records": len(town("log", "town.db", "--json").json()),
+        "records": town("log", "town.db", "--json").json()[-1]["record"] + 1,
         "seq": town.report["seq"],
         "digest": town.report["digest"],
         "head": town.report["head"],

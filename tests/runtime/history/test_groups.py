@@ -45,7 +45,7 @@ from tests.runtime.history.forks import DOMAINS, log_of, make_fork, records_in
 AGENTS = tuple(f"agent:{n}" for n in range(6))
 KINDS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("Add", {"amount": 1}),
-    ("Add", {"amount": -5}),  # count must not be negative: refused
+    ("Fail", {"how": "refuse"}),
     ("Grab", {"thing": "cup"}),  # one wins
     ("Look", {"thing": "cup"}),
     ("Mail", {"count": 2}),
@@ -132,11 +132,14 @@ def test_a_log_is_folded_to_any_seq(logs):
 def test_positions_are_the_same_batches(logs):
     """A seq includes the refusals that were decided after it in the same group, and no others."""
     for seq in seqs_in(logs[1]):
-        kept = [
-            sum(len(expanded(record)) for record in map(decode_record, records))
-            for records in (copied(log, seq) for log in logs)
-        ]
-        assert kept[0] == kept[1]
+        first, second = (
+            [batch for data in copied(log, seq) for batch in expanded(decode_record(data))]
+            for log in logs
+        )
+        assert len(first) == len(second)
+        for batch in first[1:]:
+            if isinstance(batch, Admitted | Refused):
+                assert batch.group_seq < seq
 
 
 def copied(log: EventLog, seq: int) -> list[bytes]:
@@ -192,7 +195,8 @@ def test_worlds_effects_and_verifications_are_the_same(logs):
 
 def test_a_fork_inside_a_group_continues_as_one_between_records(logs, tmp_path):
     inside = 0
-    for at in seqs_in(logs[1])[8::9]:
+    groups = [r for r in records_of(logs[0]) if isinstance(r, Group) and len(r.puts) > 1]
+    for at in sorted({group.seq - offset for group in groups[::2] for offset in (0, 1)}):
         made = [
             make_fork(
                 [data for _, data in log.read()],
@@ -229,7 +233,9 @@ def test_a_pack_from_inside_a_group_begins_before_the_group(logs, tmp_path):
     seqs = seqs_in(logs[1])
     for at in seqs[len(seqs) // 2 :: 4]:
         packed = pack(logs[0], tmp_path / f"{at}.placet", from_seq=at)
-        assert check(PackEventLog(packed.path), DOMAINS).is_ok
+        log = PackEventLog(packed.path)
+        assert check(log, DOMAINS).is_ok
+        assert fold(log, at).state.digest() == fold(logs[1], at).state.digest()
 
 
 def test_bisect_names_the_batch_of_a_group_that_differs():
@@ -286,3 +292,31 @@ def test_a_world_of_plain_puts_is_folded_and_forked_at_every_batch(tmp_path):
     made = fork(log, str(tmp_path / "inside.db"), at=inside)
     assert verify_log(open_event_log(made.store)).integrity.is_ok
     assert fold(open_event_log(made.store)).state.digest() == fold(single, inside).state.digest()
+
+
+def test_refusals_at_the_beginning_of_a_later_group_lie_after_a_seq():
+    log: list[bytes] = []
+    kernel = kernel_of(DOMAINS, sink=log, agents=AGENTS)
+    kernel.decide([intent("Add", {"amount": 1}, "before", agent_id=AGENTS[0])])
+    opened_at = kernel.seq
+    group = [
+        [intent("Fail", {"how": "refuse"}, "first", agent_id=AGENTS[1], priority=99)],
+        [intent("Add", {"amount": 1}, "second", agent_id=AGENTS[2])],
+        [intent("Fail", {"how": "refuse"}, "third", agent_id=AGENTS[3], priority=1)],
+        [intent("Add", {"amount": 1}, "fourth", agent_id=AGENTS[4], priority=0)],
+    ]
+    assert [verdict.admitted for verdict in kernel.decide_group(group)] == [False, True] * 2
+    for records in (log, one_by_one(log)):
+        reads = [requests_to(log_of(records), opened_at + taken) for taken in range(3)]
+        assert reads == [["before"], ["before", "first", "second", "third"], [*reads[1], "fourth"]]
+
+
+def requests_to(log: EventLog, seq: int) -> list[str]:
+    """Return the req_ids of the batches before a position."""
+    batches = [batch for data in copied(log, seq) for batch in expanded(decode_record(data))]
+    return [
+        told["req_id"]
+        for batch in batches
+        if isinstance(batch, Admitted | Refused)
+        for told in intents_of(batch)
+    ]
