@@ -148,17 +148,19 @@ class CheckedBatch:
         if len(parts) > 1:
             return self._index_many(parts)
         agent_id, req_id, kind, _, self.priority = parts[0]
-        self.req_ids = [req_id]
-        sequence = sequence_form(req_id)
-        if sequence is None:
-            self.span = None
-        else:
-            name, number = sequence
-            self.span = Span(name, number, number, True)
+        self.req_ids = [req_id]  # `span` is computed when it is asked for
         self.agents = (agent_id,)
         self.counts = ((agent_id, kind, 1),)
         self.order = None
         return True
+
+    def __getattr__(self, name: str) -> Span | None:
+        """Compute the span of a single req_id when it is first read: a group does without."""
+        if name != "span":
+            raise AttributeError(f"a checked batch has no {name!r} yet")
+        sequence = sequence_form(self.req_ids[0])
+        self.span = None if sequence is None else Span(*sequence, sequence[1], True)
+        return self.span
 
     def _index_many(self, parts: Sequence[Part]) -> bool:
         count = len(parts)

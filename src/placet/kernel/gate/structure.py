@@ -47,6 +47,7 @@ _Encoded: TypeAlias = tuple[list[Part], list[bytes], int]
 _Sound: TypeAlias = tuple[list[Intent], _Encoded, dict[int, tuple[Notice, ...]] | None]
 """Valid intents, their encoding, and warnings by position."""
 
+_ONE: Final = array_header(1)
 _header_of: Final = cache(array_header)
 """At most `batch_intents_max` + 1 headers of a few bytes are cached."""
 
@@ -89,6 +90,10 @@ class Structure:
             The checked batch, or the refusals.
         """
         try:
+            if type(raw) is list and len(raw) == 1 and type(raw[0]) is dict:
+                batch = self._check_single(raw, submitter, batch_id)
+                if batch is not None:
+                    return batch
             return self._check(raw, submitter, batch_id)
         except INTERRUPTS:
             raise
@@ -159,6 +164,39 @@ class Structure:
                 return outcome
             sound = outcome
         return self._build(sound, options, submitter, batch_id)
+
+    def _check_single(self, raw: list[Json], submitter: str, batch_id: str) -> CheckedBatch | None:
+        """Check the usual batch of one intent, in one go; None where it needs a closer look."""
+        if len(raw[0]) != REQUIRED_FIELDS:
+            return None
+        try:
+            budget = self._budget
+            budget.left = self._limits.batch_values_max
+            intents: list[Intent] = self._validate(raw, strict=True, context=budget)
+            intent = intents[0]
+            agent_id, req_id, kind, _, priority = part = part_of(intent)
+            content = canonical(part)
+        except (Unsound, *ENCODE_ERRORS):
+            return None
+        if len(content) >= self._small_bytes_max or seems_huge(content):
+            return None
+        hashed = _HASH64.copy()
+        hashed.update(content)
+        batch = CheckedBatch()
+        batch.submitter = submitter
+        batch.batch_id = batch_id
+        batch.fingerprint = _UINT64(hashed.digest())[0]
+        batch.intents = intents
+        batch.encoded = _ONE + content
+        batch.contexts = [intent["context_seq"]]
+        batch.notices = batch.due_of = batch.valid_until_ns = batch.order = None
+        batch.sim_time_ns = batch.valid_for_ns = None
+        batch.dry_run = False
+        batch.priority = priority
+        batch.req_ids = [req_id]
+        batch.agents = (agent_id,)
+        batch.counts = ((agent_id, kind, 1),)
+        return batch
 
     def _fast_path(self, submitted: list[Json]) -> _Sound | None:
         """Validate and encode a batch on the fast path; return None if it is not valid at once.
