@@ -79,6 +79,13 @@ values = scalars | st.lists(scalars) | st.dictionaries(st.text(), scalars)
 
 
 @given(st.lists(values))
+def test_many_values_at_once_have_the_type_of_one_by_one(column):
+    known = ColumnType()
+    known.add_all(column)
+    assert known.name == type_of(*column)
+
+
+@given(st.lists(values))
 def test_every_value_survives_in_a_column_of_the_joined_type(column):
     """The law: the column can be built, and each value is read back equal, by value."""
     name = type_of(*column)

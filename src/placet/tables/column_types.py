@@ -6,7 +6,10 @@ numbers of which an integer has no exact double. There is no union type, because
 polars and DuckDB refuse unions. A type is joined over all values before the first row is written.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from itertools import chain
+from operator import or_
 from typing import Final
 
 from placet.schemas.codec import Json
@@ -36,6 +39,7 @@ _SCHEMA_BITS: Final[Mapping[Json, int]] = {
     "number": _INT | _FLOAT,
     "string": _TEXT,
 }
+_SEQUENCES: Final = frozenset({list, tuple})
 _INT64_MIN: Final = -(2**63)
 _INT64_MAX: Final = 2**63 - 1
 _EXACT_MAX: Final = 2**53
@@ -73,6 +77,17 @@ class ColumnType:
             self._items = items
         else:
             self._scalars |= _bits_of(value)
+
+    def add_all(self, values: Sequence[Json]) -> None:
+        """Join the types of many values; a few times faster than one by one."""
+        kinds = set(map(type, values))
+        if kinds and kinds <= _SEQUENCES:
+            self._items = (self._items or 0) | _bits_of_all(list(chain.from_iterable(values)))
+        elif kinds.isdisjoint(_SEQUENCES):
+            self._scalars |= _bits_of_all(values)
+        else:
+            for value in values:
+                self.add(value)
 
     def add_schema(self, schema: Mapping[str, Json], root: Mapping[str, Json]) -> None:
         """Join the type that a JSON Schema describes; a part that it leaves open adds nothing.
@@ -113,6 +128,13 @@ class ColumnType:
         self._scalars |= int(scalars)
         if items:
             self._items = (self._items or 0) | int(items)
+
+
+def _bits_of_all(values: Sequence[Json]) -> int:
+    kinds = set(map(type, values))
+    if kinds <= _BITS.keys():
+        return reduce(or_, map(_BITS.__getitem__, kinds), 0)
+    return reduce(or_, map(_bits_of, values), 0)
 
 
 def _bits_of(value: Json) -> int:

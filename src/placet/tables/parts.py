@@ -58,8 +58,7 @@ class CollectedTable:
             described = column
             if not column.type:
                 known = ColumnType()
-                for value in values:
-                    known.add(value)
+                known.add_all(values)
                 types[column.name] = known.as_text()
                 described = column._replace(type=known.name)
             columns.append(described)
