@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 _PARTS: Final = "parts"
 _MARKER: Final = ".ticks"
-_TYPES: Final = b"placet.types"
+TYPES: Final = b"placet.types"
+"""Key of a schema's metadata: the types of open columns, as JSON."""
 
 
 class CollectError(PlacetError):
@@ -63,7 +64,7 @@ class CollectedTable:
                 described = column._replace(type=known.name)
             columns.append(described)
             arrays.append(arrow_array(list(values), described.type))
-        schema = TableSchema(columns, {}, {_TYPES.decode(): json.dumps(types)})
+        schema = TableSchema(columns, {}, {TYPES.decode(): json.dumps(types)})
         return pyarrow().Table.from_arrays(arrays, schema=schema.arrow())
 
 
@@ -221,14 +222,14 @@ class PartFolder:
         table = self._tables[name]
         known = {column.name: ColumnType() for column in table.columns if not column.type}
         for part in self._read_parts(name):
-            for column, text in json.loads(part.schema.metadata[_TYPES]).items():
+            for column, text in json.loads(part.schema.metadata[TYPES]).items():
                 known[column].join_text(text)
         columns = [
             column if column.type else column._replace(type=known[column.name].name)
             for column in table.columns
         ]
         types = {column: joined.as_text() for column, joined in known.items()}
-        metadata = {"placet.table": name, _TYPES.decode(): json.dumps(types)}
+        metadata = {"placet.table": name, TYPES.decode(): json.dumps(types)}
         return TableSchema(columns, {}, metadata)
 
     def _write_parquet(self, name: str, schema: TableSchema) -> int:

@@ -20,6 +20,7 @@ from placet.kernel.domain import Domain
 from placet.kernel.registry import Registry
 from placet.lab.outcome import find_outcome
 from placet.runtime.plugins import DomainNotFound, find_domain
+from placet.scenarios.collecting import collector_of
 from placet.scenarios.loader import open_domain, require_policies
 from placet.scenarios.policies import find_policy
 from placet.scenarios.scenario import Scenario, ScenarioError
@@ -80,7 +81,7 @@ class CodeReader:
 
     def __init__(self, outcomes: Sequence[str] = ()) -> None:
         self._outcomes = tuple(outcomes)
-        self._parts: dict[tuple[str, frozenset[str]], dict[str, str]] = {}
+        self._parts: dict[tuple[object, ...], dict[str, str]] = {}
         named_modules("world", (), self._outcomes)
 
     def version_of(self, scenario: Scenario) -> CodeVersion:
@@ -90,11 +91,14 @@ class CodeReader:
             ScenarioError: The domain or a policy does not exist, or rejects its settings.
         """
         domain = domain_of(scenario)
+        collector_of(scenario, None)
         require_policies(scenario.name, scenario)
         policies = frozenset(cohort.policy for cohort in scenario.agents.values())
-        key = (scenario.domain, policies)
+        collected = () if scenario.collect is None else tuple(scenario.collect.world.values())
+        key = (scenario.domain, policies, collected)
         if key not in self._parts:
-            self._parts[key] = _read_parts(scenario.domain, sorted(policies), self._outcomes)
+            functions = (*self._outcomes, *collected)
+            self._parts[key] = _read_parts(scenario.domain, sorted(policies), functions)
         return CodeVersion(self._parts[key], Registry([domain]).fingerprint)
 
 

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from placet.lab.sweep.collected import streams_of
 from placet.lab.sweep.half_run import Counts, HalfRun
 from placet.runtime.state_path import state_at
 from placet.runtime.stores.files import quoted
+from placet.scenarios.collecting import collector_of
 from placet.scenarios.engine import OpenRun, run_scenario
 from placet.scenarios.scenario import Scenario
 
@@ -24,6 +26,7 @@ class Ended:
         refusals: Count for each `stage/code`.
         seq: The final sequence number.
         digest: The final digest.
+        collected: The collected rows of each table, as an Arrow stream.
         resumed_at: Ticks in the log from which the run was resumed; None if it was not.
     """
 
@@ -34,6 +37,7 @@ class Ended:
     refusals: Mapping[str, int]
     seq: int
     digest: str
+    collected: Mapping[str, bytes]
     resumed_at: int | None
 
 
@@ -48,6 +52,7 @@ def execute(scenario: Scenario, log: Path | None, *, with_state: bool) -> Ended:
 
     Raises:
         ScenarioError: The scenario cannot run, or a policy raised.
+        CollectError: A function of the collected rows raised.
         StoreError: The log cannot be written.
     """
     half = None if log is None else HalfRun(log)
@@ -66,8 +71,10 @@ def execute(scenario: Scenario, log: Path | None, *, with_state: bool) -> Ended:
         if with_state and ticks == scenario.ticks:
             states.append(state_at(runs[0].state(), ""))
 
+    collector = collector_of(scenario, None)
     report = run_scenario(
         scenario,
+        collector=collector,
         store="memory://" if log is None else f"sqlite:///{quoted(str(log))}?synchronous=normal",
         is_resumed=before.ticks > 0,
         snapshot_every_seqs=None,
@@ -85,5 +92,6 @@ def execute(scenario: Scenario, log: Path | None, *, with_state: bool) -> Ended:
         refusals=counts.refusals,
         seq=report.seq,
         digest=report.digest,
+        collected={} if collector is None else streams_of(collector),
         resumed_at=report.resumed_at,
     )

@@ -172,7 +172,7 @@ class SweepLoop:
                     (self._study.folder / LOGS / f"{task.key}.db").write_bytes(log)
                 if self._writer is None:
                     self._writer = RowWriter(self._study.folder, self._study.session)
-                self._writer.write(row)
+                row = self._writer.write(row)
         self._study.rows[task.key] = row
         self._done += 1
         self._failed += row["error"] is not None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from placet.lab.errors import LabError
 from placet.lab.sweep.plan import run_key
-from placet.lab.sweep.study import Row, Study
+from placet.lab.sweep.study import COLLECTED, Row, Study
 from placet.scenarios.loader import from_text
 from placet.scenarios.variants import full_key, leaves_of
 from placet.schemas.codec import Json
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import pandas
     import polars
     import pyarrow
+
+    from placet.tables.table import Table
 
 _COUNTS: Final = ("submitted", "admitted", "refused")
 _ENDS: Final = ("seq", "digest", "status", "error", "seconds")
@@ -40,6 +42,8 @@ class Results(Sequence[Row]):
         parameters: The columns that are keys of the scenarios.
         outcomes: The columns of outcome functions.
         groups: Number of the scenario of each row, from 0 on.
+        folder: Folder of the collected rows; None if it is not kept.
+        places: Where the collected tables of each row lie, by name.
     """
 
     def __init__(
@@ -50,12 +54,15 @@ class Results(Sequence[Row]):
         parameters: Sequence[str] = (),
         outcomes: Sequence[str] = (),
         groups: Sequence[int] = (),
+        folder: Path | None = None,
+        places: Sequence[Mapping[str, Sequence[Json]]] = (),
     ) -> None:
         self.rows = list(rows)
         self.columns = list(columns)
         self.parameters = list(parameters)
         self.outcomes = list(outcomes)
         self._groups = list(groups)
+        self._folder, self._places = folder, list(places)
 
     @classmethod
     def load(cls, folder: str | Path) -> "Results":
@@ -101,6 +108,30 @@ class Results(Sequence[Row]):
                 shown = {key: row[key] for key in self.parameters}
                 raise LabError(f"no run of {shown} has a number in {name!r}; see `failed`")
         return [sum(values) / len(values) for values in means.values()]
+
+    def collected(self, name: str) -> "Table":
+        """Return the collected rows of all runs: of `agents`, `world` or `refusals`.
+
+        The columns begin with the keys in which the scenarios differ, and the seed.
+
+        Raises:
+            LabError: No run collected the table, or the folder was not kept.
+            MissingExtraError: pyarrow is not installed.
+        """
+        from placet.lab.sweep.collected import joined_table  # noqa: PLC0415  # an extra
+
+        names = dict.fromkeys(table for places in self._places for table in places)
+        if name not in names:
+            known = ", ".join(names) or "none: its scenarios have no [collect]"
+            raise LabError(f"no run collected a table {name!r}; there are {known}")
+        if self._folder is None or not self._folder.exists():
+            raise LabError("collected rows are kept in the folder of a study; name one with `to`")
+        keys = (*self.parameters, "seed")
+        runs = [
+            ({key: row[key] for key in keys}, places.get(name))
+            for row, places in zip(self.rows, self._places, strict=True)
+        ]
+        return joined_table(name, self._folder, runs)
 
     def to_arrow(self) -> "pyarrow.Table":
         """Return an Arrow table; values of several types in a column become JSON text.
@@ -263,6 +294,8 @@ def results_of(study: Study, keys: Iterable[Sequence[str]], columns: Iterable[st
         parameters=parameters,
         outcomes=outcomes,
         groups=[group for group, _ in placed],
+        folder=study.folder / COLLECTED,
+        places=[row.get(COLLECTED, {}) for row in rows],
     )
 
 

@@ -2,6 +2,7 @@
 
     manifest.json      the plans: code versions, scenarios, seeds; replaced as a whole
     results/*.jsonl    a row of JSON for each finished run, one file a writer
+    collected/*        collected rows of runs, an Arrow stream each
     logs/KEY.db        logs of runs, where they are kept
     ray.log            what Ray printed, of a sweep on Ray
     running/*          the run that each worker is at
@@ -33,6 +34,10 @@ MANIFEST: Final = "manifest.json"
 RESULTS: Final = "results"
 LOGS: Final = "logs"
 RAY_LOG: Final = "ray.log"
+COLLECTED: Final = "collected"
+STREAMS: Final = "streams"
+"""Key of the collected rows in a row on its way; the row says where they lie instead."""
+
 _RUNNING: Final = "running"
 _LOCK: Final = "lock"
 _WORKERS: Final = "workers"
@@ -73,7 +78,7 @@ class Study:
             LabError: Another sweep runs in the folder, or the folder cannot be written.
         """
         with writing(self.folder):
-            for name in (RESULTS, LOGS, _RUNNING):
+            for name in (RESULTS, LOGS, COLLECTED, _RUNNING):
                 (self.folder / name).mkdir(parents=True, exist_ok=True)
             lock = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT)
         try:
@@ -179,7 +184,7 @@ class Study:
             return
         except OSError as error:
             raise LabError(f"{self.folder} cannot be the folder of a study: {error}") from None
-        own = {RESULTS, LOGS, RAY_LOG, _RUNNING, _LOCK, _WORKERS, f"{MANIFEST}.new"}
+        own = {RESULTS, LOGS, COLLECTED, RAY_LOG, _RUNNING, _LOCK, _WORKERS, f"{MANIFEST}.new"}
         foreign = sorted(names - own)
         if foreign:
             raise LabError(
@@ -223,8 +228,8 @@ class RowWriter:
         name = f"{os.getpid()}-{uuid4().hex[:8]}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         self._workers = os.open(folder / _WORKERS, os.O_RDWR | os.O_CREAT)
-        self._path = folder / RESULTS / f"{name}.jsonl"
-        self._rows: int | None = None
+        self._name = name
+        self._files: dict[str, int] = {}
         self._mark = os.open(folder / _RUNNING / name, flags)
 
     def begin(self, key: str) -> None:
@@ -244,30 +249,44 @@ class RowWriter:
         os.ftruncate(self._mark, 0)
         fcntl.flock(self._workers, fcntl.LOCK_UN)
 
-    def write(self, row: Mapping[str, Json]) -> None:
-        """Append a row, whole or not at all.
+    def write(self, row: Mapping[str, Json]) -> Row:
+        """Append a row, whole or not at all, after its collected rows; return it as written.
 
         Raises:
             OSError: The disk is full, or failed.
         """
-        if self._rows is None:
-            self._rows = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        line = json.dumps(row, separators=(",", ":")).encode() + b"\n"
-        size = os.fstat(self._rows).st_size
+        whole = dict(row)
+        streams = whole.pop(STREAMS, {})
+        if streams:
+            whole[COLLECTED] = {
+                table: [name, self._append(f"{COLLECTED}/{name}", data), len(data)]
+                for table, data in streams.items()
+                for name in [f"{self._name}.{table}.arrows"]
+            }
+        line = json.dumps(whole, separators=(",", ":")).encode() + b"\n"
+        self._append(f"{RESULTS}/{self._name}.jsonl", line)
+        return whole
+
+    def _append(self, name: str, data: bytes) -> int:
+        """Append to a file, whole or not at all; return the offset."""
+        if name not in self._files:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+            self._files[name] = os.open(self._folder / name, flags)
+        file = self._files[name]
+        size = os.fstat(file).st_size
         try:
-            written = os.write(self._rows, line)
+            left = memoryview(data)
+            while left:
+                left = left[os.write(file, left) :]
         except OSError:
-            os.ftruncate(self._rows, size)
+            os.ftruncate(file, size)
             raise
-        if written < len(line):
-            os.ftruncate(self._rows, size)
-            raise OSError(28, "No space left on device", str(self._path))
+        return size
 
     def close(self) -> None:
         """Close the files."""
-        for number in (self._rows, self._mark, self._workers):
-            if number is not None:
-                os.close(number)
+        for number in (*self._files.values(), self._mark, self._workers):
+            os.close(number)
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from placet.lab.outcome import find_outcome
 from placet.lab.sweep.execution import Ended, execute
 from placet.lab.sweep.half_run import HalfRun
 from placet.lab.sweep.plan import scenario_of
-from placet.lab.sweep.study import LOGS, MANIFEST, Row, RowWriter, writing
+from placet.lab.sweep.study import LOGS, MANIFEST, STREAMS, Row, RowWriter, writing
 from placet.runtime.gc_tuning import tune_gc
 from placet.schemas.codec import Json
 from placet.schemas.errors import INTERRUPTS, StoreError
@@ -87,7 +87,8 @@ def run_task(task: RunTask) -> Row:
         The row: `key`, `code`, `scenario`, `seed`, `attempt`, `status` (`done`, `failed` or
         `timeout`), `error` and `traceback` or None, the counts and digest of the run, `outcomes` by
         name, `resumed_at`, `seconds` of real and `cpu_s` of processor time, and `is_written`. If
-        it is not, also `log`: the bytes of the log, if it is kept.
+        it is not, also `log`: the bytes of the log, if it is kept, and `streams`: those of the
+        collected rows.
 
     Raises:
         LabError: The study's folder cannot be written.
@@ -106,7 +107,7 @@ def run_task(task: RunTask) -> Row:
         if log is not None and task.logs == "failed" and row["error"] is None:
             HalfRun(log).remove()
         with writing(folder):
-            writer.write(row)
+            row = writer.write(row)
     finally:
         writer.end()
     return row | {"is_written": True}
@@ -160,6 +161,7 @@ def _row_of(task: RunTask, log: Path | None) -> Row:
         with _time_limit(task.timeout_s):
             ended = execute(scenario_of(task.text, task.seed), log, with_state=bool(task.outcomes))
             row |= _results(ended)
+            row[STREAMS] = ended.collected
             row["outcomes"] = outcomes_of(task.outcomes, ended.state)
         row |= {"error": None, "traceback": None}
     except (*INTERRUPTS, StoreError):

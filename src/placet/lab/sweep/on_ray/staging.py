@@ -53,7 +53,9 @@ def stage(plan: SweepPlan, ship: Iterable[Path] = ()) -> Staged:
     named: set[ModuleType] = set()
     for planned in plan.scenarios:
         policies = (cohort.policy for cohort in planned.scenario.agents.values())
-        named |= named_modules(planned.scenario.domain, policies, plan.outcomes)
+        collect = planned.scenario.collect
+        functions = [*plan.outcomes, *(() if collect is None else collect.world.values())]
+        named |= named_modules(planned.scenario.domain, policies, functions)
     here = Path.cwd()
     beside = (m for m in list(sys.modules.values()) if _is_below(m, here) and not is_installed(m))
     travelling = [m for m in local_modules([*named, *beside]) if not is_installed(m)]
