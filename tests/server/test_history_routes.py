@@ -15,7 +15,7 @@ from placet.server.history import moments
 from placet.server.history.timelines import Source
 from placet.server.play import build_play_app
 from tests.cli.command_line import move
-from tests.runtime.timeline.played_logs import grouped, log_of, world_records
+from tests.runtime.timeline.played_logs import log_of, world_records
 from tests.server.served import serving
 
 HISTORY = "/api/v1/worlds/run/history"
@@ -36,7 +36,7 @@ async def playing(log):
 
 
 async def test_a_moment_has_the_map_the_table_and_the_events():
-    records = grouped(world_records())
+    records = world_records()
     async with playing(log_of(records)) as client:
         query = "map=true&events=5&collection=world.agents&agents=10"
         moment = (await client.get(f"{HISTORY}/moment?tick=2&{query}")).json()
@@ -55,7 +55,7 @@ async def test_a_moment_has_the_map_the_table_and_the_events():
 
 
 async def test_a_step_by_record_stops_at_each_batch_of_a_group():
-    records = grouped(world_records())
+    records = world_records()
     group = next(n for n, data in enumerate(records) if isinstance(decode_record(data), Group))
     async with playing(log_of(records)) as client:
         seen = []
@@ -86,7 +86,8 @@ async def test_a_request_is_explained_and_a_view_is_shown():
     async with playing(log_of(world_records())) as client:
         explained = (await client.get(f"{HISTORY}/explain?agent=cyd&req_id=0")).json()
         assert (explained["answer"], explained["stages"][-1]["result"]) == ("refused", "refused")
-        view = (await client.get(f"{HISTORY}/view?record=12&agent=ann")).json()
+        record = (await client.get(f"{HISTORY}/moment?tick=2")).json()["record"]
+        view = (await client.get(f"{HISTORY}/view?record={record}&agent=ann")).json()
         assert view["agent_id"] == "ann"
         assert dict(view["collections"][0]["rows"])["ann"]["position"] == "[0.0,11.0,0.0]"
         unknown = await client.get(f"{HISTORY}/view?record=12&agent=zoe")

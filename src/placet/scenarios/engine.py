@@ -30,11 +30,14 @@ class OpenRun:
         report: The report as far as the run has come.
         state: Returns the live state of the world, which may be read between two ticks.
         metrics_url: URL of the metrics; None if none are served.
+        change_agent: Suspends or resumes an agent (`suspended`, `resumed`) between two ticks; None
+            where actors run the world.
     """
 
     report: RunReport
     state: Callable[[], WorldState]
     metrics_url: str | None = None
+    change_agent: Callable[[str, str], None] | None = None
 
 
 def run_scenario(
@@ -117,7 +120,14 @@ def _run_by_kernel(
     is_stopped: Callable[[], bool],
 ) -> RunReport:
     with closing(KernelRunner(setup, is_stopped)) as runner:
-        on_open(OpenRun(runner.report, lambda: runner.world.kernel.state))
+
+        def change_agent(agent_id: str, change: str) -> None:
+            runner.world.kernel.change_agent(agent_id, change)
+            runner.world.flush()
+
+        on_open(
+            OpenRun(runner.report, lambda: runner.world.kernel.state, change_agent=change_agent)
+        )
         while runner.report.ticks < setup.scenario.ticks and not is_stopped():
             runner.tick()
             on_tick(runner.report.ticks)

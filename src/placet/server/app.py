@@ -21,6 +21,7 @@ from placet.runtime.config import OrchestratorConfig
 from placet.runtime.entry_points import ROUTES, Plugin, PluginBroken, plugins
 from placet.runtime.orchestrator import Orchestrator
 from placet.runtime.plugins import default_domain, find_domain
+from placet.runtime.recorded_world import SESSION
 from placet.runtime.registry_json import registry_json
 from placet.runtime.stores.url import file_of, is_lasting
 from placet.runtime.telemetry.world_logger import WorldLogger
@@ -31,6 +32,7 @@ from placet.server import dashboard
 from placet.server.config import ServeConfig
 from placet.server.context import RequestContext
 from placet.server.credentials import Credentials, KnownToken, hash_of, new_token
+from placet.server.history.controls import Controls, NoControls
 from placet.server.history.timelines import Source, Timelines
 from placet.server.http import problems
 from placet.server.http.fair_share import FairShare
@@ -86,7 +88,23 @@ def _timelines(worlds: Worlds) -> Timelines:
         log = world.store.log
         return Source(log, world.domains, str(file_of(log) or log.url) if is_lasting(log) else None)
 
-    return Timelines(find, lambda: [name for name, _ in worlds.all()], is_live=True)
+    def controls(name: str) -> Controls:
+        world = worlds.find(name)
+        return NoControls() if world is None or world.config.read_only else _OfWorld(world)
+
+    return Timelines(find, lambda: [name for name, _ in worlds.all()], controls, is_live=True)
+
+
+class _OfWorld:
+    """The control of an open world; the routes of worlds and agents carry it out."""
+
+    def __init__(self, world: Orchestrator) -> None:
+        self.commands = ["pause", "suspend"]
+        if world.config.clock == "stepped":
+            self.commands.append("step")
+        if any(domain.name == SESSION for domain in world.domains):
+            self.commands.append("approvals")
+        self.is_paused = world.is_paused
 
 
 def _routes(app: Starlette, serve: ServeConfig) -> list[BaseRoute]:

@@ -17,15 +17,20 @@ from placet.server.app import middleware, problem_handlers
 from placet.server.config import ServeConfig
 from placet.server.context import CallerContext
 from placet.server.credentials import Credentials
+from placet.server.history.controls import NoControls, SentControls
 from placet.server.history.timelines import Source, Timelines
 from placet.server.listener import serve_until_signal
-from placet.server.routes import history
+from placet.server.routes import history, run_control
 
 _SHUTDOWN_SECONDS_MAX: Final = 2
 
 
 def build_play_app(
-    world: str, source: Source, serve: ServeConfig, credentials: Credentials
+    world: str,
+    source: Source,
+    serve: ServeConfig,
+    credentials: Credentials,
+    controls: SentControls | None = None,
 ) -> Starlette:
     """Build the application that plays one log; its lifespan ends the pass over the log.
 
@@ -34,9 +39,13 @@ def build_play_app(
         source: The log, and its domains.
         serve: Configuration of the server.
         credentials: The known tokens; only the operator's is of use.
+        controls: The control of the run that writes the log; None only reads.
     """
     timelines = Timelines(
-        lambda name: source if name == world else None, lambda: [world], is_live=False
+        lambda name: source if name == world else None,
+        lambda: [world],
+        lambda _name: controls or NoControls(),
+        is_live=False,
     )
 
     @asynccontextmanager
@@ -47,13 +56,18 @@ def build_play_app(
             await to_thread.run_sync(timelines.close)
 
     app = Starlette(
-        routes=[*history.table.routes(), *dashboard.player_routes()],
+        routes=[
+            *history.table.routes(),
+            *([] if controls is None else run_control.table.routes()),
+            *dashboard.player_routes(),
+        ],
         middleware=list(middleware(serve, credentials)),
         exception_handlers=problem_handlers(),
         lifespan=lifespan,
     )
     app.state.context = CallerContext(serve, credentials)
     app.state.timelines = timelines
+    app.state.controls = controls
     return app
 
 

@@ -184,6 +184,8 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
             "bars": array_schema(array_schema(_SEQ, minItems=3, maxItems=3)),
             "codes": _OPEN,
             "store": _or_null("string"),
+            "controls": array_schema({"enum": ["approvals", "pause", "step", "suspend"]}),
+            "paused": _BOOLEAN,
         }
     ),
     "Moment": object_schema(

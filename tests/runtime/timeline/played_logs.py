@@ -7,19 +7,10 @@ import msgspec
 from placet.domains.world import World
 from placet.kernel import Kernel, KernelConfig
 from placet.runtime.stores.memory import MemoryEventLog
-from placet.schemas.codec import array_header
-from placet.schemas.log.record import (
-    Admitted,
-    Group,
-    LogGroup,
-    Refused,
-    decode_record,
-    encode_record,
-    record_hash,
-)
+from placet.schemas.log.expand import expanded
+from placet.schemas.log.record import LogGroup, decode_record, encode_record, record_hash
 
 AGENTS = ("ann", "bob", "cyd")
-_HEADER = len(array_header(1))
 
 
 def move(agent: str, req: str, to: list[float], **fields: Any) -> dict[str, Any]:
@@ -64,51 +55,13 @@ def world_records(
     return records
 
 
-def grouped(records: list[bytes]) -> list[bytes]:
-    """Return the records with the batches of each tick in one `Group`, in a chain of its own."""
+def ungrouped(records: list[bytes]) -> list[bytes]:
+    """Return the records with each batch of a `Group` in a record, in a chain of its own."""
     out: list[bytes] = []
-    waiting: list[Admitted | Refused] = []
-
-    def append(record: Any) -> None:
+    for record in (each for data in records for each in expanded(decode_record(data))):
         prev = record_hash(out[-1]) if out else record.prev
         out.append(encode_record(msgspec.structs.replace(record, prev=prev)))
-
-    for record in map(decode_record, records):
-        if isinstance(record, Group):
-            append(record)
-        elif isinstance(record, Admitted | Refused):
-            waiting.append(record)
-        else:
-            if waiting:
-                append(_group(waiting))
-                waiting = []
-            append(record)
     return out
-
-
-def _group(batches: list[Admitted | Refused]) -> Group:
-    admitted = [(at, one) for at, one in enumerate(batches) if isinstance(one, Admitted)]
-    return Group(
-        prev=b"",
-        seq=batches[-1].seq,
-        now_ns=batches[-1].now_ns,
-        group_seq=batches[0].group_seq,
-        tick=batches[0].tick,
-        group=batches[0].group,
-        numbers=[int(one.batch_id[1:]) for one in batches],
-        submitters=[one.submitter for one in batches],
-        encoded=array_header(len(batches)) + b"".join(one.encoded[_HEADER:] for one in batches),
-        contexts=[one.contexts[0] for one in batches],
-        keys=[],
-        puts=[None for _ in admitted],
-        refused=[
-            (at, *refusal)
-            for at, one in enumerate(batches)
-            if isinstance(one, Refused)
-            for refusal in one.refusals
-        ],
-        other_changes=[(at, one.changes) for at, one in admitted],
-    )
 
 
 def log_of(records: list[bytes], group_records: int = 4) -> MemoryEventLog:

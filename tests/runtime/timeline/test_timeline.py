@@ -13,7 +13,7 @@ from placet.runtime.timeline.frames import FrameFiles, frames_of
 from placet.runtime.timeline.timeline import LAST, NoPlaceError, Place, Query, Timeline
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import Admitted, Group, LogGroup, Refused, Tick, decode_record
-from tests.runtime.timeline.played_logs import AGENTS, grouped, log_of, world_records
+from tests.runtime.timeline.played_logs import AGENTS, log_of, ungrouped, world_records
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_every_moment_has_the_state_of_a_replay(many_frames):
 
 def test_a_step_by_record_goes_through_the_batches_of_a_group(many_frames):
     """A group has the same moments as the batches would have had by themselves."""
-    alone, together = world_records(), grouped(world_records())
+    alone, together = ungrouped(world_records()), world_records()
     assert any(isinstance(decode_record(data), Group) for data in together)
     first, second = played(log_of(alone)), played(log_of(together))
     places = [place for place, _ in places_in(together)]
@@ -82,7 +82,7 @@ def test_a_step_by_record_goes_through_the_batches_of_a_group(many_frames):
 
 def test_steps_move_what_a_jump_shows(many_frames):
     """Positions carried forward by steps are those of the moment that they lead to."""
-    for records in (world_records(), grouped(world_records())):
+    for records in (ungrouped(world_records()), world_records()):
         timeline = played(log_of(records))
         for unit in ("tick", "record"):
             at = timeline.at_tick(0)
@@ -135,7 +135,7 @@ def test_ticks_and_seqs_have_places():
     ],
 )
 def test_a_search_finds_the_next_and_the_one_before(many_frames, query):
-    for records in (world_records(), grouped(world_records())):
+    for records in (ungrouped(world_records()), world_records()):
         timeline = played(log_of(records))
         matching = [place for place, record in places_in(records) if query.matches(record)]
         for place, _ in places_in(records):

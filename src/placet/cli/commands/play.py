@@ -1,10 +1,13 @@
 """`placet play`: look at a run in the browser, from its log."""
 
 import asyncio
+import os
+import signal
 import sys
 import webbrowser
 from functools import partial
-from typing import Annotated
+from threading import Thread
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,10 +19,14 @@ from placet.runtime.plugins import remake
 from placet.runtime.snapshots.recovery import decode
 from placet.runtime.stores.postgres.address import shown_url
 from placet.runtime.stores.reading import log_to_read
+from placet.schemas.codec import Json
 from placet.schemas.identity import OPERATOR
 from placet.schemas.log.record import Header
 from placet.server.config import ServeConfig
 from placet.server.credentials import Credentials, KnownToken, hash_of, new_token
+
+if TYPE_CHECKING:
+    from placet.server.history.controls import SentControls
 
 
 def play(
@@ -35,6 +42,7 @@ def play(
     ] = None,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     domain: Annotated[list[str] | None, AgainBy] = None,
+    control: Annotated[bool, typer.Option(hidden=True)] = False,
     as_json: AsJson = False,
 ) -> int:
     """Play a log in the browser: its state at any moment, and why each request got its answer.
@@ -57,7 +65,8 @@ def play(
     serve = ServeConfig(host=host, port=port, tokens=tokens)
     credentials, token = _credentials(serve)
     source = Source(log, partial(remake, given=domain or ()), store)
-    app = build_play_app(_world_of(log), source, serve, credentials)
+    controls = _controls() if control else None
+    app = build_play_app(_world_of(log), source, serve, credentials, controls)
     listening = listen(serve)
     url = url_of(listening)
     page = f"{url}/" if token is None else f"{url}/#token={token}"
@@ -76,6 +85,25 @@ def play(
     with listening, asyncio.Runner(loop_factory=loop_factory()) as runner:
         number = runner.run(serve_play(app, serve, listening, tell))
     return 0 if number is None else 128 + number
+
+
+def _controls() -> "SentControls":
+    """Return the control of the run that started this process, over its pipes.
+
+    Commands go to standard output. The run's end closes standard input, which ends this process.
+    """
+    from placet.server.history.controls import SentControls  # noqa: PLC0415  # the extra
+
+    def end_with_run() -> None:
+        sys.stdin.read()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def send(command: dict[str, Json]) -> None:
+        say_json(command)
+        sys.stdout.flush()
+
+    Thread(target=end_with_run, daemon=True).start()
+    return SentControls(send)
 
 
 def _credentials(serve: ServeConfig) -> tuple[Credentials, str | None]:

@@ -1,15 +1,19 @@
 """`placet run`: run a scenario, and print a report."""
 
 from collections.abc import Sequence
-from typing import Annotated, TypeAlias
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
 from placet.cli import completion
 from placet.cli.signals import StopSignals
-from placet.cli.terminal import AsJson
+from placet.cli.terminal import AsJson, CommandError
 from placet.runtime.snapshots.writer import EVERY_SEQS
 from placet.schemas.limits import SCENARIO_AGENTS_MAX, SCENARIO_TICKS_MAX, SEED_MAX
+
+if TYPE_CHECKING:
+    from placet.cli.watch import Watch
 
 _Scenario: TypeAlias = Annotated[
     str | None,
@@ -93,6 +97,12 @@ _CollectTo: TypeAlias = Annotated[
 _NoVerify: TypeAlias = Annotated[
     bool, typer.Option("--no-verify", help="Do not read the log again to verify it.")
 ]
+_Watch: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--watch", help="Print the address of a player that shows the run in the browser."
+    ),
+]
 
 
 def run(
@@ -109,6 +119,7 @@ def run(
     compact: _Compact = False,
     collect_to: _CollectTo = None,
     no_verify: _NoVerify = False,
+    watch: _Watch = False,
     as_json: AsJson = False,
 ) -> int:
     """Run a scenario and print a report.
@@ -136,6 +147,7 @@ def run(
     collected = None if chosen.collect is None else collected_at(chosen, store, collect_to)
     if collected is None and collect_to is not None:
         raise typer.BadParameter("--collect-to needs a scenario with a [collect] table")
+    watching = _watch(store, stop) if watch else None
     report = live(
         chosen,
         stop,
@@ -146,8 +158,30 @@ def run(
         snapshot_every_seqs=snapshot_every,
         compact_log=compact,
         collect_to=collected,
+        watch=watching,
     )
-    return finish(report, store, stop, verify=not no_verify, as_json=as_json, collected=collected)
+    code = finish(report, store, stop, verify=not no_verify, as_json=as_json, collected=collected)
+    if watching is not None:
+        watching.end(stays=not stop.is_set())
+    return code
+
+
+def _watch(store: str, stop: StopSignals) -> "Watch":
+    """Return the player of a run that begins.
+
+    Raises:
+        CommandError: Another process cannot read the log, or the player is not installed.
+    """
+    from placet.cli.watch import Watch  # noqa: PLC0415  # beside its one use
+
+    if store.startswith("memory:"):
+        raise CommandError(
+            "--watch reads the log in a process of its own, which cannot read one in memory; "
+            "leave out --store, or give a path such as town.db"
+        )
+    if find_spec("starlette") is None or find_spec("uvicorn") is None:
+        raise CommandError("--watch needs the extra serve: pip install 'placet[serve]'")
+    return Watch(store, stop.is_set)
 
 
 def _require_alone(store: str, others: Sequence[object]) -> None:

@@ -10,6 +10,7 @@ from placet.cli.progress import progress_bar
 from placet.cli.signals import StopSignals
 from placet.cli.stores import fresh_store, require_fresh
 from placet.cli.terminal import CommandError, say, say_json
+from placet.cli.watch import Watch
 from placet.runtime.gc_tuning import tuned_gc
 from placet.runtime.history.reader import IntegrityReport, check_integrity
 from placet.runtime.stores.reading import log_to_read
@@ -92,8 +93,15 @@ def live(
     snapshot_every_seqs: int,
     compact_log: bool,
     collect_to: Path | None = None,
+    watch: Watch | None = None,
 ) -> RunReport:
     """Run a scenario from its start, or from where it was interrupted, to its end or a signal."""
+
+    def opened(run: OpenRun) -> None:
+        _announce(run)
+        if watch is not None:
+            watch.open(run)
+
     description = f"{scenario.name}, {scenario.agents_count} agents"
     with stop, progress_bar(description, scenario.ticks, "ticks") as on_tick, tuned_gc():
         return run_scenario(
@@ -105,9 +113,9 @@ def live(
             snapshot_every_seqs=snapshot_every_seqs,
             compact_log=compact_log,
             collector=collector_of(scenario, collect_to),
-            on_open=_announce,
+            on_open=opened,
             on_tick=on_tick,
-            is_stopped=stop.is_set,
+            is_stopped=stop.is_set if watch is None else watch.is_stopped,
         )
 
 

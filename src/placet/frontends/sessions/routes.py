@@ -224,6 +224,28 @@ async def list_approvals(world: str, session: str, request: Request) -> Response
 
 
 @table.on(
+    "GET",
+    "/worlds/{world}/approvals",
+    "List held plans",
+    answers(200, "Approvals", 401, 403, 404, 503),
+)
+async def list_held_plans(world: str, request: Request) -> Response:
+    """List the plans of all open sessions that wait for a decision; operators only."""
+    context = context_of(request)
+    context.operator(request)
+    context.world(world)
+    sessions: dict[Key, _OpenSession] = request.app.state.sessions
+    held = [
+        one.model_dump(mode="json")
+        for (name, _), opened in list(sessions.items())
+        if name == world
+        for one in await opened.session.approvals()
+        if one.state == "open"
+    ]
+    return json_response({"approvals": held})
+
+
+@table.on(
     "POST",
     "/worlds/{world}/sessions/{session}/approvals/{approval_id}",
     "Decide pending approvals",

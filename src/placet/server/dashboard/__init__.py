@@ -29,6 +29,7 @@ PARTS: Final = {
     "panels.js": "text/javascript; charset=utf-8",
     "format.js": "text/javascript; charset=utf-8",
     "player.js": "text/javascript; charset=utf-8",
+    "player_approvals.js": "text/javascript; charset=utf-8",
     "player_feed.js": "text/javascript; charset=utf-8",
     "player_inspect.js": "text/javascript; charset=utf-8",
     "player_line.js": "text/javascript; charset=utf-8",

@@ -1,8 +1,9 @@
 // Plays a run from its log: one moment at a time by jumps, and forward by steps that move the map.
 
-import { ask, Away, hasToken, Refusal, setToken, takeFromAddress } from "./api.js";
+import { ask, askText, Away, hasToken, Refusal, setToken, takeFromAddress } from "./api.js";
 import { byId, made, show, write } from "./chart.js";
 import { tame, whole } from "./format.js";
+import { readApprovals } from "./player_approvals.js";
 import { addToFeed, showFeed } from "./player_feed.js";
 import { clearInspect, inspectEntity, inspectEvent, refreshInspect, startInspect } from "./player_inspect.js";
 import { showHistory, showPosition, startLine } from "./player_line.js";
@@ -18,11 +19,11 @@ const CODES_MAX = 12;
 const GLIDE_MAX_MS = 900;
 
 let world = "";
-let isLive = false;
 let history = null;
 let moment = null;
 let wanted = null; // the newest place that was asked for while another answer was awaited
 let isAsking = false;
+let isAtEnd = false;
 let play = null; // {steps, isFetching, next, tablesAt}
 
 const path = (rest = "") => `api/v1/worlds/${encodeURIComponent(world)}/history${rest}`;
@@ -76,7 +77,7 @@ async function showTables() {
 function showHead(head) {
   showPosition(head);
   write("moment-says", play ? "" : `seq ${head.seq}, tick ${head.tick}`);
-  const isAtEnd = history && head.record >= history.records - 1;
+  isAtEnd = history !== null && head.record >= history.records - 1;
   stand(play ? "ready" : "waiting", play ? "playing" : isAtEnd ? "at the end" : "paused");
 }
 
@@ -193,6 +194,7 @@ async function readHistory() {
   history = found;
   showHistory(found);
   showCodes(found.codes);
+  showControls(found);
   byId("unit").options[0].disabled = found.ticks === 0;
   if (found.ticks === 0 && found.indexed >= found.records) byId("unit").value = "record";
   if (isCut) {
@@ -201,12 +203,43 @@ async function readHistory() {
   }
 }
 
+function showControls({ controls, paused }) {
+  show("control", controls.includes("pause"));
+  show("world-step", controls.includes("step"));
+  write("world-pause", paused ? "Resume the world" : "Pause the world");
+  byId("world-step").disabled = !paused;
+}
+
+const worldPath = (rest) => `api/v1/worlds/${encodeURIComponent(world)}${rest}`;
+
+async function control(rest, body) {
+  try {
+    await askText(worldPath(rest), body ? { body } : { method: "POST" });
+    await readHistory();
+  } catch (error) {
+    complain(error);
+  }
+}
+
+/** Follow a growing log to its end while the reader stays there. */
+async function follow() {
+  const isRead = history.indexed >= history.records;
+  if (isAtEnd && !play && isRead && moment.record < history.records - 1) await jump({});
+}
+
+async function suspend(agent, isSuspended) {
+  await control(`/agents/${encodeURIComponent(agent)}/${isSuspended ? "suspend" : "resume"}`);
+  say(isSuspended ? `${tame(agent, 60)} is suspended: its batches are refused until it is resumed.` : `${tame(agent, 60)} is resumed.`);
+}
+
 async function watch() {
   for (;;) {
     let wait = GROWING_MS;
     if (world && hasToken() && !document.hidden) {
       try {
         await readHistory();
+        await follow();
+        if (history.controls.includes("approvals")) await readApprovals(worldPath, complain);
         document.body.classList.remove("away");
         if (history && history.indexed < history.records) wait = READING_MS;
       } catch (error) {
@@ -239,7 +272,6 @@ function showCodes(codes) {
 async function open() {
   try {
     const { worlds, live } = await ask("api/v1/history");
-    isLive = live;
     showWorlds(worlds);
     const given = new URLSearchParams(location.hash.slice(1));
     const names = worlds.map((one) => one.world);
@@ -343,7 +375,9 @@ function listen() {
   startLine((seq) => jump({ seq }));
   startMap((collection, id) => inspectEntity(collection, id));
   startState(() => showTables().catch(complain));
-  startInspect({ path, moment: () => moment, jump, find, playFork, mark: markOnMap, isLive: () => isLive, suspend: () => {} });
+  startInspect({ path, moment: () => moment, jump, find, playFork, mark: markOnMap, suspend, mayControl: () => history?.controls.includes("suspend") });
+  byId("world-pause").addEventListener("click", () => control(history.paused ? "/resume" : "/pause"));
+  byId("world-step").addEventListener("click", () => control("/step", { dt: 1 }));
   byId("play").addEventListener("click", () => (play ? stop() : start()));
   byId("back").addEventListener("click", () => step(-1));
   byId("on").addEventListener("click", () => step(1));

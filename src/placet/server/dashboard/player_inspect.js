@@ -8,7 +8,7 @@ import { cellText, tree } from "./tree.js";
 const LEDGER_MS = 60_000; // a replay of a long log
 const FORK_MS = 600_000;
 
-let doors = null; // {path, moment, jump, find, playFork, isLive, suspend}
+let doors = null; // {path, moment, jump, find, playFork, mark, mayControl, suspend}
 let subject = null; // {collection, id} or {event}
 let asked = 0;
 
@@ -103,8 +103,9 @@ function agentButtons(id, entity) {
     button("‹ intent", () => doors.find({ agent: id, back: true })),
     button("intent ›", () => doors.find({ agent: id })),
     button("refusal ›", () => doors.find({ agent: id, refused: true })),
-    button("Fork from here …", () => show_fork(entity ? `${entity.collection}/${entity.entity}` : "", entity?.fields)),
-    doors.isLive() && button("Suspend", (element) => doors.suspend(id, element)),
+    button("Fork from here …", () => showFork(entity ? `${entity.collection}/${entity.entity}` : "", entity?.fields)),
+    doors.mayControl() && button("Suspend", () => doors.suspend(id, true)),
+    doors.mayControl() && button("Resume", () => doors.suspend(id, false)),
   );
 }
 
@@ -119,7 +120,7 @@ function buttonsOf(event) {
       element.append(made("bdi", "", tame(name, 40)));
       return element;
     }),
-    button(first ? "Fork before it …" : "Fork from here …", () => show_fork("", null, event)),
+    button(first ? "Fork before it …" : "Fork from here …", () => showFork("", null, event)),
   );
 }
 
@@ -214,7 +215,7 @@ async function why(event) {
   return [heading, stages, ...(changes.length ? [made("h3", "", "What it changed"), ...changes] : []), ...notes];
 }
 
-function show_fork(path, fields, event = null) {
+function showFork(path, fields, event = null) {
   const moment = doors.moment();
   const record = Math.max(0, event ? event.record - (event.intents ? 1 : 0) : moment.record);
   const name = fields ? Object.keys(fields).find((one) => one === "position") ?? Object.keys(fields)[0] : undefined;
@@ -274,9 +275,9 @@ async function fork(record, path, value, dropped, isReplayed) {
     }
   }
   const body = { record, replay: isReplayed, put: path ? { [path]: parsed } : {}, dropped: dropped ? [dropped] : [] };
-  const made_fork = await ask(doors.path("/forks"), { body, patienceMs: FORK_MS });
-  const elements = [made("h3", "", `Forked at seq ${whole(made_fork.seq)}`)];
-  const report = made_fork.counterfactual;
+  const forked = await ask(doors.path("/forks"), { body, patienceMs: FORK_MS });
+  const elements = [made("h3", "", `Forked at seq ${whole(forked.seq)}`)];
+  const report = forked.counterfactual;
   if (report) {
     const list = made("dl", "outcome");
     for (const [label, key] of [["batches decided again", "batches"], ["same result", "same"], ["now refused", "refused_instead"], ["now admitted", "admitted_instead"], ["same result, other changes", "other_changes"]]) {
@@ -287,9 +288,9 @@ async function fork(record, path, value, dropped, isReplayed) {
     }
     elements.push(list);
   }
-  elements.push(row(button("Play the fork", () => doors.playFork(made_fork.world, made_fork.record))));
-  if (made_fork.command) {
-    elements.push(made("p", "small quiet", "It goes with this player. To keep it:"), made("pre", "command", tame(made_fork.command, 2_000)));
+  elements.push(row(button("Play the fork", () => doors.playFork(forked.world, forked.record))));
+  if (forked.command) {
+    elements.push(made("p", "small quiet", "It goes with this player. To keep it:"), made("pre", "command", tame(forked.command, 2_000)));
   }
   return elements;
 }

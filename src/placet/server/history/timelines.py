@@ -17,6 +17,7 @@ from placet.runtime.timeline.frames import frames_of
 from placet.runtime.timeline.ledgers import LEDGER_SEQS, ledgers_of, start_writing
 from placet.runtime.timeline.timeline import Timeline
 from placet.schemas.errors import StoreError
+from placet.server.history.controls import Controls, NoControls
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -114,6 +115,7 @@ class Timelines:
     Args:
         find: Returns the source of a world by its name; None if there is no such world.
         names: Returns the names of the worlds.
+        controls: Returns the control of a world by its name.
         is_live: This server has the worlds open, and also shows their present.
 
     Attributes:
@@ -124,9 +126,11 @@ class Timelines:
         self,
         find: Callable[[str], Source | None],
         names: Callable[[], list[str]],
+        controls: Callable[[str], Controls],
         *,
         is_live: bool,
     ) -> None:
+        self._controls = controls
         self.is_live = is_live
         self._find = find
         self._names = names
@@ -158,6 +162,10 @@ class Timelines:
     def names(self) -> list[str]:
         """The names of the worlds, without the forks."""
         return self._names()
+
+    def controls(self, name: str) -> Controls:
+        """Return the control of a world; none of a fork, which no process runs."""
+        return NoControls() if name in self._forks else self._controls(name)
 
     def fork_path(self) -> Path:
         """Return an unused path for the log of a fork; it is removed when the server ends."""

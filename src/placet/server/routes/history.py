@@ -137,7 +137,10 @@ async def get_history(world: str, request: Request) -> Response:
 
     `indexed` of `records` were read so far; a later answer has more.
     """
-    return json_response(await _asked(world, request, _described))
+    described = await _asked(world, request, _described)
+    timelines: Timelines = request.app.state.timelines
+    controls = timelines.controls(world)
+    return json_response({**described, "controls": controls.commands, "paused": controls.is_paused})
 
 
 @table.on(
@@ -370,7 +373,7 @@ def _place(played: PlayedWorld, query: MomentQuery) -> LogPlace:
     return LogPlace(max(timeline.log.count() - 1, 0))
 
 
-def _described(played: PlayedWorld) -> Json:
+def _described(played: PlayedWorld) -> dict[str, Json]:
     timeline, index = played.timeline, played.timeline.index
     width, bars = timeline.bars()
     start = index.start

@@ -148,6 +148,36 @@ async def step_world(world: str, request: Request) -> Response:
     return json_response(_described(world, orchestrator))
 
 
+@table.on(
+    "POST",
+    "/worlds/{world}/pause",
+    "Pause a world",
+    answers(200, "World", 401, 403, 404, 503),
+)
+async def pause_world(world: str, request: Request) -> Response:
+    """Decide no batches until the world is resumed; they are queued. Needs the operator's token."""
+    context = context_of(request)
+    context.operator(request)
+    orchestrator = context.world(world)
+    await orchestrator.pause()
+    return json_response(_described(world, orchestrator))
+
+
+@table.on(
+    "POST",
+    "/worlds/{world}/resume",
+    "Resume a world",
+    answers(200, "World", 401, 403, 404, 503),
+)
+async def resume_world(world: str, request: Request) -> Response:
+    """Decide batches again, after a pause. Needs the operator's token."""
+    context = context_of(request)
+    context.operator(request)
+    orchestrator = context.world(world)
+    await orchestrator.resume()
+    return json_response(_described(world, orchestrator))
+
+
 async def sight_of(
     context: RequestContext, request: Request, world: Orchestrator, agent: str | None
 ) -> Viewpoint:

@@ -1,0 +1,112 @@
+"""The player of a run in progress: a process of its own, and what its operator asks of the run.
+
+The player only reads the log. What it is asked to do, it writes as JSON lines to its standard
+output; the run reads them between two ticks. So looking costs the run nothing but a processor.
+"""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from queue import Empty, Queue
+from threading import Thread
+from typing import IO, Final
+
+from placet.cli.signals import StopSignals
+from placet.cli.terminal import CommandError, printable
+from placet.scenarios.engine import OpenRun
+from placet.schemas.codec import Json, from_json
+from placet.schemas.errors import AgentError
+
+_LOOK_SECONDS: Final = 0.2
+
+
+class Watch:
+    """Watches a run in the browser.
+
+    Args:
+        store: The store of the run, which another process can read.
+        is_stopped: Returns whether the run was told to end; a pause ends then.
+    """
+
+    def __init__(self, store: str, is_stopped: Callable[[], bool]) -> None:
+        self._store = store
+        self._is_stopped = is_stopped
+        self._commands: Queue[dict[str, Json]] = Queue()
+        self._run: OpenRun | None = None
+        self._process: subprocess.Popen[str] | None = None
+        self._is_paused = False
+        self.page = ""
+
+    def open(self, run: OpenRun) -> None:
+        """Start the player of an open run, and print its address.
+
+        Raises:
+            CommandError: The player did not start.
+        """
+        self._run = run
+        command = [sys.executable, "-m", "placet", "play", self._store, "--json", "--control"]
+        # In a session of its own: Ctrl-C is for the run, whose end ends the player.
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, text=True, start_new_session=True
+        )
+        assert self._process.stdout is not None
+        first = self._process.stdout.readline()
+        if not first:
+            raise CommandError("the player did not start; run without --watch")
+        self.page = from_json(first)["page"]
+        sys.stderr.write(printable(f"placet run: watch it at {self.page}") + "\n")
+        sys.stderr.flush()
+        Thread(target=self._read, args=(self._process.stdout,), daemon=True).start()
+
+    def is_stopped(self) -> bool:
+        """Do what was asked for since the last tick, wait while paused; return if the run ends."""
+        while not self._is_stopped():
+            try:
+                command = self._commands.get(self._is_paused, _LOOK_SECONDS)
+            except Empty:
+                if not self._is_paused:
+                    return False
+                continue
+            if self._do(command):
+                return False
+        return True
+
+    def end(self, *, stays: bool) -> None:
+        """End the player; on a terminal, if it stays, only once a signal comes."""
+        process = self._process
+        if process is None:
+            return
+        if stays and sys.stderr.isatty():
+            sys.stderr.write(f"placet run: the player stays at {self.page}; Ctrl-C ends it\n")
+            with StopSignals() as stop:
+                while process.poll() is None and not stop.is_set():
+                    with suppress(subprocess.TimeoutExpired):
+                        process.wait(_LOOK_SECONDS)
+        assert process.stdin is not None
+        process.stdin.close()
+        process.wait()
+
+    def _do(self, command: dict[str, Json]) -> bool:
+        """Do one command, and return whether one tick is to be run now."""
+        what = command["command"]
+        if what in {"suspended", "resumed"}:
+            self._change_agent(command["agent"], what)
+        else:
+            self._is_paused = what != "resume"
+        return bool(what == "step")
+
+    def _change_agent(self, agent_id: str, change: str) -> None:
+        assert self._run is not None, "commands come from an open run's player"
+        if self._run.change_agent is None:
+            sys.stderr.write("placet run: a run with actors suspends no agents\n")
+            return
+        try:
+            self._run.change_agent(agent_id, change)
+        except AgentError as error:
+            sys.stderr.write(f"placet run: {printable(str(error))}\n")
+
+    def _read(self, lines: IO[str]) -> None:
+        for line in lines:
+            self._commands.put(from_json(line))

@@ -1,0 +1,58 @@
+// Plans that an agent proposed and that wait for a person: shown with what they would do, and decided.
+
+import { ask } from "./api.js";
+import { byId, made, show } from "./chart.js";
+import { tame, whole } from "./format.js";
+import { tree } from "./tree.js";
+
+const DECIDE_MS = 120_000; // an approved plan is submitted before the answer comes
+
+let shown = "";
+
+/** Ask for the held plans of a world, and show them. */
+export async function readApprovals(worldPath, complain) {
+  const { approvals } = await ask(worldPath("/approvals"));
+  showApprovals(approvals, worldPath, complain);
+}
+
+function showApprovals(approvals, worldPath, complain) {
+  const text = JSON.stringify(approvals);
+  if (text === shown) return; // what is being read, and may be decided, is not made anew
+  shown = text;
+  show("approvals", approvals.length > 0);
+  byId("approvals-body").replaceChildren(...approvals.map((plan) => element(plan, worldPath, complain)));
+}
+
+function element(plan, worldPath, complain) {
+  const part = made("article", "plan");
+  const goal = made("h3", "", tame(plan.goal, 300));
+  const who = made("p", "small quiet");
+  who.append(made("bdi", "who", tame(plan.proposer, 60)), ` in session ${tame(plan.session, 60)}, judged at seq ${whole(plan.base_seq)}${plan.role ? `, needs ${tame(plan.role, 60)}` : ""}`);
+  const actions = made("ol", "plan-actions");
+  actions.append(...plan.actions.map(({ kind, payload }) => {
+    const item = made("li");
+    item.append(made("bdi", "who", tame(kind, 60)), tree(payload ?? {}));
+    return item;
+  }));
+  const row = made("div", "actions");
+  for (const [decision, label] of [["approve", "Approve"], ["deny", "Deny"]]) {
+    const button = made("button", decision === "approve" ? "primary" : "", label);
+    button.type = "button";
+    button.setAttribute("aria-label", `${label}: ${tame(plan.goal, 80)}`);
+    button.addEventListener("click", () => decide(plan, decision, row, worldPath, complain));
+    row.append(button);
+  }
+  part.append(goal, who, actions, row);
+  return part;
+}
+
+async function decide({ session, id }, decision, row, worldPath, complain) {
+  for (const button of row.children) button.disabled = true;
+  try {
+    await ask(worldPath(`/sessions/${encodeURIComponent(session)}/approvals/${encodeURIComponent(id)}`), { body: { decision }, patienceMs: DECIDE_MS });
+  } catch (error) {
+    complain(error);
+  }
+  shown = "";
+  await readApprovals(worldPath, complain).catch(complain);
+}

@@ -1,0 +1,165 @@
+"""The player beside a writer: a run in progress, a compacted log, held plans, hostile names."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+import pytest
+from playwright.sync_api import expect
+
+from placet.domains.world import World
+from placet.kernel import Kernel, KernelConfig
+from placet.runtime.stores.sqlite.log import SqliteEventLog
+from placet.schemas.log.record import LogGroup
+from tests.browser.conftest import looking, playing
+from tests.runtime.timeline.played_logs import move
+
+pytestmark = pytest.mark.slow
+
+HOSTILE = ["<img src=x onerror=alert(1)>", "a\u202eb\u2066c", "</td><script>alert(1)</script>"]
+THOUSANDS = re.compile("\u202f")
+
+
+@contextmanager
+def running(*arguments: object) -> Iterator["subprocess.Popen[str]"]:
+    command = [sys.executable, "-m", "placet", *map(str, arguments)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def number(looked, name):
+    return int(looked.fact(name).split()[0].partition(",")[0])
+
+
+def test_a_run_is_watched_paused_stepped_and_an_agent_suspended(browser, tmp_path):
+    store = tmp_path / "town.db"
+    options = ["--agents", 20, "--ticks", 100_000, "--store", store, "--no-verify", "--watch"]
+    with running("run", "town", *options) as run:
+        assert run.stderr is not None
+        lines = iter(run.stderr.readline, "")
+        address = next(line for line in lines if "watch it at" in line).split()[-1]
+        with looking(browser, address) as looked:
+            page = looked.page
+            page.get_by_role("button", name="Pause the world").click()
+            expect(page.get_by_role("button", name="Resume the world")).to_be_visible()
+            looked.press("End")
+            page.wait_for_selector("#standing:text('at the end')")
+            page.wait_for_timeout(1500)  # the tick that was begun is completed
+            looked.press("End")
+            page.wait_for_timeout(500)
+            before = number(looked, "tick")
+            page.get_by_role("button", name="Step it").click()
+            looked.wait_fact("tick", f"{before + 1} of {before + 1}")  # the page follows the end
+            page.get_by_role("button", name="folk_1", exact=True).first.click()
+            page.get_by_role("button", name="Suspend", exact=True).click()
+            page.get_by_role("button", name="Step it").click()
+            looked.wait_fact("tick", f"{before + 2} of {before + 2}")
+            row = page.locator("#agents tbody tr").filter(
+                has=page.get_by_role("button", name="folk_1", exact=True)
+            )
+            expect(row).to_contain_text("suspended")
+            page.get_by_role("button", name="Resume the world").click()
+            expect(page.get_by_role("button", name="Pause the world")).to_be_visible()
+            expect(page.locator("#at-tick")).not_to_have_text(f"{before + 2} of {before + 2}")
+        run.send_signal(signal.SIGINT)
+        assert run.wait(60) == 130
+        with pytest.raises(httpx.ConnectError):  # the player ends with the run
+            httpx.get(looked.page.url)
+
+
+def test_a_log_that_is_compacted_while_it_is_played_goes_on_and_says_so(browser, tmp_path):
+    store = tmp_path / "town.db"
+    options = ["--agents", 20, "--ticks", 40, "--store", store, "--no-verify"]
+    with running("run", "town", *options) as run:
+        run.communicate()
+    with playing(store) as played, looking(browser, played.page) as looked:
+        looked.press("ArrowRight")
+        looked.wait_fact("tick", "1 of 40")
+        with running("compact", store, "--keep", 200) as compact:
+            compact.communicate()
+            assert compact.returncode == 0
+        notice = looked.page.locator("#notice")
+        expect(notice).to_contain_text("compacted while it was played")
+        start = json.loads(
+            looked.page.request.get(
+                f"{played.url}/api/v1/worlds/town/history",
+                headers={"authorization": f"Bearer {played.token}"},
+            ).text()
+        )["start"]
+        assert start["seq"] > 0
+        looked.wait_fact("seq", str(start["seq"]))
+        looked.press("End")
+        looked.page.wait_for_selector("#standing:text('at the end')")
+
+
+def test_hostile_names_are_shown_as_text(browser, tmp_path):
+    log = SqliteEventLog(tmp_path / "hostile.db")
+    records: list[bytes] = []
+    kernel = Kernel(World(), KernelConfig(world=HOSTILE[0]), sink=records.append)
+    for at, name in enumerate(HOSTILE):
+        kernel.register_agent(name, position=[float(at), 0.0])
+    speak = {"text": "<script>alert(2)</script>\u202e", "channel": "public"}
+    kernel.step(
+        1.0,
+        [[move(name, "1", [0.0, 1.0])] for name in HOSTILE]
+        + [[{**move(HOSTILE[0], "2", []), "kind": "Speak", "payload": speak}]],
+    )
+    log.append(LogGroup(0, 0, kernel.seq, tuple(records)), log.open())
+    log.close()
+    with playing(tmp_path / "hostile.db") as played, looking(browser, played.page) as looked:
+        page = looked.page
+        looked.press("End")
+        page.wait_for_selector("#standing:text('at the end')")
+        page.locator("#agents button").first.click()
+        expect(page.locator("#inspect .tree").first).to_be_visible()
+        page.get_by_role("button", name="What it saw").click()
+        expect(page.locator("#inspect .answer h3")).to_be_visible()
+        text = page.inner_text("body")
+        assert HOSTILE[0] in text
+        assert "a\ufffdb\ufffdc" in text
+        assert not set(text) & {"\u202e", "\u2066"}
+        assert page.locator("img").count() == 0
+        assert page.locator("script").count() == 1  # the page's own
+
+
+def test_a_held_plan_is_approved_in_the_browser(browser):
+    with running("serve", "--domain", "design", "--sessions", "--port", 0, "--json") as server:
+        assert server.stdout is not None
+        told = json.loads(server.stdout.readline())
+        headers = {"authorization": f"Bearer {told['operator_token']}"}
+        world = f"{told['url']}/api/v1/worlds/{told['world']}"
+        opened = httpx.post(f"{world}/sessions", json={"mode": "interactive"}, headers=headers)
+        assert opened.status_code == 201, opened.text
+        message = {"message": "set the length to 24 m"}
+        held = httpx.post(f"{world}/sessions/main/messages", json=message, headers=headers)
+        assert held.status_code == 202, held.text
+        page_url = f"{told['url']}/play#token={told['operator_token']}"
+        with looking_at_served(browser, page_url) as page:
+            panel = page.get_by_role("region", name="Plans that wait for you")
+            expect(panel).to_be_visible()
+            panel.get_by_role("button", name=re.compile("^Approve")).click()
+            expect(panel).to_be_hidden()
+        approvals = httpx.get(f"{world}/sessions/main/approvals", headers=headers).json()
+        assert [one["state"] for one in approvals["approvals"]] == ["approved"]
+
+
+@contextmanager
+def looking_at_served(browser, url):
+    context = browser.new_context()
+    page = context.new_page()
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(url)
+    page.wait_for_selector("#at-seq:not(:empty)")
+    yield page
+    assert errors == []
+    context.close()
