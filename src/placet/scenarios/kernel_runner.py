@@ -7,7 +7,7 @@ same digest. A run that needs actors (a clock that does not wait, effects, metri
 """
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
@@ -41,7 +41,7 @@ class KernelRunner:
     Attributes:
         world: The open world.
         agents: The agents, in the order of their registration.
-        verdicts: The agents that proposed something in the latest tick, with their verdicts.
+        agent_ids: Their names.
         report: The report as far as the run has come: its counts and its ticks.
 
     Raises:
@@ -59,7 +59,8 @@ class KernelRunner:
         self.world = world = KernelWorld(setup.domain, setup.config)
         self.close = weakref.finalize(self, world.close)
         self.agents: list[ScenarioAgent] = []
-        self.verdicts: list[tuple[ScenarioAgent, Verdict]] = []
+        self.agent_ids: list[str] = []
+        self._decided: tuple[list[tuple[ScenarioAgent, list[Intent]]], list[Verdict]] = [], []
         self._view = partial(Viewer(world.kernel).view, world.kernel)
         self._waits_ms: list[float] = []
         self.report = RunReport(scenario, store=world.log.url)
@@ -106,6 +107,7 @@ class KernelRunner:
                 raise registration_error(scenario, member, error) from error
             policy = setup.policies[member.cohort]
             self.agents.append(ScenarioAgent(member, scenario, policy, check))
+            self.agent_ids.append(member.agent_id)
         self.world.flush()
 
     def tick(self) -> None:
@@ -117,42 +119,56 @@ class KernelRunner:
         """
         began = perf_counter()
         report = self.report
-        views = [self._view(agent.agent_id) for agent in self.agents]
+        # Nothing changes while policies are called, so all of these views are of one cut.
+        views = map(self._view, self.agent_ids)
         proposals = propose_all(self.agents, views, report.ticks)
+        batches = [batch for _, batch in proposals]
         submitted = perf_counter()
         with delayed_interrupt():
-            verdicts = self._decide(proposals)
+            verdicts = self._decide(proposals, batches)
             if proposals:
                 self._waits_ms.append((perf_counter() - submitted) * 1e3)
-            self.verdicts = [
-                (agent, verdict) for (agent, _), verdict in zip(proposals, verdicts, strict=True)
-            ]
-            report.fairness.begin_group()
-            for (_, batch), verdict in zip(proposals, verdicts, strict=True):
-                report.count(batch, verdict)
+            self._decided = proposals, verdicts
+            report.count_tick(batches, verdicts)
             if self._collector is not None:
-                for (_, batch), verdict in zip(proposals, verdicts, strict=True):
+                for batch, verdict in zip(batches, verdicts, strict=True):
                     self._collector.note(batch, verdict, report.ticks)
             report.ticks += 1
             report.seconds += perf_counter() - began
         if self._collector is not None:
             self._collector.check()
 
-    def _decide(self, proposals: list[tuple[ScenarioAgent, list[Intent]]]) -> list[Verdict]:
+    def _decide(
+        self,
+        proposals: list[tuple[ScenarioAgent, list[Intent]]],
+        batches: Sequence[Sequence[Intent]],
+    ) -> list[Verdict]:
         """Decide the batches of a tick; a batch for other agents is submitted by its own agent."""
-        batches: list[object] = [batch for _, batch in proposals]
+        foreign = [
+            place
+            for place, (agent, batch) in enumerate(proposals)
+            if len(batch) != 1
+            or type(batch[0]) is not dict
+            or batch[0].get("agent_id") != agent.agent_id
+        ]
+        entries: list[object] = [*batches]
         refused: dict[int, Verdict] = {}
-        for place, (agent, batch) in enumerate(proposals):
+        for place in foreign:
+            agent, batch = proposals[place]
             if not agent.owns(batch):
-                checked = self.world.kernel.check(batch, agent.agent_id)
-                batches[place] = checked
+                entries[place] = checked = self.world.kernel.check(batch, agent.agent_id)
                 if isinstance(checked, Verdict):
                     refused[place] = checked
         if not refused:
-            return self.world.step(self._scenario.tick_s, batches)
-        sound = [batch for place, batch in enumerate(batches) if place not in refused]
+            return self.world.step(self._scenario.tick_s, entries)
+        sound = [entry for place, entry in enumerate(entries) if place not in refused]
         verdicts = iter(self.world.step(self._scenario.tick_s, sound))
-        return [refused.get(place) or next(verdicts) for place in range(len(batches))]
+        return [refused.get(place) or next(verdicts) for place in range(len(entries))]
+
+    @property
+    def verdicts(self) -> dict[str, Verdict]:
+        """The verdict of each agent that proposed something in the latest tick."""
+        return {agent.agent_id: verdict for (agent, _), verdict in zip(*self._decided, strict=True)}
 
     def view(self, agent_id: str) -> View:
         """Return the view that the policy of an agent would be called with now."""

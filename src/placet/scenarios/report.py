@@ -69,6 +69,20 @@ class RunReport:
         """Return the submitted intents per real second of the whole run."""
         return self.submitted / self.seconds if self.seconds else 0.0
 
+    def count_tick(self, batches: Sequence[Sequence[Intent]], verdicts: Sequence[Verdict]) -> None:
+        """Add the batches of a tick, which are one group, and their verdicts to the totals."""
+        self.fairness.begin_group()
+        agents = []  # of the batches of one intent that are admitted: almost all
+        for batch, verdict in zip(batches, verdicts, strict=True):
+            if verdict.admitted and len(batch) == 1:
+                agents.append(batch[0]["agent_id"])
+            else:
+                self.count(batch, verdict)
+        self.batches += len(agents)
+        self.submitted += len(agents)
+        self.admitted += len(agents)
+        self.fairness.decided.update(agents)
+
     def count(self, batch: Sequence[Intent], verdict: Verdict) -> None:
         """Add a batch and its verdict to the totals of the report."""
         self.batches += 1

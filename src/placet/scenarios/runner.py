@@ -158,12 +158,12 @@ class ScenarioRunner:
         proposals = propose_all(self._agents, views, self._report.ticks)
         pending = [self._handles[agent.agent_id].submit_nowait(batch) for agent, batch in proposals]
         await world.step(self._scenario.tick_s)
-        self._report.fairness.begin_group()
-        for (_, batch), verdict in zip(proposals, pending, strict=True):
-            self._report.count(batch, await verdict)
+        batches = [batch for _, batch in proposals]
+        verdicts = [await verdict for verdict in pending]
+        self._report.count_tick(batches, verdicts)
         if self._collector is not None:
-            for (_, batch), verdict in zip(proposals, pending, strict=True):
-                self._collector.note(batch, await verdict, self._report.ticks)
+            for batch, verdict in zip(batches, verdicts, strict=True):
+                self._collector.note(batch, verdict, self._report.ticks)
             self._collector.check()
 
     async def _run_unstepped(self, world: Orchestrator) -> None:

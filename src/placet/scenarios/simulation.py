@@ -183,7 +183,7 @@ class Simulation:
     @property
     def agents(self) -> list[str]:
         """The names of the agents, in the order of their registration."""
-        return [agent.agent_id for agent in self._runner.agents]
+        return [*self._runner.agent_ids]
 
     @property
     def kernel(self) -> Kernel:
@@ -198,7 +198,7 @@ class Simulation:
     @property
     def verdicts(self) -> dict[str, Verdict]:
         """The verdict of each agent that proposed something in the latest tick."""
-        return {agent.agent_id: verdict for agent, verdict in self._runner.verdicts}
+        return self._runner.verdicts
 
     @property
     def report(self) -> RunReport:
@@ -228,8 +228,8 @@ class Simulation:
 
     def __repr__(self) -> str:
         return (
-            f"<Simulation {self._scenario.name!r} of {self._scenario.domain}: {len(self.agents)} "
-            f"agents, tick {self.tick}, seq {self.kernel.seq}, {self.store}>"
+            f"<Simulation {self._scenario.name!r} of {self._scenario.domain}: "
+            f"{len(self._runner.agents)} agents, tick {self.tick}, seq {self.kernel.seq}, {self.store}>"
         )
 
     # closing
