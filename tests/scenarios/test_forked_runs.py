@@ -12,12 +12,13 @@ from placet.runtime.history.fork import Fork, ForkOptions, fork
 from placet.runtime.history.position import Position
 from placet.runtime.history.verify_log import verify_log
 from placet.runtime.stores.url import open_event_log
-from placet.scenarios import load, setup, ticks
+from placet.scenarios import load, setup
 from placet.scenarios.resume import find_run
 from placet.scenarios.runner import ScenarioRunner
 from placet.scenarios.scenario import Scenario, ScenarioError
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import SECOND_NS
+from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import Tick, decode_record
 
 TICKS = 5
@@ -62,7 +63,7 @@ def positions_of(log: EventLog) -> list[dict[str, int]]:
     records = [decode_record(data) for _, data in log.read()]
     return [
         *({"record": ordinal} for ordinal in range(len(records))),
-        *({"seq": record.seq} for record in records),
+        *({"seq": batch.seq} for record in records for batch in expanded(record)),
         *({"tick": tick} for tick in range(TICKS + 1)),
     ]
 
@@ -90,7 +91,7 @@ async def test_fork_of_any_seq_tick_and_record_resumes_to_the_digest_of_the_run(
 
 async def test_planted_bug_is_found_where_forks_divide_ticks(parent, tmp_path, monkeypatch):
     log, digest = parent
-    for module in (position, setup, ticks):
+    for module in (position, setup):
         monkeypatch.setattr(module, "divided_tick", lambda *_: None)
     seqs = [at for at in positions_of(log) if "seq" in at]
     resumed = await resume_from(log, tmp_path, seqs[-20:])

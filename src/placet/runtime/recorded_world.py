@@ -63,14 +63,14 @@ class RecordedWorld:
         store: The store of the log.
         rules: The domains that decided last, and their settings.
         config: Name, seed, quotas, limits and the other gate settings.
-        now_ns: Simulated time of the latest record, nanoseconds.
+        ticks: Number of ticks in the log.
         is_stepped: Time advanced by steps, and not by the machine's clock.
     """
 
     store: str
     rules: Rules
     config: KernelConfig
-    now_ns: int
+    ticks: int
     is_stepped: bool = False
 
     @property
@@ -194,7 +194,7 @@ def recorded_world(store: str) -> RecordedWorld | None:
     config = config_from(past)
     if past.header is None or config is None:
         return None
-    return RecordedWorld(store, rules_in(past.header), config, past.ledger.now_ns, is_stepped)
+    return RecordedWorld(store, rules_in(past.header), config, past.ledger.tick, is_stepped)
 
 
 def _has_ticks(log: EventLog) -> bool:

@@ -83,8 +83,8 @@ class KernelRunner:
         is_continued = bool(world.kernel.history_end[1])
         report.ticks = setup.ticks
         if setup.is_open_ended and is_continued:
-            now_ns = world.kernel.ledger.now_ns
-            report.ticks = completed_ticks(self._scenario, world.log, now_ns)
+            ticks = world.kernel.ledger.tick
+            report.ticks = completed_ticks(self._scenario, world.log, ticks)
         report.resumed_at = report.ticks if is_continued or setup.is_resumed else None
 
     def _register(self, setup: RunSetup, is_stopped: Callable[[], bool]) -> None:

@@ -7,7 +7,7 @@ from placet.runtime.snapshots.recovery import decode, recover
 from placet.scenarios.loader import from_text
 from placet.scenarios.scenario import Scenario
 from placet.scenarios.setup import ORIGIN
-from placet.scenarios.ticks import stepped_ticks, tick_ns_of, unstepped_ticks
+from placet.scenarios.ticks import tick_ns_of, unstepped_ticks
 from placet.schemas.log.record import Header, Record
 
 
@@ -49,7 +49,7 @@ def find_run(log: EventLog) -> RecordedRun | None:
     if scenario.seed != header.seed:  # a fork with another seed
         scenario = replace(scenario, seed=header.seed)
     if scenario.clock == "stepped":
-        ticks = stepped_ticks(scenario, log, past.ledger.now_ns)
+        ticks = past.ledger.tick
     else:
         ticks = unstepped_ticks(scenario, past.ledger)
     return RecordedRun(scenario, ticks, header.world)

@@ -19,7 +19,7 @@ from placet.runtime.stores.url import open_event_log
 from placet.scenarios.loader import as_text, open_domain
 from placet.scenarios.policies import PolicyFactory, find_policy
 from placet.scenarios.scenario import Member, Scenario, ScenarioError
-from placet.scenarios.ticks import stepped_ticks, tick_ns_of
+from placet.scenarios.ticks import tick_ns_of
 from placet.schemas.limits import Limits
 from placet.tables.collector import Collector
 
@@ -110,7 +110,7 @@ def prepare(
     if collector is not None:
         collector.continue_from(open_event_log(store))
     # The settings may have changed since the run began.
-    ticks = completed_ticks(scenario, open_event_log(store), recorded.now_ns) if is_stepped else 0
+    ticks = completed_ticks(scenario, open_event_log(store), recorded.ticks) if is_stepped else 0
     domains = (scenario.domain,) if ":" in scenario.domain else ()
     (domain,) = recorded.domains(domains)
     return replace(
@@ -121,14 +121,18 @@ def prepare(
     )
 
 
-def completed_ticks(scenario: Scenario, log: EventLog, now_ns: int) -> int:
-    """Return the number of ticks in the log of a stepped run.
+def completed_ticks(scenario: Scenario, log: EventLog, ticks: int) -> int:
+    """Return the number of ticks in the log of a stepped run, which must end between two ticks.
+
+    Args:
+        scenario: The scenario of the run.
+        log: Its log.
+        ticks: Number of ticks in the log.
 
     Raises:
         ScenarioError: The log ends inside a tick.
         StoreError: It cannot be read.
     """
-    ticks = stepped_ticks(scenario, log, now_ns)
     if divided_tick(log, log.count(), tick_ns_of(scenario)) is None:
         return ticks
     raise ScenarioError(

@@ -1,12 +1,8 @@
 """Counts the ticks of a run that its log contains, to resume it with the next."""
 
-from placet.actors.ports import EventLog
 from placet.kernel.ledger.ledger import Ledger
-from placet.runtime.history.position import divided_tick
-from placet.runtime.snapshots.recovery import decode
-from placet.scenarios.scenario import Scenario, ScenarioError
+from placet.scenarios.scenario import Scenario
 from placet.schemas.limits import SECOND_NS
-from placet.schemas.log.record import Tick
 
 REQ_IDS: int = 4_096
 """Room for the req_ids of one agent in one tick; a batch has 512 intents at most."""
@@ -25,35 +21,6 @@ def ticks_at(scenario: Scenario, sim_time: float) -> int:
 def req_id_of(number: int) -> str:
     """Return the req_id of the intent with this number; each tick reserves `REQ_IDS` numbers."""
     return f"run:{number}"
-
-
-def stepped_ticks(scenario: Scenario, log: EventLog, now_ns: int) -> int:
-    """Return the number of completed ticks of a stepped run in its log. O(the last tick).
-
-    If simulated time also passed outside of ticks, because the log was served between two
-    resumptions, the tick records are counted instead. O(log).
-
-    Args:
-        scenario: The scenario of the run.
-        log: Its log.
-        now_ns: Simulated time of the latest record, nanoseconds.
-
-    Raises:
-        ScenarioError: Time passed outside of ticks, and the log was compacted.
-        StoreError: The log cannot be read.
-    """
-    tick_ns = tick_ns_of(scenario)
-    if now_ns % tick_ns == 0:
-        is_divided = divided_tick(log, log.count(), tick_ns) is not None
-        return now_ns // tick_ns - is_divided
-    if log.start().record:
-        raise ScenarioError(
-            scenario.name,
-            "",
-            f"{log.url} was served in real time and compacted, so the number of its ticks is "
-            "unknown: it cannot be resumed",
-        )
-    return sum(isinstance(decode(data, ordinal), Tick) for ordinal, data in log.read())
 
 
 def unstepped_ticks(scenario: Scenario, ledger: Ledger) -> int:
