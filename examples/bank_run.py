@@ -1,3 +1,4 @@
+# bank_run.py
 """A bank, its depositors, and the day on which too many of them want their money.
 
 One file: the domain (what may be proposed, and what it does), the policy of a depositor, and the
@@ -58,11 +59,12 @@ class Bank(Domain):
     def on_register(
         self, draft: Draft, agent_id: str, attributes: Mapping[str, Json]
     ) -> RuleRefusal | None:
-        # Nerve is what a depositor is, not what happens to it: drawn once, and kept in the state.
+        before = draft.get(BANKS, BANK, "deposits")
         draft.create(ACCOUNTS, agent_id)
         draft.put(ACCOUNTS, agent_id, "balance", self.deposit)
-        draft.put(ACCOUNTS, agent_id, "nerve", round(0.25 + 0.6 * draft.draw("nerve"), 3))
-        before = draft.get(BANKS, BANK, "deposits")
+        # Spread evenly, the same under every seed: the question is about chance in the run.
+        spread = before // self.deposit * 0.618034 % 1
+        draft.put(ACCOUNTS, agent_id, "nerve", round(0.25 + 0.6 * spread, 3))
         deposits = before + self.deposit
         kept = int(deposits * self.reserves) - int(before * self.reserves)
         draft.put(BANKS, BANK, "deposits", deposits)

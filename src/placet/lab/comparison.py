@@ -29,7 +29,7 @@ class Request(NamedTuple):
     """One intent of a run, with the decision on its batch.
 
     Attributes:
-        tick: Number of ticks before it, of those that the log still has.
+        tick: Number of ticks before it, counted from the first record of the log.
         sim_time: Simulated time of the decision, seconds.
         kind: Kind of the intent.
         payload: Payload of the intent, as plain JSON.

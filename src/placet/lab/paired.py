@@ -1,4 +1,4 @@
-"""Paired differences over a sweep: what an option changes, seed by seed.
+"""Paired differences over a sweep: the effect of an option, seed by seed.
 
 Two runs with the same seed share their random draws, as far as the option does not touch them
 (common random numbers). So the difference of a pair varies less than its two runs do, and fewer

@@ -119,7 +119,7 @@ def _cost_line(cost: "Cost") -> str:
 
 
 def _duration(seconds: float) -> str:
-    if seconds < _MINUTE_S:
+    if seconds < 2 * _MINUTE_S:
         return f"{max(seconds, 1):.0f} s"
     return f"{seconds / _MINUTE_S:.0f} minutes"
 
@@ -175,6 +175,8 @@ def _blame_lines(blame: "Blame") -> Iterator[str]:
         f"It tips at tick {blame.tick}: P is {blame.before.share:.2f} before it and "
         f"{blame.after.share:.2f} after it, {blame.without_all.share:.2f} without its {admitted}"
     )
+    if not blame.is_clear:
+        yield "These intervals overlap, so chance may blame the wrong batches: give more --seeds"
     if not blame.causes:
         yield "No batch is to blame: it tips without all of them too"
     for cause in blame.causes:

@@ -6,7 +6,7 @@ from statistics import quantiles
 from typing import Final, TypeVar
 
 from placet.lab.reporting.bins import BINS_MAX
-from placet.lab.reporting.figures import Figure, Section
+from placet.lab.reporting.figures import Figure, ReportSection
 from placet.schemas.codec import Json
 from placet.schemas.limits import SECOND_NS
 from placet.tables.arrow import MissingExtraError
@@ -24,20 +24,22 @@ def collected_beside(log: Path) -> Path:
     return log.with_name(f"{log.name}.collected")
 
 
-def collected_section(folder: Path | None) -> Section:
+def collected_section(folder: Path | None) -> ReportSection:
     """Return the figures of the rows in a folder; without it, a section that says so."""
     title = "Collected series"
     if folder is None or not folder.is_dir():
-        return Section(title=title, figures=[], empty="The run collected no rows beside its log.")
+        return ReportSection(
+            title=title, figures=[], empty="The run collected no rows beside its log."
+        )
     try:
         tables = read_collected(folder)
     except (CollectError, MissingExtraError) as error:
-        return Section(title=title, figures=[], empty=str(error))
+        return ReportSection(title=title, figures=[], empty=str(error))
     figures = [
         *(_world_figures(tables["world"]) if "world" in tables else ()),
         *(_agent_figures(tables["agents"]) if "agents" in tables else ()),
     ]
-    return Section(title=title, figures=figures, empty="No collected column is a number.")
+    return ReportSection(title=title, figures=figures, empty="No collected column is a number.")
 
 
 def _world_figures(table: Table) -> Iterator[Figure]:

@@ -34,7 +34,7 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
+class ReportSection:
     """A titled group of figures; `empty` is the sentence to show if it has none."""
 
     title: str
@@ -56,7 +56,7 @@ class Page:
     title: str
     subtitle: str
     facts: Sequence[tuple[str, str]]
-    sections: Sequence[Section]
+    sections: Sequence[ReportSection]
 
 
 def table_of(rows: Sequence[Mapping[str, Json]]) -> dict[str, list[Json]]:

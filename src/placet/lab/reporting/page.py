@@ -13,7 +13,7 @@ from math import isfinite
 from re import sub
 from typing import Final
 
-from placet.lab.reporting.figures import Figure, Page, Section
+from placet.lab.reporting.figures import Figure, Page, ReportSection
 from placet.schemas.codec import Json, to_json
 
 MARK: Final = "<!-- placet report -->"
@@ -68,7 +68,7 @@ def _fact(label: str, value: str) -> str:
     return f"<div><dt>{escape(label)}</dt><dd{kind}>{escape(value)}</dd></div>"
 
 
-def _sections(sections: Sequence[Section]) -> Iterator[str]:
+def _sections(sections: Sequence[ReportSection]) -> Iterator[str]:
     number = 0
     for section in sections:
         yield f"<section><h2>{escape(section.title)}</h2>"

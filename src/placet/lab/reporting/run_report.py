@@ -12,7 +12,7 @@ from placet.actors.ports import EventLog
 from placet.lab.reporting.bins import Bins
 from placet.lab.reporting.collected import collected_beside, collected_section
 from placet.lab.reporting.drawings import lorenz, number_text
-from placet.lab.reporting.figures import Figure, Page, Section, table_of
+from placet.lab.reporting.figures import Figure, Page, ReportSection, table_of
 from placet.runtime.snapshots.recovery import decode, recover
 from placet.runtime.stores.url import file_of
 from placet.scenarios.fairness import jain
@@ -246,18 +246,20 @@ def _beside(log: EventLog) -> Path | None:
     return None if path is None else collected_beside(path)
 
 
-def _rates(counts: RunCounts, per: str) -> Section:
+def _rates(counts: RunCounts, per: str) -> ReportSection:
     figures = [
         _lines(counts.intents, f"Intents per {per}", "Refusals by load and quota leave no record."),
         _lines(counts.kinds, f"Admitted per {per}, by kind"),
     ]
-    return Section(title="Rates", figures=[f for f in figures if f], empty="No batch was decided.")
+    return ReportSection(
+        title="Rates", figures=[f for f in figures if f], empty="No batch was decided."
+    )
 
 
-def _refusals(counts: RunCounts, per: str) -> Section:
+def _refusals(counts: RunCounts, per: str) -> ReportSection:
     chart = _lines(counts.codes, f"Refused per {per}, by stage/code")
     if chart is None:
-        return Section(title="Refusals", figures=[], empty="No refusal is in the log.")
+        return ReportSection(title="Refusals", figures=[], empty="No refusal is in the log.")
     rows = [
         {
             "code": code,
@@ -267,12 +269,12 @@ def _refusals(counts: RunCounts, per: str) -> Section:
         for code in counts.codes.names
     ]
     listed = Figure(title="Refusals by code", data=table_of(rows))
-    return Section(title="Refusals", figures=[chart, listed])
+    return ReportSection(title="Refusals", figures=[chart, listed])
 
 
-def _fairness(counts: RunCounts, agents: int) -> Section:
+def _fairness(counts: RunCounts, agents: int) -> ReportSection:
     if not counts.admitted.total():
-        return Section(title="Fairness", figures=[], empty="No intent was admitted.")
+        return ReportSection(title="Fairness", figures=[], empty="No intent was admitted.")
     rows: list[Mapping[str, Json]] = []
     for agent_id in sorted({*counts.admitted, *counts.refused}):
         total, batches = counts.first_places.get(agent_id, (0.0, 0))
@@ -300,7 +302,7 @@ def _fairness(counts: RunCounts, agents: int) -> Section:
     ]
     if places:
         figures.append(_places(places))
-    return Section(title="Fairness", figures=figures)
+    return ReportSection(title="Fairness", figures=figures)
 
 
 def _places(places: Sequence[float]) -> Figure:
@@ -318,14 +320,14 @@ def _places(places: Sequence[float]) -> Figure:
     )
 
 
-def _state(counts: RunCounts, per: str) -> Section:
+def _state(counts: RunCounts, per: str) -> ReportSection:
     bins = counts.entities
     names = bins.names
     levels: dict[str, Sequence[Json]] = {}
     for name in names:
         levels[name] = [round(level) for level in accumulate(bins.sums(name))]
     if not names:
-        return Section(title="State", figures=[], empty="The state is empty.")
+        return ReportSection(title="State", figures=[], empty="The state is empty.")
     figures = [
         Figure(
             title="Entities by collection",
@@ -335,13 +337,13 @@ def _state(counts: RunCounts, per: str) -> Section:
         )
     ]
     changes = _lines(counts.changes, f"Changes of entities per {per}")
-    return Section(title="State", figures=[*figures, *([changes] if changes else [])])
+    return ReportSection(title="State", figures=[*figures, *([changes] if changes else [])])
 
 
-def _effects(counts: RunCounts, per: str) -> Section:
+def _effects(counts: RunCounts, per: str) -> ReportSection:
     chart = _lines(counts.effects, f"Effects per {per}")
     if chart is None:
-        return Section(title="Effects", figures=[], empty="No intent began an effect.")
+        return ReportSection(title="Effects", figures=[], empty="No intent began an effect.")
     rows = [
         {
             "kind": kind,
@@ -350,12 +352,12 @@ def _effects(counts: RunCounts, per: str) -> Section:
         }
         for kind, outcomes in sorted(counts.effect_kinds.items())
     ]
-    return Section(
+    return ReportSection(
         title="Effects", figures=[chart, Figure(title="Effects by kind", data=table_of(rows))]
     )
 
 
-def _cost(counts: RunCounts, per: str) -> Section:
+def _cost(counts: RunCounts, per: str) -> ReportSection:
     chart = _lines(counts.bytes, f"Bytes of the log per {per}, by type of record")
     note = "" if not counts.work else f"{_count(counts.work)} units of work were charged."
     assert chart is not None, "a log has a header"
@@ -364,7 +366,7 @@ def _cost(counts: RunCounts, per: str) -> Section:
         for name in counts.bytes.names
     ]
     listed = Figure(title="Bytes by type of record", note=note, data=table_of(rows))
-    return Section(title="Cost", figures=[chart, listed])
+    return ReportSection(title="Cost", figures=[chart, listed])
 
 
 def _lines(bins: Bins, title: str, note: str = "") -> Figure | None:

@@ -10,7 +10,7 @@ from placet.lab.errors import LabError
 from placet.lab.intervals import Interval, mean_interval, wilson
 from placet.lab.paired import paired_differences
 from placet.lab.reporting.drawings import Estimate, estimates, number_text
-from placet.lab.reporting.figures import Figure, Page, Section, table_of
+from placet.lab.reporting.figures import Figure, Page, ReportSection, table_of
 from placet.lab.sweep.results import Results
 from placet.lab.sweep.study import Row
 from placet.schemas.codec import Json, canonical, to_json
@@ -42,12 +42,14 @@ def study_page(folder: Path, results: Results) -> Page:
         _multiples(results),
         _pairs(results),
         _failures(failed),
-        Section(title="Runs", figures=[Figure(title="All runs", data=table_of(results.rows))]),
+        ReportSection(
+            title="Runs", figures=[Figure(title="All runs", data=table_of(results.rows))]
+        ),
     ]
     return Page(title=folder.resolve().name, subtitle="a study", facts=facts, sections=sections)
 
 
-def _multiples(results: Results) -> Section:
+def _multiples(results: Results) -> ReportSection:
     """Draw each measure over each option."""
     figures = [
         figure
@@ -55,7 +57,7 @@ def _multiples(results: Results) -> Section:
         for option in results.parameters
         if (figure := _multiple(results.rows, measure, option)) is not None
     ]
-    return Section(
+    return ReportSection(
         title="Outcomes over options",
         figures=figures,
         empty="The runs differ by their seeds only, or have no outcome that is a number.",
@@ -95,7 +97,7 @@ def _multiple(rows: Sequence[Row], measure: str, option: str) -> Figure | None:
     )
 
 
-def _pairs(results: Results) -> Section:
+def _pairs(results: Results) -> ReportSection:
     rows: list[dict[str, Json]] = []
     problems = []
     for option in results.parameters:
@@ -110,7 +112,7 @@ def _pairs(results: Results) -> Section:
         "Each value of an option beside its first value, over the runs with the same seed and the "
         "same other options; Student's 95 % interval of the mean difference."
     )
-    return Section(
+    return ReportSection(
         title="Paired differences",
         figures=[Figure(title="Differences", note=note, data=table_of(rows))] if rows else [],
         empty=problems[0] if problems else "The runs differ by their seeds only.",
@@ -126,13 +128,13 @@ def _pair_row(row: dict[str, Json]) -> dict[str, Json]:
     }
 
 
-def _failures(failed: Sequence[Row]) -> Section:
+def _failures(failed: Sequence[Row]) -> ReportSection:
     counts = Counter((str(row["status"]), str(row["error"])) for row in failed)
     rows: list[dict[str, Json]] = [
         {"status": status, "error": error, "runs": count}
         for (status, error), count in counts.most_common()
     ]
-    return Section(
+    return ReportSection(
         title="Failures",
         figures=[Figure(title="Errors", data=table_of(rows))] if rows else [],
         empty="No run failed.",

@@ -127,6 +127,12 @@ class Blame:
     causes: tuple[Cause, ...]
     tests: int
 
+    @property
+    def is_clear(self) -> bool:
+        """Whether the intervals before and after the tick do not overlap."""
+        before, after = sorted([self.before.interval, self.after.interval])
+        return before.high < after.low
+
     def as_dict(self) -> dict[str, Json]:
         """Return the result as plain JSON."""
         return {
@@ -134,6 +140,7 @@ class Blame:
             "before": self.before.as_dict(),
             "after": self.after.as_dict(),
             "without_all": self.without_all.as_dict(),
+            "clear": self.is_clear,
             "batches": self.batches,
             "causes": [cause.as_dict() for cause in self.causes],
             "tests": self.tests,
