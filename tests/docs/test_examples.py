@@ -3,11 +3,13 @@
 The blocks of one page share their names and one event loop, in an empty working directory. They
 may `await` at the top level, as in a notebook, so that an example need not be wrapped for us.
 A block that cannot run says so: `<!--- skip: next "needs a network" -->` above it.
+A block whose first line is a comment with a file name, `# model.py`, is saved under that name.
 """
 
 import asyncio
 import contextlib
 import inspect
+import re
 from ast import PyCF_ALLOW_TOP_LEVEL_AWAIT
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +20,15 @@ from sybil import Document, Example, Sybil
 from sybil.parsers.markdown import CodeBlockParser, SkipParser
 
 ROOT = Path(__file__).parents[2]
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
+SLOW = {ROOT / "docs" / "tutorials" / "bank_run.md"}
+"""Pages that take more than a few seconds."""
+PAGES = [
+    pytest.param(path, marks=pytest.mark.slow) if path in SLOW else path
+    for path in [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
+]
+FILE_BLOCK = re.compile(
+    r"^```(?:python|toml)\n(?=# (\w+\.(?:py|toml))\n)(.*?)^```$", re.MULTILINE | re.DOTALL
+)
 
 
 class Page:
@@ -30,6 +40,9 @@ class Page:
         self._document: Document = Sybil([blocks, SkipParser()]).parse(path)
         # pydantic and dataclasses ask the module of a class for its names.
         self._document.namespace["__name__"] = "__main__"
+
+        for name, text in FILE_BLOCK.findall(path.read_text(encoding="utf-8")):
+            Path(name).write_text(text, encoding="utf-8")
 
     def run(self) -> None:
         """Run the examples in order; one that is skipped does not skip those after it."""
@@ -62,6 +75,15 @@ def runner() -> Iterator[asyncio.Runner]:
 def test_examples_of_a_page_run(path, runner, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Page(path, runner).run()
+
+
+@pytest.mark.parametrize("page", ["bank_run", "from_mesa"])
+def test_the_files_of_a_tutorial_are_those_of_the_examples(page):
+    text = (ROOT / "docs" / "tutorials" / f"{page}.md").read_text(encoding="utf-8")
+    files = FILE_BLOCK.findall(text)
+    assert len(files) == 2
+    for name, content in files:
+        assert content == (ROOT / "examples" / name).read_text(encoding="utf-8"), name
 
 
 def test_a_wrong_example_fails_at_its_own_line(runner, tmp_path):
