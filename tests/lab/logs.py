@@ -14,11 +14,11 @@ TOWN = (
 )
 
 
-def run_town(store, *, ticks=12, seed=1, more=()):
+def run_town(store, *, ticks=12, seed=1, more=(), **options):
     """Run a small town into a store, and return its report."""
     overrides = [*TOWN, "agents.crier.count=1", f"ticks={ticks}", f"seed={seed}", *more]
     scenario = load("town", overrides=overrides)
-    return asyncio.run(ScenarioRunner(scenario, store=str(store)).run())
+    return asyncio.run(ScenarioRunner(scenario, store=str(store), **options).run())
 
 
 def put(draft, intent):

@@ -240,7 +240,8 @@ def test_function_that_raises_ends_the_collecting_and_not_the_world(tmp_path):
     kept = read_collected(tmp_path / "out")
     assert [r["tick"] for r in kept["world"].rows()] == [1, 2]
     with closing(log_to_read(str(tmp_path / "w.db"))) as log, pytest.raises(CollectError):
-        collector(broken=broken).collect(log)
+        collector(tmp_path / "later", broken=broken).collect(log)
+    assert not (tmp_path / "later").exists()
 
 
 @pytest.mark.parametrize(

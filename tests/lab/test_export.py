@@ -277,6 +277,29 @@ def run_town_on(store):
     asyncio.run(run())
 
 
+def test_compacted_log_is_exported_from_its_oldest_snapshot_on(town_log, tmp_path):
+    """Where the state is known, every row is that of the whole log."""
+    store = tmp_path / "town.db"
+    run_town(store, snapshot_every_seqs=100)
+    exported(store, tmp_path / "whole", every=4)
+    assert run_command(["compact", str(store), "--keep", "150"]) == 0
+    exported(store, tmp_path / "rest", every=4)
+    kept = 0
+    for name in ("intents", "refusals", "changes", "entities", "ticks"):
+        rest = pq.read_table(tmp_path / "rest" / f"{name}.parquet")
+        since = int(rest.schema.metadata[b"placet.compacted_to_seq"])
+        rows = pq.read_table(tmp_path / "whole" / f"{name}.parquet").to_pylist()
+        if name != "ticks":  # the first one is counted from the snapshot on
+            assert rest.to_pylist() == [row for row in rows if row["seq"] > since]
+        assert [r["tick"] for r in rest.to_pylist()] == [
+            row["tick"] for row in rows if row["seq"] > since
+        ]
+        kept += rest.num_rows
+    assert kept > 100
+    with pytest.raises(StoreError, match="its first seq with a known state is"):
+        exported(store, tmp_path / "no", selection={"from_seq": 10})
+
+
 # errors
 
 

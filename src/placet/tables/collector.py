@@ -35,6 +35,7 @@ from placet.tables.arrow import pyarrow
 from placet.tables.definitions import REFUSALS, SEQ, SIM_TIME, TICK, Column
 from placet.tables.parts import CollectedTable, CollectError, PartFolder, read_collected
 from placet.tables.table import Table, Tables
+from placet.tables.walk import beginning_of
 
 WorldFunction = Callable[[WorldState], Json]
 
@@ -204,7 +205,8 @@ class Collector:
     def collect(self, log: EventLog, *, on_tick: Callable[[int], None] = lambda _: None) -> None:
         """Collect from a log: the rows that would have been collected while it was written.
 
-        O(log). Refusals that left no record are not in it.
+        If it fails, no folder is left. O(log). Refusals that left no record are not in it; of a compacted log, the part from its
+        oldest snapshot on is read.
 
         Args:
             log: The log; it is only read.
@@ -212,11 +214,17 @@ class Collector:
 
         Raises:
             CollectError: A function of the world raised, or the tables cannot be written.
-            StoreError: The log cannot be read, or was compacted.
+            StoreError: The log cannot be read.
         """
         self.begin()
-        self._collect_between(log, 0, on_tick)
-        self.check()
+        try:
+            self._collect_between(log, 0, on_tick)
+            self.check()
+        except BaseException:
+            if self._folder is not None:
+                self._folder.remove()
+            self._is_closed = True
+            raise
 
     def continue_from(self, log: EventLog) -> None:
         """Continue the tables of a run that was killed or stopped, before it is resumed.
@@ -247,8 +255,8 @@ class Collector:
         self, log: EventLog, after_tick: int, on_tick: Callable[[int], None]
     ) -> None:
         """Collect from the ticks of a log after one."""
-        start = log.start()
-        past = recover(log, to_record=start.record).past if start.record else Replayer()
+        beginning = beginning_of(log).record
+        past = recover(log, to_record=beginning).past if beginning else Replayer()
         for _, data in read_on(log, past.journal.count):
             record = past.apply(data)
             if isinstance(record, Tick):

@@ -102,6 +102,10 @@ class PartFolder:
         except OSError as error:
             raise _unwritable(self.folder, error) from error
 
+    def remove(self) -> None:
+        """Remove the folder and everything in it."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
     def continue_from(self, tick: int) -> None:
         """Drop the rows after a tick, and continue to collect. Sealed tables become a part again.
 

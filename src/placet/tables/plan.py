@@ -20,7 +20,6 @@ from placet.schemas.log.record import (
     Admitted,
     Changes,
     Header,
-    LogStart,
     Record,
     Refused,
     RulesChanged,
@@ -30,7 +29,7 @@ from placet.tables.arrow import TableSchema
 from placet.tables.column_types import ColumnType
 from placet.tables.definitions import CHANGE, DEFINITIONS, ENTITY, SEQ, SIM_TIME, TICK, Column
 from placet.tables.rows import ROW_MAKERS, WIDE_ROW_MAKERS, Row, RowMaker
-from placet.tables.walk import Walk
+from placet.tables.walk import Walk, beginning_of
 
 FORMAT: Final = "1"
 """Version of the tables' layout."""
@@ -235,7 +234,7 @@ class TablePlan:
     def _facts(self) -> dict[str, str]:
         walk = self._walk
         header = walk.header if isinstance(walk.header, Header) else None
-        start: LogStart = walk.log.start()
+        start = beginning_of(walk.log)
         facts = {"placet.format": FORMAT, "placet.records": f"{walk.first}..{walk.end - 1}"}
         if header is not None:
             facts |= {"placet.world": header.world, "placet.seed": str(header.seed)}

@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping
 
 from placet.actors.ports import EventLog
 from placet.runtime.history.selection import Selection, first_seq
-from placet.runtime.snapshots.recovery import decode, recover
+from placet.runtime.snapshots.files import snapshots_of
+from placet.runtime.snapshots.recovery import decode, no_beginning, recover, trusted_places
 from placet.schemas.codec import Json
 from placet.schemas.errors import StoreError
 from placet.schemas.log.expand import expanded
-from placet.schemas.log.record import Changes, Header, Record, RulesChanged, Tick
+from placet.schemas.log.record import Changes, Header, LogStart, Record, RulesChanged, Tick
 
 Fields = dict[str, Json]
 Fold = dict[str, dict[str, Fields]]
@@ -21,6 +22,8 @@ Fold = dict[str, dict[str, Fields]]
 
 class Walk:
     """The records of a log in a selection, in order; it can be iterated once more from the start.
+
+    Of a compacted log it begins at the oldest snapshot, before which the state is not known.
 
     Args:
         log: The log; it is only read.
@@ -47,14 +50,14 @@ class Walk:
         self.end = log.count()
         if not self.end:
             raise StoreError(f"{log.url} has no records yet", store=log.url)
-        start = log.start()
-        self.first = max(log.find_seq(selection.from_seq), start.record)
-        if start.record and selection.from_seq and selection.from_seq <= start.seq:
+        beginning = beginning_of(log)
+        if selection.from_seq and selection.from_seq <= beginning.seq and beginning.record:
             raise StoreError(
-                f"{log.url} was compacted up to seq {start.seq}; give --from {start.seq + 1} or a "
-                "later seq",
+                f"{log.url} was compacted, and its first seq with a known state is "
+                f"{beginning.seq + 1}; give that or a later seq",
                 store=log.url,
             )
+        self.first = max(log.find_seq(selection.from_seq), beginning.record)
         self.tick = 0
         self.fold: Fold = {}
         self.header: Header | RulesChanged | None = None
@@ -103,6 +106,25 @@ class Walk:
                 name: {entity: dict(row.fields) for entity, row in rows.entities.items()}
                 for name, rows in past.state.collections.items()
             }
+
+
+def beginning_of(log: EventLog) -> LogStart:
+    """Return the first position of a log at which the state is known: its oldest snapshot.
+
+    (0, 0) of a log that was not compacted.
+
+    Raises:
+        StoreError: The log cannot be read, or was compacted and has no valid snapshot.
+    """
+    start = log.start()
+    if not start.record:
+        return start
+    files = snapshots_of(log)
+    places = [] if files is None else trusted_places(log, files)
+    if not places:
+        raise no_beginning(log, start, [])
+    oldest = places[-1]
+    return LogStart(oldest.records, oldest.seq)
 
 
 def fold_changes(fold: Fold, changes: Changes) -> None:
