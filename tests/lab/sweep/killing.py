@@ -11,13 +11,14 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from random import Random
 
 from placet.lab import Scenario, run_scenarios
 
 ROOT = Path(__file__).parents[3]
 
 
-def town():
+def town() -> Scenario:
     return Scenario.load("town").with_agents(10).with_values(ticks=10)
 
 
@@ -75,7 +76,37 @@ def workers_of(study):
     return [int(name.partition("-")[0]) for name in names]
 
 
-def executions(marks):
+def kill_sweep(study: Path, marks: Path, *, runs: int, kills: int, chance: Random) -> None:
+    """Kill drivers and workers in turn until the sweep is finished; check every execution."""
+    killed, driver = 0, start(study, runs, marks)
+    deadline = time.monotonic() + 240
+    while driver.poll() is None or driver.returncode != 0:
+        assert time.monotonic() < deadline
+        if driver.poll() is not None:
+            assert driver.returncode == -signal.SIGKILL, driver.stderr.read()
+            driver.stderr.close()
+            driver = start(study, runs, marks)
+        wanted = (killed + 1) * runs // (kills + 1)
+        if killed < kills and study.exists() and rows_in(study) >= wanted:
+            victims = workers_of(study)
+            victim = driver.pid if killed % 2 or not victims else chance.choice(victims)
+            try:
+                os.kill(victim, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+            killed += 1
+        time.sleep(0.01)
+    driver.stderr.close()
+    assert killed == kills
+    recorded = rows_in(study)
+    assert recorded == runs, "a run was recorded twice"
+    executed = executions(marks)
+    assert len(executed) == runs
+    # A run that was under way at a kill is executed again; two are under way at most.
+    assert sum(executed.values()) - runs <= 2 * kills
+
+
+def executions(marks: Path) -> Counter[str]:
     return Counter(Path(marks).read_text().splitlines()) if Path(marks).exists() else Counter()
 
 

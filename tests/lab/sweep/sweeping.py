@@ -4,7 +4,7 @@ import os
 from concurrent.futures import Executor, Future
 from pathlib import Path
 
-from placet.lab import Scenario
+from placet.lab import Results, Scenario
 
 
 class InlineExecutor(Executor):
@@ -46,6 +46,6 @@ def nothing_finite(state):
     return float("nan")
 
 
-def without_times(results):
+def without_times(results: Results) -> list[dict[str, object]]:
     """Return the rows without what depends on the machine."""
     return [{k: v for k, v in row.items() if k != "seconds"} for row in results.rows]

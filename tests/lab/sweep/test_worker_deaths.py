@@ -1,11 +1,8 @@
 """Workers and drivers of a sweep die; nothing finished is repeated, and the results are equal."""
 
 import json
-import os
 import random
-import signal
 import sqlite3
-import time
 from concurrent.futures import ProcessPoolExecutor
 
 import pytest
@@ -69,7 +66,7 @@ def test_a_run_past_its_timeout_is_a_row(tmp_path):
 def test_a_sweep_that_is_killed_repeats_no_finished_run(tmp_path, marks):
     """Kill the driver twice and workers three times in a sweep of 60."""
     chance, study = random.Random(1), tmp_path / "study"
-    kill_sweep(study, marks, runs=60, kills=5, chance=chance)
+    killing.kill_sweep(study, marks, runs=60, kills=5, chance=chance)
     undisturbed = run_scenarios(
         killing.town(), replications=60, outcome=killing.mark, executor=InlineExecutor()
     )
@@ -77,36 +74,6 @@ def test_a_sweep_that_is_killed_repeats_no_finished_run(tmp_path, marks):
         killing.town(), replications=60, outcome=killing.mark, executor=InlineExecutor(), to=study
     )
     assert without_times(final) == without_times(undisturbed)
-
-
-def kill_sweep(study, marks, *, runs, kills, chance):
-    """Kill drivers and workers in turn until the sweep is finished; check every execution."""
-    killed, driver = 0, killing.start(study, runs, marks)
-    deadline = time.monotonic() + 240
-    while driver.poll() is None or driver.returncode != 0:
-        assert time.monotonic() < deadline
-        if driver.poll() is not None:
-            assert driver.returncode == -signal.SIGKILL, driver.stderr.read()
-            driver.stderr.close()
-            driver = killing.start(study, runs, marks)
-        wanted = (killed + 1) * runs // (kills + 1)
-        if killed < kills and study.exists() and killing.rows_in(study) >= wanted:
-            victims = killing.workers_of(study)
-            victim = driver.pid if killed % 2 or not victims else chance.choice(victims)
-            try:
-                os.kill(victim, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-            killed += 1
-        time.sleep(0.01)
-    driver.stderr.close()
-    assert killed == kills
-    recorded = killing.rows_in(study)
-    assert recorded == runs, "a run was recorded twice"
-    executed = killing.executions(marks)
-    assert len(executed) == runs
-    # A run that was under way at a kill is executed again; two are under way at most.
-    assert sum(executed.values()) - runs <= 2 * kills
 
 
 def test_a_half_done_run_is_resumed_from_its_log(tmp_path, monkeypatch):
