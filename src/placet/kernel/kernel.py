@@ -75,6 +75,8 @@ class Kernel:
         ledger: Agents, dedup windows, quotas, schedule and outbox; read only.
         history_end: `(seq, record count)` of `history`; later records are new.
         history_head: Hash of the last record of `history`, which is the head of its chain.
+        joins_batches: Batches of one intent in a group are decided together, and share a record.
+            False decides each by itself, with the same result.
         on_tick: Called with the kernel after the record of each tick; it only reads, and must not
             raise. None calls nothing.
 
@@ -99,10 +101,9 @@ class Kernel:
         domains = list(domain) if isinstance(domain, Sequence) else [domain]
         self.registry = Registry(domains)
         from placet.kernel.gate.structure import Structure  # noqa: PLC0415  # it loads pydantic
-
-        self._structure = Structure(self.registry, config.limits)
         from placet.kernel.group.structure import GroupStructure  # noqa: PLC0415
 
+        self._structure = Structure(self.registry, config.limits)
         self._group_structure = GroupStructure(self.registry, config.limits)
         self.joins_batches = True
         self._rules = DomainRules(effect_validator)

@@ -12,7 +12,7 @@ class Event(msgspec.Struct, frozen=True):
 
     Attributes:
         seq: Sequence number of the world after the record.
-        record: Ordinal number of the record in its log, from 0.
+        record: Ordinal number of the record in its log, from 0. The batches of a group share one.
         type: `header configured registered agent_changed executor_changed batch refused
             scheduled tick settled effect_changed checkpoint rules_changed
             fork_adopted patched`.

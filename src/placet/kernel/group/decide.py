@@ -29,7 +29,7 @@ from placet.schemas.verdict import Verdict
 
 
 class _KindFacts(NamedTuple):
-    """What the loop needs of a kind.
+    """The facts of a kind that the loop reads.
 
     Attributes:
         rule: The rule, with the charge of the kind's declared work.

@@ -146,7 +146,7 @@ class GroupRecorder(DecisionRecorder):
 
 
 class _Others:
-    """What few batches of a group have, with the place of each batch in front."""
+    """The rarer parts of the batches of a group, each with the place of its batch in front."""
 
     def __init__(self) -> None:
         self.refused: list[tuple[int, int | None, str, str, str]] = []
