@@ -422,6 +422,22 @@ class Lucky(Purses):
         return None
 
 
+class Indiscreet(Purses):
+    """Shows each agent its own purse only, but a gift tells whether another purse is full."""
+
+    def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
+        return ref.entity == agent_id
+
+
+class Frank(Indiscreet):
+    """Says what a gift tells."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        put, give = self.kinds
+        self.kinds = [put, replace(give, discloses="Whether the other purse is there and full.")]
+
+
 CONTROLS: list[tuple[Callable[[], Domain], str, str]] = [
     (
         Secretive,
@@ -485,6 +501,11 @@ CONTROLS: list[tuple[Callable[[], Domain], str, str]] = [
     (Moody, "visibility_is_pure", r"May ann see odd.purses/\*\? .* answers are True, False, True"),
     (large_forgetful, "settings_recreate_the_domain", r"`settings` omits something"),
     (Overlooking, "interest_index_is_complete", r"sees odd.purses/(ann|bob|cyd) otherwise"),
+    (
+        Indiscreet,
+        "hidden_changes_alter_no_answer",
+        r"if ann proposes Give .*, the answer is (admitted|no_room|odd.no_room)",
+    ),
     (Omitted, "hidden_collections_are_named", r"odd.purses/(ann|bob|cyd) is hidden from (ann|bob)"),
     (
         Unlisted,

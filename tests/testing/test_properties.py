@@ -10,6 +10,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from placet.kernel.registry import Registry
 from placet.testing import PropertyViolation, domain_property_tests
 from placet.testing import hash_order_property as hash_order
 from placet.testing.hash_order_property import NAME as ORDER_OF_SETS
@@ -27,7 +28,7 @@ from placet.testing.trace import (
 )
 from placet.testing.trace_generator import traces
 from tests.kernel.domains import Lab
-from tests.testing.faulty_domains import CONTROLS, Candid, Clumsy, Lucky, Purses, Unwary
+from tests.testing.faulty_domains import CONTROLS, Candid, Clumsy, Frank, Lucky, Purses, Unwary
 
 _EXAMPLES = {ORDER_OF_SETS: 40}
 """The other properties stop at the first violating trace; this one runs all traces."""
@@ -87,7 +88,7 @@ def test_a_property_that_does_not_apply_makes_no_test():
     names = {name for name in vars(domain_property_tests(Purses)) if name.startswith("test_")}
     silent = {"invariants_hold_after_every_step", "visibility_is_pure"}
     silent |= {"settings_recreate_the_domain", "interest_index_is_complete"}
-    silent |= {"hidden_collections_are_named"}
+    silent |= {"hidden_collections_are_named", "hidden_changes_alter_no_answer"}
     assert names == {f"test_{name}" for name in NAMES} - {f"test_{name}" for name in silent}
 
 
@@ -99,6 +100,23 @@ def test_revalidated_entities_may_change_the_outcome():
 def test_later_draws_of_a_registration_may_depend_on_the_other_agents():
     laws = domain_property_tests(Lucky, examples=25)
     laws().test_draws_do_not_depend_on_the_order_of_registration()
+
+
+def test_a_kind_may_tell_what_it_says_that_it_discloses():
+    laws = domain_property_tests(Frank, examples=100)
+    laws().test_hidden_changes_alter_no_answer()
+
+
+def test_staleness_that_tells_of_hidden_changes_is_found(monkeypatch):
+    """The fault is in the core: the gate asks nobody who may see what has changed."""
+    may_see = Registry.may_see
+
+    def planted(*arguments):
+        return sys._getframe(1).f_code.co_name == "_footprints" or may_see(*arguments)
+
+    monkeypatch.setattr(Registry, "may_see", planted)
+    error = broken(domain_property_tests(Frank, examples=400), "hidden_changes_alter_no_answer")
+    assert "the answer is stale_context: odd.purses/" in error.finding
 
 
 def test_a_property_can_be_omitted():

@@ -163,6 +163,9 @@ class Kind:
             more than a few dozen items declares one of the two.
         broadcast: Deliver each admitted intent to the observers that `Domain.should_deliver`
             selects, all and in order, also if its change is no longer visible.
+        discloses: One sentence about what the rule tells of things that the agent may not see,
+            such as `A hidden wall stops a move.`; empty: nothing. `placet.testing` holds the kind
+            to it, and people read it in `placet kinds`.
     """
 
     name: str
@@ -182,6 +185,7 @@ class Kind:
     cost: float = 0.0
     work: Work = 0
     broadcast: bool = False
+    discloses: str = ""
 
     def __post_init__(self) -> None:
         _load_pydantic()

@@ -26,6 +26,7 @@ def _described(domain: Domain) -> dict[str, Json]:
                 "has_footprint": kind.reads is not None or kind.reads_self is not None,
                 "when_stale": kind.when_stale,
                 "effects": list(kind.effects),
+                "discloses": kind.discloses,
                 "payload": schemas[kind.name],
             }
             for kind in registry

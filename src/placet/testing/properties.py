@@ -18,6 +18,7 @@ from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
 from placet.schemas.verdict import Verdict
 from placet.testing.errors import PropertyViolation
+from placet.testing.noninterference_property import hides_anything, noninterference_breach
 from placet.testing.read_set_property import footprint_breach, has_footprints
 from placet.testing.registration_order_property import registration_breach
 from placet.testing.trace import AGENTS, Factory, Propose, Trace, TraceRunner, one_by_one, smaller
@@ -401,6 +402,12 @@ PROPERTIES: Final = (
         "A collection that `hides` does not name is shown whole to every agent.",
         hides_breach,
         has_shown_collections,
+    ),
+    Property(
+        "hidden_changes_alter_no_answer",
+        "What an agent may not see changes none of its answers.",
+        noninterference_breach,
+        hides_anything,
     ),
     Property(
         "settings_recreate_the_domain",

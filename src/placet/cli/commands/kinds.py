@@ -51,6 +51,8 @@ def _show(domain: Mapping[str, Json]) -> None:
     for name, kind in domain["kinds"].items():
         say(f"  {name}" + (f" - {kind['summary']}" if kind["summary"] else ""))
         say_lines(table(_fields(kind["payload"]), indent="      "))
+        if kind["discloses"]:
+            say(f"      discloses: {kind['discloses']}")
         say()
 
 
