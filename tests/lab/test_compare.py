@@ -59,6 +59,16 @@ def test_a_verdict_that_differs_is_no_choice_of_the_agent(tmp_path):
     assert kind.refused == (0, 6)
 
 
+def test_a_notebook_shows_tables_with_every_text_escaped(runs, tmp_path):
+    heads, _, again = runs
+    evil = run_coin(tmp_path, "agents.tosser.options={side='<b>'}")
+    page = compare(heads, evil)._repr_html_()
+    assert "<td>tosser_1</td>" in page
+    assert "&lt;b&gt;" in page
+    assert "<b>" not in page
+    assert repr(compare(heads, again)).startswith("<Comparison: equal in all ")
+
+
 def test_a_run_and_its_fork_part_at_the_fork(runs, tmp_path):
     heads, _, _ = runs
     parent = log_of(heads)

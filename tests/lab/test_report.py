@@ -18,6 +18,7 @@ from placet.lab.reporting.bins import BINS_MAX, Bins
 from placet.lab.reporting.drawings import Estimate, estimates, lorenz, number_text, round_values
 from placet.runtime.stores.url import open_event_log
 from placet.schemas.errors import StoreError
+from tests.agents.till import put, talk
 from tests.lab.coin import TOML
 from tests.lab.runs import log_of, run_coin
 
@@ -186,6 +187,18 @@ def tossed(state):
     return sum(coin.get("side") in {"heads", "tails"} for coin in state["coin.coins"].values())
 
 
+async def test_the_calls_of_models_are_counted_by_model(tmp_path):
+    store = f"sqlite:///{tmp_path}/till.db"
+    async with talk([put(5)], [put(1)], store=store) as session:
+        await session.send("put five")
+        await session.send("and one more")
+    figures = parsed(report(store, tmp_path / "page.html")).figures
+    calls = columns_of(figures["Calls of models"])
+    assert calls["calls"] == [2]
+    effects = columns_of(figures["Effects by kind"])
+    assert sum(effects["begun"]) == sum(effects["succeeded"]) >= 2
+
+
 def test_a_log_without_records_and_a_missing_log_are_errors(tmp_path):
     log = open_event_log(f"sqlite:///{tmp_path}/empty.db")
     log.open()
@@ -226,6 +239,22 @@ def test_the_report_of_a_study_has_multiples_pairs_and_all_runs(study, tmp_path)
     )
     assert sum(tag == "svg" for tag, _ in content.tags) == 3
     assert "No run failed." in content.text
+
+
+def test_collected_series_of_a_study_are_small_multiples_of_one_scale(tmp_path):
+    scenario = tmp_path / "coin.toml"
+    scenario.write_text(TOML + '[collect.world]\ntossed = "tests.lab.test_report:tossed"\n')
+    run_scenarios(
+        Scenario.load(scenario).product(refused=["", "walk 2"]),
+        replications=3,
+        to=tmp_path / "study",
+    )
+    content = parsed(report(tmp_path / "study", tmp_path / "page.html"))
+    multiples = [f for f in json.loads(content.scripts[0]) if "median" in f["names"]]
+    assert len(multiples) == 2
+    assert [figure["columns"][2] for figure in multiples] == [[0, 0, 0, 0, 1, 1, 1, 1]] * 2
+    assert {tuple(figure["range"]) for figure in multiples} == {(-0.05, 1.05)}
+    assert "settings.refused = walk 2: spread over the seeds" in content.text
 
 
 def test_a_folder_that_is_no_study_is_an_error(tmp_path):

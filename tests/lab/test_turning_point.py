@@ -93,6 +93,13 @@ def test_both_sides_of_the_coin_are_turning_points(tmp_path):
     assert sides == {True, False}
 
 
+def test_a_notebook_shows_the_points_and_the_answer(coin):
+    turn = turning_point(coin, any_heads, every=4, seeds=SEEDS)
+    page = turn._repr_html_()
+    assert page.count("<tr>") == 1 + len(turn.points)
+    assert str(turn) in page
+
+
 def test_every_tenth_tick_brackets_the_turning_point(coin):
     turn = turning_point(coin, any_heads, every=3, seeds=SEEDS)
     assert [point.tick for point in turn.points] == [0, 3, 6]

@@ -10,9 +10,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from html import escape
 from typing import NamedTuple
 
 from placet.actors.ports import EventLog
+from placet.lab.html import table_html
 from placet.lab.stores import Store, log_of
 from placet.runtime.history.bisect import FirstDifference, bisect
 from placet.runtime.history.diff import decision_of
@@ -214,6 +216,17 @@ class Comparison:
             "parting": self.parting.as_dict(),
             **{name: list(rows) for name, rows in self.tables().items()},
         }
+
+    def __repr__(self) -> str:
+        if self.is_equal:
+            return f"<Comparison: equal in all {self.parting.record} records that both have>"
+        return (
+            f"<Comparison: part at record {self.parting.record}; {len(self.agents)} agents differ>"
+        )
+
+    def _repr_html_(self) -> str:
+        tables = (table_html(name, rows) for name, rows in self.tables().items())
+        return f"<p>{escape(repr(self))}</p>{''.join(tables)}"
 
 
 def compare(first: Store, second: Store, *, domains: Sequence[str] = ()) -> Comparison:

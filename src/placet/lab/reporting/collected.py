@@ -5,9 +5,11 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Final, TypeVar
 
+from placet.lab.errors import LabError
 from placet.lab.reporting.bins import BINS_MAX
 from placet.lab.reporting.figures import Figure, ReportSection
-from placet.schemas.codec import Json
+from placet.lab.sweep.results import Results
+from placet.schemas.codec import Json, to_json
 from placet.schemas.limits import SECOND_NS
 from placet.tables.arrow import MissingExtraError
 from placet.tables.parts import CollectError, read_collected
@@ -15,6 +17,8 @@ from placet.tables.table import Table
 
 _PLACE: Final = frozenset({"tick", "seq", "sim_time_ns", "agent"})
 _TIME: Final = "simulated time, s"
+_MULTIPLES_MAX: Final = 24
+"""Largest number of scenarios in small multiples."""
 
 _Row = TypeVar("_Row")
 
@@ -42,6 +46,47 @@ def collected_section(folder: Path | None) -> ReportSection:
     return ReportSection(title=title, figures=figures, empty="No collected column is a number.")
 
 
+def multiples_section(results: Results) -> ReportSection:
+    """Return small multiples of the collected series of a study: one for each scenario.
+
+    A figure shows the spread over the seeds; the figures of a column have one scale.
+    """
+    title = "Collected series over options"
+    empty = "The runs collected no series of the world: the scenario has no [collect.world]."
+    try:
+        table = results.collected("world")
+    except (LabError, MissingExtraError):
+        return ReportSection(title=title, figures=[], empty=empty)
+    scenarios: dict[str, list[Mapping[str, Json]]] = {}
+    for row in table.rows():
+        name = ", ".join(f"{key} = {_text(row[key])}" for key in results.parameters)
+        scenarios.setdefault(name, []).append(row)
+    left_out = _PLACE.union(results.parameters, ("seed",))
+    columns = _numbers([row for rows in scenarios.values() for row in rows], left_out)
+    figures = [
+        figure
+        for name in columns
+        for figure in _multiples(name, dict(list(scenarios.items())[:_MULTIPLES_MAX]))
+    ]
+    return ReportSection(title=title, figures=figures, empty=empty)
+
+
+def _multiples(
+    name: str, scenarios: Mapping[str, Sequence[Mapping[str, Json]]]
+) -> Iterator[Figure]:
+    values = [row[name] for rows in scenarios.values() for row in rows if _is_number(row[name])]
+    low, high = float(min(values)), float(max(values))
+    pad = (high - low) * 0.05 or 1.0
+    for scenario, rows in scenarios.items():
+        yield Figure(
+            title=name,
+            note=f"{scenario or 'all runs'}: spread over the seeds",
+            data=_spread(rows, name),
+            lines=True,
+            y_range=(low - pad, high + pad),
+        )
+
+
 def _world_figures(table: Table) -> Iterator[Figure]:
     rows = _thinned(list(table.rows()))
     for name in _numbers(rows):
@@ -55,23 +100,32 @@ def _world_figures(table: Table) -> Iterator[Figure]:
 
 
 def _agent_figures(table: Table) -> Iterator[Figure]:
+    rows = list(table.rows())
+    for name in _numbers(rows):
+        yield Figure(title=name, note="of the agents", data=_spread(rows, name), lines=True)
+
+
+def _spread(rows: Sequence[Mapping[str, Json]], name: str) -> dict[str, list[Json]]:
+    """Return the deciles of a column at each tick."""
     by_tick: dict[int, list[Mapping[str, Json]]] = {}
-    for row in table.rows():
+    for row in rows:
         by_tick.setdefault(row["tick"], []).append(row)
-    ticks = _thinned(list(by_tick.values()))
-    for name in _numbers([row for rows in ticks for row in rows]):
-        spread: dict[str, list[Json]] = {_TIME: [], "10 %": [], "median": [], "90 %": []}
-        for rows in ticks:
-            values = [row[name] for row in rows if _is_number(row[name])]
-            deciles = quantiles(values, n=10) if len(values) > 1 else values * 9
-            spread[_TIME].append(_seconds(rows[0]))
-            for label, place in (("10 %", 0), ("median", 4), ("90 %", 8)):
-                spread[label].append(deciles[place] if values else None)
-        yield Figure(title=name, note="of the agents", data=spread, lines=True)
+    spread: dict[str, list[Json]] = {_TIME: [], "10 %": [], "median": [], "90 %": []}
+    for at_tick in _thinned([by_tick[tick] for tick in sorted(by_tick)]):
+        values = [row[name] for row in at_tick if _is_number(row[name])]
+        deciles = quantiles(values, n=10) if len(values) > 1 else values * 9
+        spread[_TIME].append(_seconds(at_tick[0]))
+        for label, place in (("10 %", 0), ("median", 4), ("90 %", 8)):
+            spread[label].append(deciles[place] if values else None)
+    return spread
 
 
-def _numbers(rows: Sequence[Mapping[str, Json]]) -> list[str]:
-    names = dict.fromkeys(name for row in rows for name in row if name not in _PLACE)
+def _text(value: Json) -> str:
+    return value if isinstance(value, str) else to_json(value).decode()
+
+
+def _numbers(rows: Sequence[Mapping[str, Json]], left_out: frozenset[str] = _PLACE) -> list[str]:
+    names = dict.fromkeys(name for row in rows for name in row if name not in left_out)
     return [name for name in names if any(_is_number(row.get(name)) for row in rows)]
 
 

@@ -22,6 +22,7 @@ class Figure:
         drawing: An SVG document that shows the data; empty if there is none.
         unit: Unit of the y axis; may be empty.
         steps: Draw lines as steps, for counts.
+        y_range: Range of the y axis, shared by small multiples; None fits the lines.
     """
 
     title: str
@@ -31,6 +32,7 @@ class Figure:
     drawing: str = ""
     unit: str = ""
     steps: bool = False
+    y_range: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -114,6 +114,7 @@ def _data(figures: list[Figure]) -> str:
             "names": list(figure.data),
             "columns": [[_rounded(value) for value in column] for column in figure.data.values()],
             "steps": figure.steps,
+            "range": None if figure.y_range is None else list(figure.y_range),
         }
         for figure in figures
     ]

@@ -1,7 +1,7 @@
 """The figures of one run, from one pass over its log: rates, refusals, fairness, effects, cost."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
@@ -13,6 +13,7 @@ from placet.lab.reporting.bins import Bins
 from placet.lab.reporting.collected import collected_beside, collected_section
 from placet.lab.reporting.drawings import lorenz, number_text
 from placet.lab.reporting.figures import Figure, Page, ReportSection, table_of
+from placet.runtime.history.selection import Selection
 from placet.runtime.snapshots.recovery import decode, recover
 from placet.runtime.stores.url import file_of
 from placet.scenarios.fairness import jain
@@ -33,6 +34,8 @@ from placet.schemas.log.record import (
     intents_of,
     record_type,
 )
+from placet.tables.plan import TableOptions, TablePlan
+from placet.tables.table import Rows
 
 if TYPE_CHECKING:
     from placet.schemas.codec import Json
@@ -236,7 +239,7 @@ def run_page(log: EventLog, collected: Path | None = None) -> Page:
             _fairness(counts, len(past.ledger.agents)),
             _state(counts, per),
             _effects(counts, per),
-            _cost(counts, per),
+            _cost(log, counts, per),
         ],
     )
 
@@ -357,7 +360,7 @@ def _effects(counts: RunCounts, per: str) -> ReportSection:
     )
 
 
-def _cost(counts: RunCounts, per: str) -> ReportSection:
+def _cost(log: EventLog, counts: RunCounts, per: str) -> ReportSection:
     chart = _lines(counts.bytes, f"Bytes of the log per {per}, by type of record")
     note = "" if not counts.work else f"{_count(counts.work)} units of work were charged."
     assert chart is not None, "a log has a header"
@@ -366,7 +369,23 @@ def _cost(counts: RunCounts, per: str) -> ReportSection:
         for name in counts.bytes.names
     ]
     listed = Figure(title="Bytes by type of record", note=note, data=table_of(rows))
-    return ReportSection(title="Cost", figures=[chart, listed])
+    return ReportSection(title="Cost", figures=[chart, listed, *_model_calls(log, counts)])
+
+
+def _model_calls(log: EventLog, counts: RunCounts) -> Iterator[Figure]:
+    """Yield a table of the calls of models, if the log has effects that call them."""
+    if not counts.effect_kinds:
+        return
+    options = TableOptions(Selection(), ("model_calls",), None, wide=False)
+    totals: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in Rows("model_calls", lambda: TablePlan(log, options)):
+        total = totals[row["model"] or row["adapter"] or "unknown"]
+        total["calls"] += 1
+        for name in ("requests", "tokens_in", "tokens_out", "cost_usd"):
+            total[name] += row[name] or 0
+    rows = [{"model": model, **total} for model, total in sorted(totals.items())]
+    if rows:
+        yield Figure(title="Calls of models", data=table_of(rows))
 
 
 def _lines(bins: Bins, title: str, note: str = "") -> Figure | None:

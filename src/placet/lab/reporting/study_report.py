@@ -9,6 +9,7 @@ from typing import Final
 from placet.lab.errors import LabError
 from placet.lab.intervals import Interval, mean_interval, wilson
 from placet.lab.paired import paired_differences
+from placet.lab.reporting.collected import multiples_section
 from placet.lab.reporting.drawings import Estimate, estimates, number_text
 from placet.lab.reporting.figures import Figure, Page, ReportSection, table_of
 from placet.lab.sweep.results import Results
@@ -41,6 +42,7 @@ def study_page(folder: Path, results: Results) -> Page:
     sections = [
         _multiples(results),
         _pairs(results),
+        multiples_section(results),
         _failures(failed),
         ReportSection(
             title="Runs", figures=[Figure(title="All runs", data=table_of(results.rows))]

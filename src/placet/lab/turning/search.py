@@ -11,6 +11,7 @@ An interval holds for its tick, at 95 %: among many ticks, some miss the truth.
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from html import escape
 from itertools import chain
 from math import ceil, log2
 from os import cpu_count
@@ -19,6 +20,7 @@ from typing import Final, NamedTuple
 
 from placet.kernel.state.tree import WorldState
 from placet.lab.errors import LabError
+from placet.lab.html import table_html
 from placet.lab.intervals import wilson
 from placet.lab.outcome import Outcome, decided, find_outcome, name_of
 from placet.lab.stores import Store, log_of, require_unwritten
@@ -149,6 +151,9 @@ class TurningPoint:
             f"{name} became {likely} between tick {self.before} and tick {self.tick}: from then "
             f"on P is {beyond}"
         )
+
+    def _repr_html_(self) -> str:
+        return f"{table_html(f'P({self.outcome})', self.rows())}<p>{escape(str(self))}</p>"
 
 
 def turning_point(
