@@ -7,11 +7,11 @@ import pytest
 
 from placet.domains.world import World
 from placet.runtime.plugins import remake
+from placet.runtime.timeline import moments
 from placet.schemas.identity import OPERATOR
 from placet.schemas.log.record import Group, decode_record
 from placet.server.config import ServeConfig
 from placet.server.credentials import Credentials, KnownToken, hash_of
-from placet.server.history import moments
 from placet.server.history.timelines import Source
 from placet.server.play import build_play_app
 from tests.cli.command_line import move

@@ -5,6 +5,6 @@ checks the chain nor keeps the ledger, leaves key frames of the domain state. Th
 position is the nearest frame before it and the changes since.
 
     fold.py: the light fold. frames.py: key frames and their folder. index.py: the pass.
-    timeline.py: positions, moments, steps and searches. ledgers.py: snapshots for what a replay
-    alone can answer.
+    timeline.py: positions, moments, steps and searches. moments.py: these as JSON.
+    ledgers.py: snapshots for what a replay alone can answer.
 """

@@ -14,11 +14,11 @@ from placet.runtime.history.position import Position
 from placet.runtime.history.reader import config_from
 from placet.runtime.snapshots.recovery import recover
 from placet.runtime.stores.url import open_event_log
+from placet.runtime.timeline.moments import ROWS_MAX, short
 from placet.scenarios.resume import indivisible_ns
 from placet.schemas.codec import Json, thaw, to_json
 from placet.schemas.errors import StoreError
 from placet.schemas.explanation import Explanation
-from placet.server.history.moments import ROWS_MAX, short
 from placet.server.history.timelines import PlayedWorld, Source
 
 _ENTITIES_MAX: Final = ROWS_MAX

@@ -12,13 +12,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from placet.runtime.history.fork import ForkOptions
+from placet.runtime.timeline import moments
 from placet.runtime.timeline.timeline import LAST, Moment, NoPlaceError, Query
 from placet.runtime.timeline.timeline import Place as LogPlace
 from placet.schemas.codec import Json, to_json
 from placet.schemas.errors import PlacetError, StoreError
 from placet.schemas.limits import SECOND_NS, SEED_MAX
 from placet.server.context import CallerContext
-from placet.server.history import moments, questions
+from placet.server.history import questions
 from placet.server.history.timelines import PlayedWorld, Timelines
 from placet.server.http.parameters import Fields, Identity, Place
 from placet.server.http.problems import Problem
