@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from placet.lab.comparison import compare
     from placet.lab.paired import paired_differences
+    from placet.lab.player import play
     from placet.lab.reporting.report import report
     from placet.lab.sweep.results import Results
     from placet.lab.sweep.sweep import run_scenarios
@@ -25,6 +26,7 @@ _MODULES: Final = {
     "run_scenarios": "placet.lab.sweep.sweep",
     "compare": "placet.lab.comparison",
     "paired_differences": "placet.lab.paired",
+    "play": "placet.lab.player",
     "report": "placet.lab.reporting.report",
     "turning_point": "placet.lab.turning.search",
 }
@@ -36,6 +38,7 @@ __all__ = [
     "Scenario",
     "compare",
     "paired_differences",
+    "play",
     "report",
     "run_scenarios",
     "turning_point",

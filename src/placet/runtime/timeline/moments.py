@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Final
 
 from placet.runtime.timeline.fold import Entities
-from placet.runtime.timeline.timeline import Moment, Place, Step
+from placet.runtime.timeline.timeline import Moment, Place, Step, Timeline
 from placet.schemas.codec import Json, to_json
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.record import (
@@ -51,6 +51,25 @@ _HEADS: Final = frozenset(
 def place_json(place: Place) -> dict[str, Json]:
     """Return a place as JSON."""
     return {"record": place.record, "batch": place.batch}
+
+
+def history_of(timeline: Timeline) -> dict[str, Json]:
+    """Return the extent of a log, and how many intents were admitted and refused along it."""
+    index, start = timeline.index, timeline.index.start
+    width, bars = timeline.bars()
+    return {
+        "records": timeline.log.count(),
+        "indexed": index.record,
+        "seq": index.seq,
+        "ticks": len(index.ticks),
+        "sim_time": index.now_ns / SECOND_NS,
+        "start": {"record": start.record, "seq": start.seq},
+        "first": place_json(timeline.first),
+        "compactions": index.compactions,
+        "bar_seqs": width,
+        "bars": [list(bar) for bar in bars],
+        "codes": timeline.codes(),
+    }
 
 
 def moment_head(moment: Moment) -> dict[str, Json]:

@@ -260,7 +260,7 @@ class Timeline:
         step = Step(place)
         work = 0
         by_tick = by == "tick" and bool(self.index.ticks)
-        ticks = self._ticks_before(place)
+        ticks = self.ticks_before(place)
         for at, record in self._places_after(place):
             work += 1 + _note(step, at, record)
             ticks += self._is_tick(at)
@@ -309,6 +309,10 @@ class Timeline:
                 return found
         return None
 
+    def ticks_before(self, place: Place) -> int:
+        """Return the number of ticks up to a place."""
+        return bisect_right(self.index.ticks, place.record)
+
     def bars(self) -> tuple[int, list[tuple[int, int, int]]]:
         """Return the width of a bar in seqs, and `(number, admitted, refused)` of each bar.
 
@@ -354,7 +358,7 @@ class Timeline:
             cursor.now_ns = max(cursor.now_ns, record.now_ns)
         self._cursor = cursor
         at = Place(cursor.record, cursor.batches - 1) if cursor.batches else self.first
-        ticks = self._ticks_before(at)
+        ticks = self.ticks_before(at)
         return Moment(at, cursor.size, cursor.seq, cursor.now_ns, ticks, cursor.last, cursor.state)
 
     def _nearest(self, place: Place) -> _Cursor:
@@ -396,7 +400,7 @@ class Timeline:
                 yield Place(ordinal, at), record
 
     def _stepped_by_tick(self, place: Place, count: int) -> Place:
-        ticks = self._ticks_before(place)
+        ticks = self.ticks_before(place)
         if count < 0 and not self._is_tick(place):
             ticks += 1  # out of the middle of a tick, to its start
         ticks += count
@@ -418,11 +422,8 @@ class Timeline:
         _, data = next(self.log.read(record))
         return len(expanded(decode(data, record)))
 
-    def _ticks_before(self, place: Place) -> int:
-        return bisect_right(self.index.ticks, place.record)
-
     def _is_tick(self, place: Place) -> bool:
-        ticks = self._ticks_before(place)
+        ticks = self.ticks_before(place)
         return bool(ticks) and self.index.ticks[ticks - 1] == place.record
 
 

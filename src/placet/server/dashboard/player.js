@@ -82,6 +82,7 @@ function showHead(head) {
 }
 
 function remember() {
+  if (location.protocol === "about:") return; // in a frame of a notebook
   window.history.replaceState(null, "", `#${query({ world, record: moment.record, batch: moment.batch })}`);
 }
 

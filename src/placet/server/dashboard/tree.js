@@ -10,9 +10,12 @@ const TEXT_CHARS_MAX = 20_000;
 export function cellText(value, charsMax = 160) {
   if (value === null || value === undefined) return "–";
   if (typeof value === "number") return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(5)));
-  if (typeof value === "string") return tame(readableNumbers(value), charsMax);
-  return tame(readableNumbers(JSON.stringify(value)), charsMax);
+  if (typeof value === "string") return tame(spaced(readableNumbers(value)), charsMax);
+  return tame(spaced(readableNumbers(JSON.stringify(value))), charsMax);
 }
+
+// A list of numbers is a line of its own; it may break between them.
+const spaced = (text) => (/^\[[-\d.,e]+\]$/.test(text) ? text.slice(1, -1).replaceAll(",", ", ") : text);
 
 // A position to 15 places is no cell for people; the tree has all of them.
 const readableNumbers = (text) => text.replace(/-?\d+\.\d{4,}(e-?\d+)?/g, (number) => String(Number(Number(number).toFixed(3))));

@@ -17,7 +17,7 @@ from placet.runtime.timeline.timeline import LAST, Moment, NoPlaceError, Query
 from placet.runtime.timeline.timeline import Place as LogPlace
 from placet.schemas.codec import Json, to_json
 from placet.schemas.errors import PlacetError, StoreError
-from placet.schemas.limits import SECOND_NS, SEED_MAX
+from placet.schemas.limits import SEED_MAX
 from placet.server.context import CallerContext
 from placet.server.history import questions
 from placet.server.history.timelines import PlayedWorld, Timelines
@@ -375,20 +375,4 @@ def _place(played: PlayedWorld, query: MomentQuery) -> LogPlace:
 
 
 def _described(played: PlayedWorld) -> dict[str, Json]:
-    timeline, index = played.timeline, played.timeline.index
-    width, bars = timeline.bars()
-    start = index.start
-    return {
-        "records": timeline.log.count(),
-        "indexed": index.record,
-        "seq": index.seq,
-        "ticks": len(index.ticks),
-        "sim_time": index.now_ns / SECOND_NS,
-        "start": {"record": start.record, "seq": start.seq},
-        "first": moments.place_json(timeline.first),
-        "compactions": index.compactions,
-        "bar_seqs": width,
-        "bars": [list(bar) for bar in bars],
-        "codes": timeline.codes(),
-        "store": played.source.store,
-    }
+    return {**moments.history_of(played.timeline), "store": played.source.store}
