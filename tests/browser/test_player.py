@@ -1,4 +1,4 @@
-"""The player in a real browser, on a finished run: start, scrub, click, fork, for everybody."""
+"""The player in a real browser, on a finished run: start, scrub, click, fork, accessibility."""
 
 import hashlib
 import re
@@ -168,7 +168,7 @@ def test_a_fork_with_an_edit_is_played_beside_its_parent(browser, played_town, t
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("viewport", [PHONE, {"width": 1280, "height": 900}], ids=["phone", "desk"])
-def test_it_fits_and_can_be_read(browser, played_town, scheme, viewport):
+def test_the_page_fits_the_screen_and_has_contrast(browser, played_town, scheme, viewport):
     with looking(browser, played_town.page, viewport=viewport, color_scheme=scheme) as looked:
         page = looked.page
         page.get_by_role("button", name="Next refusal").click()

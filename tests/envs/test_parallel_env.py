@@ -13,6 +13,7 @@ from pettingzoo.test.seed_test import parallel_seed_test
 from placet.actors.observation.cut_indexes import CutIndexes
 from placet.domains.world import World
 from placet.envs.grid import STEPS, grid_env
+from placet.envs.map_image import draw_map
 from placet.envs.parallel_env import EnvAdapter, WorldEnv
 from placet.errors import ValidationError
 from placet.kernel import KernelConfig
@@ -278,3 +279,42 @@ def test_importing_placet_does_not_load_pettingzoo():
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout == "False\n"
+
+
+def test_the_map_is_drawn_without_a_display_and_follows_the_agents():
+    env = at_origin(corner_env(render_mode="rgb_array"))
+    before = env.render()
+    assert before is not None
+    assert (before.shape, before.dtype) == ((320, 480, 3), np.uint8)
+    green = (before == (31, 111, 84)).all(axis=2)
+    rows, columns = np.nonzero(green)
+    assert rows.max() > 300  # ann is in the corner below
+    assert columns.min() < 120
+    env.step({"ann": NORTH, "bob": STAY})
+    after = env.render()
+    assert after is not None
+    assert (after != before).any()
+    assert parallel_env_without_rendering().render() is None
+    with pytest.raises(ValueError, match="render_mode must be 'rgb_array' or None, got 'human'"):
+        corner_env(render_mode="human")
+
+
+def parallel_env_without_rendering() -> WorldEnv:
+    env = corner_env()
+    env.reset(1)
+    return env
+
+
+def test_collections_have_marks_and_colors_of_their_own():
+    state: dict[str, dict[str, dict[str, Any]]] = {
+        "a": {"one": {"position": (0.0, 0.0)}, "none": {"name": "x"}},
+        "b": {"two": {"position": (10.0, 0.0, 5.0)}},
+    }
+    image, frame = draw_map(state, size=(120, 60))
+    assert frame == (0.0, 0.0, 10.0, 0.0)
+    colors = {tuple(pixel) for row in image.tolist() for pixel in row}
+    assert colors == {(245, 244, 240), (31, 111, 84), (192, 122, 18)}
+    assert image[30, 14].tolist() == [31, 111, 84]
+    assert image[30, 106].tolist() == [192, 122, 18]
+    empty, none = draw_map({}, size=(8, 6))
+    assert (empty.shape, none) == ((6, 8, 3), None)

@@ -1,7 +1,7 @@
-"""The player of a run in progress: a process of its own, and what its operator asks of the run.
+"""The player of a run in progress: a separate process, and the commands of its operator.
 
-The player only reads the log. What it is asked to do, it writes as JSON lines to its standard
-output; the run reads them between two ticks. So looking costs the run nothing but a processor.
+The player only reads the log. It writes the operator's commands as JSON lines to its standard
+output; the run executes them between two ticks. So a player costs the run only processor time.
 """
 
 import subprocess
@@ -61,7 +61,7 @@ class Watch:
         Thread(target=self._read, args=(self._process.stdout,), daemon=True).start()
 
     def is_stopped(self) -> bool:
-        """Do what was asked for since the last tick, wait while paused; return if the run ends."""
+        """Execute the new commands, wait while paused, and return whether the run is to end."""
         while not self._is_stopped():
             try:
                 command = self._commands.get(self._is_paused, _LOOK_SECONDS)

@@ -45,6 +45,7 @@ class MoveOnGrid(EnvAdapter):
     def __init__(self, width: int, height: int, goal: tuple[int, int], others: int) -> None:
         self._goal = goal
         self._others = others
+        self.map_frame = (0.0, 0.0, width - 1.0, height - 1.0)
         self._highest = np.tile(np.array([width - 1, height - 1], np.float32), (2 + others, 1))
 
     def observation_space(self, agent: str) -> Space[Any]:
@@ -97,6 +98,7 @@ def grid_env(
     sight: float = 5.0,
     others_max: int = 8,
     max_steps: int = 100,
+    render_mode: str | None = None,
 ) -> WorldEnv:
     """Create the environment of a grid whose agents start at positions drawn from the seed.
 
@@ -110,6 +112,7 @@ def grid_env(
         sight: Distance within which an agent sees others, in cells.
         others_max: Largest number of other agents in an observation, the nearest ones.
         max_steps: Steps after which the episode is truncated.
+        render_mode: As of `WorldEnv`.
 
     Raises:
         ValueError: An argument is invalid; the message names it.
@@ -126,6 +129,7 @@ def grid_env(
         adapter,
         _random_positions(agents, width, height),
         max_steps=max_steps,
+        render_mode=render_mode,
     )
 
 

@@ -41,7 +41,13 @@ class EnvAdapter(Protocol):
 
     Subclass it; `is_done` has a default. Every method is a function of its arguments, and may use
     only the agent's view.
+
+    Attributes:
+        map_frame: `(left, bottom, right, top)` that a drawn map shows at least; None is what there
+            is.
     """
+
+    map_frame: tuple[float, float, float, float] | None = None
 
     def observation_space(self, agent: str) -> Space[Any]:
         """Return the space of an agent's observations; called once."""
@@ -66,6 +72,9 @@ class EnvAdapter(Protocol):
         return False
 
 
+RENDER_MODES: Final = ("rgb_array",)
+
+
 class WorldEnv(ParallelEnv[str, Array, Any]):
     """A world as a PettingZoo parallel environment for multi-agent learning.
 
@@ -77,10 +86,11 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         max_steps: Steps after which the episode is truncated.
         tick_s: Simulated seconds of a step.
         config: Quotas, limits and so on; its seed is used until `reset` gets one.
+        render_mode: `rgb_array`: `render` draws the map of the world; None draws nothing.
 
     Attributes:
         kernel: The world of the present episode.
-        render_mode: Always None: there is no rendering.
+        render_mode: As passed.
     """
 
     def __init__(
@@ -92,11 +102,15 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         max_steps: int = MAX_STEPS,
         tick_s: float = 1.0,
         config: KernelConfig | None = None,
+        render_mode: str | None = None,
     ) -> None:
         if max_steps < 1:
             raise ValueError(f"max_steps must be at least 1, got {max_steps!r}")
-        self.metadata = {"name": "placet_v0", "render_modes": []}
-        self.render_mode: str | None = None
+        if render_mode not in {None, *RENDER_MODES}:
+            raise ValueError(f"render_mode must be 'rgb_array' or None, got {render_mode!r}")
+        self.metadata = {"name": "placet_v0", "render_modes": list(RENDER_MODES)}
+        self.render_mode = render_mode
+        self._frame = adapter.map_frame
         self._domain_factory = domain_factory
         self._adapter = adapter
         self._registrations = agents
@@ -188,6 +202,19 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         infos = {agent: _info(verdicts.get(agent)) for agent in active}
         self.agents = [a for a in active if not (terminations[a] or truncations[a])]
         return observations, rewards, terminations, truncations, infos
+
+    def render(self) -> "Array | None":
+        """Return the map of the world, from above: height x width x 3, uint8.
+
+        None if `render_mode` is None. Entities with a `position` of two or three numbers are drawn
+        as the player draws them; the map widens to all positions that it has shown.
+        """
+        if self.render_mode is None:
+            return None
+        from placet.envs.map_image import draw_map  # noqa: PLC0415  # few environments are drawn
+
+        image, self._frame = draw_map(self.kernel.state, self._frame)
+        return image
 
     def _new_kernel(self) -> Kernel:
         """Create the world of an episode, seeded by the latest seed and the episode's number."""

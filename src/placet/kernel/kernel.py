@@ -39,6 +39,7 @@ from placet.schemas.codec import Json, canonical, from_canonical
 from placet.schemas.config import KernelConfig, QuotaSpec, permitted_kinds
 from placet.schemas.effect import Effect, EffectKey, EffectMark, Settlement
 from placet.schemas.errors import IntentError, StoreError, error_of
+from placet.schemas.html_table import html_table
 from placet.schemas.identity import OPERATOR
 from placet.schemas.intent import Intent, new_intent
 from placet.schemas.limits import SECOND_NS, SIM_TIME_NS_MAX, UNLIMITED
@@ -140,6 +141,11 @@ class Kernel:
             f"<Kernel {self.config.world!r} of {domains}: seq {self.seq}, {self.sim_time:g} s, "
             f"{len(self.ledger.agents)} agents, {self.record_count} records>"
         )
+
+    def _repr_html_(self) -> str:
+        collections = self.tree.collections.items()
+        rows = ((name, len(of.entities)) for name, of in sorted(collections) if of.entities)
+        return html_table(repr(self)[1:-1], ("collection", "entities"), rows)
 
     def note_followed(self) -> None:
         """Take over the time of records that were folded into a read-only kernel's history."""

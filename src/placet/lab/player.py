@@ -159,7 +159,7 @@ def _entry(place: Place, record: Record, batches: int, timeline: Timeline) -> di
 
 
 def _agent(record: Record, timeline: Timeline, place: Place) -> Json:
-    """Return what is known of an agent after a record that is about it; `owner` None: removed."""
+    """Return an agent after a record that registers or changes it; `owner` None: removed."""
     if not isinstance(record, Registered | AgentChanged):
         return None
     name = record.agent_id
@@ -211,4 +211,5 @@ def _part(*names: str) -> str:
 
 def _end(process: "subprocess.Popen[str]") -> None:
     process.terminate()
-    process.wait()
+    with process:  # closes its pipe, and waits
+        pass

@@ -50,6 +50,7 @@ from placet.schemas.config import QuotaSpec
 from placet.schemas.effect import Backoff, Delivery, EffectKey, EffectState, EffectStatus
 from placet.schemas.errors import AgentError, ClosedError, ReadOnlyError, StoreError
 from placet.schemas.event import Event
+from placet.schemas.html_table import html_table
 from placet.schemas.identity import OPERATOR
 from placet.schemas.latency import Latency
 from placet.schemas.limits import SECOND_NS, ObserverLimits
@@ -104,6 +105,19 @@ class Orchestrator:
         if self._world is None:
             return f"<Orchestrator of {names}, not open>"
         return f"<Orchestrator of {names} on {self.store.scheme}, at seq {self.seq}>"
+
+    def _repr_html_(self) -> str:
+        if self._world is None:
+            return html_table(repr(self)[1:-1], (), ())
+        rows = [
+            ("world", self.config.world),
+            ("store", f"{self.store.scheme}, {self.store.durability}"),
+            ("seq", self.seq),
+            ("records", self.records),
+            ("simulated time", f"{self.sim_time:g} s"),
+            ("paused", "yes" if self.is_paused else "no"),
+        ]
+        return html_table(repr(self)[1:-1], ("of the world", "value"), rows)
 
     async def __aexit__(
         self,

@@ -11,6 +11,7 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from placet.schemas.codec import Json, from_canonical, thaw
+from placet.schemas.html_table import html_table
 from placet.schemas.refusal import Notice, Refusal
 
 
@@ -210,3 +211,11 @@ class Verdict(msgspec.Struct, eq=False, gc=False):
         marks = [m for m in ("replayed", "dry_run", "scheduled") if getattr(self, m)]
         name = f"{self.batch_id} " if self.batch_id else ""
         return f"<Verdict {', '.join([f'{name}{outcome}', *marks])}>"
+
+    def _repr_html_(self) -> str:
+        caption = repr(self)[1:-1]
+        if self.admitted:
+            rows = ((result.req_id, result.seq) for result in self.results)
+            return html_table(caption, ("req_id", "seq"), rows)
+        codes = ((refusal.stage, refusal.code, refusal.message) for refusal in self.refusals)
+        return html_table(caption, ("stage", "code", "message"), codes)

@@ -7,6 +7,7 @@ from typing import Literal, Protocol, TypeAlias
 import msgspec
 
 from placet.schemas.codec import Json, to_json
+from placet.schemas.html_table import html_table
 from placet.schemas.identity import Ref
 
 
@@ -97,6 +98,11 @@ class View(msgspec.Struct, frozen=True):
     def __repr__(self) -> str:
         count = sum(map(len, self.state.values()))
         return f"<View of {self.agent_id} at seq {self.view_seq}, {count} entities>"
+
+    def _repr_html_(self) -> str:
+        caption = f"view of {self.agent_id} at seq {self.view_seq}, {self.sim_time:g} s"
+        rows = ((name, len(entities)) for name, entities in self.state.items())
+        return html_table(caption, ("collection", "entities"), rows)
 
 
 ChangeOp: TypeAlias = Literal["added", "changed", "removed"]

@@ -6,5 +6,5 @@ position is the nearest frame before it and the changes since.
 
     fold.py: the light fold. frames.py: key frames and their folder. index.py: the pass.
     timeline.py: positions, moments, steps and searches. moments.py: these as JSON.
-    ledgers.py: snapshots for what a replay alone can answer.
+    ledgers.py: snapshots along a log, for questions that need a replay.
 """

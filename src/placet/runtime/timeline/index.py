@@ -1,7 +1,7 @@
 """The pass over a log that makes its key frames and the summaries between them.
 
-It may run in a thread while another reads: what is finished is appended to lists, and nothing that
-was appended changes.
+It may run in a thread while another thread reads: finished entries are appended to lists, and an
+appended entry never changes.
 """
 
 from array import array
@@ -76,7 +76,7 @@ def agents_in(record: BatchRecord) -> list[str]:
 
 
 class Index:
-    """Key frames of a log up to some record, and what is known of the records between them.
+    """Key frames of a log up to some record, and summaries of the records between them.
 
     Args:
         log: The log; it is only read.
@@ -120,7 +120,7 @@ class Index:
     def stretches(self) -> list[tuple[int, int, Stretch]]:
         """Return `(first record, end, summary)` of all stretches, oldest first, without gaps.
 
-        The last one ends at `record`, or goes on while a pass is under way.
+        The last one ends at `record`, and grows while a pass is under way.
         """
         frames, tail = list(self.frames), self._tail
         ends = [
@@ -259,7 +259,7 @@ class Index:
         self.start, self._chain = LogStart(snapshot.records, snapshot.seq), snapshot.chain
 
     def _drop_before(self, start: LogStart) -> None:
-        """Forget what a compaction has removed; the next key frame is the new beginning."""
+        """Forget the removed beginning of a log; the next key frame is the new beginning."""
         frames = [frame for frame in self.frames if frame.head.record >= start.record]
         if not frames and self.record >= start.record:
             self._append_frame(is_first=False)

@@ -38,7 +38,7 @@ _PROGRAM: Final = (
 
 
 class LedgerFrames:
-    """A `SnapshotStore` of the snapshots along a log, and of those that the log has itself.
+    """A `SnapshotStore` of the snapshots along a log, together with the log's own.
 
     Args:
         folder: The folder of the log's key frames; it need not exist.

@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Final
 
 from placet.runtime.timeline.fold import Entities
-from placet.runtime.timeline.timeline import Moment, Place, Step, Timeline
+from placet.runtime.timeline.timeline import Moment, Place, PlayedStep, Timeline
 from placet.schemas.codec import Json, to_json
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.record import (
@@ -73,7 +73,7 @@ def history_of(timeline: Timeline) -> dict[str, Json]:
 
 
 def moment_head(moment: Moment) -> dict[str, Json]:
-    """Return what is known of a moment besides its state: position, time, the latest record."""
+    """Return a moment without its state: position, time, latest record, sizes of collections."""
     last = moment.last
     return {
         **place_json(moment.place),
@@ -112,7 +112,7 @@ def map_of(moment: Moment) -> list[dict[str, Json]]:
 
 def point_of(position: Json) -> tuple[float, float] | None:
     """Return x and y of a position of two or three numbers; None if it is none."""
-    if not isinstance(position, list) or not 2 <= len(position) <= 3:  # noqa: PLR2004  # dimensions
+    if not isinstance(position, list | tuple) or not 2 <= len(position) <= 3:  # noqa: PLR2004  # dimensions
         return None
     for value in position:
         if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
@@ -163,8 +163,8 @@ def agents_of(moment: Moment, offset: int, limit: int, find: str) -> dict[str, J
     }
 
 
-def step_json(step: Step) -> dict[str, Json]:
-    """Return a step: where it leads, what it moved, and its latest records."""
+def step_json(step: PlayedStep) -> dict[str, Json]:
+    """Return a step: its end, the moved entities, and its latest records."""
     moved: dict[str, list[Json]] = {}
     for (collection, entity), position in step.moved.items():
         moved.setdefault(collection, []).append([entity, point_of(position)])
@@ -246,7 +246,7 @@ def _intent(intent: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def _cell(value: Json) -> Json:
-    """Keep short lists of numbers, such as a position, as what they are."""
+    """Return a short list of numbers, such as a position, unchanged; else the value as a cell."""
     is_point = isinstance(value, list) and len(value) <= _LISTED_MAX
     if is_point and all(isinstance(item, int | float) for item in value):
         return [short(item) for item in value]

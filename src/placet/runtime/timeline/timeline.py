@@ -83,7 +83,7 @@ class Moment:
 
 
 @dataclass(slots=True)
-class Step:
+class PlayedStep:
     """One step forward, as a player draws it.
 
     Attributes:
@@ -113,7 +113,7 @@ RECORDS_SHOWN: Final = 24
 
 
 class Query(NamedTuple):
-    """What a search looks for; every condition must hold.
+    """The conditions of a search; a batch must fulfill all of them.
 
     Attributes:
         agent: An intent of this agent.
@@ -174,7 +174,7 @@ class Timeline:
 
     Attributes:
         log: The log.
-        index: The key frames, and what is known of the records.
+        index: The key frames, and summaries of the records.
     """
 
     def __init__(self, log: EventLog, files: FrameFiles | None) -> None:
@@ -254,10 +254,10 @@ class Timeline:
             place = at
         return place
 
-    def steps(self, place: Place, by: Unit, count: int) -> list[Step]:
+    def steps(self, place: Place, by: Unit, count: int) -> list[PlayedStep]:
         """Return the next steps after a place, at most `count`; fewer at the end of the log."""
-        steps: list[Step] = []
-        step = Step(place)
+        steps: list[PlayedStep] = []
+        step = PlayedStep(place)
         work = 0
         by_tick = by == "tick" and bool(self.index.ticks)
         ticks = self.ticks_before(place)
@@ -270,7 +270,7 @@ class Timeline:
             steps.append(step)
             if len(steps) >= count or work >= _STEP_WORK_MAX:
                 break
-            step = Step(at)
+            step = PlayedStep(at)
         return steps
 
     def records_to(self, place: Place, limit: int) -> list[tuple[Place, Record]]:
@@ -427,7 +427,7 @@ class Timeline:
         return bool(ticks) and self.index.ticks[ticks - 1] == place.record
 
 
-def _note(step: Step, place: Place, record: Record) -> int:
+def _note(step: PlayedStep, place: Place, record: Record) -> int:
     """Add a record to a step, and return the number of its changes."""
     step.place, step.seq = place, record.seq
     step.now_ns = max(step.now_ns, record.now_ns)

@@ -1,5 +1,5 @@
-"""The past of the worlds that a server shows: their time lines, and what is asked of a moment.
+"""The past of the worlds that a server shows: their time lines, and questions to a moment.
 
-Only logs are read here, beside their writers. What needs the domain state alone comes from key
-frames in milliseconds; what needs the ledger (views, explanations, forks) from a replay.
+Only logs are read here, beside their writers. Answers from the domain state come from key
+frames in milliseconds; answers from the ledger (views, explanations, forks) need a replay.
 """

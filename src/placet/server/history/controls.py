@@ -1,4 +1,4 @@
-"""What an operator may do to the run that is played, beside looking at it."""
+"""Control of the run that is played: pause, single steps, suspension of agents."""
 
 from collections.abc import Callable
 from typing import Protocol

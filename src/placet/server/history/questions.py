@@ -25,7 +25,7 @@ _ENTITIES_MAX: Final = ROWS_MAX
 
 
 def view_at(played: PlayedWorld, record: int, agent_id: str) -> dict[str, Json]:
-    """Return what an agent may see after a record: counts, and the first entities of collections.
+    """Return the view of an agent after a record: counts, and the first entities of collections.
 
     Raises:
         KeyError: The agent is not registered there.

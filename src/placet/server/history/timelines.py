@@ -1,7 +1,7 @@
 """The time lines of a server, by the name of their world; each is opened when first asked for.
 
-The pass over a long log runs in a thread, which ends at the log's end; it begins again when
-somebody looks and the log has grown.
+The pass over a long log runs in a thread, which ends at the log's end; the next request
+starts it again if the log has grown.
 """
 
 from collections.abc import Callable, Sequence
@@ -49,7 +49,7 @@ class PlayedWorld:
     Attributes:
         source: The log, and its domains.
         timeline: The time line.
-        snapshots: The snapshots from which a replay begins; None are those that the log has.
+        snapshots: The snapshots from which a replay begins; None uses the log's own.
         failure: The error that ended the pass; None for none.
     """
 
@@ -66,7 +66,7 @@ class PlayedWorld:
         self.timeline.index.catch_up(records_max=0)
 
     def catch_up(self) -> None:
-        """Take in what the log has got since: a little at once, more in the background.
+        """Read the new records of the log: a few at once, more in the background.
 
         Raises:
             StoreError: The log cannot be read.

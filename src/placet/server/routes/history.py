@@ -111,7 +111,7 @@ class ForkRequest(Fields, frozen=True):
     """The request body of `fork_world`.
 
     `put` sets values by path, null deletes an entity; `dropped` removes agents; `replay` decides
-    again what the agents submitted later.
+    the later batches of the parent again.
     """
 
     record: Place
@@ -138,7 +138,7 @@ async def get_history(world: str, request: Request) -> Response:
 
     `indexed` of `records` were read so far; a later answer has more.
     """
-    described = await _asked(world, request, _described)
+    described = await _answer(world, request, _described)
     timelines: Timelines = request.app.state.timelines
     controls = timelines.controls(world)
     return json_response({**described, "controls": controls.commands, "paused": controls.is_paused})
@@ -178,7 +178,7 @@ async def get_moment(world: str, request: Request, query: MomentQuery) -> Respon
             head["events"] = [moments.event_of(one, record) for one, record in records]
         return to_json(head)
 
-    return Response(await _asked(world, request, read), media_type="application/json")
+    return Response(await _answer(world, request, read), media_type="application/json")
 
 
 @table.on(
@@ -189,13 +189,13 @@ async def get_moment(world: str, request: Request, query: MomentQuery) -> Respon
     query=StepsQuery,
 )
 async def list_steps(world: str, request: Request, query: StepsQuery) -> Response:
-    """List the next steps after a place, each with what it moved; fewer at the log's end."""
+    """List the next steps after a place, with the moved entities; fewer at the log's end."""
 
     def read(played: PlayedWorld) -> bytes:
         steps = played.timeline.steps(LogPlace(query.record, query.batch), query.by, query.count)
         return to_json({"steps": [moments.step_json(step) for step in steps]})
 
-    return Response(await _asked(world, request, read), media_type="application/json")
+    return Response(await _answer(world, request, read), media_type="application/json")
 
 
 @table.on(
@@ -214,7 +214,7 @@ async def find_record(world: str, request: Request, query: FindQuery) -> Respons
         found = played.timeline.find(place, wanted, is_backward=query.back)
         return {"place": None if found is None else moments.place_json(found)}
 
-    return json_response(await _asked(world, request, read))
+    return json_response(await _answer(world, request, read))
 
 
 @table.on(
@@ -240,7 +240,7 @@ async def get_entity(world: str, request: Request, query: EntityQuery) -> Respon
 
         return played.timeline.look(LogPlace(query.record, query.batch), look)
 
-    return Response(await _asked(world, request, read), media_type="application/json")
+    return Response(await _answer(world, request, read), media_type="application/json")
 
 
 @table.on(
@@ -251,7 +251,7 @@ async def get_entity(world: str, request: Request, query: EntityQuery) -> Respon
     query=ViewQuery,
 )
 async def get_view(world: str, request: Request, query: ViewQuery) -> Response:
-    """Return what an agent could see after a record. O(log), from the nearest snapshot."""
+    """Return the view of an agent after a record. O(log), from the nearest snapshot."""
 
     def read(played: PlayedWorld) -> Json:
         try:
@@ -261,7 +261,7 @@ async def get_view(world: str, request: Request, query: ViewQuery) -> Response:
                 "not_found", f"no agent {query.agent!r} is registered after record {query.record}"
             ) from None
 
-    return json_response(await _asked(world, request, read))
+    return json_response(await _answer(world, request, read))
 
 
 @table.on(
@@ -279,7 +279,7 @@ async def explain_request(world: str, request: Request, query: ExplainQuery) -> 
     def read(played: PlayedWorld) -> Json:
         return questions.explanation(played, query.agent, query.req_id, query.seq).as_dict()
 
-    return json_response(await _asked(world, request, read))
+    return json_response(await _answer(world, request, read))
 
 
 @table.on(
@@ -329,7 +329,7 @@ async def fork_world(world: str, request: Request) -> Response:
             "command": questions.fork_command(played, body.record, options),
         }
 
-    return json_response(await _asked(world, request, make), 201)
+    return json_response(await _answer(world, request, make), 201)
 
 
 def _context(request: Request) -> CallerContext:
@@ -337,8 +337,8 @@ def _context(request: Request) -> CallerContext:
     return context
 
 
-async def _asked(world: str, request: Request, read: Callable[[PlayedWorld], T]) -> T:
-    """Return what a function reads of a world's past, in a thread, for the operator.
+async def _answer(world: str, request: Request, read: Callable[[PlayedWorld], T]) -> T:
+    """Call a function with a world's time line, in a thread, for the operator; return its result.
 
     Raises:
         Problem: The token is not the operator's, there is no such world, or no such place.
