@@ -28,6 +28,9 @@ _PURPOSES_MAX: Final = 4_096
 _AGENTS_MAX: Final = 131_072
 """Names whose keys are kept: about 150 bytes each."""
 
+_STATES_MAX: Final = 1_024
+"""States of draws that are kept."""
+
 LANE_BYTES: Final = 16
 """Bytes of a key as `mix_lanes` takes it, little-endian: twice those of a word."""
 
@@ -114,6 +117,10 @@ def draw_state(seed: int, tick: int, now_ns: int, n: int, purpose: str) -> int:
     return mix64(seed, tick, now_ns, n, _purpose_key(purpose))
 
 
+_cached_draw_state: Final = lru_cache(maxsize=_STATES_MAX)(draw_state)
+"""Agents draw for the same purpose at the same time: one mixes the state, the others look it up."""
+
+
 def random_u64(seed: int, tick: int, now_ns: int, n: int, purpose: str, agent_id: str) -> int:
     """Draw 64 uniform bits.
 
@@ -125,7 +132,8 @@ def random_u64(seed: int, tick: int, now_ns: int, n: int, purpose: str, agent_id
         purpose: Name of the draw: draws of one intent with different purposes are independent.
         agent_id: Name of the agent.
     """
-    return mix_word(draw_state(seed, tick, now_ns, n, purpose), cached_agent_key(agent_id))
+    state = _cached_draw_state(seed, tick, now_ns, n, purpose)
+    return mix_word(state, cached_agent_key(agent_id))
 
 
 def random_unit(seed: int, tick: int, now_ns: int, n: int, purpose: str, agent_id: str) -> float:
