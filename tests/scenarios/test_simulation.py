@@ -1,6 +1,8 @@
 """`Simulation`: a world of agents that a program runs tick by tick, without an event loop."""
 
 import asyncio
+import pickle
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -157,7 +159,39 @@ def test_batch_for_another_agent_is_refused():
     assert position(simulation, "victim_1") == (1.0, 0.0, 0.0)
 
 
+def test_store_of_another_scenario_is_not_continued(tmp_path):
+    store = f"sqlite:///{tmp_path}/town.db?synchronous=off"
+    scenario = load("town", overrides=["ticks=2"]).with_agents(6)
+    digest = Simulation(scenario, store=store).run().digest
+    assert Simulation(scenario, store=store).run().digest == digest
+    for other in (scenario.with_agents(7), replace(scenario, ticks=3)):
+        with pytest.raises(ScenarioError, match="holds a run of another scenario"):
+            Simulation(other, store=store)
+    with pytest.raises(StoreError, match="with seed 1, it is opened as"):
+        walkers(store=store, name="town", seed=2)
+
+
+def test_simulation_is_not_pickled_and_its_scenario_is():
+    with pytest.raises(TypeError, match="pickle its scenario"):
+        pickle.dumps(walkers())
+    scenario = load("town")
+    assert pickle.loads(pickle.dumps(scenario)) == scenario
+
+
 # Mistakes
+
+
+def test_rule_that_raises_is_reported_once_and_counted(capfd):
+    def crack(draft, intent):
+        raise LookupError("the bell is broken")
+
+    def ring(view, intent):
+        return [intent("Interact", target_id="bell", interaction_type="crack")]
+
+    world = World(objects={"bell": {"position": [0, 0]}}, interactions={"crack": crack})
+    report = Simulation(world, {"folk": (4, ring)}).run(ticks=3)
+    assert report.refusals == {"domain/rule_error": 12}
+    assert capfd.readouterr().err.count("LookupError: the bell") == 1
 
 
 def test_failing_policy_is_reported_with_agent_tick_line_and_count():

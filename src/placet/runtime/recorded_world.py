@@ -5,7 +5,7 @@ begin with what this returns, and list what differs.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Final, NamedTuple
 
 from placet.actors.ports import EventLog
@@ -65,6 +65,7 @@ class RecordedWorld:
         config: Name, seed, quotas, limits and the other gate settings.
         ticks: Number of ticks in the log.
         is_stepped: Time advanced by steps, and not by the machine's clock.
+        origin: How the world was started, as `OrchestratorConfig.origin`.
     """
 
     store: str
@@ -72,6 +73,7 @@ class RecordedWorld:
     config: KernelConfig
     ticks: int
     is_stepped: bool = False
+    origin: Mapping[str, Json] = field(default_factory=dict)
 
     @property
     def domain_names(self) -> list[str]:
@@ -194,7 +196,8 @@ def recorded_world(store: str) -> RecordedWorld | None:
     config = config_from(past)
     if past.header is None or config is None:
         return None
-    return RecordedWorld(store, rules_in(past.header), config, past.ledger.tick, is_stepped)
+    rules, header = rules_in(past.header), past.header
+    return RecordedWorld(store, rules, config, past.ledger.tick, is_stepped, header.origin)
 
 
 def _has_ticks(log: EventLog) -> bool:

@@ -7,11 +7,13 @@ same digest. A run that needs actors (a clock that does not wait, effects, metri
 """
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
+from typing import Final
 
 from placet.actors.observation.viewer import Viewer
 from placet.runtime.config import OrchestratorConfig
@@ -29,6 +31,9 @@ from placet.schemas.errors import PlacetError
 from placet.schemas.intent import Intent
 from placet.schemas.verdict import Verdict
 from placet.schemas.view import View
+
+_WAITS_MAX: Final = 65_536
+"""Number of latest ticks of whose decisions the time is kept, for the percentiles."""
 
 
 class KernelRunner:
@@ -62,7 +67,7 @@ class KernelRunner:
         self.agent_ids: list[str] = []
         self._decided: tuple[list[tuple[ScenarioAgent, list[Intent]]], list[Verdict]] = [], []
         self._view = partial(Viewer(world.kernel).view, world.kernel)
-        self._waits_ms: list[float] = []
+        self._waits_ms: deque[float] = deque(maxlen=_WAITS_MAX)
         self.report = RunReport(scenario, store=world.log.url)
         try:
             world.kernel.rules.on_fault = _FaultReports(setup.config).note
@@ -226,7 +231,7 @@ class _FaultReports:
         WorldLogger(config.log_format, config.log_level, config.world).fault(where, error)
 
 
-def _percentiles(waits_ms: list[float]) -> dict[str, float | None]:
+def _percentiles(waits_ms: Iterable[float]) -> dict[str, float | None]:
     """Return the `p50` and `p99` of waits in milliseconds; None without waits."""
     waits = sorted(waits_ms)
     return {

@@ -45,6 +45,7 @@ class RunSetup:
         ticks: Number of ticks that the log has, at most those of the scenario; of a run that is
             not stepped, 0.
         is_resumed: The log holds a run.
+        recorded: The scenario of the run in the log, as text; None if there is none.
         checks_intents: Check each intent as a policy builds it.
         is_open_ended: The run has no last tick of its own; its position is that of the log.
         collector: Collects rows at the ticks of the run; None collects nothing.
@@ -56,6 +57,7 @@ class RunSetup:
     policies: Mapping[str, PolicyFactory]
     ticks: int = 0
     is_resumed: bool = False
+    recorded: str | None = None
     checks_intents: bool = False
     is_open_ended: bool = False
     collector: Collector | None = None
@@ -117,6 +119,7 @@ def prepare(
         setup,
         domain=domain,
         config=recorded.continued_by(setup.config),
+        recorded=recorded.origin.get(ORIGIN),
         ticks=min(ticks, scenario.ticks),
     )
 

@@ -19,14 +19,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from types import TracebackType
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, NoReturn, Self, TypeAlias
 
 from placet.kernel.domain import Domain
 from placet.kernel.kernel import Kernel
 from placet.kernel.state.tree import WorldState
 from placet.runtime.snapshots.writer import EVERY_SEQS
 from placet.scenarios.kernel_runner import KernelRunner
-from placet.scenarios.loader import build_scenario
+from placet.scenarios.loader import build_scenario, from_text
 from placet.scenarios.policies import AnyPolicy, PolicyFactory, factory_of, name_of
 from placet.scenarios.report import RunReport
 from placet.scenarios.scenario import Scenario, ScenarioError
@@ -232,6 +232,12 @@ class Simulation:
             f"{len(self._runner.agents)} agents, tick {self.tick}, seq {self.kernel.seq}, {self.store}>"
         )
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a Simulation holds an open world and is not pickled; pickle its scenario or its "
+            "arguments, and make it where it is to run"
+        )
+
     # closing
 
     def close(self) -> None:
@@ -259,7 +265,16 @@ def _setup_of_scenario(
     if agents is not None:
         problem = "a scenario has its own; change them with `replace`, or pass a domain instead"
         raise ScenarioError(scenario.name, "agents", problem)
-    return prepare(replace(scenario, **changed), store=store)
+    changed_scenario = replace(scenario, **changed)
+    setup = prepare(changed_scenario, store=store)
+    recorded = setup.recorded
+    if recorded is not None and from_text(store, recorded) != changed_scenario:
+        problem = (
+            f"the store {store} holds a run of another scenario, or of other settings; name a new "
+            "store, or continue that run by `placet run --resume`"
+        )
+        raise ScenarioError(scenario.name, "", problem)
+    return setup
 
 
 def _setup_of_domain(
