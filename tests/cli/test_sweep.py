@@ -38,8 +38,9 @@ def test_a_sweep_prints_its_rows_and_runs_none_again(placet):
     assert first.code == 0
     assert first.err == ""
     lines = first.out.splitlines()
-    assert lines[0] == "Results of 6 runs"
-    assert lines[1].split()[:2] == ["agents.folk.count", "seed"]
+    assert lines[0] == "6 runs, means over the seeds of each setting:"
+    assert lines[1].split()[:3] == ["agents.folk.count", "runs", "failed"]
+    assert [line.split()[:3] for line in lines[2:4]] == [["2", "3", "0"], ["4", "3", "0"]]
     assert "Results.load('study')" in first.out
     again = placet(*SWEEP, *options, "--to", "study", "--json")
     rows = again.json()["rows"]

@@ -8,6 +8,7 @@ A worker process is given the function by name, `module:function`, and imports i
 
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TypeAlias
 
 from placet.lab.errors import LabError
@@ -53,7 +54,8 @@ def spec_of(outcome: Outcome | str) -> str:
         return outcome
     module = getattr(outcome, "__module__", "")
     name = getattr(outcome, "__qualname__", "")
-    is_typed_in = module == "__main__" and not hasattr(sys.modules["__main__"], "__file__")
+    script = getattr(sys.modules["__main__"], "__file__", None) or ""
+    is_typed_in = module == "__main__" and not Path(script).is_file()
     if is_typed_in or not name.isidentifier():
         raise LabError(
             f"a worker process cannot import the outcome {name or outcome!r}: move it into a "

@@ -271,6 +271,9 @@ def test_results_show_themselves_and_write_files(tmp_path):
     frame = results.to_pandas()
     assert list(frame["agents_left"]) == [4] * 4
     assert results.means("agents_left") == [4, 4]
+    means = results.by_scenario()
+    assert [(row["settings.max_step"], row["runs"]) for row in means] == [(0.5, 2), (1, 2)]
+    assert means[0]["admitted"] == sum(results.column("admitted")[:2]) / 2
     assert results.to_polars()["seed"].to_list() == [1, 2, 1, 2]
     for ending in ("csv", "jsonl", "parquet", "arrow"):
         assert results.write(tmp_path / f"rows.{ending}").stat().st_size > 0

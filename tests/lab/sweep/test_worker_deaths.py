@@ -3,6 +3,8 @@
 import json
 import random
 import sqlite3
+import subprocess
+import sys
 from concurrent.futures import ProcessPoolExecutor
 
 import pytest
@@ -131,3 +133,39 @@ def test_a_damaged_log_of_a_half_done_run_starts_anew(tmp_path):
     connection.close()
     log.write_bytes(log.read_bytes()[:5000])
     assert without_times(run_scenarios(scenario, **arguments)) == without_times(whole)
+
+
+SCRIPT = """
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from placet.lab import Scenario, run_scenarios
+town = Scenario.load("town").with_agents(4).with_values(ticks=2)
+print(len(run_scenarios(town, replications=3, {pool})))
+"""
+
+
+def run_script(folder, pool, *, is_typed_in=False):
+    script = folder / "script.py"
+    script.write_text(SCRIPT.format(pool=pool))
+    with script.open() as lines:
+        return subprocess.run(
+            [sys.executable, "-" if is_typed_in else script],
+            stdin=lines if is_typed_in else subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+
+
+@pytest.mark.parametrize("is_typed_in", [False, True])
+def test_a_script_needs_no_guard_for_the_sweeps_own_processes(tmp_path, is_typed_in):
+    done = run_script(tmp_path, "jobs=2", is_typed_in=is_typed_in)
+    assert done.stdout == "3\n", done.stderr
+
+
+def test_a_pool_of_a_script_without_a_guard_ends_with_its_reason(tmp_path):
+    done = run_script(tmp_path, 'executor=ProcessPoolExecutor(2, get_context("spawn"))')
+    assert done.returncode == 1
+    assert 'put the call of run_scenarios under `if __name__ == "__main__":`' in done.stderr
+    assert "3 pools of workers ended before any run began" in done.stderr

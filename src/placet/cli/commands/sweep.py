@@ -4,13 +4,23 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 import typer
 
 from placet.cli.progress import progress_bar
 from placet.cli.signals import Terminated, terminated_as_interrupted
-from placet.cli.terminal import AsJson, complain, pluralize, printable, say_json, say_lines, shorten
+from placet.cli.terminal import (
+    AsJson,
+    complain,
+    pluralize,
+    printable,
+    say_json,
+    say_lines,
+    shorten,
+    table,
+)
+from placet.schemas.codec import Json
 
 if TYPE_CHECKING:
     from placet.lab.sweep.plan import SweepPlan
@@ -87,6 +97,10 @@ _Ship: TypeAlias = Annotated[
 ]
 
 
+_SETTINGS_SHOWN: Final = 20
+_LONG: Final = 1e4
+
+
 def sweep(
     scenario: _Scenarios,
     *,
@@ -114,9 +128,9 @@ def sweep(
     if on != "ray" and (ray_address is not None or ship):
         raise typer.BadParameter("--ray-address and --ship belong to --on ray")
     # Here, because scenarios and what checks them are 60 ms that the help need not pay.
-    from placet.lab.sweep.pools import OwnPools  # noqa: PLC0415  # see above
     from placet.lab.sweep.sweep import (  # noqa: PLC0415  # see above
         SweepArguments,
+        own_pools,
         sweep_here,
         sweep_on_ray,
     )
@@ -146,7 +160,7 @@ def sweep(
                     on_notice=complain,
                 )
             else:
-                results = sweep_here(plan, OwnPools(jobs or 1), arguments)
+                results = sweep_here(plan, own_pools(plan, jobs), arguments)
     except KeyboardInterrupt as stop:
         sys.stderr.write(
             f"placet: stopped; what is finished is kept in {to}. Run the same command to go on\n"
@@ -162,6 +176,12 @@ def _print_results(results: "Results", to: Path, *, as_json: bool) -> int:
     else:
         say_lines(_lines(results, to))
     return 1 if results.failed else 0
+
+
+def _cell(value: Json) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}" if abs(value) < _LONG else f"{value:.0f}"
+    return "" if value is None else str(value)
 
 
 def _planned(
@@ -189,7 +209,15 @@ def _planned(
 
 
 def _lines(results: "Results", to: Path) -> Iterator[str]:
-    yield from repr(results).splitlines()
+    means = results.by_scenario()
+    if len(means) in {1, len(results)}:
+        yield from repr(results).splitlines()
+    else:
+        yield f"{pluralize(len(results), 'run')}, means over the seeds of each setting:"
+        shown = [[_cell(value) for value in row.values()] for row in means[:_SETTINGS_SHOWN]]
+        yield from table([list(means[0]), *shown])
+        if len(means) > _SETTINGS_SHOWN:
+            yield f"  ... and {len(means) - _SETTINGS_SHOWN} more settings"
     for row in results.failed[:3]:
         yield f"  failed, seed {row['seed']}: {shorten(printable(row['error']), 300)}"
     yield ""

@@ -82,7 +82,7 @@ class HalfRun:
         if monotonic() - self._began < WORTH_S:
             return
         if self._file is None:
-            self._file = os.open(self._counts, os.O_WRONLY | os.O_CREAT)
+            self._file = os.open(self._counts, os.O_WRONLY | os.O_CREAT, 0o644)
         parts = [counts.ticks, counts.submitted, counts.admitted, dict(counts.refusals)]
         os.pwrite(self._file, json.dumps(parts).encode() + b"\n", 0)
 

@@ -18,7 +18,7 @@ from placet.lab.sweep.failures import CallFailed, ExecutorUnfit, RunLost, RunTim
 from placet.lab.sweep.pools import PoolEnd, Pools
 from placet.lab.sweep.study import LOGS, Row, RowWriter, Study, writing
 from placet.lab.sweep.worker import LOG, RunTask, empty_row, run_task
-from placet.schemas.errors import PlacetError
+from placet.schemas.errors import PlacetError, StoreError
 
 _SUSPECT_AT: Final = 2
 """Deaths of a pool while a run was under way, after which it is run alone."""
@@ -262,6 +262,8 @@ class _PoolPass:
             return None
         except (BrokenExecutor, CancelledError) as error:
             return error
+        except StoreError as error:
+            raise LabError(f"{error}. What is finished is kept; then run the same again") from error
         except PlacetError:
             raise
         except Exception as error:

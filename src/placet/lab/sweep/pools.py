@@ -1,11 +1,13 @@
 """Executors of a sweep: its own pool of processes, or the caller's; made again if they break."""
 
 import os
+import sys
 from collections.abc import Callable
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.context import BaseContext
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
 from placet.lab.errors import LabError
@@ -49,21 +51,23 @@ class OwnPools:
 
     Args:
         jobs: Number of worker processes.
+        with_main: Import the calling script in the workers, for functions in it.
     """
 
     is_apart = False
 
-    def __init__(self, jobs: int) -> None:
+    def __init__(self, jobs: int, *, with_main: bool = False) -> None:
         if jobs < 1:
             raise LabError(f"jobs must be at least 1, got {jobs}")
         self._jobs = jobs
+        self._class = ProcessPoolExecutor if with_main else _PoolWithoutMain
         self._context = _process_context()
         self._stops: dict[int, Connection] = {}
 
     def make(self, *, is_alone: bool) -> Executor:
         """Return a new pool of processes."""
         stop, ours = self._context.Pipe(duplex=False)
-        pool = ProcessPoolExecutor(
+        pool = self._class(
             1 if is_alone else self._jobs,
             mp_context=self._context,
             initializer=start_worker,
@@ -83,6 +87,22 @@ class OwnPools:
             ours.close()
         executor.shutdown(wait=True, cancel_futures=True)
         ours.close()
+
+
+class _PoolWithoutMain(ProcessPoolExecutor):
+    """A pool whose processes do not import the calling script.
+
+    So a script needs no `if __name__ == "__main__":`, and may be typed in or come from a pipe.
+    """
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:  # noqa: ANN401  # as its base
+        """Submit a call; this starts the processes."""
+        main = sys.modules["__main__"]
+        sys.modules["__main__"] = ModuleType("__main__")  # no file: nothing to import
+        try:
+            return super().submit(function, *args, **kwargs)
+        finally:
+            sys.modules["__main__"] = main
 
 
 class GivenPools:

@@ -109,6 +109,27 @@ class Results(Sequence[Row]):
                 raise LabError(f"no run of {shown} has a number in {name!r}; see `failed`")
         return [sum(values) / len(values) for values in means.values()]
 
+    def by_scenario(self) -> list[Row]:
+        """Return a row for each scenario: its parameters, its runs, and means over their seeds.
+
+        Returns:
+            Rows of the parameters, `runs`, `failed`, and the mean of each outcome and count, which
+            is None where no run has a number.
+        """
+        groups: dict[int, list[Row]] = {}
+        for group, row in zip(self._groups, self.rows, strict=True):
+            groups.setdefault(group, []).append(row)
+        measures = [*self.outcomes, *_COUNTS]
+        return [
+            {
+                **{key: rows[0][key] for key in self.parameters},
+                "runs": len(rows),
+                "failed": sum(row["error"] is not None for row in rows),
+                **{name: _mean(row[name] for row in rows) for name in measures},
+            }
+            for rows in groups.values()
+        ]
+
     def collected(self, name: str) -> "Table":
         """Return the collected rows of all runs: of `agents`, `world` or `refusals`.
 
@@ -314,6 +335,11 @@ def _planned_keys(manifest: Mapping[str, Any]) -> Iterator[list[str]]:
             keys = (run_key(code, scenario, seed) for seed in plan["seeds"] or [own])
             groups.setdefault((scenario, code), {}).update(dict.fromkeys(keys))
     return (list(keys) for keys in groups.values())
+
+
+def _mean(values: Iterable[Json]) -> float | None:
+    numbers = [value for value in values if isinstance(value, int | float)]
+    return sum(numbers) / len(numbers) if numbers else None
 
 
 def _one_type(values: list[Json]) -> list[Json]:

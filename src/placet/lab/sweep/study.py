@@ -41,6 +41,7 @@ STREAMS: Final = "streams"
 _RUNNING: Final = "running"
 _LOCK: Final = "lock"
 _WORKERS: Final = "workers"
+_MODE: Final = 0o644
 _ORPHANS_S: Final = 30.0
 """Longest wait for workers of a killed sweep: they end as soon as they notice it."""
 
@@ -80,7 +81,7 @@ class Study:
         with writing(self.folder):
             for name in (RESULTS, LOGS, COLLECTED, _RUNNING):
                 (self.folder / name).mkdir(parents=True, exist_ok=True)
-            lock = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT)
+            lock = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT, _MODE)
         try:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -227,10 +228,10 @@ class RowWriter:
         self._folder, self._session = folder, session
         name = f"{os.getpid()}-{uuid4().hex[:8]}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        self._workers = os.open(folder / _WORKERS, os.O_RDWR | os.O_CREAT)
+        self._workers = os.open(folder / _WORKERS, os.O_RDWR | os.O_CREAT, _MODE)
         self._name = name
         self._files: dict[str, int] = {}
-        self._mark = os.open(folder / _RUNNING / name, flags)
+        self._mark = os.open(folder / _RUNNING / name, flags, _MODE)
 
     def begin(self, key: str) -> None:
         """Mark a run as under way.
@@ -271,7 +272,7 @@ class RowWriter:
         """Append to a file, whole or not at all; return the offset."""
         if name not in self._files:
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-            self._files[name] = os.open(self._folder / name, flags)
+            self._files[name] = os.open(self._folder / name, flags, _MODE)
         file = self._files[name]
         size = os.fstat(file).st_size
         try:

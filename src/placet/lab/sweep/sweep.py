@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from multiprocessing import current_process
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal, cast
@@ -41,7 +42,8 @@ def run_scenarios(
 ) -> Results:
     """Run every scenario under every seed, and return a row for each run.
 
-    Call it under `if __name__ == "__main__":`, because worker processes import the calling script.
+    With an `executor` of processes, or with outcome functions in the calling script, call it under
+    `if __name__ == "__main__":`, because the worker processes import the script.
 
     Args:
         scenarios: The scenarios, as `Scenario.load("town").product(max_step=[1, 2])` returns.
@@ -73,6 +75,7 @@ def run_scenarios(
             sweep or cannot be written, or no worker can begin a run. Finished runs are kept.
         ScenarioError: A domain or a policy does not exist, or rejects its settings.
     """
+    _require_no_worker()
     listed = [scenarios] if isinstance(scenarios, Scenario) else scenarios
     outcomes = [outcome] if isinstance(outcome, str) or callable(outcome) else outcome
     plan = plan_sweep(
@@ -98,8 +101,27 @@ def run_scenarios(
         return sweep_on_ray(
             plan, arguments, address=ray_address, jobs=jobs, ship=ship, on_notice=on_notice
         )
-    pools: Pools = GivenPools(executor) if executor is not None else OwnPools(jobs or 1)
+    pools: Pools = GivenPools(executor) if executor is not None else own_pools(plan, jobs)
     return sweep_here(plan, pools, arguments)
+
+
+def own_pools(plan: SweepPlan, jobs: int | None) -> OwnPools:
+    """Return the pools of worker processes for a plan."""
+    has_main = any(spec.startswith("__main__:") for spec in plan.outcomes)
+    return OwnPools(jobs or 1, with_main=has_main)
+
+
+def _require_no_worker() -> None:
+    """Refuse to sweep while a worker process imports the script that calls this.
+
+    Raises:
+        LabError: This is such a process.
+    """
+    if getattr(current_process(), "_inheriting", False):  # set by multiprocessing meanwhile
+        raise LabError(
+            "a worker process imports this script, which sweeps at its top level: put the call of "
+            'run_scenarios under `if __name__ == "__main__":`'
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
