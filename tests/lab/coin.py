@@ -1,6 +1,8 @@
 """A domain, policies and outcomes whose turning point is known: a coin is tossed at one tick."""
 
 from collections.abc import Iterable, Mapping
+from multiprocessing import parent_process
+from threading import Event
 
 from typing_extensions import TypedDict
 
@@ -102,6 +104,13 @@ def never(state: Mapping[str, Mapping[str, Mapping[str, Json]]]) -> bool:
 
 def a_number(state: Mapping[str, Mapping[str, Mapping[str, Json]]]) -> float:
     return 0.5
+
+
+def hangs(state: Mapping[str, Mapping[str, Mapping[str, Json]]]) -> bool:
+    """Never answer in a worker process."""
+    if parent_process() is not None:
+        Event().wait()
+    return True
 
 
 def raises(state: Mapping[str, Mapping[str, Mapping[str, Json]]]) -> bool:

@@ -2,6 +2,9 @@
 
 import asyncio
 import json
+import signal
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -104,6 +107,18 @@ def test_every_tenth_tick_brackets_the_turning_point(coin):
     turn = turning_point(coin, any_heads, every=3, seeds=SEEDS)
     assert [point.tick for point in turn.points] == [0, 3, 6]
     assert (turn.before, turn.tick) == (3, 6)
+
+
+@pytest.mark.slow
+def test_an_interrupt_ends_workers_in_the_middle_of_a_continuation(coin):
+    arguments = ["turning-point", coin, "--outcome", "tests.lab.coin:hangs", "--jobs", "2"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "placet", *arguments], stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        assert "continuations of" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
 
 
 @pytest.mark.slow

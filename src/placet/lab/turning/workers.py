@@ -1,15 +1,15 @@
 """Run continuations in worker processes: the share of other seeds under which an outcome occurs."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures import Executor, Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager
-from multiprocessing import get_context
 from types import TracebackType
 from typing import Final, TypeAlias
 
 from placet.lab.errors import LabError
 from placet.lab.outcome import Outcome, decided, find_outcome, spec_of
+from placet.lab.sweep.pools import OwnPools
 from placet.lab.turning.continuation import Continuation, RunSource, TickState
 from placet.lab.turning.points import Point
 from placet.schemas.errors import PlacetError
@@ -48,18 +48,15 @@ class Workers(AbstractContextManager["Workers"]):
         on_progress: Callable[[int], None] = lambda _: None,
         executor: Executor | None = None,
     ) -> None:
-        if jobs < 1:
-            raise LabError(f"jobs must be at least 1, got {jobs}")
         self._run, self._until, self._seeds = run, until, seeds
         self._jobs, self._on_progress = jobs, on_progress
-        self._own: ProcessPoolExecutor | None = None
         self._executor = executor
+        self._pools = OwnPools(jobs)
+        self._own: Executor | None = None
         self._is_local = executor is None and jobs == 1
         self._outcome = outcome if self._is_local else spec_of(outcome)
         if executor is None and jobs > 1:
-            # Not by fork: a child of a process with threads may wait for ever on a lock.
-            self._own = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
-            self._executor = self._own
+            self._executor = self._own = self._pools.make(is_alone=False)
 
     def __exit__(
         self,
@@ -67,9 +64,9 @@ class Workers(AbstractContextManager["Workers"]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End the processes; tasks that have not begun are dropped."""
+        """End the processes; after an error in the middle of their continuations."""
         if self._own is not None:
-            self._own.shutdown(wait=True, cancel_futures=True)
+            self._pools.end(self._own, "finished" if kind is None else "interrupted")
 
     def point(self, state: TickState) -> Point:
         """Return P(outcome | state).
