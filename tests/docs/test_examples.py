@@ -20,11 +20,12 @@ from sybil import Document, Example, Sybil
 from sybil.parsers.markdown import CodeBlockParser, SkipParser
 
 ROOT = Path(__file__).parents[2]
-SLOW = {ROOT / "docs" / "tutorials" / "bank_run.md"}
-"""Pages that take more than a few seconds."""
+BY_NOTEBOOK = {ROOT / "docs" / "tutorials" / "bank_run.md"}
+"""Pages of which the notebook, with the same code, is executed instead, because they are slow."""
 PAGES = [
-    pytest.param(path, marks=pytest.mark.slow) if path in SLOW else path
+    path
     for path in [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
+    if path not in BY_NOTEBOOK
 ]
 FILE_BLOCK = re.compile(
     r"^```(?:python|toml)\n(?=# (\w+\.(?:py|toml))\n)(.*?)^```$", re.MULTILINE | re.DOTALL

@@ -1,11 +1,14 @@
 """`placet report`: a page about a run or a study, in one file."""
 
 import webbrowser
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from placet.cli.progress import progress_bar
 from placet.cli.terminal import AsJson, say, say_json
 
 
@@ -31,7 +34,15 @@ def report(
     """
     from placet.lab.reporting.report import report as written  # noqa: PLC0415  # scenarios with it
 
-    path = written(source, to, collected=collected)
+    with ExitStack() as bars:
+        show: Callable[[int], None] | None = None
+
+        def advance(done: int, total: int) -> None:
+            nonlocal show
+            show = show or bars.enter_context(progress_bar(source, total, "records"))
+            show(done)
+
+        path = written(source, to, collected=collected, on_progress=advance)
     size = path.stat().st_size
     if as_json:
         say_json({"path": str(path), "bytes": size})

@@ -1,5 +1,6 @@
 """Write the report of a run or of a study."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from placet.lab.errors import LabError
@@ -12,7 +13,11 @@ from placet.runtime.stores.url import file_of
 
 
 def report(
-    source: Store, to: str | Path | None = None, *, collected: str | Path | None = None
+    source: Store,
+    to: str | Path | None = None,
+    *,
+    collected: str | Path | None = None,
+    on_progress: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> Path:
     """Write a report as one HTML file that opens without a network, and return its path.
 
@@ -23,6 +28,7 @@ def report(
             replaced, another file is not.
         collected: Folder of the rows that a collector wrote; None is `STORE.collected`, if it is
             there.
+        on_progress: Called with the number of records of a log that were read, and of all.
 
     Raises:
         LabError: The source is no log and no study, or another file has the name.
@@ -35,7 +41,7 @@ def report(
         page, stem = study_page(folder, Results.load(folder)), folder.resolve().name
     else:
         log = log_of(source)
-        page = run_page(log, None if collected is None else Path(collected))
+        page = run_page(log, None if collected is None else Path(collected), on_progress)
         path = file_of(log)
         stem = page.title if path is None else path.stem
     target = Path(to) if to is not None else Path(f"{stem}-report.html")
