@@ -146,7 +146,7 @@ def questions_per_agent(monkeypatch: pytest.MonkeyPatch, agents: int) -> float:
     return len(asked) / agents
 
 
-def test_a_step_asks_about_what_is_near_whatever_the_number_of_agents(monkeypatch):
+def test_the_questions_of_a_step_do_not_grow_with_the_number_of_agents(monkeypatch):
     small, large = (questions_per_agent(monkeypatch, agents) for agents in (100, 400))
     assert large < 1.5 * small  # the rim of a small grid has fewer neighbors
     monkeypatch.setattr(CutIndexes, "visible_candidates", lambda *arguments: None)

@@ -324,7 +324,7 @@ def test_the_winner_of_a_conflict_is_not_named_to_those_who_may_not_see_it():
     assert hidden not in repr(refusal.as_dict())
 
 
-def test_what_the_own_batch_has_rewritten_is_not_listed_as_changed():
+def test_changes_rewritten_by_the_own_batch_are_not_listed():
     def polish(draft, intent):
         if draft.get("world.objects", "lamp", "shine"):
             changed = [Ref("world.objects", "lamp"), Ref("world.objects", "well"), Ref("no", "no")]

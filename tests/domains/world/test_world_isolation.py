@@ -107,7 +107,7 @@ def test_visibility_is_asked_of_changed_entities_only(monkeypatch):
 @pytest.mark.parametrize(
     ("reach", "codes"), [("sight", ("world.target_unknown",)), ("anywhere", ())]
 )
-def test_a_private_message_to_a_hidden_agent_and_to_nobody_are_answered_alike(reach, codes):
+def test_private_messages_to_hidden_and_to_unknown_agents_are_answered_alike(reach, codes):
     stage = life(NAMES, private_reach=reach)
     for name in ("bob", "ghost"):
         message = {"text": "psst", "channel": "private", "target_id": name}

@@ -192,7 +192,7 @@ def test_everything_except_speech_is_visible_to_all():
     assert all(world.may_see(stage.kernel.tree, "ann", ref) for ref in refs)
 
 
-def test_nobody_knows_of_an_utterance_that_is_not_there():
+def test_a_missing_utterance_is_hidden_from_all_but_its_speaker():
     """It may have been said to another agent and deleted."""
     world = World()
     stage = WorldDriver(world)
