@@ -59,6 +59,7 @@ class Registry:
     """
 
     __slots__ = (
+        "_agent_collections",
         "_hides_fields",
         "_hiding",
         "_payloads",
@@ -89,6 +90,9 @@ class Registry:
             self._add(domain)
         if not self.kinds:
             raise ValueError("a world needs at least one domain with at least one kind")
+        sights = [domain.sight for domain in self.domains if domain.sight is not None]
+        collections = sorted({sight.agent_collection for sight in sights} - {""})
+        self._agent_collections = tuple(filter(self.hiding, collections))
         self._hides_fields = any(map(_hides_fields, self.domains))
         self.with_invariants = tuple(d for d in self.domains if _overrides(d, "invariants"))
         self.watched = {domain.name: _watched(domain) for domain in self.with_invariants}
@@ -170,11 +174,10 @@ class Registry:
         """
         if other in RESERVED_IDS or other == agent_id:
             return True
-        collections = {d.sight.agent_collection for d in self.domains if d.sight is not None}
-        return all(
-            self.may_see(state, agent_id, Ref(collection, other))
-            for collection in sorted(filter(None, collections))
-        )
+        for collection in self._agent_collections:
+            if not self.may_see(state, agent_id, Ref(collection, other)):
+                return False
+        return True
 
     def hidden_fields(self, state: State, agent_id: str, ref: Ref) -> Collection[str]:
         """Return the fields of an entity that an agent may not see."""

@@ -118,7 +118,7 @@ class Change(msgspec.Struct, frozen=True, dict=True):
         op: `added`, `changed` or `removed`.
         seq: Sequence number of the entity's latest change. An entity can become visible or
             invisible without a change.
-        by: The agent that made the latest change.
+        by: The agent that made the latest change; empty if the observer may not see that agent.
         fields: Field -> value; None for `removed`.
     """
 

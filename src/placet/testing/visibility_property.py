@@ -89,8 +89,8 @@ def hides_breach(runner: TraceRunner, trace: Trace, _: Factory) -> str | None:
                     continue
                 return (
                     f"{hidden} is hidden from {agent_id}, but `hides` does not name "
-                    f"{ref.collection!r}: the domain is not asked about it, and every agent is shown "
-                    "it. Name the collection in `hides`, or leave `hides` None."
+                    f"{ref.collection!r}: the domain is not asked about it, and every agent is "
+                    "shown it. Name the collection in `hides`, or leave `hides` None."
                 )
     return None
 

@@ -59,6 +59,31 @@ def test_an_invisible_object_cannot_be_used():
 
 
 @in_virtual_time
+async def test_an_observation_names_the_author_of_a_change_to_those_who_see_it():
+    things = {"lamp": {"position": [4, 0]}}
+    world_of_lamp = World(objects=things, observation={"distance": 5})
+    async with Orchestrator(world_of_lamp, config()) as world:
+        places = {"ann": 0, "bob": 8, "cid": 5}
+        handles = {
+            name: await world.register_agent(name, position=[x, 0]) for name, x in places.items()
+        }
+        clients = {name: Client(handles[name]) for name in ("ann", "cid")}
+        await turns()
+        use = {"target_id": "lamp", "interaction_type": "use"}
+        handles["bob"].submit_nowait([handles["bob"].intent("Interact", **use)])
+        await world.step(1)
+        await turns()
+        authors = {}
+        for name, client in clients.items():
+            await client.agrees()
+            (change,) = client.seen[-1].changes
+            assert change.entity == "world.objects/lamp"
+            authors[name] = change.by
+            client.task.cancel()
+        assert authors == {"ann": "", "cid": "bob"}
+
+
+@in_virtual_time
 async def test_speech_is_delivered_in_order_to_its_recipients():
     async with Orchestrator(town({"distance": 5}), config()) as world:
         ann, bob, cid = [

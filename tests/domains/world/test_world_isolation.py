@@ -1,4 +1,4 @@
-"""What an agent may not see changes none of its answers: neither codes, nor texts, nor `changed`."""
+"""What an agent may not see changes none of its answers: codes, texts, `changed`."""
 
 from typing import Any
 

@@ -284,6 +284,12 @@ class VisibleState:
             return None
         return row.without(registry.hidden_fields(state, agent_id, ref))
 
+    def may_name_author(self, agent_id: str, ref: Ref, row: ReplicaEntity) -> bool:
+        """Return whether an agent may know who made the latest change of an entity that it sees."""
+        if ref.entity == row.by:  # nearly all changes: of the author's own entity
+            return True
+        return self._registry.may_know_agent(self.published.state, agent_id, row.by)
+
     def candidates_for(self, agent_id: str) -> Iterable[Ref]:
         """Return every entity that an agent might see: a superset of the visible entities."""
         return self.interest.candidates_for(agent_id, self.published)

@@ -244,7 +244,10 @@ class Observer:
             if now is None or row is None:
                 diffs[ref] = (None, visible.removal(ref))
             else:
-                diffs[ref] = (now, row.change(before, now))
+                change = row.change(before, now)
+                if change is not None and not visible.may_name_author(agent_id, ref, row):
+                    change = row.anonymous(change)
+                diffs[ref] = (now, change)
         return diffs
 
     def _defer_excess(

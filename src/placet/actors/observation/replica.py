@@ -20,19 +20,21 @@ Fields = Mapping[str, Json]
 class ReplicaEntity(Entity):
     """An entity of the replica, with its redacted versions and deltas cached until it changes."""
 
-    __slots__ = ("_deltas", "_redacted", "name")
+    __slots__ = ("_anonymous", "_deltas", "_redacted", "name")
 
     def __init__(self, name: str, fields: dict[str, Json], stamp: Stamp) -> None:
         super().__init__(fields, stamp.seq, stamp.by, stamp.foreign_seq)
         self.name = name
         self._redacted: dict[frozenset[str], Fields] = {}
         self._deltas: dict[tuple[int, int], tuple[Fields | None, Fields, Change | None]] = {}
+        self._anonymous: dict[int, Change] = {}
 
     def replace(self, fields: dict[str, Json]) -> None:
         """Set the fields and clear the caches."""
         self.fields = fields
         self._redacted.clear()
         self._deltas.clear()
+        self._anonymous.clear()
 
     def without(self, hidden: Iterable[str]) -> Fields:
         """Return the fields except the hidden ones; equal arguments return the same object."""
@@ -55,6 +57,15 @@ class ReplicaEntity(Entity):
         if known is None:  # the entry holds both, so no other object can get their ids
             known = self._deltas[key] = (before, now, self._compare(before, now))
         return known[2]
+
+    def anonymous(self, change: Change) -> Change:
+        """Return a result of `change` without its author; observers share it."""
+        known = self._anonymous.get(id(change))  # `_deltas` holds the change until both are cleared
+        if known is None:
+            fields = change.fields
+            known = Change(change.entity, change.op, change.seq, "", fields)
+            self._anonymous[id(change)] = known
+        return known
 
     def _compare(self, before: Fields | None, now: Fields) -> Change | None:
         if before is None or not before.keys() <= now.keys():
