@@ -143,3 +143,12 @@ async def test_invalid_permissions_are_a_problem(body):
     async with serving() as served:
         answer = await served.ask("PUT", "agents/alice/permissions", body)
         assert (answer.status_code, answer.json()["code"]) == (422, "request_invalid")
+
+
+async def test_a_whole_number_is_an_integer_however_it_is_written():
+    body = {"agent_id": "dora", "priority_max": 37.0, "quotas": {"Add": {"rate": 2, "burst": 4.0}}}
+    async with serving() as served:
+        answer = await served.post("agents", body)
+        assert (answer.status_code, answer.json()["priority_max"]) == (201, 37)
+        wrong = await served.post("agents", {**body, "agent_id": "eve", "priority_max": 37.5})
+        assert wrong.status_code == 422

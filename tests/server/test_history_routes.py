@@ -194,3 +194,13 @@ def test_a_cell_is_short_whatever_the_value(value):
     assert isinstance(cell, str)
     assert len(cell) < 200
     assert moments.short(2**60) == str(2**60)  # a browser would round it
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["moment?record=99&step=-1&by=tick", "moment?record=99&step=1", "explain?seq=999999"],
+)
+async def test_a_place_after_the_end_of_the_log_is_not_found(path):
+    async with serving(World()) as served:
+        answer = await served.get(f"history/{path}")
+        assert (answer.status_code, answer.json()["code"]) == (404, "not_found"), answer.text

@@ -125,6 +125,10 @@ class StoreError(PlacetError):
         self.seq = seq
 
 
+class PositionError(StoreError):
+    """The log has no such seq, record or tick; its store is well."""
+
+
 class ReadOnlyError(StoreError):
     """The world is open read-only; the process that writes its log can do this."""
 

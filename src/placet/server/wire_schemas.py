@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from placet.schemas.codec import Json
-from placet.schemas.identity import ID_CHARS_MAX
-from placet.schemas.intent import SCHEMA_VERSION
+from placet.schemas.identity import ID_CHARS_MAX, ID_PATTERN
+from placet.schemas.intent import SCHEMA_MAJOR, SCHEMA_VERSION
+from placet.schemas.limits import SECOND_NS
 from placet.schemas.refusal import Stage
 
 _REFERENCE: Final = "#/components/schemas/"
@@ -48,8 +49,17 @@ _NUMBER: Final = {"type": "number"}
 _SEQ: Final = {"type": "integer", "minimum": 0}
 _ANYTHING: Final[dict[str, Json]] = {}
 _OPEN: Final[dict[str, Json]] = {"type": "object"}
-_ID: Final = {"type": "string", "minLength": 1, "maxLength": ID_CHARS_MAX}
-_SECONDS: Final = {"type": ["number", "null"], "minimum": 0}
+_ID: Final = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": ID_CHARS_MAX,
+    "pattern": ID_PATTERN,
+}
+_SECONDS: Final = {
+    "type": ["number", "null"],
+    "minimum": 0,
+    "exclusiveMaximum": 2**63 / SECOND_NS,  # as nanoseconds they fit 63 bits
+}
 _PLACE: Final = object_schema({"record": {"type": "integer", "minimum": -1}, "batch": _SEQ})
 _KINDS: Final = {"type": ["array", "null"], "items": _TEXT}
 
@@ -237,7 +247,11 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
 
 
 def intent_schema(kind: str, payload: Json) -> dict[str, Json]:
-    """Build the JSON Schema of an intent of one kind; `payload` is the schema of its payload."""
+    """Build the JSON Schema of an intent of one kind; `payload` is the schema of its payload.
+
+    `agent_id` and `req_id` are required, because a schema cannot know the token and the headers of
+    a request, by which they may be left out.
+    """
     return object_schema(
         {
             "kind": {"const": kind},
@@ -246,10 +260,14 @@ def intent_schema(kind: str, payload: Json) -> dict[str, Json]:
             "req_id": _ID,
             "context_seq": _SEQ,
             "priority": {"type": "integer", "minimum": 0, "maximum": 100},
-            "schema_version": {"type": "string", "examples": [SCHEMA_VERSION]},
+            "schema_version": {
+                "type": "string",
+                "pattern": rf"^{SCHEMA_MAJOR}\.(0|[1-9]\d{{0,8}})\.(0|[1-9]\d{{0,8}})$",
+                "examples": [SCHEMA_VERSION],
+            },
             "valid_until": _SECONDS,
         },
-        optional=("agent_id", "context_seq", "priority", "schema_version", "valid_until"),
+        optional=("context_seq", "priority", "schema_version", "valid_until"),
     )
 
 

@@ -20,7 +20,7 @@ from placet.runtime.plugins import remake
 from placet.runtime.snapshots.files import SnapshotStore
 from placet.runtime.snapshots.recovery import decode, read_on, recover
 from placet.schemas.codec import Json, canonical
-from placet.schemas.errors import StoreError
+from placet.schemas.errors import PositionError
 from placet.schemas.explanation import UNKNOWN, Explanation
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import (
@@ -106,7 +106,7 @@ def explain_seq(
         positions = _find_request(log, explained.agent_id, explained.req_id)
         earlier = tuple(_summary(one) for one in positions if (one.ordinal, one.place) < at)
         return replace(explained, earlier=earlier[-_EARLIER_MAX:])
-    raise StoreError(
+    raise PositionError(
         f"cannot explain seq {seq} of {log.url}: it ends at seq {_last_seq(log)}",
         store=log.url,
     )

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from placet.actors.ports import EventLog
 from placet.kernel.log.replay import seqs_of
 from placet.runtime.snapshots.recovery import decode
-from placet.schemas.errors import StoreError
+from placet.schemas.errors import PositionError
 from placet.schemas.log.cut import count_to_seq, first_batches
 from placet.schemas.log.record import (
     Admitted,
@@ -80,7 +80,7 @@ def cut_at(log: EventLog, at: Position) -> Cut:
         count, part = _to_seq(log, at.seq)
     elif at.record is not None:
         if at.record >= count:
-            raise StoreError(
+            raise PositionError(
                 f"{log.url} has no record {at.record}: its last is {count - 1}", store=log.url
             )
         count = at.record + 1
@@ -144,14 +144,14 @@ def _to_seq(log: EventLog, seq: int) -> Cut:
                 return Cut(ordinal, encode_record(first_batches(record, count)))
             if end is not None:
                 return Cut(end)
-            raise StoreError(
+            raise PositionError(
                 f"{log.url} has no state at seq {seq}, which is inside a batch; "
                 f"give the end of a batch: seq {record.seq - seqs_of(record)} or {record.seq}",
                 store=log.url,
             )
         before = record.seq
     if end is None:
-        raise StoreError(f"{log.url} has no seq {seq}: it ends at seq {before}", store=log.url)
+        raise PositionError(f"{log.url} has no seq {seq}: it ends at seq {before}", store=log.url)
     return Cut(end)
 
 
@@ -169,7 +169,7 @@ def _belongs_to(record: Record, seq: int) -> bool:
 def _to_tick(log: EventLog, tick: int) -> int:
     start = log.start()
     if start.record:
-        raise StoreError(
+        raise PositionError(
             f"{log.url} was compacted up to seq {start.seq}, and ticks are counted from the "
             "beginning of a log; give a seq or a record",
             store=log.url,
@@ -185,4 +185,4 @@ def _to_tick(log: EventLog, tick: int) -> int:
                 return ordinal + 1 if tick else ordinal
     if tick == 0:
         return log.count()
-    raise StoreError(f"{log.url} has no tick {tick}: it ends after tick {ticks}", store=log.url)
+    raise PositionError(f"{log.url} has no tick {tick}: it ends after tick {ticks}", store=log.url)

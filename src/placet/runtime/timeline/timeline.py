@@ -245,7 +245,13 @@ class Timeline:
         return Place(index.ticks[tick - 1], 0)
 
     def stepped(self, place: Place, by: Unit, count: int) -> Place:
-        """Return the place so many steps on, or back if `count` is negative; at most the ends."""
+        """Return the place so many steps on, or back if `count` is negative; at most the ends.
+
+        Raises:
+            NoPlaceError: The log does not have the place to step from.
+        """
+        if not self.first.record <= place.record < self.log.count():
+            raise self._no_place(place)
         if by == "tick" and self.index.ticks:
             return self._stepped_by_tick(place, count)
         if count < 0:

@@ -99,14 +99,45 @@ def read_fields(given: Mapping[str, Json], kind: type[T]) -> T:
         Problem: A field is unknown, a required field is missing, or a value is invalid.
     """
     _check_names(given, kind, "fields")
-    return _read(given, kind, "", is_strict=True)
+    schema = _schema_of(kind)
+    whole = _with_integers(dict(given), schema, schema["$defs"])
+    return _read(whole, kind, "", is_strict=True)
+
+
+def _with_integers(value: Json, schema: Mapping[str, Json], parts: Mapping[str, Json]) -> Json:
+    """Return 37 for 37.0 wherever a schema has integers: to JSON Schema they are one number.
+
+    Args:
+        value: Plain JSON.
+        schema: The schema of the value.
+        parts: The schemas that a schema refers to, by name.
+    """
+    options = [schema, *schema.get("anyOf", ())]
+    options = [parts[o["$ref"].rpartition("/")[2]] if "$ref" in o else o for o in options]
+    if type(value) is float:
+        is_whole = value.is_integer() and any(o.get("type") == "integer" for o in options)
+        return int(value) if is_whole else value
+    if type(value) is dict:
+        known = {k: v for o in options for k, v in o.get("properties", {}).items()}
+        more = [o["additionalProperties"] for o in options if "additionalProperties" in o]
+        others = more[0] if more and type(more[0]) is dict else {}
+        return {k: _with_integers(v, known.get(k, others), parts) for k, v in value.items()}
+    if type(value) is list:
+        items: Json = next((o["items"] for o in options if "items" in o), {})
+        return [_with_integers(item, items, parts) for item in value]
+    return value
+
+
+@cache
+def _schema_of(kind: type[Fields]) -> Mapping[str, Json]:
+    schema: Mapping[str, Json] = msgspec.json.schema(kind)
+    return schema
 
 
 @cache
 def properties_of(kind: type[Fields]) -> Mapping[str, Json]:
     """Return the JSON Schema of each field of a struct, by name."""
-    schema = msgspec.json.schema(kind)
-    properties: Mapping[str, Json] = schema["$defs"][kind.__name__]["properties"]
+    properties: Mapping[str, Json] = _schema_of(kind)["$defs"][kind.__name__]["properties"]
     return properties
 
 

@@ -15,6 +15,7 @@ from placet.schemas.errors import (
     ClosedError,
     IntentError,
     PlacetError,
+    PositionError,
     ReadOnlyError,
     StoreError,
     TimeStalledError,
@@ -51,6 +52,8 @@ STORE_FAILED: Final = (
 )
 """Detail for a caller without the operator's token: the error itself names the store."""
 
+_NO_POSITION: Final = "the log of this world has no such seq, record or tick"
+
 _READ_ONLY: Final = "this world is open read-only here; ask the operator where it is written"
 
 _PROBLEM_OF: Final[Mapping[type[PlacetError], str]] = {
@@ -58,6 +61,7 @@ _PROBLEM_OF: Final[Mapping[type[PlacetError], str]] = {
     IntentError: "request_invalid",
     ValidationError: "request_invalid",
     ClosedError: "unavailable",
+    PositionError: "not_found",
     ReadOnlyError: "forbidden",
     StoreError: "unavailable",
     TimeStalledError: "unavailable",
@@ -123,6 +127,8 @@ def problem_of(error: PlacetError) -> Problem:
         if code is not None:
             headers = {"retry-after": "1"} if code == "unavailable" else None
             codes: dict[str, Json] = {} if error.code is None else {"refusal": error.code}
+            if isinstance(error, PositionError):
+                return Problem(code, _NO_POSITION, operator_detail=str(error))
             if not isinstance(error, StoreError):
                 return Problem(code, str(error), headers=headers, **codes)
             detail = _READ_ONLY if isinstance(error, ReadOnlyError) else STORE_FAILED

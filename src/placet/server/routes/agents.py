@@ -10,6 +10,7 @@ from placet.kernel.kernel import Kernel
 from placet.kernel.ledger.ledger import Agent
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json
+from placet.schemas.limits import SECOND_NS
 from placet.server.auth import speaks_for
 from placet.server.context import RequestContext, context_of
 from placet.server.http.parameters import Fields, Identity, PageLimit
@@ -34,7 +35,7 @@ class AgentsQuery(Fields, frozen=True):
 class QuotaFields(Fields, frozen=True):
     """A quota of one kind: intents per simulated second, and the burst (intents at once)."""
 
-    rate: Annotated[float, Meta(gt=0)]
+    rate: Annotated[float, Meta(gt=0, le=SECOND_NS)]
     burst: Annotated[int, Meta(ge=1)]
 
 
