@@ -115,7 +115,7 @@ async def test_a_fork_is_played_beside_its_parent_and_the_parent_is_unchanged(tm
         bad = await client.post(f"{HISTORY}/forks", json={"record": 10, "put": {"nowhere": 1}})
         assert bad.status_code == 422
         late = await client.post(f"{HISTORY}/forks", json={"record": 10_000})
-        assert late.status_code == 503
+        assert late.status_code == 404
     assert [data for _, data in log.read()] == before
 
 
