@@ -1,16 +1,10 @@
 """Scenarios: worlds described in TOML, and the scripted policies of their agents.
 
-    loader (TOML, overrides) > scenario (validated values) > policies > runner
+    loader (TOML, overrides) > scenario (validated values) > setup > engine > report
 
-A runner opens the domain, registers the agents, and once per tick passes a view to every policy:
-
-    scenario = load("town", overrides=["ticks=50"])
-    domain = open_domain(scenario, World)
-    for member in scenario.members():
-        handle = await orchestrator.register_agent(member.agent_id, **member.attributes)
-        policy = make_policy(member, scenario, handle.intent)
-    ...
-    intents = list(policy.propose(view))  # handle.intent fills in view.view_seq as context_seq
+`engine.run_scenario` runs a scenario by a kernel in the caller's thread (`kernel_runner`), or where
+it needs actors by an `Orchestrator` (`runner`). Once per tick both pass a view to every policy.
+`Simulation` is the kernel's runner for a program that brings its own domain and policies.
 """
 
 from placet.scenarios.loader import bundled, load, open_domain

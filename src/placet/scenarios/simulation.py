@@ -181,6 +181,11 @@ class Simulation:
         return self._runner.report.ticks
 
     @property
+    def sim_time(self) -> float:
+        """Simulated time, seconds."""
+        return self.kernel.sim_time
+
+    @property
     def agents(self) -> list[str]:
         """The names of the agents, in the order of their registration."""
         return [*self._runner.agent_ids]
