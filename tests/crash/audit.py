@@ -14,6 +14,7 @@ from placet.kernel.log.snapshot import world_digest
 from placet.runtime.snapshots.recovery import recover
 from placet.runtime.stores.url import open_event_log
 from placet.schemas.errors import StoreError
+from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import Admitted, Record, Settled, decode_record, intents_of
 from tests.crash.fixed_scenario import answer_of
 from tests.crash.process_forker import Message
@@ -50,7 +51,7 @@ def audit(store: str, config: KernelConfig, messages: Sequence[Message]) -> list
         # Before the first open was done there is no log yet, and nothing can have been messages.
         is_unborn = not any(line["what"] == "answer" for line in messages)
         return [] if is_unborn else [f"{BROKEN}: {error}"]
-    records = [decode_record(data) for data in encoded]
+    records = [record for data in encoded for record in expanded(decode_record(data))]
     complaints = [*_once(records), *_order(records)]
     complaints += _effects(records, messages) if is_whole else []
     if not records:  # opened, and nothing yet decided
@@ -160,7 +161,8 @@ def ghosts(store: str, messages: Sequence[Message]) -> list[str]:
     there = {
         one["req_id"]
         for _, data in open_event_log(store).read()
-        if isinstance(record := decode_record(data), Admitted)
+        for record in expanded(decode_record(data))
+        if isinstance(record, Admitted)
         for one in intents_of(record)
     }
     failed = {

@@ -22,6 +22,7 @@ from placet.runtime.history.verify_log import verify_log
 from placet.runtime.stores.url import file_of, open_event_log
 from placet.schemas.effect import Delivery
 from placet.schemas.errors import StoreError
+from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import Admitted, EffectChanged, Record, Settled, decode_record
 from tests.crash.effect_scenario import LETTERS, executions
 from tests.crash.process_forker import ProcessForker
@@ -55,7 +56,8 @@ def audit(store: str, outside: str, delivery: Delivery, *, is_over: bool) -> lis
         is_over: A child has lived on to the end: what is open now stays so.
     """
     try:
-        records = [decode_record(data) for _, data in open_event_log(store).read()]
+        log = open_event_log(store)
+        records = [record for _, data in log.read() for record in expanded(decode_record(data))]
     except StoreError:  # before the first open was done there is no log yet
         records = []
     run = Counter(executions(outside))
@@ -172,7 +174,8 @@ class EffectRuns:
             log, file_of(log), None, ("tests.kernel.domains:Lab",), on_kept_version=print
         )
         complaints += [f"{key} is not settled: {why}" for key, why in outcomes.items() if why]
-        state, decided = fold(log), [decode_record(data) for _, data in log.read()]
+        state = fold(log)
+        decided = [record for _, data in log.read() for record in expanded(decode_record(data))]
         complaints += [f"{STILL_OPEN}: {place}" for place in dead(state.ledger)]
         letters = {tuple(map(int, name.split("/")[1:])) for name in state.state.ids(LETTERS_OF)}
         return complaints + [f"{OUTCOME_LOST}: {place}" for place in done(decided) - letters]

@@ -8,6 +8,7 @@ from collections import Counter
 from typing import Any
 
 from placet.kernel.log.replay import Divergence, Replayer
+from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import (
     Admitted,
     AgentChanged,
@@ -104,7 +105,9 @@ class Archive:
                 return
             self.trace.append(self.replayer.journal.prev.hex())
             self.digests.append(self.replayer.state.digest().hex())
-            self._read(record, before)
+            for batch in expanded(record):
+                self._read(batch, before)
+                before = batch.seq
             self._check_coins()
         expect(group.seq == self.seq, "G15", f"group says seq {group.seq}, records {self.seq}")
 

@@ -273,7 +273,7 @@ class Server:
         """Read the events of a process: each once, in order, and none before it is durable."""
         since = self.rng.choice([0, self.archive.seq])
         events = served.orchestrator.events(since)
-        latest = None
+        latest, batches = None, set[object]()  # the batches of a group share a record
         expect = self.findings.expect
         while True:
             try:
@@ -284,8 +284,11 @@ class Server:
                 return
             is_durable = event.record < self.archive.count
             expect(is_durable, "G2", f"event {event.record} was delivered before it was durable")
-            in_order = latest is None or event.record == latest + 1
-            expect(in_order, "G4", f"event {event.record} came after {latest}")
+            batch = event.data.get("batch_id")
+            is_next = latest is None or event.record == latest + 1
+            is_more = event.record == latest and batch is not None and batch not in batches
+            expect(is_next or is_more, "G4", f"event {event.record} came after {latest}")
+            batches = {batch} if is_next else {*batches, batch}
             latest = event.record
 
 

@@ -128,7 +128,7 @@ def an_effect_that_is_settled_and_kept() -> AbstractContextManager[object]:
 
 def batches_that_overtake() -> AbstractContextManager[object]:
     def planted(batches: Any, *_: Any) -> Any:
-        return list(reversed(batches))
+        return list(reversed(range(len(batches))))
 
     return patch("placet.kernel.kernel.execution_order", planted)
 

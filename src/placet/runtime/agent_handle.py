@@ -70,14 +70,14 @@ class AgentHandle:
             batch: A list of intents, a batch object, or one intent.
             dry_run: Decide, and change nothing.
         """
-        return await self._world.submit(batch, self.agent_id, dry_run, self)
+        return await self._world.submit(batch, self.agent_id, dry_run, self, fill_missing=True)
 
     def submit_nowait(self, batch: object, *, dry_run: bool = False) -> PendingVerdict:
         """Submit a batch of this agent without waiting.
 
         Await the returned object for the verdict.
         """
-        reply = self._world.actor.post_batch(batch, self.agent_id, dry_run, self)
+        reply = self._world.actor.post_batch(batch, self.agent_id, dry_run, self, fill_missing=True)
         return PendingVerdict(reply, reply.done())
 
     async def submit_intents(

@@ -290,7 +290,12 @@ class Orchestrator:
         return await self._writable.submit(batch, OPERATOR, dry_run, identity)
 
     def submit_nowait(
-        self, batch: object, *, dry_run: bool = False, submitter: str = OPERATOR
+        self,
+        batch: object,
+        *,
+        dry_run: bool = False,
+        submitter: str = OPERATOR,
+        fill_missing: bool = False,
     ) -> PendingVerdict:
         """Submit a batch without waiting; await the returned object for its verdict.
 
@@ -299,11 +304,15 @@ class Orchestrator:
             dry_run: Decide, and change nothing.
             submitter: Name of the submitter, which may submit for the agent of that name and for
                 agents that it owns; the default is the operator.
+            fill_missing: Fill in what an intent from outside may leave out: its agent (the
+                submitter), `context_seq` (now), priority and schema version.
 
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
         """
-        reply = self._writable.actor.post_batch(batch, submitter, dry_run=dry_run)
+        reply = self._writable.actor.post_batch(
+            batch, submitter, dry_run=dry_run, fill_missing=fill_missing
+        )
         return PendingVerdict(reply, reply.done())
 
     async def submit_intents(

@@ -246,9 +246,13 @@ class WorldRuntime:
         submitter: str,
         dry_run: bool = False,
         identity: AgentIdentity | None = None,
+        *,
+        fill_missing: bool = False,
     ) -> Verdict:
         """Submit a batch and return its verdict, also of a refusal."""
-        reply = self.actor.post_batch(batch, submitter, dry_run, identity)
+        reply = self.actor.post_batch(
+            batch, submitter, dry_run, identity, fill_missing=fill_missing
+        )
         if reply.done():  # refused at admission: who retries in a loop yields to others
             await asyncio.sleep(0)
         return await reply
@@ -269,7 +273,9 @@ class WorldRuntime:
         if isinstance(value, Iterable) and not isinstance(value, Mapping | str | bytes):
             value = list(value)  # any other value is left for the structure stage
         batch = {"intents": value, "sim_time": sim_time}
-        verdict = await self.submit(batch, submitter, identity=identity)
+        verdict = await self.submit(
+            batch, submitter, identity=identity, fill_missing=identity is not None
+        )
         if not verdict.admitted:
             raise error_of(verdict)
         return list(verdict.req_ids)

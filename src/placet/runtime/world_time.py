@@ -68,8 +68,10 @@ class WorldTime:
             submitter: str,
             dry_run: bool = False,
             identity: AgentIdentity | None = None,
+            *,
+            fill_missing: bool = False,
         ) -> "asyncio.Future[Verdict]":
-            reply = post(raw, submitter, dry_run, identity)
+            reply = post(raw, submitter, dry_run, identity, fill_missing=fill_missing)
             participants.note_post(reply, submitter)
             return reply
 

@@ -87,7 +87,7 @@ async def contested(seed: int, store: str = "memory://") -> tuple[str, list[byte
 @in_virtual_time
 async def test_digest_does_not_depend_on_how_long_agents_think():
     first, log = await contested(1)
-    assert len(log) > 40
+    assert len(log) > 15  # a record of each group
     for seed in (2, 3, 4):
         digest, _ = await contested(seed)
         assert digest == first

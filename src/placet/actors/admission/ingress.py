@@ -157,6 +157,8 @@ class Ingress:
         submitter: str,
         dry_run: bool = False,
         identity: AgentIdentity | None = None,
+        *,
+        fill_missing: bool = False,
     ) -> "asyncio.Future[Verdict]":
         """Submit a batch: admission, structure check, queue. Return the future of its verdict.
 
@@ -167,6 +169,7 @@ class Ingress:
             raw: The batch as submitted, not yet checked.
             submitter: Id of the submitting agent, or the operator.
             dry_run: Decide without applying.
+            fill_missing: Fill in the fields that a client may leave out.
             identity: The batch is refused if this agent, of this generation, is no longer
                 registered when it is decided; None for no such condition.
 
@@ -204,7 +207,7 @@ class Ingress:
         if identity is not None and not self._is_current(identity):
             refused = self.refuse(unauthorized(identity.agent_id), dry_run or _is_dry_run(raw))
             return self._answer(reply, refused)
-        checked = self._kernel.check(raw, submitter, fill_missing=True)
+        checked = self._kernel.check(raw, submitter, fill_missing=fill_missing)
         if dry_run:
             checked.dry_run = True
         if not isinstance(checked, CheckedBatch):

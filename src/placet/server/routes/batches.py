@@ -94,7 +94,9 @@ async def _decide(world: str, request: Request, *, dry_run: bool) -> Response:
     if key is not None:
         limits = orchestrator.config.limits
         raw = with_req_ids(raw, key.strip('"'), limits.batch_intents_max)
-    pending = orchestrator.submit_nowait(raw, dry_run=dry_run, submitter=who.submitter)
+    pending = orchestrator.submit_nowait(
+        raw, dry_run=dry_run, submitter=who.submitter, fill_missing=True
+    )
     if orchestrator.config.clock == "stepped" and not (dry_run or _is_dry_run(raw)):
         del body, raw  # it waits for a step; the world's queue bounds what it keeps
         release_body(request.scope)
