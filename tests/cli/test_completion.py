@@ -96,3 +96,32 @@ def test_log_filters_and_rounds_for_people(town):
     assert longest > 10
     assert town("log", "town.db", "--grep", "[").code == 2
     assert town("log", "town.db", "--from", "9", "--to", "3").code == 2
+
+
+def test_long_read_shows_a_bar_on_a_terminal_and_ends_with_it(town, monkeypatch):
+    from placet.cli import progress
+    from placet.runtime.stores.reading import log_to_read
+
+    shown = []
+
+    class Bar:
+        def __init__(self, *description):
+            shown.append(description)
+
+        def __enter__(self):
+            return lambda done: shown.append(done)
+
+        def __exit__(self, *_):
+            shown.append("end")
+
+    monkeypatch.setattr(progress, "progress_bar", Bar)
+    monkeypatch.setattr(progress, "_QUICK_S", -1.0)
+    monkeypatch.setattr(progress, "_REPORTED_RECORDS", 50)
+    plain = list(progress.with_bar(log_to_read("town.db"), "verify").read())
+    assert shown == []
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    log = progress.with_bar(log_to_read("town.db"), "verify")
+    assert list(log.read()) == plain
+    assert shown[0] == ("verify", len(plain), "records")
+    assert shown[1:-1] == [*range(50, len(plain), 50)]
+    assert shown[-1] == "end"

@@ -2,7 +2,44 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from time import monotonic
+from typing import Final
+
+from placet.actors.ports import EventLog
+
+_QUICK_S: Final = 1.0
+"""A read that takes less time shows no bar, and does not load rich."""
+
+_REPORTED_RECORDS: Final = 512
+_WHOLE_RATE_MIN: Final = 10
+
+
+def with_bar(log: EventLog, description: str) -> EventLog:
+    """Return a log whose long reads show a bar on a terminal; it is the same object."""
+    if not sys.stderr.isatty():
+        return log
+    read = log.read
+    is_shown = False
+
+    def read_with_bar(from_record: int = 0) -> Iterator[tuple[int, bytes]]:
+        nonlocal is_shown
+        began, total = monotonic(), log.count()
+        on_record: Callable[..., None] | None = None
+        with ExitStack() as stack:
+            for ordinal, data in read(from_record):
+                if ordinal % _REPORTED_RECORDS == 0:
+                    if on_record is not None:
+                        on_record(ordinal)
+                    elif not is_shown and monotonic() - began > _QUICK_S:
+                        bar = progress_bar(description, total, "records")
+                        on_record, is_shown = stack.enter_context(bar), True
+                yield ordinal, data
+        if on_record is not None:
+            is_shown = False
+
+    log.read = read_with_bar  # type: ignore[method-assign]  # of this object alone
+    return log
 
 
 @contextmanager
@@ -35,7 +72,9 @@ def progress_bar(description: str, total: int | None, unit: str) -> Iterator[Cal
 
     class Rate(ProgressColumn):
         def render(self, task: Task) -> Text:
-            return Text("" if task.speed is None else f"{task.speed:,.3g} {unit}/s")
+            speed = task.speed or 0.0
+            rate = f"{speed:.2g}" if speed < _WHOLE_RATE_MIN else f"{speed:,.0f}"
+            return Text(f"{rate} {unit}/s".replace(",", " ") if speed else "")
 
     columns = (
         TextColumn("{task.description}"),

@@ -8,7 +8,7 @@ from placet.tables.parts import CollectError
 
 
 def collector_of(scenario: Scenario, to: str | Path | None) -> Collector | None:
-    """Return a collector of what a scenario collects; None if it collects nothing.
+    """Return the collector of a scenario; None if it collects nothing.
 
     The functions of the world are imported.
 

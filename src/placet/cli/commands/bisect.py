@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from placet.cli.domains import AgainBy
+from placet.cli.progress import with_bar
 from placet.cli.terminal import (
     AsJson,
     StoreArgument,
@@ -37,7 +38,7 @@ def bisect(
     """
     from placet.runtime.history.bisect import bisect as find_parting  # noqa: PLC0415  # and pydantic with it
 
-    logs = log_to_read(store), log_to_read(other)
+    logs = with_bar(log_to_read(store), "bisect"), log_to_read(other)
     parting = find_parting(*logs, partial(remake, given=domain or ()))
     if as_json:
         say_json(parting.as_dict())

@@ -52,8 +52,8 @@ def collect(
 ) -> None:
     """Collect rows from a log, as its run would have.
 
-    Without --agents, --world and --refusals, what the scenario of the run collects. The rows are
-    those of a run with the same [collect]; refusals that left no record are not in a log. Needs
+    Without --agents, --world and --refusals it collects as the scenario of the run does. The rows
+    are those of a run with the same [collect]; refusals that left no record are not in a log. Needs
     `pip install 'placet[lab]'`.
     """
     # Here, because scenarios and pyarrow are what the help need not load.
@@ -91,7 +91,7 @@ def _function(text: str) -> tuple[str, str]:
 
 
 def _recorded(store: str) -> "Collect":
-    """Return what the scenario in the log of a run collects.
+    """Return the `[collect]` table of the scenario in the log of a run.
 
     Raises:
         CommandError: The log has no scenario, which collects something; or it names functions,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from placet.cli.domains import AgainBy
+from placet.cli.progress import with_bar
 from placet.cli.terminal import (
     AsJson,
     json_line,
@@ -84,7 +85,7 @@ def _compare_study(folder: str, key: str, *, as_json: bool) -> None:
 def _compare_logs(store: str, other: str, domain: list[str], *, as_json: bool) -> int:
     from placet.lab.comparison import compare as compared  # noqa: PLC0415  # and pydantic with it
 
-    runs = compared(log_to_read(store), log_to_read(other), domains=domain)
+    runs = compared(with_bar(log_to_read(store), "compare"), log_to_read(other), domains=domain)
     if as_json:
         say_json(runs.as_dict())
     else:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
+from placet.cli.progress import with_bar
 from placet.cli.terminal import (
     AsJson,
     StoreArgument,
@@ -52,7 +53,7 @@ def diff(
     from placet.runtime.history.diff import diff as compare  # noqa: PLC0415  # and pydantic with it
 
     try:
-        worlds = compare(log_to_read(store), log_to_read(other), at=at, path=path)
+        worlds = compare(with_bar(log_to_read(store), "diff"), log_to_read(other), at=at, path=path)
     except ValidationError as error:  # there is nothing to compare
         raise typer.BadParameter(str(error), param_hint="--path") from error
     if as_json:

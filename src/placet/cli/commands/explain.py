@@ -8,6 +8,7 @@ import typer
 
 from placet.cli import completion
 from placet.cli.domains import AgainBy
+from placet.cli.progress import with_bar
 from placet.cli.terminal import (
     AsJson,
     StoreArgument,
@@ -78,7 +79,7 @@ def explain(
     from placet.runtime.history.explain import explain as explain_request  # noqa: PLC0415  # and pydantic
     from placet.runtime.history.explain import explain_seq  # noqa: PLC0415  # above
 
-    log, domains = log_to_read(store), partial(remake, given=domain or ())
+    log, domains = with_bar(log_to_read(store), "explain"), partial(remake, given=domain or ())
     if seq is not None:
         explained = explain_seq(log, seq, domains)
     else:

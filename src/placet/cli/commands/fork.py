@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 import typer
 
 from placet.cli.domains import AgainBy
+from placet.cli.progress import with_bar
 from placet.cli.terminal import (
     AsJson,
     CommandError,
@@ -117,7 +118,7 @@ def fork(
         is_replayed=replay,
     )
     again_by = partial(remake, given=domain or ())
-    log = log_to_read(store)
+    log = with_bar(log_to_read(store), "fork")
     tick_ns = indivisible_ns(log)
     position = Position(seq=at, tick=at_tick, record=at_record, whole_ticks_ns=tick_ns)
     try:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from placet.cli.progress import with_bar
 from placet.cli.terminal import (
     AsJson,
     CommandError,
@@ -42,7 +43,7 @@ def pack(
         raise CommandError(f"cannot pack into {file}: there is no such directory")
     from placet.runtime.history.pack import pack as pack_log  # noqa: PLC0415  # and pydantic with it
 
-    done = pack_log(log_to_read(store), Path(file), from_seq=from_seq)
+    done = pack_log(with_bar(log_to_read(store), "pack"), Path(file), from_seq=from_seq)
     if as_json:
         name = file if is_text(file) else ascii(file)[1:-1]
         say_json({"file": name, "bytes": done.size_bytes, "about": done.about})

@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
+from placet.cli.progress import with_bar
 from placet.cli.terminal import (
     AsJson,
     CommandError,
@@ -46,7 +47,7 @@ def replay(
 
     The recorded changes are applied; no rule and no effect is executed.
     """
-    past = fold(log_to_read(store), to_seq)
+    past = fold(with_bar(log_to_read(store), "replay"), to_seq)
     report: dict[str, Json] = {"seq": past.ledger.seq, "digest": past.state.digest().hex()}
     if path is not None:
         report["state"] = _state_at(past.state, path, past.ledger.seq)

@@ -6,7 +6,7 @@ from pathlib import Path
 import typer
 
 from placet.cli.commands.run_report import MEMORY, report_lines
-from placet.cli.progress import progress_bar
+from placet.cli.progress import progress_bar, with_bar
 from placet.cli.signals import StopSignals
 from placet.cli.stores import fresh_store, require_fresh
 from placet.cli.terminal import CommandError, say, say_json
@@ -181,7 +181,7 @@ def _verified(report: RunReport, store: str) -> IntegrityReport | None:
     if report.store == MEMORY:
         return None
     # By the name that was given: what a report shows has no password.
-    verification = check_integrity(log_to_read(store))
+    verification = check_integrity(with_bar(log_to_read(store), "verify"))
     position = (verification.seq, verification.digest)
     if verification.is_ok and position != (report.seq, report.digest):
         raise CommandError(

@@ -10,6 +10,7 @@ import typer
 
 from placet.actors.ports import EventLog
 from placet.cli.domains import AgainBy
+from placet.cli.progress import with_bar
 from placet.cli.terminal import (
     AsJson,
     CommandError,
@@ -76,14 +77,16 @@ def verify(
             f"a head is 32 hexadecimal digits, got {expect!r}", param_hint="--expect"
         )
     if replay_only:
-        integrity = check_integrity(log_to_read(store))
+        integrity = check_integrity(with_bar(log_to_read(store), "verify"))
         report, verification = integrity.as_dict(), None
     else:
         from placet.runtime.history.verify_log import (  # noqa: PLC0415  # it imports pydantic
             verify_log,
         )
 
-        verification = verify_log(log_to_read(store), partial(remake, given=domain or ()))
+        verification = verify_log(
+            with_bar(log_to_read(store), "verify"), partial(remake, given=domain or ())
+        )
         integrity, report = verification.integrity, verification.as_dict()
         if domain:
             _require_verified(store, verification)
