@@ -109,7 +109,7 @@ def test_long_read_shows_a_bar_on_a_terminal_and_ends_with_it(town, monkeypatch)
             shown.append(description)
 
         def __enter__(self):
-            return lambda done: shown.append(done)
+            return shown.append
 
         def __exit__(self, *_):
             shown.append("end")
