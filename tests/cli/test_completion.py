@@ -102,7 +102,7 @@ def test_long_read_shows_a_bar_on_a_terminal_and_ends_with_it(town, monkeypatch)
     from placet.cli import progress
     from placet.runtime.stores.reading import log_to_read
 
-    shown = []
+    shown: list[object] = []
 
     class Bar:
         def __init__(self, *description):
