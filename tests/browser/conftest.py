@@ -22,7 +22,9 @@ THIN_SPACE = "\u202f"
 """Between the thousands of a number on the page."""
 
 
-@pytest.fixture(scope="session")
+# Of a module, not of the session: while it is open an event loop runs in this thread, and the
+# asynchronous tests of other modules could not start one.
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     path = os.environ.get("TEST_CHROMIUM") or shutil.which("chromium")
     if path is None:
@@ -36,7 +38,7 @@ def browser() -> Iterator[Browser]:
         opened.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def town(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run with refusals of several codes."""
     store = tmp_path_factory.mktemp("played") / "town.db"
@@ -77,7 +79,7 @@ def playing(store: Path | str, *options: str) -> Iterator[Played]:
             process.terminate()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def played_town(town: Path) -> Iterator[Played]:
     with playing(town) as played:
         yield played

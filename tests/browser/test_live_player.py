@@ -14,10 +14,12 @@ from playwright.sync_api import expect
 
 from placet.domains.world import World
 from placet.kernel import Kernel, KernelConfig
+from placet.lab.player import PlayerPage, play
 from placet.runtime.stores.sqlite.log import SqliteEventLog
 from placet.schemas.log.record import LogGroup
 from tests.browser.conftest import looking, playing
-from tests.runtime.timeline.played_logs import move
+from tests.runtime.timeline.played_logs import move, world_records
+from tests.runtime.timeline.test_timeline import sqlite_log
 
 pytestmark = pytest.mark.slow
 
@@ -129,6 +131,29 @@ def test_hostile_names_are_shown_as_text(browser, tmp_path):
         assert not set(text) & {"\u202e", "\u2066"}
         assert page.locator("img").count() == 0
         assert page.locator("script").count() == 1  # the page's own
+
+
+def test_a_page_of_a_notebook_plays_without_a_server(browser, tmp_path):
+    sqlite_log(tmp_path, world_records(ticks=12))
+    page = play(tmp_path / "run.db")
+    assert isinstance(page, PlayerPage)
+    frame = tmp_path / "notebook.html"
+    frame.write_text(f"<!doctype html><body>{page._repr_html_()}", "utf-8")
+    for shown in (page.save(tmp_path / "run.html"), frame):
+        context = browser.new_context(offline=True)
+        tab = context.new_page()
+        errors: list[str] = []
+        tab.on("pageerror", lambda error, to=errors: to.append(str(error)))
+        tab.goto(shown.as_uri())
+        inner = tab if shown != frame else tab.frame_locator("iframe")
+        expect(inner.locator("#at-tick")).to_have_text("0 of 12")
+        inner.get_by_role("button", name="One step on").click()
+        expect(inner.locator("#at-tick")).to_have_text("1 of 12")
+        inner.get_by_role("button", name="Next refusal").click()
+        inner.get_by_role("button", name="Why", exact=True).click()
+        expect(inner.locator("#inspect .answer")).to_contain_text("placet play STORE")
+        assert errors == []
+        context.close()
 
 
 def test_a_held_plan_is_approved_in_the_browser(browser):
