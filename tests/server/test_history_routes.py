@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from placet.domains.world import World
-from placet.runtime.plugins import remake
+from placet.runtime.plugins import DomainNotRemade, remake
 from placet.runtime.timeline import moments
 from placet.schemas.identity import OPERATOR
 from placet.schemas.log.record import Group, decode_record
@@ -22,10 +22,10 @@ HISTORY = "/api/v1/worlds/run/history"
 
 
 @asynccontextmanager
-async def playing(log):
+async def playing(log, domains=remake):
     """Yield a client of the application of `placet play`, with the operator's token."""
     known = [KnownToken(OPERATOR, hash_of("op")), KnownToken("ann", hash_of("ann"))]
-    app = build_play_app("run", Source(log, remake, "run.db"), ServeConfig(), Credentials(known))
+    app = build_play_app("run", Source(log, domains, "run.db"), ServeConfig(), Credentials(known))
     transport = httpx.ASGITransport(app)
     headers = {"authorization": "Bearer op"}
     async with (
@@ -172,6 +172,21 @@ async def test_a_place_that_is_not_there_says_what_there_is():
             assert (answer.status_code, words in answer.json()["detail"]) == (404, True)
         two = await client.get(f"{HISTORY}/moment?seq=1&tick=1")
         assert two.status_code == 422
+        for query in ("explain?seq=999", "view?record=999&agent=ann", "find?record=9999&agent=zoe"):
+            assert (await client.get(f"{HISTORY}/{query}")).status_code in {200, 404}
+        both = await client.get(f"{HISTORY}/explain?seq=3&req_id=1")
+        assert both.status_code == 422
+
+
+async def test_a_log_whose_domain_is_not_installed_is_played_without_views():
+    def unmakable(_rules):
+        raise DomainNotRemade("the log is of the domain 'mine', which is not installed here")
+
+    app_log = log_of(world_records())
+    async with playing(app_log, unmakable) as client:
+        assert (await client.get(f"{HISTORY}/moment?tick=1&map=true")).status_code == 200
+        view = await client.get(f"{HISTORY}/view?record=5&agent=ann")
+        assert (view.status_code, "not installed" in view.json()["detail"]) == (409, True)
 
 
 async def test_an_open_world_is_played_while_it_goes_on():

@@ -211,6 +211,15 @@ class Timeline:
                     self.index.forget()
             raise self._no_place(place)
 
+    def require(self, place: Place) -> None:
+        """Raise if the log has no such place, or none any more; else do nothing.
+
+        Raises:
+            NoPlaceError: The log has no such place.
+        """
+        if place.record >= self.log.count() or place.record < self.first.record:
+            raise self._no_place(place)
+
     def at_seq(self, seq: int) -> Place:
         """Return the first place at which the world has reached a seq.
 
@@ -345,8 +354,7 @@ class Timeline:
         return codes
 
     def _moment(self, place: Place) -> Moment:
-        if place.record >= self.log.count() or place.record < self.first.record:
-            raise self._no_place(place)
+        self.require(place)
         if self._compactions != self.index.compactions:
             self._compactions, self._cursor = self.index.compactions, None
         cursor = self._nearest(place)

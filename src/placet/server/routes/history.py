@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from placet.runtime.history.fork import ForkOptions
+from placet.runtime.plugins import DomainNotFound, DomainNotRemade
 from placet.runtime.timeline import moments
 from placet.runtime.timeline.timeline import LAST, Moment, NoPlaceError, Query
 from placet.runtime.timeline.timeline import Place as LogPlace
@@ -35,7 +36,7 @@ T = TypeVar("T")
 _STEPS_MAX: Final = 200
 _FORKS_MAX: Final = 16
 _ENTITY_BYTES_MAX: Final = 512 * 1024
-_READING: Final = (401, 403, 404, 410, 503)
+_READING: Final = (401, 403, 404, 409, 410, 503)
 
 _Text = Annotated[str, Meta(max_length=512)]
 _Offset = Annotated[int, Meta(ge=0, le=2**53)]
@@ -254,6 +255,7 @@ async def get_view(world: str, request: Request, query: ViewQuery) -> Response:
     """Return the view of an agent after a record. O(log), from the nearest snapshot."""
 
     def read(played: PlayedWorld) -> Json:
+        played.timeline.require(LogPlace(query.record))
         try:
             return questions.view_at(played, query.record, query.agent)
         except KeyError:
@@ -273,10 +275,14 @@ async def get_view(world: str, request: Request, query: ViewQuery) -> Response:
 )
 async def explain_request(world: str, request: Request, query: ExplainQuery) -> Response:
     """Return what each stage of the gate compared: of a request, or of the record at a seq."""
-    if (query.agent is None or query.req_id is None) == (query.seq is None):
+    by_request = query.agent is not None and query.req_id is not None and query.seq is None
+    by_seq = query.agent is None and query.req_id is None and query.seq is not None
+    if not by_request and not by_seq:
         raise Problem("request_invalid", "expected agent and req_id, or seq")
 
     def read(played: PlayedWorld) -> Json:
+        if query.seq is not None:
+            played.timeline.require(played.timeline.at_seq(query.seq))
         return questions.explanation(played, query.agent, query.req_id, query.seq).as_dict()
 
     return json_response(await _answer(world, request, read))
@@ -286,7 +292,7 @@ async def explain_request(world: str, request: Request, query: ExplainQuery) -> 
     "POST",
     "/worlds/{world}/history/forks",
     "Fork from a moment",
-    answers(201, "Forked", 408, 409, 413, 415, *_READING),
+    answers(201, "Forked", 408, 413, 415, *_READING),
     body=Body(ForkRequest, EXAMPLES["Fork"]),
 )
 async def fork_world(world: str, request: Request) -> Response:
@@ -312,9 +318,10 @@ async def fork_world(world: str, request: Request) -> Response:
     )
 
     def make(played: PlayedWorld) -> Json:
+        played.timeline.require(LogPlace(body.record))
         try:
             made, source = questions.forked(played, timelines.fork_path(), body.record, options)
-        except StoreError:
+        except (StoreError, DomainNotFound, DomainNotRemade):
             raise
         except (PlacetError, ValueError) as error:
             raise Problem("request_invalid", str(error)) from error
@@ -356,6 +363,8 @@ async def _answer(world: str, request: Request, read: Callable[[PlayedWorld], T]
             code = "gone" if error.is_gone else "not_found"
             first = moments.place_json(error.first)
             raise Problem(code, str(error), first=first) from error
+        except (DomainNotFound, DomainNotRemade) as error:
+            raise Problem("conflict", str(error)) from error
 
     return await to_thread.run_sync(run)
 
