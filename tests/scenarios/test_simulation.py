@@ -264,6 +264,7 @@ def test_awaitable_of_a_policy_is_named():
         ({}, "there are no agents"),
         ({"folk": (0, walk)}, "there are no agents"),
         ({"folk": (-1, walk)}, "agents.folk.count: .*greater than or equal to 0"),
+        ([("folk", 3, walk)], "agents: expected such as agents="),
         ({"folk": 3}, r"agents.folk: expected \(count, policy\)"),
         ({"folk": (3, "chid")}, "no policy 'chid'; did you mean 'child'"),
         ({"folk": (3, 5)}, "a policy is a name, a function or a class, got 5"),
@@ -280,6 +281,12 @@ def test_awaitable_of_a_policy_is_named():
 def test_invalid_agents_are_named(agents, message):
     with pytest.raises(ScenarioError, match=message):
         Simulation(World(), agents)
+
+
+@pytest.mark.parametrize("domain", [World, "world", None])
+def test_invalid_domain_is_named(domain):
+    with pytest.raises(ScenarioError, match=r"domain: expected a domain such as World\(\)"):
+        Simulation(domain, {"folk": (1, walk)})
 
 
 @pytest.mark.parametrize("ticks", [-1, 1.5, True, None])

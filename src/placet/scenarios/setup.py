@@ -47,7 +47,7 @@ class RunSetup:
         is_resumed: The log holds a run.
         recorded: The scenario of the run in the log, as text; None if there is none.
         checks_intents: Check each intent as a policy builds it.
-        is_open_ended: The run has no last tick of its own; its position is that of the log.
+        is_open_ended: The scenario has no last tick; the run begins at the end of the log.
         collector: Collects rows at the ticks of the run; None collects nothing.
     """
 

@@ -234,7 +234,8 @@ class Simulation:
     def __repr__(self) -> str:
         return (
             f"<Simulation {self._scenario.name!r} of {self._scenario.domain}: "
-            f"{len(self._runner.agents)} agents, tick {self.tick}, seq {self.kernel.seq}, {self.store}>"
+            f"{len(self._runner.agents)} agents, tick {self.tick}, seq {self.kernel.seq}, "
+            f"{self.store}>"
         )
 
     def __reduce__(self) -> NoReturn:
@@ -286,6 +287,12 @@ def _setup_of_domain(
     domain: Domain, agents: Mapping[str, Cohort], changed: Mapping[str, Any], store: str
 ) -> RunSetup:
     name = changed.get("name", "simulation")
+    given: object = domain  # a caller may pass anything
+    if isinstance(given, type) or not isinstance(given, Domain):
+        problem = (
+            f"expected a domain such as World(), or a scenario such as load('town'), got {given!r}"
+        )
+        raise ScenarioError(name, "domain", problem)
     cohorts, policies = _cohorts_of(name, agents)
     raw = {"name": name, "domain": domain.name, "ticks": 0, "agents": cohorts}
     scenario = build_scenario(name, {**raw, **changed})
@@ -298,10 +305,11 @@ def _setup_of_domain(
     )
 
 
-def _cohorts_of(
-    name: str, agents: Mapping[str, Cohort]
-) -> tuple[dict[str, Json], dict[str, PolicyFactory]]:
+def _cohorts_of(name: str, agents: object) -> tuple[dict[str, Json], dict[str, PolicyFactory]]:
     """Return the cohorts as a scenario file has them, and the policies of their agents."""
+    if not isinstance(agents, Mapping):
+        problem = f'expected such as agents={{"folk": (50, policy)}}, got {agents!r}'
+        raise ScenarioError(name, "agents", problem)
     cohorts: dict[str, Json] = {}
     policies: dict[str, PolicyFactory] = {}
     given: Any  # a caller may pass anything
