@@ -23,7 +23,7 @@ def nodes(tmp_path_factory):
     """Return a function that asks the program of `ray_nodes` for a fault."""
     unshare = ["unshare", "-n"] if os.geteuid() == 0 else ["unshare", "-rn"]
     if (
-        shutil.which("unshare") is None
+        not (shutil.which("unshare") and shutil.which("ip"))
         or subprocess.run([*unshare, "true"], check=False).returncode
     ):
         pytest.skip("no network namespace can be made here")

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from placet.lab import Results, Scenario, run_scenarios
+from placet.lab import Results, run_scenarios
 from placet.lab.errors import LabError
 from placet.lab.sweep import study as study_module
 from placet.scenarios.runner import ScenarioRunner
@@ -288,5 +288,5 @@ def test_results_show_themselves_and_write_files(tmp_path):
 
 
 def test_a_scenario_is_run_with_its_own_seed_where_none_is_named(tmp_path):
-    scenarios = Scenario.load("rush").with_values(ticks=1).product(seed=[3, 4])
+    scenarios = short_town().product(seed=[3, 4])
     assert sweep(tmp_path / "s", scenarios, replications=None).column("seed") == [3, 4]

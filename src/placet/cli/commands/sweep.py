@@ -1,6 +1,5 @@
 """`placet sweep`: run scenarios under many settings and seeds, into a folder."""
 
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from shlex import quote
@@ -162,9 +161,7 @@ def sweep(
             else:
                 results = sweep_here(plan, own_pools(plan, jobs), arguments)
     except KeyboardInterrupt as stop:
-        sys.stderr.write(
-            f"placet: stopped; what is finished is kept in {to}. Run the same command to go on\n"
-        )
+        complain(f"stopped; what is finished is kept in {to}. Run the same command to go on")
         return Terminated.exit_code if isinstance(stop, Terminated) else 130
     return _print_results(results, to, as_json=as_json)
 
