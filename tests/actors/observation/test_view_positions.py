@@ -15,7 +15,7 @@ from placet.domains.memory import Memory
 from placet.domains.world import World
 from placet.kernel import Domain, Kernel
 from placet.kernel.domain import Kind
-from placet.kernel.state.tree import State
+from placet.kernel.state.tree import Entity, State
 from placet.kernel.visibility.policy import Visibility
 from placet.kernel.visibility.positions import PositionGrid, point_of
 from placet.schemas.identity import Ref
@@ -192,6 +192,9 @@ def test_a_search_reads_the_entities_around(monkeypatch, sight):
         view = viewer.view(kernel, "ann")
         assert len(view.near([50, 0], 3)) == (0 if sight else 7)  # the indexes are built here
         assert len(view.at([50, 0])) == (0 if sight else 1)
+        objects = view.state["world.objects"]
+        assert (objects.get("ghost"), "ghost" in objects) == (None, False)
+        assert objects.get("o1") == objects["o1"]
         assert len(view.ids("world.objects")) == (3 if sight else size)
         read: list[object] = []
         monkeypatch.setattr(State, "get", _counted(read, State.get))
@@ -238,6 +241,17 @@ def test_the_history_of_cuts_is_bounded(monkeypatch):
     assert indexes._history_refs == 4
     for seen in life.seen:  # the oldest are searched as a whole
         life.check(*seen, ((0.0, 0.0), 2.0))
+
+
+def test_a_grid_holds_entities_of_collections_with_positions():
+    state = State()
+    for collection in ("sea.men", "sea.songs"):
+        state.collection(collection).entities["al"] = Entity({"position": (1.0, 2.0)})
+    grid = PositionGrid(1.0, {"sea.men": "position"}.get)
+    al = Ref("sea.men", "al")
+    grid.update(state, [al, Ref("sea.songs", "al"), Ref("sea.men")])
+    point = (1.0, 2.0, 0.0)
+    assert grid.in_box(point, point) == [(al, point)]
 
 
 def test_few_grids_are_kept():
