@@ -1,11 +1,13 @@
 """The type of a column is joined over all values; no value fails later, and none is changed."""
 
+import pyarrow
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from placet.tables.arrow import arrow_array, json_text
 from placet.tables.column_types import ColumnType
+from placet.tables.parts import converted
 
 
 def type_of(*values):
@@ -86,6 +88,8 @@ def test_many_values_at_once_have_the_type_of_one_by_one(column):
 
 
 @given(st.lists(values))
+@example([2**53 + 2, 0.5])
+@example([[2**60], [None, 0.5], None])
 def test_every_value_survives_in_a_column_of_the_joined_type(column):
     """The law: the column can be built, and each value is read back equal, by value."""
     name = type_of(*column)
@@ -95,3 +99,15 @@ def test_every_value_survives_in_a_column_of_the_joined_type(column):
         assert back == expected
     else:
         assert back == column
+
+
+@pytest.mark.parametrize("later", [[0.5], ["text"], [[1, 2]], [2**70], [None]])
+@pytest.mark.parametrize("part", [[1, 2**53 + 2, None], [None], [True], [[2**60], [1]], [[]]])
+def test_part_of_a_narrower_type_keeps_its_values_in_the_joined_type(part, later):
+    known, joined = ColumnType(), ColumnType()
+    known.add_all(part)
+    joined.add_all([*part, *later])
+    column = pyarrow.chunked_array([arrow_array(part, known.name)])
+    expected = arrow_array(part, joined.name)
+    assert converted(column, joined.name).to_pylist() == expected.to_pylist()
+    assert converted(column, joined.name).type == expected.type

@@ -1,4 +1,4 @@
-"""What a notebook shows of a world, a kernel, a view and a verdict: small, and every text escaped."""
+"""A notebook shows a world, a kernel, a view and a verdict: small, and every text escaped."""
 
 import pytest
 

@@ -69,9 +69,18 @@ def arrow_array(values: list[Json], type_name: str) -> "pa.Array":
     """Return a column of Python values as an Arrow array."""
     pa = pyarrow()
     if type_name != JSON:
-        return pa.array(values, type=arrow_type(type_name))
+        try:
+            return pa.array(values, type=arrow_type(type_name))
+        except pa.ArrowInvalid:  # it takes no integer beyond 2**53 as a double, exact or not
+            return pa.array([_as_floats(value) for value in values], type=arrow_type(type_name))
     texts = [_text(value) for value in values]
     return pa.ExtensionArray.from_storage(arrow_type(JSON), pa.array(texts, type=pa.string()))
+
+
+def _as_floats(value: Json) -> Json:
+    if isinstance(value, list | tuple):
+        return [_as_floats(item) for item in value]
+    return float(value) if type(value) is int else value
 
 
 def _text(value: Json) -> str | None:

@@ -205,8 +205,8 @@ class Collector:
     def collect(self, log: EventLog, *, on_tick: Callable[[int], None] = lambda _: None) -> None:
         """Collect from a log: the rows that would have been collected while it was written.
 
-        If it fails, no folder is left. O(log). Refusals that left no record are not in it; of a compacted log, the part from its
-        oldest snapshot on is read.
+        If it fails, no folder is left. O(log). Refusals that left no record are not in it; of a
+        compacted log, the part from its oldest snapshot on is read.
 
         Args:
             log: The log; it is only read.

@@ -303,7 +303,10 @@ def converted(column: "pa.ChunkedArray", type_name: str) -> "pa.ChunkedArray":
         return column
     if type_name == JSON:
         return pyarrow().chunked_array([arrow_array(column.to_pylist(), JSON)])
-    return column.cast(target)
+    try:
+        return column.cast(target)
+    except pyarrow().ArrowInvalid:  # an integer beyond 2**53, which has an exact double
+        return pyarrow().chunked_array([arrow_array(column.to_pylist(), type_name)])
 
 
 def _read_part(path: Path) -> "pa.Table":

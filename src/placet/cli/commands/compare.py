@@ -41,7 +41,7 @@ def compare(
     domain: Annotated[list[str] | None, AgainBy] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Compare two runs agent by agent, or the runs of a study.
+    """Compare two runs agent by agent.
 
     Two logs: prints where they part, which agents decided differently and from which tick on, how
     the difference spread, and how the states differ at the end. Exit code 1 if the runs differ, 0

@@ -45,10 +45,11 @@ def play(
     control: Annotated[bool, typer.Option(hidden=True)] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Play a log in the browser: its state at any moment, and why each request got its answer.
+    """Play a log in the browser.
 
-    Reads only the log, also while another process writes it. Key frames are kept in STORE.frames/,
-    a folder that may be deleted. Ctrl-C ends it.
+    It shows the state at any moment, and why each request got its answer. Reads only the log, also
+    while another process writes it. Key frames are kept in STORE.frames/, a folder that may be
+    deleted. Ctrl-C ends it.
     """
     try:
         from placet.server.history.timelines import Source  # noqa: PLC0415  # the extra

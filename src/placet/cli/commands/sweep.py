@@ -119,10 +119,10 @@ def sweep(
     ship: _Ship = None,
     as_json: AsJson = False,
 ) -> int:
-    """Run a scenario under all combinations of settings and seeds, into a folder.
+    """Run scenarios under many settings and seeds.
 
-    The folder gets a row for each finished run. Killed anywhere and started again, a sweep repeats
-    no finished run. A run that fails is a row with its error.
+    All combinations are run into a folder, which gets a row for each finished run. Killed anywhere
+    and started again, a sweep repeats no finished run. A run that fails is a row with its error.
     """
     if on != "ray" and (ray_address is not None or ship):
         raise typer.BadParameter("--ray-address and --ship belong to --on ray")

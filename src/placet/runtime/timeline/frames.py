@@ -1,8 +1,8 @@
 """Key frames of a log, and the folder that keeps them: `town.db.frames/<records>.frame`.
 
 A frame is derived from the log and can be made again at any time: a frame that is damaged, of
-another log or of another release is not used. A frame names the hash of the record before it, so it is never
-shown for another log of the same name.
+another log or of another release is not used. A frame names the hash of the record before it, so it
+is never shown for another log of the same name.
 """
 
 import os

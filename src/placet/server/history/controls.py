@@ -10,8 +10,8 @@ class Controls(Protocol):
     """The control of one world.
 
     Attributes:
-        commands: What can be done: of `approvals`, `pause`, `step`, `suspend`; none where it is only
-            read.
+        commands: Permitted commands, of `approvals`, `pause`, `step`, `suspend`; none where it is
+            only read.
         is_paused: The world is paused.
     """
 
