@@ -37,9 +37,9 @@ def own_changes_that_make_stale() -> AbstractContextManager[object]:
 def claims_that_outlive_their_group() -> AbstractContextManager[object]:
     open_group = Transaction.open_group
 
-    def planted(self: Transaction, *arguments: Any) -> None:
+    def planted(self: Transaction, *arguments: Any, **options: Any) -> None:
         claims = dict(self._claims)
-        open_group(self, *arguments)
+        open_group(self, *arguments, **options)
         self._claims.update(claims)
 
     return patch.object(Transaction, "open_group", planted)
