@@ -6,11 +6,12 @@ import random
 import shutil
 import signal
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from placet import Simulation
+from placet import Simulation, StoreError
 from placet.domains.world import World
 from placet.runtime import kernel_world
 from placet.runtime.history.reader import check_integrity
@@ -198,6 +199,23 @@ def test_run_is_stopped_between_two_ticks_and_reported(tmp_path):
     resumed = by_kernel(TOWN, store, is_resumed=True)
     assert (resumed.ticks, resumed.resumed_at, resumed.is_stopped) == (TICKS, 2, False)
     assert resumed.digest == whole.digest
+
+
+class FailingSnapshots(InThisProcess):
+    """Snapshots that fail, as on a disk that is full."""
+
+    def run(self):
+        raise StoreError("cannot write a snapshot: the disk is full")
+
+
+def test_failed_snapshot_is_reported_and_harms_nothing(tmp_path, monkeypatch, capfd):
+    store = f"sqlite:///{tmp_path}/t.db?synchronous=off"
+    monkeypatch.setattr(kernel_world, "SnapshotProcess", FailingSnapshots)
+    scenario = replace(TOWN, ticks=60)
+    report = by_kernel(scenario, store, snapshot_every_seqs=20, compact_log=True)
+    assert report.digest == by_kernel(scenario).digest
+    assert capfd.readouterr().err.count("the disk is full") == 1
+    assert check_integrity(open_event_log(store)).is_ok
 
 
 # Ctrl-C

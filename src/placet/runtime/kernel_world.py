@@ -7,7 +7,7 @@ step returns once its records are durable. It has no queue, no observers and no 
 """
 
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import current_thread, main_thread
 from types import FrameType
@@ -35,6 +35,8 @@ class KernelWorld:
         config: Configuration; of the options that only actors have, such as `backpressure`, none
             has an effect.
         validator: The host's own rule, called before each domain rule; None for none.
+        on_fault: Called with the name of a part that raised, such as a rule or the snapshots, and
+            its exception; the world continues.
 
     Attributes:
         kernel: The kernel. A caller that changes it calls `flush` afterwards.
@@ -53,6 +55,7 @@ class KernelWorld:
         config: OrchestratorConfig,
         *,
         validator: EffectValidator | None = None,
+        on_fault: Callable[[str, BaseException], None],
     ) -> None:
         self.log = open_event_log(config.store, config.kernel_config().limits)
         self._failure: StoreError | None = None
@@ -63,7 +66,8 @@ class KernelWorld:
             self._seq, self._count = self.kernel.history_end
             self._head = self.kernel.history_head
             self.skipped = recovery.skipped
-            self._snapshots = self._make_snapshots(config, recovery)
+            self.kernel.rules.on_fault = on_fault
+            self._snapshots = self._make_snapshots(config, recovery, on_fault)
             self.flush()
         except BaseException:
             self.log.close()
@@ -144,7 +148,10 @@ class KernelWorld:
             self.log.close()
 
     def _make_snapshots(
-        self, config: OrchestratorConfig, recovery: Recovery
+        self,
+        config: OrchestratorConfig,
+        recovery: Recovery,
+        on_fault: Callable[[str, BaseException], None],
     ) -> BackgroundSnapshots | None:
         """Make the snapshots of the log; None where it is in memory, or none are wanted."""
         log, every = self.log, config.snapshot_every_seqs
@@ -163,6 +170,7 @@ class KernelWorld:
             every=every,
             latest=recovery.snapshot or SnapshotPosition(0, 0),
             is_compacting=config.compact_log,
+            on_fault=on_fault,
         )
 
     def _require_writable(self) -> None:

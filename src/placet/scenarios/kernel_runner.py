@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from time import perf_counter
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from placet.actors.observation.viewer import Viewer
 from placet.runtime.config import OrchestratorConfig
@@ -31,6 +31,9 @@ from placet.schemas.errors import PlacetError
 from placet.schemas.intent import Intent
 from placet.schemas.verdict import Verdict
 from placet.schemas.view import View
+
+if TYPE_CHECKING:
+    from placet.runtime.telemetry.world_logger import WorldLogger
 
 _WAITS_MAX: Final = 65_536
 """Number of latest ticks of whose decisions the time is kept, for the percentiles."""
@@ -61,7 +64,10 @@ class KernelRunner:
         reason = reason_for_actors(setup)
         if reason is not None:
             raise ScenarioError(scenario.name, "", f"it needs an event loop: {reason}")
-        self.world = world = KernelWorld(setup.domain, setup.config)
+        reports = _FaultReports(setup.config)
+        self.world = world = KernelWorld(setup.domain, setup.config, on_fault=reports.note)
+        for sentence in world.skipped:
+            reports.warn(sentence)
         self.close = weakref.finalize(self, world.close)
         self.agents: list[ScenarioAgent] = []
         self.agent_ids: list[str] = []
@@ -70,7 +76,6 @@ class KernelRunner:
         self._waits_ms: deque[float] = deque(maxlen=_WAITS_MAX)
         self.report = RunReport(scenario, store=world.log.url)
         try:
-            world.kernel.rules.on_fault = _FaultReports(setup.config).note
             self._position(setup)
             self._register(setup, is_stopped)
             if setup.collector is not None:
@@ -214,21 +219,28 @@ def reason_for_actors(setup: RunSetup) -> str | None:
 
 
 class _FaultReports:
-    """Reports the first exception of each part of the domain, with its traceback."""
+    """Logs the first exception of each part of the world, with its traceback."""
 
     def __init__(self, config: OrchestratorConfig) -> None:
         self._config = config
-        self.reported: set[str] = set()
+        self._reported: set[str] = set()
 
     def note(self, where: str, error: BaseException) -> None:
-        """Log an exception of a rule or a hook; each refusal that follows is in the report."""
-        if where in self.reported:
-            return
-        self.reported.add(where)
+        """Log the exception of a part; refusals by later ones are counted in the report."""
+        if where not in self._reported:
+            self._reported.add(where)
+            self._logger.fault(where, error)
+
+    def warn(self, sentence: str) -> None:
+        """Log a condition that needs attention."""
+        self._logger.warning(sentence)
+
+    @cached_property
+    def _logger(self) -> "WorldLogger":
         from placet.runtime.telemetry.world_logger import WorldLogger  # noqa: PLC0415  # 209 ms
 
         config = self._config
-        WorldLogger(config.log_format, config.log_level, config.world).fault(where, error)
+        return WorldLogger(config.log_format, config.log_level, config.world)
 
 
 def _percentiles(waits_ms: Iterable[float]) -> dict[str, float | None]:

@@ -3,6 +3,7 @@
 The world asks once per write whether one is due. A failure is reported and harms nothing else.
 """
 
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
@@ -25,9 +26,7 @@ class BackgroundSnapshots:
         every: Number of seqs, or of records, after which a snapshot is due.
         latest: Position of the newest snapshot.
         is_compacting: Remove the records from the log that all kept snapshots cover.
-
-    Attributes:
-        failure: Why the latest snapshot or compaction failed; None if it did not.
+        on_fault: Called with the name of the failed work and its error.
     """
 
     def __init__(
@@ -39,6 +38,7 @@ class BackgroundSnapshots:
         every: int,
         latest: SnapshotPosition,
         is_compacting: bool,
+        on_fault: Callable[[str, BaseException], None],
     ) -> None:
         self._log = log
         self._epoch = epoch
@@ -49,7 +49,7 @@ class BackgroundSnapshots:
         self._thread: ThreadPoolExecutor | None = None
         self._running: Future[WrittenSnapshot | None] | None = None
         self._compact_before = 0
-        self.failure: StoreError | None = None
+        self._on_fault = on_fault
 
     def note(self, records: int, seq: int) -> None:
         """Record the size of the log after a write: begin or finish a snapshot, compact a slice."""
@@ -75,9 +75,8 @@ class BackgroundSnapshots:
         try:
             taken = done.result()
         except StoreError as error:
-            self.failure = error
+            self._on_fault("snapshots", error)
             return
-        self.failure = None
         if taken is not None:
             self._due_records, self._due_seq = (
                 taken.records + self._every,
@@ -89,6 +88,7 @@ class BackgroundSnapshots:
         try:
             is_more = self._log.compact(self._compact_before, self._epoch, groups_max=_SLICE_GROUPS)
         except StoreError as error:
-            self.failure, is_more = error, False
+            self._on_fault("compaction", error)
+            is_more = False
         if not is_more:
             self._compact_before = 0
