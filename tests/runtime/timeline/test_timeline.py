@@ -145,6 +145,16 @@ def test_a_search_finds_the_next_and_the_one_before(many_frames, query):
             assert timeline.find(place, query, is_backward=True) == before
 
 
+def test_the_latest_records_up_to_a_place_are_listed():
+    records = world_records()
+    timeline = played(log_of(records))
+    places = places_in(records)
+    for number, (place, _) in enumerate(places):
+        for limit in (1, 4, 100):
+            expected = [at for at, _ in places[max(0, number + 1 - limit) : number + 1]]
+            assert [at for at, _ in timeline.records_to(place, limit)] == expected
+
+
 def test_the_bars_count_every_intent():
     records = world_records()
     timeline = played(log_of(records))

@@ -290,16 +290,14 @@ class Timeline:
 
     def records_to(self, place: Place, limit: int) -> list[tuple[Place, Record]]:
         """Return the latest `(place, record)` pairs up to a place, oldest first."""
-        first = max(place.record - limit + 1, self.index.start.record, 0)
+        lowest, end, width = max(self.index.start.record, 0), place.record + 1, 1
         found: list[tuple[Place, Record]] = []
-        for ordinal, data in self.log.read(first):
-            if ordinal > place.record:
-                break
-            for at, record in enumerate(expanded(decode(data, ordinal))):
-                if (ordinal, at) <= place:
-                    found.append((Place(ordinal, at), record))
-            del found[:-limit]
-        return found
+        while end > lowest and len(found) < limit:  # a record may be a group of thousands
+            first = max(lowest, end - width)
+            page = [(at, record) for at, record in self._between(first, end) if at <= place]
+            found = [*page, *found]
+            end, width = first, 2 * width
+        return found[-limit:]
 
     def find(self, place: Place, query: Query, *, is_backward: bool = False) -> Place | None:
         """Return the nearest place after, or before, a place whose batch is looked for; or None."""
