@@ -5,7 +5,7 @@ import errno
 import json
 import os
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 
 import pytest
 
@@ -87,6 +87,14 @@ def test_a_row_that_was_not_written_whole_is_run_again(tmp_path, marks):
     results = sweep(tmp_path / "study", outcome=mark_execution)
     assert len(results) == 4
     assert sorted(marks().values()) == [1, 1, 1, 2]
+
+
+def test_a_damaged_row_is_named(tmp_path):
+    sweep(tmp_path / "study")
+    (rows,) = (tmp_path / "study" / "results").iterdir()
+    rows.write_bytes(rows.read_bytes().replace(b'"key"', b'"kea"', 1))
+    with pytest.raises(LabError, match=r"line 1 of .*jsonl is no row of a run: remove the line"):
+        Results.load(tmp_path / "study")
 
 
 def test_a_failing_outcome_is_a_row_with_its_error_until_it_is_retried(tmp_path, monkeypatch):
@@ -198,6 +206,49 @@ def test_a_full_disk_ends_the_sweep_and_keeps_the_finished_rows(tmp_path, monkey
             sweep(tmp_path / "study", outcome=mark_execution)
     assert len(sweep(tmp_path / "study", outcome=mark_execution)) == 4
     assert sum(marks().values()) == 5  # the fourth run, whose row had no room, twice
+
+
+def test_a_row_after_a_failed_write_is_whole(tmp_path, monkeypatch):
+    write = os.write
+
+    def write_half(number, data):
+        if len(data) < 40:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(number, data[:20])
+
+    with study_module.Study(tmp_path).locked() as study:
+        writer = study_module.RowWriter(tmp_path, study.session)
+        writer.write({"key": "first", "attempt": 0})
+        with monkeypatch.context() as patch:
+            patch.setattr("placet.lab.sweep.study.os.write", write_half)
+            with pytest.raises(OSError, match="No space left"):
+                writer.write({"key": "a run whose row has no room left on the disk", "attempt": 0})
+        writer.write({"key": "second", "attempt": 0})
+        writer.close()
+        assert list(study.read_rows()) == ["first", "second"]
+
+
+class DyingExecutor(InlineExecutor):
+    """Runs calls, and breaks before the answers arrive, as a pool whose worker is killed."""
+
+    def submit(self, function, /, *args, **kwargs):
+        function(*args, **kwargs)
+        future: Future[object] = Future()
+        future.set_exception(BrokenExecutor("a worker was killed"))
+        return future
+
+
+def test_a_row_that_was_written_before_its_pool_broke_counts(tmp_path, marks):
+    executors = iter([DyingExecutor(), InlineExecutor()])
+    results = run_scenarios(
+        short_town(),
+        replications=4,
+        outcome=mark_execution,
+        executor=lambda: next(executors),
+        to=tmp_path / "study",
+    )
+    assert len(results) == 4
+    assert sorted(marks().values()) == [1] * 4
 
 
 def test_a_misspelled_setting_is_refused_before_any_run(tmp_path):

@@ -97,12 +97,22 @@ class Study:
             os.close(lock)
 
     def read_rows(self) -> dict[str, Row]:
-        """Read the rows of all finished runs, by key; of several, the latest attempt. O(rows)."""
+        """Read the rows of all finished runs, by key; of several, the latest attempt. O(rows).
+
+        Raises:
+            LabError: A line is no row.
+        """
         rows: dict[str, Row] = {}
         for path in sorted((self.folder / RESULTS).glob("*.jsonl")):
-            for line in path.read_bytes().split(b"\n")[:-1]:
-                row = json.loads(line)
-                before = rows.get(row["key"])
+            for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], 1):
+                try:
+                    row = json.loads(line)
+                    before = rows.get(row["key"])
+                except (ValueError, TypeError, KeyError):
+                    raise LabError(
+                        f"line {number} of {path} is no row of a run: remove the line, and its run "
+                        "is run again"
+                    ) from None
                 if before is None or before["attempt"] <= row["attempt"]:
                     rows[row["key"]] = row
         self.rows = rows
