@@ -582,3 +582,12 @@ def test_an_agent_of_a_domain_runs_hooks_of_that_domain_only():
         for name in ("mill", "inn")
     ]
     assert heard == [("mill", "comes", "mill.clerk"), *both, ("mill", "goes", "mill.clerk")]
+
+
+@pytest.mark.parametrize("missing", ["name", "version", "kinds"])
+def test_a_domain_without_a_required_attribute_is_reported_with_an_example(missing):
+    attributes = {"name": "shop", "version": "1", "kinds": Lab().kinds}
+    del attributes[missing]
+    incomplete = type("Shop", (Domain,), attributes)()
+    with pytest.raises(ValueError, match=f"the domain Shop has no {missing}; .* {missing} = "):
+        Kernel([Lab(), incomplete])

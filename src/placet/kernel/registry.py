@@ -35,6 +35,10 @@ _HOOKS: Final = (
 """Methods of a domain that the kernel calls; their arguments are those of `Domain`."""
 
 
+_REQUIRED_ATTRIBUTES: Final = {"name": '"shop"', "version": '"1"', "kinds": "(Kind(...),)"}
+"""Attributes of a domain without a default, and an example of each."""
+
+
 class Registry:
     """The kinds of a world, by name, and the domains they come from.
 
@@ -87,6 +91,8 @@ class Registry:
         self._hiding: dict[str, tuple[Domain, ...]] = {}
         self._position_fields: dict[str, str | None] = {}
         for domain in self.domains:
+            _require_attributes(domain)
+        for domain in self.domains:
             self._add(domain)
         if not self.kinds:
             raise ValueError("a world needs at least one domain with at least one kind")
@@ -109,10 +115,6 @@ class Registry:
         self.fingerprint = self._fingerprint()
 
     def _add(self, domain: Domain) -> None:
-        if not isinstance(domain, Domain):
-            raise ValueError(
-                f"a domain must be an object of a subclass of placet.kernel.Domain, got {domain!r}"
-            )
         _require_hooks(type(domain))
         name = domain.name
         if type(name) is not str or not name.isidentifier() or iskeyword(name):
@@ -242,6 +244,24 @@ class Registry:
         }
         data = canonical([described, schemas])
         return blake2b(data, digest_size=16).hexdigest()
+
+
+def _require_attributes(domain: object) -> None:
+    """Check that an object is a domain with the attributes that have no default.
+
+    Raises:
+        ValueError: It is not.
+    """
+    if not isinstance(domain, Domain):
+        raise ValueError(
+            f"a domain must be an object of a subclass of placet.kernel.Domain, got {domain!r}"
+        )
+    for name, example in _REQUIRED_ATTRIBUTES.items():
+        if not hasattr(domain, name):
+            raise ValueError(
+                f"the domain {type(domain).__name__} has no {name}; set it in the class, such as "
+                f"{name} = {example}"
+            )
 
 
 @lru_cache(maxsize=_COMPILED_MAX)
