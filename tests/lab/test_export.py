@@ -5,6 +5,7 @@ import resource
 import subprocess
 import sys
 from contextlib import closing
+from decimal import Decimal
 from pathlib import Path
 
 import duckdb
@@ -164,6 +165,29 @@ def test_effects_have_their_outcomes(notes_log, tmp_path):
     ]
     assert json.loads(rows[0]["output"]) == {"sent": "bob"}
     assert rows[0]["settled_seq"] > rows[0]["seq"]
+
+
+def test_model_calls_have_tokens_cost_and_the_hash_of_their_prompt(tmp_path):
+    import asyncio
+
+    from placet.agents import FunctionAdapter, Session
+    from placet.agents.proposal.adapter import PlannerOutput, Usage
+
+    def answer(_):
+        return PlannerOutput(text="no", usage=Usage(1, 120, 7, Decimal("0.25")), model="tiny")
+
+    async def talk():
+        store, adapter = str(tmp_path / "s.db"), FunctionAdapter(answer)
+        async with Session.open(domain="world", adapter=adapter, store=store) as session:
+            await session.send("walk")
+
+    asyncio.run(talk())
+    table = placet.Log(tmp_path / "s.db").tables("model_calls")["model_calls"]
+    (row,) = table.rows()
+    assert (row["requests"], row["tokens_in"], row["tokens_out"]) == (1, 120, 7)
+    assert (row["cost_usd"], row["model"], row["outcome"]) == (0.25, "tiny", "succeeded")
+    assert len(row["prompt_hash"]) == 32
+    assert (row["turn"], row["attempt"]) == (1, 1)
 
 
 def test_mixed_values_are_json_text(notes_log, tmp_path):
