@@ -204,7 +204,7 @@ async def test_an_open_world_is_played_while_it_goes_on():
     ["x" * 10_000_000, [[1] * 10_000] * 1_000, {"a": {str(n): "y" * 999 for n in range(9_999)}}],
     ids=["text", "lists", "object"],
 )
-def test_a_cell_is_short_whatever_the_value(value):
+def test_a_cell_is_short_for_every_value(value):
     cell = moments.short(value)
     assert isinstance(cell, str)
     assert len(cell) < 200

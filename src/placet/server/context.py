@@ -25,7 +25,7 @@ T = TypeVar("T", bound=Fields)
 
 
 class CallerContext:
-    """What every application knows: its configuration, and the callers' tokens.
+    """The configuration and the callers' tokens, which every application has.
 
     Attributes:
         config: Configuration of the server.
