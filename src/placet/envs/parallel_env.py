@@ -43,8 +43,8 @@ class EnvAdapter(Protocol):
     only the agent's view.
 
     Attributes:
-        map_frame: `(left, bottom, right, top)` that a drawn map shows at least; None is what there
-            is.
+        map_frame: `(left, bottom, right, top)` that a drawn map shows at least; None shows the
+            entities that exist.
     """
 
     map_frame: tuple[float, float, float, float] | None = None

@@ -304,7 +304,7 @@ class Orchestrator:
             dry_run: Decide, and change nothing.
             submitter: Name of the submitter, which may submit for the agent of that name and for
                 agents that it owns; the default is the operator.
-            fill_missing: Fill in what an intent from outside may leave out: its agent (the
+            fill_missing: Fill in the fields that a client may leave out: its agent (the
                 submitter), `context_seq` (now), priority and schema version.
 
         Raises:

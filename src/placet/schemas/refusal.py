@@ -117,7 +117,7 @@ class Refusal(msgspec.Struct, frozen=True):
         at: JSON pointer into the batch.
         retry_after: Seconds after which the same batch may pass; None where waiting cannot help.
         suggestions: Nearest valid values, best first.
-        changed: What other agents changed, for stale contexts, conflicts and rules that name it:
+        changed: Changes of other agents, for stale contexts, conflicts and rules that name it:
             `{entity, seq, by, now}`, restricted to the agent's view.
         details: Facts as data: `agent_id`, `kind`, `context_seq`, `winner`, `signal`, `value`,
             `limit`; of missing fields their names, `missing`.

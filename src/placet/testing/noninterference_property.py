@@ -1,4 +1,4 @@
-"""The noninterference property: what an agent may not see changes none of its answers.
+"""The noninterference property: things that an agent may not see change none of its answers.
 
 A trace is run step by step. Each step of other agents that leaves the view of one agent, the
 observer, as it was, is a hidden change. The world after it is compared with one in which as many

@@ -1,8 +1,8 @@
-"""Indexes over the cuts of a world: who may see what, and what is where.
+"""Indexes over the cuts of a world: the visible agents and places of entities.
 
 An index is built when a view first needs it, and follows the cuts from then on: a later use applies
 what changed since the last one. A view at an earlier cut gets the entities that the index names,
-and those that changed since; it checks each of them in its own cut. So an index answers with a
+and the entities that changed since; it checks each of them in its own cut. So an index answers with a
 superset, and costs a view what the view sees.
 """
 

@@ -102,7 +102,7 @@ def speak_rule(settings: WorldSettings, sight: VisibilityPolicy | None = None) -
     Args:
         settings: Settings of the world.
         sight: Visibility policy of the agent, which also limits whom it may address; None for
-            everybody.
+            all agents.
     """
     is_anywhere = settings.private_reach == ANYWHERE
 

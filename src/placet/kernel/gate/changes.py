@@ -1,4 +1,4 @@
-"""The `changed` list of a refusal: what other agents changed, as far as the agent may see."""
+"""The `changed` list of a refusal: the changes of other agents, as far as the agent may see."""
 
 from collections.abc import Iterable
 
@@ -12,7 +12,7 @@ def foreign_changes(
 ) -> tuple[dict[str, Json], ...]:
     """Describe the entities that a rule names as changed by another agent.
 
-    Left out are those that the agent may not see, and those that its own batch has rewritten.
+    Entities that the agent may not see are left out, and entities that its batch has rewritten.
     """
     described = []
     for ref in refs:

@@ -115,8 +115,8 @@ class DomainRules:
 
         Args:
             batch: The batch.
-            answer: What the rule returned.
-            error: What it raised; None if it returned.
+            answer: The value that the rule returned.
+            error: The exception that it raised; None if it returned.
             context: The world.
         """
         batch.reparse()

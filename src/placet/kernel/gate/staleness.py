@@ -2,7 +2,7 @@
 
 Two checks: the world's threshold on the global seq, if one is set, and the footprint that the
 kind declares. An agent's own changes do not make it stale by footprint, and neither do changes of
-what it may not see: its batch then goes to the rules, as if there were nothing of that name.
+entities that it may not see: its batch then goes to the rules, as if no entity had that name.
 """
 
 from collections.abc import Iterable

@@ -21,7 +21,7 @@ def with_defaults(raw: object, submitter: str, context_seq: int, intents_max: in
     Args:
         raw: The batch as submitted; not changed. Anything that is no plain batch is returned as is,
             and so is a batch of which nothing is missing.
-        submitter: The agent of an intent that names none; the operator is nobody's agent.
+        submitter: The agent of an intent that names none; the operator has no agent.
         context_seq: The present sequence number: the intent is about the world as it is now.
         intents_max: A longer batch is returned as is, because it is refused for its length.
     """

@@ -94,7 +94,7 @@ class GroupDecision:
     def _plain_decision(self) -> Callable[[Row], Verdict | None]:  # noqa: C901, PLR0915  # its function
         """Return a function that decides a plain batch, with the group's objects in hand.
 
-        It is called a thousand times a tick: what it reads is looked up once a group.
+        It is called a thousand times a tick, so its objects are looked up once a group.
         """
         context, recorder, size = self._context, self._recorder, self._size
         ledger, draft, now_ns = context.ledger, context.draft, context.now_ns

@@ -1,4 +1,4 @@
-"""Replay of a `Group`: its plain batches are applied without a record of their own."""
+"""Replay of a `Group`: its plain batches are applied without building a record of each."""
 
 from collections.abc import Callable
 

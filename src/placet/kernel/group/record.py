@@ -158,7 +158,7 @@ class _Others:
         self.work: list[tuple[int, int]] = []
 
     def add(self, place: int, record: Admitted) -> None:
-        """Add what an admitted batch of one intent has beside its intent."""
+        """Add the rarer parts of the record of an admitted batch of one intent."""
         changes = record.changes
         if changes.entities or changes.collections:
             self.changes.append((place, changes))

@@ -1,7 +1,7 @@
 """Stage 1 over a group: the form of many batches of one intent, checked column by column.
 
 A batch that is not plainly one valid intent is left to the ordinary structure stage, which
-describes what is wrong with it; so both answer alike.
+describes each fault; so both answer alike.
 """
 
 from collections.abc import Sequence

@@ -21,7 +21,7 @@ class EntityCut(Mapping[str, Row], Generic[Row]):
 
     A cut and its successors share `_places`, the place of each id in the chunks. It only grows, so
     an id that was created after a cut has a place that the cut does not have, or that is empty in
-    it. When most places are empty, a successor gets places of its own.
+    it. When most places are empty, a successor gets new places.
 
     Another thread may read a cut at any time; one thread makes the successors.
     """

@@ -71,7 +71,7 @@ def explain(
         req_id: Id of the request.
         domains: The domains that decided the request. By default they are recreated from the log.
         validator: The effect validator, if the log was made with one.
-        files: Snapshots to begin from; None are those that belong to the log.
+        files: Snapshots to begin from; None are the snapshots of the log.
 
     Raises:
         StoreError: The log cannot be read, or was compacted beyond the request.

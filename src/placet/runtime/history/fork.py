@@ -128,7 +128,7 @@ def fork(
         domains: Domains to use if values are set, agents dropped or inputs re-executed. By default
             they are recreated from the log.
         validator: The host's effect validator, if the parent had one.
-        files: Snapshots to begin the replay from; None are those that belong to the log.
+        files: Snapshots to begin the replay from; None are the snapshots of the log.
 
     Raises:
         StoreError: The log cannot be read, was compacted beyond `at`, `at` is inside a batch or

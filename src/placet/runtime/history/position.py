@@ -156,7 +156,7 @@ def _to_seq(log: EventLog, seq: int) -> Cut:
 
 
 def _belongs_to(record: Record, seq: int) -> bool:
-    """Return whether a record begins with what was made with the seq before it, and not after it.
+    """Return whether the first part of a record was made with the seq before it, not after it.
 
     Such are a checkpoint, and refusals; a group that was opened at the seq itself was decided
     later.

@@ -37,7 +37,7 @@ _MISFITS: Final = (IndexError, KeyError, TypeError, ValueError, msgspec.DecodeEr
 
 
 def expanded(record: Record) -> Sequence[Record]:
-    """Return the record, or those that the batches of a `Group` would have had, in order.
+    """Return the record, or of a `Group` the records that its batches would have had, in order.
 
     They all have the `prev` of the group: only the group itself is a link of the chain.
 

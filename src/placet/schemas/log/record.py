@@ -196,7 +196,7 @@ class AdmittedWithWork(AdmittedWithOutput, array_like=True, frozen=True, tag=25)
 class Group(_Record, array_like=True, frozen=True, tag=27):
     """Log record of plain batches of one intent that were decided in a row, in execution order.
 
-    One record and one hash for many batches. Each is still all or nothing, with a seq of its own;
+    One record and one hash for many batches. Each is still all or nothing, with its seq;
     `expanded` returns the records that the batches would have had by themselves. A batch of
     several intents, a dry run, a scheduled, due or dated batch is never in a `Group`.
 

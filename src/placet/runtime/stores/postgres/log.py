@@ -53,7 +53,7 @@ class PostgresEventLog:
         address: Address of the log.
 
     Attributes:
-        durability: `full` survives what the server's own commits survive, and waits for synchronous
+        durability: `full` is as durable as a commit of the server, and waits for synchronous
             standbys if there are any; `local` does not wait for them; `off` may lose the last half
             second when the server loses power, but never the order of the rest. Also `off` if the
             server itself runs with `fsync` off.
