@@ -198,15 +198,16 @@ def answer_otherwise() -> None:
     """A verdict has another seq than its record."""
 
     def otherwise(decide: Any) -> Any:
-        def decide_batch(*arguments: Any) -> Any:
-            verdict = decide(*arguments)
-            if verdict.seq is not None:
-                verdict.seq += 1
-            return verdict
+        def decide_group(*arguments: Any, **options: Any) -> Any:
+            order, verdicts = decide(*arguments, **options)
+            for verdict in verdicts:
+                if verdict.seq is not None:
+                    verdict.seq += 1
+            return order, verdicts
 
-        return decide_batch
+        return decide_group
 
-    _replace(kernel, "decide_batch", otherwise)
+    _replace(kernel.Kernel, "_decide_group", otherwise)
 
 
 def decide_backwards() -> None:
