@@ -1,8 +1,8 @@
 """`placet.lab.play`: a run in a notebook, as one page without a server, or beside one.
 
 A short run is put into the page: the parts of the player that `placet play` serves, with its
-records instead of a server. A long one is served on 127.0.0.1 by `placet play`, a process that ends with
-this one.
+records instead of a server. A long one is served on 127.0.0.1 by `placet play`, a process that ends
+with this one.
 """
 
 import subprocess
