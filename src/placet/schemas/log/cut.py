@@ -51,9 +51,4 @@ def count_to_seq(record: Group, seq: int) -> int:
 
     Refusals take no seq: those after the batch that took `seq` belong to it.
     """
-    count = 0
-    for batch in batches_of(record):
-        if batch.seq > seq:
-            break
-        count += 1
-    return count
+    return sum(batch.seq <= seq for batch in batches_of(record))
