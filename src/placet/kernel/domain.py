@@ -163,8 +163,8 @@ class Kind:
             more than a few dozen items declares one of the two.
         broadcast: Deliver each admitted intent to the observers that `Domain.should_deliver`
             selects, all and in order, also if its change is no longer visible.
-        discloses: One sentence about facts that the rule discloses of things that the agent may not see,
-            such as `A hidden wall stops a move.`; empty: nothing. `placet.testing` holds the kind
+        discloses: One sentence about the facts that the rule discloses of what the agent may not
+            see, such as `A hidden wall stops a move.`; empty: nothing. `placet.testing` holds the kind
             to it, and people read it in `placet kinds`.
     """
 
@@ -327,8 +327,8 @@ class Domain(Protocol):
         sight: Visibility policy composed from `placet.kernel.visibility`: then only observers
             near a change are asked. None: `may_see` and `hidden_fields` decide.
         hides: Collections of which its own `may_see` or `hidden_fields` may hide an entity or a
-            field; neither is called for others. None: the collections that `sight` names, or any collection
-            if the domain overrides one of the two functions.
+            field; neither is called for others. None: the collections that `sight` names, or any
+            collection if the domain overrides one of the two functions.
         invariant_reads: Entities on which its invariants depend, by name: a batch that changes
             none of them is not checked, and `changed` names no others. None: they depend on any
             entity.

@@ -2,7 +2,7 @@
 
 An index is built when a view first needs it, and follows the cuts from then on: a later use applies
 what changed since the last one. A view at an earlier cut gets the entities that the index names,
-and the entities that changed since; it checks each of them in its own cut. So an index answers with a
+and the entities that changed since; it checks each of them in its cut. So an index answers with a
 superset, and costs a view its visible entities.
 """
 
