@@ -163,8 +163,8 @@ class Kind:
             more than a few dozen items declares one of the two.
         broadcast: Deliver each admitted intent to the observers that `Domain.should_deliver`
             selects, all and in order, also if its change is no longer visible.
-        discloses: One sentence about the facts that the rule discloses of what the agent may not
-            see, such as `A hidden wall stops a move.`; empty: nothing. `placet.testing` holds the kind
+        discloses: One sentence about the facts that the rule discloses of hidden entities, such
+            as `A hidden wall stops a move.`; empty: nothing. `placet.testing` holds the kind
             to it, and people read it in `placet kinds`.
     """
 

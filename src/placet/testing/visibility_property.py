@@ -70,7 +70,7 @@ def has_shown_collections(domain: Domain) -> bool:
 
 
 def hides_breach(runner: TraceRunner, trace: Trace, _: Factory) -> str | None:
-    """Run a trace, and describe what the domain hides in a collection that `hides` omits.
+    """Run a trace, and describe the entities hidden in a collection that `hides` omits.
 
     None if there is nothing.
     """
