@@ -23,6 +23,9 @@ def report(
         str | None,
         typer.Option(metavar="DIR", help="Collected rows. Default: STORE.collected, if any."),
     ] = None,
+    vega: Annotated[
+        bool, typer.Option("--vega", help="Draw with altair and vl-convert, if installed.")
+    ] = False,
     open_it: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -42,7 +45,7 @@ def report(
             show = show or bars.enter_context(progress_bar(source, total, "records"))
             show(done)
 
-        path = written(source, to, collected=collected, on_progress=advance)
+        path = written(source, to, collected=collected, vega=vega, on_progress=advance)
     size = path.stat().st_size
     if as_json:
         say_json({"path": str(path), "bytes": size})

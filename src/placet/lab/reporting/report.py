@@ -7,6 +7,7 @@ from placet.lab.errors import LabError
 from placet.lab.reporting.page import MARK, render
 from placet.lab.reporting.run_report import run_page
 from placet.lab.reporting.study_report import study_page
+from placet.lab.reporting.vega import with_vega
 from placet.lab.stores import Store, log_of
 from placet.lab.sweep.results import Results
 from placet.runtime.stores.url import file_of
@@ -17,6 +18,7 @@ def report(
     to: str | Path | None = None,
     *,
     collected: str | Path | None = None,
+    vega: bool = False,
     on_progress: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> Path:
     """Write a report as one HTML file that opens without a network, and return its path.
@@ -28,6 +30,7 @@ def report(
             replaced, another file is not.
         collected: Folder of the rows that a collector wrote; None is `STORE.collected`, if it is
             there.
+        vega: Draw the line charts with altair and vl-convert, as SVG; they must be installed.
         on_progress: Called with the number of records of a log that were read, and of all.
 
     Raises:
@@ -44,6 +47,8 @@ def report(
         page = run_page(log, None if collected is None else Path(collected), on_progress)
         path = file_of(log)
         stem = page.title if path is None else path.stem
+    if vega:
+        page = with_vega(page)
     target = Path(to) if to is not None else Path(f"{stem}-report.html")
     _require_replaceable(target)
     try:
