@@ -18,7 +18,7 @@ from placet.kernel.gate.structure import seems_huge
 from placet.kernel.group.row import Row
 from placet.kernel.registry import Registry
 from placet.schemas.batch import part_of
-from placet.schemas.codec import ENCODE_ERRORS, Json, canonical
+from placet.schemas.codec import Json, canonical
 from placet.schemas.errors import INTERRUPTS
 from placet.schemas.intent import REQUIRED_FIELDS, Intent
 from placet.schemas.json_value import ValueBudget
@@ -60,7 +60,7 @@ class GroupStructure:
                         rows[start + place] = row
             except INTERRUPTS:
                 raise
-            except BaseException:  # noqa: BLE001  # an object's own methods may raise
+            except BaseException:  # noqa: BLE001  # each by itself, which says what is wrong
                 continue
         return rows
 
@@ -93,7 +93,7 @@ class GroupStructure:
     def _rows(self, intents: list[Intent], numbers: list[int], submitter: str) -> list[Row | None]:
         """Encode and hash valid intents; a row is None where that needs a closer look."""
         parts = list(map(part_of, intents))
-        encoded = _encoded(parts)
+        encoded = list(map(canonical, parts))
         copy = _HASH64.copy
         digests = []
         for part in encoded:
@@ -109,10 +109,9 @@ class GroupStructure:
                 strict=False,  # the last column has no end
             )
         )
-        sizes = list(map(len, encoded))
-        if max(sizes) >= self._small_bytes_max or not all(sizes) or seems_huge(b"".join(encoded)):
+        if max(map(len, encoded)) >= self._small_bytes_max or seems_huge(b"".join(encoded)):
             for place, part in enumerate(encoded):
-                if not 0 < len(part) < self._small_bytes_max or seems_huge(part):
+                if len(part) >= self._small_bytes_max or seems_huge(part):
                     rows[place] = None
         return rows
 
@@ -153,23 +152,5 @@ def _validated(
     # One invalid value ends the whole call, so the others are validated again without it.
     bad = {fault["loc"][0] for fault in faults}
     kept = [position for position in range(len(values)) if position not in bad]
-    try:
-        valid = validate([values[position] for position in kept], strict=True, context=budget)
-    except ValidationError:
-        return [], []
+    valid = validate([values[position] for position in kept], strict=True, context=budget)
     return [places[position] for position in kept], valid
-
-
-def _encoded(parts: list[Any]) -> list[bytes]:
-    """Encode each part; an empty one stands for a part without an encoding."""
-    try:
-        return list(map(canonical, parts))
-    except ENCODE_ERRORS:
-        return [_encoded_or_empty(part) for part in parts]
-
-
-def _encoded_or_empty(part: Json) -> bytes:
-    try:
-        return canonical(part)
-    except ENCODE_ERRORS:
-        return b""
