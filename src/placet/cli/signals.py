@@ -72,19 +72,37 @@ class Terminated(KeyboardInterrupt):
 def terminated_as_interrupted() -> Iterator[None]:
     """Return a context in which the first SIGTERM raises `Terminated`.
 
-    A second one ends the process.
+    A second one ends the process. An error that follows Ctrl-C, such as that of a library which was
+    interrupted within, ends as `KeyboardInterrupt` too.
 
     For code that waits in the main thread, where only an exception reaches it.
     """
-    before = signal.getsignal(signal.SIGTERM)
-    if before is signal.SIG_IGN:  # from the start: it stays ignored
-        yield
-        return
-    signal.signal(signal.SIGTERM, _terminate)
+    taken: dict[signal.Signals, Callable[[int, FrameType | None], None]] = {
+        signal.SIGTERM: _terminate
+    }
+    is_interrupted = False
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal is_interrupted
+        is_interrupted = True
+        signal.default_int_handler(number, frame)
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        taken[signal.SIGINT] = interrupt
+    before = {
+        number: signal.signal(number, handler)
+        for number, handler in taken.items()
+        if signal.getsignal(number) is not signal.SIG_IGN  # from the start: it stays ignored
+    }
     try:
         yield
+    except Exception as error:
+        if is_interrupted:
+            raise KeyboardInterrupt from error
+        raise
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _terminate(number: int, _frame: FrameType | None) -> None:
