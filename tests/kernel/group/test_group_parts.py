@@ -55,7 +55,7 @@ def write(draft: Draft, intent: Intent) -> RuleRefusal | None:
         return RuleRefusal("no", "no", details=Interrupting(a=1))
     if how == "work":
         draft.charge(10**6)
-    draft.put(DESKS, draft.agent_id, "note", how)
+    draft.put(DESKS, draft.agent_id, "note", 2**70 if how == "huge" else how)
     return None
 
 
@@ -74,7 +74,9 @@ class Strict(Desk):
             raise RuntimeError("a hook")
 
     def invariants(self, state: State, changed: Sequence[Ref]) -> Iterable[RuleRefusal]:
-        return ()
+        for collection, entity in changed:
+            if state.get(collection, entity or "", "note") == "bad":
+                yield RuleRefusal("bad", "a bad note")
 
 
 def opened(domain: type[Domain] = Desk) -> tuple[Kernel, list[bytes]]:
@@ -122,11 +124,32 @@ def test_a_rule_that_exceeds_its_work_is_refused():
     assert kernel.tree.get(DESKS, NAMES[1], "note") == ""
 
 
+def test_a_value_that_no_record_can_hold_refuses_its_batch_alone():
+    kernel, log = opened()
+    verdicts = kernel.decide_group(batches("a", "huge", "b"))
+    assert [verdict.codes for verdict in verdicts] == [(), ("rule_error",), ()]
+    assert [kernel.tree.get(DESKS, name, "note") for name in NAMES[:3]] == ["a", "", "b"]
+    assert folded(log).state.digest().hex() == kernel.digest()
+
+
 def test_a_hook_that_raises_refuses_its_batch_and_undoes_it():
     kernel, _ = opened(Strict)
     verdicts = kernel.decide_group(batches("a", "hook", "b"))
     assert [verdict.codes for verdict in verdicts] == [(), ("rule_error",), ()]
     assert [kernel.tree.get(DESKS, name, "note") for name in NAMES[:3]] == ["a", "", "b"]
+
+
+def test_a_violated_invariant_refuses_its_batch_and_undoes_it():
+    kernel, _ = opened(Strict)
+    verdicts = kernel.decide_group(batches("a", "bad", "b"))
+    assert [verdict.codes for verdict in verdicts] == [(), ("invariant_violated",), ()]
+    assert [kernel.tree.get(DESKS, name, "note") for name in NAMES[:3]] == ["a", "", "b"]
+
+
+def test_a_large_intent_is_checked_by_itself():
+    kernel, _ = opened()
+    verdicts = kernel.decide_group(batches("a", "x" * 20_000, "y" * 70_000))
+    assert [verdict.codes for verdict in verdicts] == [(), (), ("payload_too_large",)]
 
 
 def test_a_record_is_bounded(monkeypatch):
