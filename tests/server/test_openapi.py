@@ -122,7 +122,10 @@ def test_every_response_matches_the_document(tmp_path, domain):
                 for name in {"world", "design_id"} & case.path_parameters.keys():
                     case.path_parameters[name] = "world"
                 answer = case.call(base_url=url, headers=headers)
-                case.validate_response(answer, checks=CHECKS)
+                # A batch that may wait 0 s is answered `timeout`, which is 503 and no server error.
+                is_refusal = answer.status_code == 503 and '"stage":"admission"' in answer.text
+                checks = [c for c in CHECKS if not (is_refusal and c is not_a_server_error)]
+                case.validate_response(answer, checks=checks)
                 seen.add(answer.status_code)
 
             check()
