@@ -1,9 +1,9 @@
-"""Indexes over the cuts of a world: the visible agents and places of entities.
+"""Indexes of a world's cuts (read-only copies of its state): who sees an entity, and its position.
 
-An index is built when a view first needs it, and follows the cuts from then on: a later use applies
-what changed since the last one. A view at an earlier cut gets the entities that the index names,
-and the entities that changed since; it checks each of them in its cut. So an index answers with a
-superset, and costs a view its visible entities.
+An index is built when a view first needs it. A later use applies the changes since the last one. A
+view of an earlier cut gets the entities that the index returns, and the entities that changed
+since, and checks each of them in its cut. So an index may return too many entities, never too few,
+and its cost depends on the entities near the view.
 """
 
 from collections import deque
