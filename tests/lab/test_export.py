@@ -156,6 +156,11 @@ def test_refusals_name_the_intent_that_was_refused(notes_log, tmp_path):
     assert {r["recorded"] for r in rows} == {True}
 
 
+def test_a_file_of_refused_batches_alone_holds_the_refusals(notes_log, tmp_path):
+    exported(notes_log, tmp_path / "r.parquet", selection={"refused": True})
+    assert pq.read_table(tmp_path / "r.parquet")["code"].null_count == 0
+
+
 def test_effects_have_their_outcomes(notes_log, tmp_path):
     exported(notes_log, tmp_path / "e.parquet", names=("effects",))
     rows = pq.read_table(tmp_path / "e.parquet").to_pylist()

@@ -119,6 +119,21 @@ def json_line(value: Json) -> str:
     return shorten(to_json(value).decode(), _JSON_CHARACTERS_MAX)
 
 
+def rounded_json(value: Json) -> str:
+    """Return a value as JSON for people, with numbers of at most six digits."""
+    return to_json(_rounded(value)).decode()
+
+
+def _rounded(value: Json) -> Json:
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, list):
+        return [_rounded(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _rounded(item) for name, item in value.items()}
+    return value
+
+
 def text_or_json(value: Json) -> str:
     """Return a string unchanged, any other value as JSON; cut to 400 characters."""
     text = value if isinstance(value, str) else to_json(value).decode()

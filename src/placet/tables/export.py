@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from placet.actors.ports import EventLog
 from placet.tables.arrow import BatchBuilder, TableSchema, pyarrow
-from placet.tables.definitions import DEFINITIONS, INTENTS
+from placet.tables.definitions import DEFINITIONS, INTENTS, REFUSALS
 from placet.tables.files import (
     FORMATS,
     SCHEMA_FILE,
@@ -87,12 +87,12 @@ def export(
 
 
 def _only_table(target: Path, options: TableOptions) -> str:
-    """Return the name of the table for a file; `intents` if none is named."""
+    """Return the name of the table for a file: by default the intents, or the refusals alone."""
     if options.wide:
         raise ExportError(
             f"cannot write {target}: --wide makes a table of each collection; give a folder"
         )
-    names = options.names or (INTENTS.name,)
+    names = options.names or ((REFUSALS if options.selection.refused else INTENTS).name,)
     if len(names) > 1:
         raise ExportError(
             f"cannot write {target}: a file holds one table, got {', '.join(names)}; give a folder"

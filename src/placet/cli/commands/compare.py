@@ -12,6 +12,7 @@ from placet.cli.terminal import (
     json_line,
     number,
     pluralize,
+    rounded_json,
     say_json,
     say_lines,
     shorten,
@@ -22,6 +23,7 @@ from placet.runtime.stores.reading import log_to_read
 
 if TYPE_CHECKING:
     from placet.lab.comparison import AgentDifference, Comparison, Request, TickDifference
+    from placet.schemas.codec import Json
 
 _AGENTS_SHOWN: Final = 12
 _TICKS_SHOWN: Final = 16
@@ -135,7 +137,7 @@ def _lines(store: str, other: str, runs: "Comparison") -> Iterator[str]:
         "State at the end",
         ("collection", "entities", "example", "A", "B"),
         [
-            (c.collection, number(c.entities), c.example, _cell(c.first), _cell(c.second))
+            (c.collection, number(c.entities), c.example, *_cells(c.first, c.second))
             for c in runs.state
         ],
         0,
@@ -172,8 +174,12 @@ def _request(request: "Request | None") -> str:
     return shorten(f"{request.kind} {json_line(dict(request.payload))}{refused}", _CELL_CHARACTERS)
 
 
-def _cell(value: object) -> str:
-    return shorten(text_or_json(value), _CELL_CHARACTERS)
+def _cells(first: "Json", second: "Json") -> tuple[str, str]:
+    """Return two different values for people, rounded unless they would then look the same."""
+    shown = [v if isinstance(v, str) else rounded_json(v) for v in (first, second)]
+    if shown[0] == shown[1]:
+        shown = [text_or_json(first), text_or_json(second)]
+    return shorten(shown[0], _CELL_CHARACTERS), shorten(shown[1], _CELL_CHARACTERS)
 
 
 def _thinned(rows: "Sequence[TickDifference]") -> "Sequence[TickDifference]":

@@ -36,7 +36,8 @@ _TableNames: TypeAlias = Annotated[
         "--table",
         metavar="NAME",
         help="Only this table: intents, refusals, changes, entities, effects, agents, ticks or "
-        "model_calls. Repeatable. Default: all in a folder, intents in a file.",
+        "model_calls. Repeatable. Default: all in a folder; in a file intents, or refusals with "
+        "--refused.",
         autocompletion=completion.tables,
     ),
 ]

@@ -29,13 +29,14 @@ from placet.cli.terminal import (
     pluralize,
     printable,
     quotas_text,
+    rounded_json,
     say,
 )
 from placet.runtime.history.selection import Selection, selected_of, selected_records
 from placet.runtime.snapshots.recovery import decode
 from placet.runtime.stores.reading import log_to_read
 from placet.runtime.stores.url import ChangeFeed, change_feed_of
-from placet.schemas.codec import Json, to_json
+from placet.schemas.codec import to_json
 from placet.schemas.event import Event
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.expand import batches_of
@@ -223,7 +224,7 @@ def _summary(record: Record) -> str:
         case Configured():
             return f"quotas {quotas_text(record.quotas, record.world_quota)}"
         case Registered():
-            return f"{record.agent_id} {_rounded_json(record.attributes)}"
+            return f"{record.agent_id} {rounded_json(record.attributes)}"
         case AgentChanged():
             return f"{record.agent_id} {_agent_change(record)}"
         case ExecutorChanged():
@@ -234,7 +235,7 @@ def _summary(record: Record) -> str:
             return _entities(record.changes)
         case Settled():
             outcome = "succeeded" if record.succeeded else "failed"
-            output = _rounded_json(record.output)
+            output = rounded_json(record.output)
             failed = (
                 f"; on_settle raised {record.error}" if isinstance(record, SettlementFailed) else ""
             )
@@ -248,21 +249,6 @@ def _summary(record: Record) -> str:
             return f"state digest {record.state_digest.hex()}"
         case _:
             return " | ".join(map(_batch_summary, batches_of(record)))
-
-
-def _rounded_json(value: Json) -> str:
-    """Return a value as JSON for people, with numbers of at most six digits."""
-    return to_json(_rounded(value)).decode()
-
-
-def _rounded(value: Json) -> Json:
-    if isinstance(value, float):
-        return float(f"{value:.6g}")
-    if isinstance(value, list):
-        return [_rounded(item) for item in value]
-    if isinstance(value, dict):
-        return {name: _rounded(item) for name, item in value.items()}
-    return value
 
 
 def _entities(changes: Changes) -> str:
@@ -292,7 +278,7 @@ def _batch_summary(record: Admitted | Refused | Scheduled) -> str:
         if intent["agent_id"] != agent_id:
             agent_id = intent["agent_id"]
             parts.append(f"{agent_id}:")
-        payload = _rounded_json(intent["payload"])
+        payload = rounded_json(intent["payload"])
         parts.append(f"{intent['req_id']} {intent['kind']} {payload}")
     if isinstance(record, Refused):
         parts += [f"- {stage}/{code}: {message}" for _, stage, code, message in record.refusals]
