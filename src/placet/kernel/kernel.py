@@ -9,6 +9,7 @@ Times in public methods are simulated seconds; internally they are integer nanos
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import repeat
 from typing import Final
 
 from placet.kernel.commit.commit import DecisionRecorder, Journal, RecordSink
@@ -586,16 +587,17 @@ class Kernel:
         now_ns = self._context.now_ns = max(now_ns, self._context.now_ns)
         due = due_batches(self.ledger, now_ns)
         if not due and Verdict not in set(map(type, checked)):
-            places: Sequence[int] = range(len(checked))
             entries: list[Entry] = checked  # type: ignore[assignment]  # there is no verdict
+            places: Sequence[int] = range(len(checked))
         else:
             places = [at for at, entry in enumerate(checked) if not isinstance(entry, Verdict)]
             entries = [*due, *[checked[at] for at in places]]  # type: ignore[list-item]
+            places = [*repeat(len(checked), len(due)), *places]
         order, verdicts = self._decide_group(entries)
-        answers: list[Verdict] = [*checked]  # type: ignore[list-item]  # the others are replaced
-        for position, verdict in zip(order, verdicts, strict=True):
-            if position >= len(due):
-                answers[places[position - len(due)]] = verdict
+        answers: list[Verdict] = [*checked, None]  # type: ignore[list-item]  # replaced
+        for place, verdict in zip(map(places.__getitem__, order), verdicts, strict=True):
+            answers[place] = verdict
+        answers.pop()  # of the batches that are due: nobody waits for it
         return answers
 
     def _check_all(self, batches: Sequence[object], submitter: str) -> list[Entry | Verdict]:

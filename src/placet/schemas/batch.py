@@ -237,11 +237,11 @@ def sequence_form(req_id: str) -> tuple[str, int] | None:
     leading zero.
     """
     name, colon, digits = req_id.rpartition(":")
-    if not colon or not digits.isdecimal() or not digits.isascii():
+    if not digits.isdecimal() or not colon or not digits.isascii():
         return None
-    if len(digits) > SEQUENCE_DIGITS_MAX or (digits[0] == "0" and digits != "0"):
+    if digits[0] == "0" and digits != "0":
         return None
-    return name, int(digits)
+    return None if len(digits) > SEQUENCE_DIGITS_MAX else (name, int(digits))
 
 
 def sequences_of(req_ids: Sequence[str]) -> list[Span]:

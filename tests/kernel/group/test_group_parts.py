@@ -188,9 +188,10 @@ def test_an_inconsistent_group_is_an_error(change):
 
 def test_many_ids_of_one_sequence_are_remembered_in_a_deque():
     windows, agent = DedupWindows(), Agent("ann", "ann")
-    limits = Limits(window_ids_max=5_000)
+    remember_above = windows.remembering(0, Limits(window_ids_max=5_000))
     for number in range(2_000):
-        windows.remember_above(agent, RangeEntry(number, 0, number, "s", number, number), limits)
+        entry = RangeEntry(number, 0, number, "s", number, number)
+        remember_above(agent, agent.window, entry)
     assert agent.window is not None
     assert [agent.window.find(f"s:{n}").seq for n in (0, 1_500)] == [0, 1_500]  # type: ignore[union-attr]
 

@@ -104,6 +104,7 @@ class GroupDecision:
         lag_max = UNLIMITED if lag_max is None else lag_max
         has_whole_checks = context.registry.has_whole_checks
         sim_time, durability = now_ns / SECOND_NS, recorder.durability
+        remember_above = dedup.remembering(now_ns, limits)
         facts_of: dict[str, _KindFacts] = {}
 
         def decide_plain(row: Row) -> Verdict | None:  # noqa: C901, PLR0912  # all stages, inlined
@@ -167,7 +168,7 @@ class GroupDecision:
             else:
                 name, n = sequence
                 entry = RangeEntry(fingerprint, now_ns, seq, name, n, n)
-                dedup.remember_above(agent, entry, limits)
+                remember_above(agent, window, entry)
             return Verdict(
                 f"b{number}", True, seq, seq, sim_time, (), False, False, False, durability,
                 [req_id], ONE + part, (seq,),

@@ -25,7 +25,7 @@ def fold_group(
     batches, keys, now_ns = GroupBatches(record), record.keys, record.now_ns
     is_charged = ledger.has_quotas or ledger.policy.checks_work
     limits, agents, dedup = ledger.policy.limits, ledger.agents, ledger.dedup
-    ordinals = ledger.ordinals
+    ordinals, remember_above = ledger.ordinals, dedup.remembering(now_ns, limits)
     for item in batches:
         if is_charged or not item.is_plain:
             fold_one(batches.record_of(item))
@@ -43,7 +43,7 @@ def fold_group(
             name, n = sequence
             entry = RangeEntry(item.fingerprint, now_ns, seq, name, n, n)
             if window is None or window.is_above(req_id, sequence):
-                dedup.remember_above(agent, entry, limits)
+                remember_above(agent, window, entry)
             else:
                 dedup.remember(agent, entry, limits)
         if item.put is not None:

@@ -8,7 +8,7 @@ by bisection. Neither kind of entry is tracked by the garbage collector.
 
 from bisect import bisect_right
 from collections import OrderedDict, deque
-from collections.abc import Iterable, MutableSequence, Sequence
+from collections.abc import Callable, Iterable, MutableSequence, Sequence
 from operator import attrgetter
 from typing import ClassVar, Final, NamedTuple, Protocol, TypeAlias
 
@@ -429,37 +429,45 @@ class DedupWindows:
         if self.count > limits.dedup_entries_max:
             self._evict(limits)
 
-    def remember_above(self, agent: WindowOwner, entry: RangeEntry, limits: Limits) -> None:
-        """Add the entry of one id for which `Window.is_above` was true, as `remember` does.
+    def remembering(
+        self, now_ns: int, limits: Limits
+    ) -> Callable[[WindowOwner, Window | None, RangeEntry], None]:
+        """Return a function that adds the entry of one id of a batch decided at `now_ns`.
 
-        In one function, because it is called for each intent of a group.
+        It is called for each intent of a group, so what is the same for all is looked up here.
         """
-        window = agent.window
-        if window is None or window.ids:
-            self.remember(agent, entry, limits)
-            return
-        ranges = window.ranges.get(entry.name)
-        if ranges is None:
-            window.ranges[entry.name] = [entry]
-        else:
-            entry.name = ranges[-1].name  # one string for all
-            ranges.append(entry)
-            if len(ranges) == _DEQUE_LENGTH_MIN:
-                window.ranges[entry.name] = deque(ranges)
-        answers, ids_max, oldest_ns = (
-            window.answers, limits.window_ids_max, entry.now_ns - limits.window_age_ns_max,
-        )  # fmt: skip
-        answers.append(entry)
-        window.count += 1
-        self.count += 1
-        if window.count > ids_max or answers[0].now_ns < oldest_ns:
-            self.count -= window.evict(oldest_ns, ids_max, limits.window_sequences_max)
-        try:
-            self.recency.move_to_end(agent.agent_id)
-        except KeyError:  # its first since it was forgotten
-            self.recency[agent.agent_id] = window
-        if self.count > limits.dedup_entries_max:
-            self._evict(limits)
+        recency, move_to_end = self.recency, self.recency.move_to_end
+        ids_max, sequences_max = limits.window_ids_max, limits.window_sequences_max
+        oldest_ns, entries_max = now_ns - limits.window_age_ns_max, limits.dedup_entries_max
+
+        def remember_above(agent: WindowOwner, window: Window | None, entry: RangeEntry) -> None:
+            """Add an entry as `remember` does; `Window.is_above` was true for its id."""
+            if window is None or window.ids:
+                self.remember(agent, entry, limits)
+                return
+            name = entry.name
+            ranges = window.ranges.get(name)
+            if ranges is None:
+                window.ranges[name] = [entry]
+            else:
+                entry.name = ranges[-1].name  # one string for all
+                ranges.append(entry)
+                if len(ranges) == _DEQUE_LENGTH_MIN:
+                    window.ranges[name] = deque(ranges)
+            answers = window.answers
+            answers.append(entry)
+            window.count += 1
+            self.count += 1
+            if window.count > ids_max or answers[0].now_ns < oldest_ns:
+                self.count -= window.evict(oldest_ns, ids_max, sequences_max)
+            try:
+                move_to_end(agent.agent_id)
+            except KeyError:  # its first since it was forgotten
+                recency[agent.agent_id] = window
+            if self.count > entries_max:
+                self._evict(limits)
+
+        return remember_above
 
     def remove(self, agent_id: str, window: Window) -> None:
         """Remove the window of an agent that was removed."""
