@@ -184,6 +184,14 @@ def test_a_whole_log_is_verified_by_its_newer_rules():
     assert again.state.digest().hex() == kernel.digest()
 
 
+def test_a_log_is_verified_by_rules_with_a_kind_more():
+    log = poured_in_liters()
+    more = Tank([Kind("Pour", Liters, pour), Kind("Drain", Liters, pour)])
+    assert not decided(log, more).unverified
+    altered = Tank([Kind("Pour", Milliliters, pour), Kind("Drain", Liters, pour)])
+    assert decided(log, altered).unverified
+
+
 def test_only_changed_kinds_are_upcast():
     def two(*kinds: Kind) -> Tank:
         return Tank([*kinds, Kind("Fill", Liters, pour)])

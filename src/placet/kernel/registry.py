@@ -112,7 +112,7 @@ class Registry:
         self.versions = {kind.name: kind.version for kind in self}
         settings = ((domain.name, _settings_of(domain)) for domain in self.domains)
         self.settings = {name: values for name, values in settings if values is not None}
-        self.fingerprint = self._fingerprint()
+        self.fingerprint = self.fingerprint_of(self.kinds)
 
     def _add(self, domain: Domain) -> None:
         _require_hooks(type(domain))
@@ -234,13 +234,20 @@ class Registry:
     def __iter__(self) -> Iterator[Kind]:
         return iter(self.kinds.values())
 
-    def _fingerprint(self) -> str:
+    def fingerprint_of(self, kinds: Collection[str]) -> str:
+        """Hash the domains with these kinds only; of all kinds it is the registry's fingerprint."""
         described = [
-            [domain.name, domain.version, [[kind.name, kind.version] for kind in domain.kinds]]
+            [
+                domain.name,
+                domain.version,
+                [[kind.name, kind.version] for kind in domain.kinds if kind.name in kinds],
+            ]
             for domain in self.domains
         ]
         schemas = {
-            name: from_canonical(_schema_of(self._payloads[name])) for name in sorted(self.kinds)
+            name: from_canonical(_schema_of(self._payloads[name]))
+            for name in sorted(self.kinds)
+            if name in kinds
         }
         data = canonical([described, schemas])
         return blake2b(data, digest_size=16).hexdigest()

@@ -83,14 +83,15 @@ def require_compatible(then: Rules, scheduled: Iterable[Scheduled], registry: Re
 def incompatibility(then: Rules, registry: Registry) -> str | None:
     """Return why rules cannot re-execute the decisions of others; None if they can.
 
-    They can if they are the same, or differ only in payloads that have upcasters.
+    They can if they are the same, or differ only in payloads that have upcasters and in kinds that
+    were added since.
     """
     now = rules_of(registry)
     for name, settings in then.settings.items():
         current = now.settings.get(name, settings)
         if current != settings:
             return f"the settings of {name} were {_shown(settings)} and are {_shown(current)}"
-    if now.fingerprint == then.fingerprint:
+    if then.fingerprint in {now.fingerprint, registry.fingerprint_of(then.kinds)}:
         return None
     if now.domains != then.domains:
         return f"it was decided by {then}, and {now} is given"

@@ -1,9 +1,11 @@
 """The domain `design`: its settings, its kinds, and its hooks."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from placet.domains.design import payloads, phase_rules, rules
+from placet.domains.design.access import DesignSight, for_writers, set_access
 from placet.domains.design.exports import keep_export
 from placet.domains.design.phase_results import ASSUMPTIONS, PENDING, keep_results
 from placet.domains.design.phases import PHASES
@@ -21,7 +23,12 @@ from placet.schemas.identity import Ref
 
 RULES_VERSION: Final = "1"
 
-_WORK: Final[Mapping[str, int]] = {"run_phases": 150, "export": 100, "transition": 30}
+_WORK: Final[Mapping[str, int]] = {
+    "run_phases": 150,
+    "export": 100,
+    "transition": 30,
+    "set_access": 30,
+}
 """Units of the kinds that read the whole design, or all phases. The formulae of the phases run as
 an effect, outside of the writer.
 """
@@ -39,6 +46,7 @@ class Design(Domain):
     name = "design"
     executors = "placet.domains.design.effects:executors_of"
     invariant_reads = WATCHED
+    sight = DesignSight()
 
     def __init__(
         self,
@@ -130,6 +138,21 @@ class Design(Domain):
 
 
 def _kinds(settings: DesignSettings) -> tuple[Kind, ...]:
+    """Return all kinds; each but `design.set_access` is refused to agents that may not write."""
+    return (
+        *[replace(kind, rule=for_writers(kind.rule)) for kind in _kinds_of_work(settings)],
+        Kind(
+            "design.set_access",
+            payloads.SetAccess,
+            set_access,
+            risk="high",
+            work=_WORK["set_access"],
+            summary="Set who may read and change the design.",
+        ),
+    )
+
+
+def _kinds_of_work(settings: DesignSettings) -> tuple[Kind, ...]:
     undo_max = settings.undo_max
     plain: tuple[tuple[str, object, Rule, str], ...] = (
         ("plan", payloads.PlanHead, rules.plan, "Begin the batch of a plan."),

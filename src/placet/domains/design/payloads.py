@@ -44,6 +44,12 @@ PHASE_RESULTS: Final = "design.phases"
 EXPORTS: Final = "design.exports"
 """Format -> `version` `content`: the latest of each."""
 
+ACCESS: Final = "design.access"
+"""One entity, `design`, once an access was set: `owner`, and sorted `editors` and `readers`."""
+
+ACCESS_NAMES_MAX: Final = 64
+"""Of editors, and of readers."""
+
 ROLES: Final = "design.roles"
 """Agent -> `role`: `designer` or `operator`."""
 
@@ -64,6 +70,7 @@ _CLOSED: Final = ConfigDict(extra="forbid", strict=True)
 
 _Path = Annotated[str, Field(max_length=_PATH_CHARS_MAX)]
 _Name = Annotated[str, Field(min_length=1, max_length=ID_CHARS_MAX)]
+_Names = Annotated[list[_Name], Field(max_length=ACCESS_NAMES_MAX)]
 _Text = Annotated[str, Field(max_length=_TEXT_CHARS_MAX)]
 _Unit = Annotated[str, Field(max_length=16)]
 _Word = Annotated[str, Field(max_length=64)]
@@ -192,6 +199,19 @@ class Create(TypedDict):
 
     design_id: _Name
     name: NotRequired[_Text | None]
+
+
+class SetAccess(TypedDict):
+    """Payload of `design.set_access`: the agents that may read and change the design.
+
+    The owner and the editors may do both, readers only read. The owner `operator` is no agent.
+    """
+
+    __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
+
+    owner: _Name
+    editors: _Names
+    readers: _Names
 
 
 class Assume(TypedDict):

@@ -93,6 +93,6 @@ def write_lock(draft: Draft, path: str, lock: Json) -> RuleRefusal | None:
     return None
 
 
-def is_operator(draft: Draft, agent_id: str) -> bool:
+def is_operator(tree: State | Draft, agent_id: str) -> bool:
     """Return whether an agent is an operator."""
-    return bool(draft.get(ROLES, agent_id, "role") == OPERATOR_ROLE)
+    return bool(tree.get(ROLES, agent_id, "role") == OPERATOR_ROLE)

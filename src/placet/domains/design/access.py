@@ -1,0 +1,149 @@
+"""The access to a design: who may read it, and who may change it.
+
+A design is readable and writable by its owner and its editors, readable by its readers, and both by
+operators. To any other agent it does not exist: its view is empty, and every intent is refused
+before anything of the design is looked at.
+
+A design without an access record, such as that of an older log or of a `StateManager`, is open to
+every registered agent: the host program decides which agents it registers.
+"""
+
+from typing import Final
+
+from placet.domains.design import payloads
+from placet.domains.design.payloads import ABOUT, ACCESS, DESIGN, ROLES
+from placet.domains.design.state.parameters import is_operator
+from placet.kernel.domain import Rule, RuleRefusal, refuse
+from placet.kernel.state.draft import Draft
+from placet.kernel.state.tree import State
+from placet.kernel.visibility.policy import Visibility
+from placet.schemas.codec import Json
+from placet.schemas.identity import OPERATOR, RESERVED_IDS, Ref, is_identity
+from placet.schemas.intent import Intent
+
+FIELDS: Final = ("owner", "editors", "readers")
+
+_COLLECTIONS: Final = (
+    ABOUT,
+    ACCESS,
+    ROLES,
+    payloads.PARAMETERS,
+    payloads.LOCKS,
+    payloads.HISTORY,
+    payloads.PLANS,
+    payloads.PHASE_RESULTS,
+    payloads.EXPORTS,
+)
+
+
+def access_of(tree: State | Draft) -> dict[str, Json] | None:
+    """Return `owner`, `editors` and `readers` of a design; None without an access record."""
+    stored = tree.entity(ACCESS, DESIGN)
+    return None if stored is None else {field: stored[field] for field in FIELDS}
+
+
+def may_read(tree: State | Draft, agent_id: str) -> bool:
+    """Return whether an agent may read the design."""
+    stored = tree.entity(ACCESS, DESIGN)
+    return stored is None or (
+        agent_id == stored["owner"]
+        or agent_id in stored["editors"]
+        or agent_id in stored["readers"]
+        or is_operator(tree, agent_id)
+    )
+
+
+def may_write(tree: State | Draft, agent_id: str) -> bool:
+    """Return whether an agent may change the design."""
+    stored = tree.entity(ACCESS, DESIGN)
+    return stored is None or (
+        agent_id == stored["owner"] or agent_id in stored["editors"] or is_operator(tree, agent_id)
+    )
+
+
+class DesignSight(Visibility):
+    """The visibility of a design: all of it to the agents that may read it, nothing to others."""
+
+    agent_collection = ROLES
+    hides: frozenset[str] | None = frozenset(_COLLECTIONS)
+    depends_on: frozenset[str] | None = frozenset({"role"})
+
+    def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
+        """Return whether the agent may read the design that the entity belongs to."""
+        return may_read(state, agent_id)
+
+    def dependents_of(self, state: State, ref: Ref) -> list[Ref]:
+        """Return every entity of the design for its access record; else none."""
+        if ref.collection != ACCESS:
+            return []
+        return [Ref(name, entity) for name in _COLLECTIONS for entity in state.ids(name)]
+
+
+def for_writers(rule: Rule) -> Rule:
+    """Return a rule that first refuses every agent which may not change the design."""
+
+    def checked(draft: Draft, intent: Intent) -> RuleRefusal | None:
+        # The first half is for speed: most designs of a program have no access record.
+        if ACCESS not in draft.state.collections or may_write(draft, draft.agent_id):
+            return rule(draft, intent)
+        return no_access(draft)
+
+    return checked
+
+
+def no_access(draft: Draft) -> RuleRefusal:
+    """Return the refusal of an agent that may not change the design."""
+    agent_id = draft.agent_id
+    if may_read(draft, agent_id):
+        return refuse(
+            "read_only",
+            f"{agent_id!r} may read this design and not change it; its owner or an operator "
+            "makes it an editor by design.set_access",
+        )
+    return refuse(
+        "no_access",
+        f"{agent_id!r} may neither read nor change the design of this world; an agent that its "
+        "access names may",
+    )
+
+
+def set_access(draft: Draft, intent: Intent) -> RuleRefusal | None:
+    """Apply `design.set_access`: replace the access record; its owner and operators may."""
+    agent_id, payload = draft.agent_id, intent["payload"]
+    stored = draft.entity(ACCESS, DESIGN)
+    is_owner = stored is not None and stored["owner"] == agent_id
+    if not is_owner and not is_operator(draft, agent_id):
+        if not may_read(draft, agent_id):
+            return no_access(draft)
+        return refuse(
+            "not_owner",
+            f"only the owner of a design and operators set its access, not {agent_id!r}",
+        )
+    for field in FIELDS:
+        names = [payload[field]] if field == "owner" else payload[field]
+        for name in names:
+            if not is_identity(name) or (name in RESERVED_IDS and (field, name) != _OPERATORS):
+                return refuse(
+                    "name_invalid",
+                    f"{field} names agents: 1 to 128 characters, none of them a control "
+                    f"character, and none of {', '.join(sorted(RESERVED_IDS))}; got {name!r}",
+                    at=f"/{field}",
+                )
+    access: dict[str, Json] = {
+        "owner": payload["owner"],
+        "editors": tuple(sorted(set(payload["editors"]))),
+        "readers": tuple(sorted(set(payload["readers"]))),
+    }
+    if stored is None:
+        draft.create(ACCESS, DESIGN, access)
+        return None
+    changed = {field: value for field, value in access.items() if stored[field] != value}
+    for field, value in changed.items():
+        draft.put(ACCESS, DESIGN, field, value)
+    if not changed:
+        draft.warn("no_op", "the design has this access already")
+    return None
+
+
+_OPERATORS: Final = ("owner", OPERATOR)
+"""A design that no agent owns belongs to the operators."""
