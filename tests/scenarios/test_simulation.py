@@ -10,6 +10,7 @@ import pytest
 from placet import AgentError, ClosedError, IntentError, Simulation, StoreError
 from placet.domains.design import Design
 from placet.domains.world import World
+from placet.kernel import Domain, Kind
 from placet.runtime.history.reader import check_integrity, fold
 from placet.runtime.stores.url import open_event_log
 from placet.scenarios import ScenarioError, load
@@ -332,3 +333,42 @@ def test_run_that_needs_actors_is_refused():
 def test_agents_of_a_scenario_are_not_given_twice():
     with pytest.raises(ScenarioError, match="agents: a scenario has its own"):
         Simulation(load("town"), {"folk": (1, walk)})
+
+
+def test_rule_error_that_is_raised_undoes_its_tick(tmp_path):
+    def ring(draft, intent):
+        if intent["payload"].get("with") == "hammer":
+            raise LookupError("the bell is broken")
+        draft.put("tower.bells", "bell", "by", draft.agent_id)
+
+    class Tower(Domain):
+        name, version, kinds = "tower", "1", (Kind("Ring", dict[str, str], ring),)
+
+        def on_open(self, draft):
+            draft.create("tower.bells", "bell")
+
+    hammering = []
+
+    def pull(view, intent):
+        return [intent("Ring", {"with": "hammer"} if view.agent_id in hammering else {})]
+
+    def tower(**options):
+        return Simulation(Tower(), {"folk": (4, pull)}, **options)
+
+    store = f"sqlite:///{tmp_path}/bells.db"
+    with tower(store=store, on_rule_error="raise") as simulation:
+        simulation.run(ticks=2)
+        before = simulation.kernel.world_digest(), simulation.kernel.record_count
+        hammering.append("folk_3")
+        with pytest.raises(LookupError, match="the bell is broken"):
+            simulation.step()
+        assert (simulation.tick, simulation.report.ticks) == (2, 2)
+        assert (simulation.kernel.world_digest(), simulation.kernel.record_count) == before
+        hammering.clear()
+        simulation.step()
+        digest = simulation.kernel.world_digest()
+    with tower(store=store) as simulation:
+        assert (simulation.tick, simulation.kernel.world_digest()) == (3, digest)
+    simulation = tower()
+    simulation.run(ticks=3)
+    assert simulation.kernel.world_digest() == digest

@@ -460,7 +460,7 @@ CONTROLS: list[tuple[Callable[[], Domain], str, str]] = [
         "settings_recreate_the_domain",
         r"odd.purses/(ann|bob) gift is 1, which was 3",
     ),
-    (Unwary, "rules_never_raise", r"rule Put raised ZeroDivisionError"),
+    (Unwary, "rules_never_raise", r"rule of Put raised ZeroDivisionError"),
     (Clumsy, "rules_never_raise", r"on_register of odd raised KeyError: 'coins'.* Delete in"),
     (
         Leaky,

@@ -79,7 +79,7 @@ def test_the_message_shows_the_smallest_trace():
         "The smallest trace that violates it:\n"
         f"  1. {who} joins\n"
         f'  2. {who} proposes Put {{"coins": 3}}: refused, rule_error\n'
-        "rule Put raised ZeroDivisionError: integer division or modulo by zero. The kernel "
+        "rule of Put raised ZeroDivisionError: integer division or modulo by zero. The kernel "
         "contains it; return a refusal instead, which tells the agent what to change."
     )
 

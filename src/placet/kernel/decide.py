@@ -47,7 +47,8 @@ def decide_batch(
     """Decide one batch at the present state, commit it or refuse it, and return its verdict.
 
     Never raises for anything in the batch. An interrupt, such as Ctrl-C (`INTERRUPTS`), is raised,
-    and the batch is undone.
+    and the batch is undone; with `KernelConfig.on_rule_error="raise"` so is any exception of
+    plug-in code.
     """
     charges: Charges = ()
     try:
@@ -88,7 +89,7 @@ def refuse_fault(
     batch: CheckedBatch, fault: PluginError, rules: DomainRules, recorder: DecisionRecorder
 ) -> Verdict:
     """Report a fault of plug-in code, and refuse the batch for it."""
-    rules.on_fault(fault.where, fault.error)
+    rules.report_fault(fault.where, fault.error)
     return recorder.refuse(batch, [rule_error(batch, fault.index, fault.where, fault.error)])
 
 

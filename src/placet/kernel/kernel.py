@@ -108,7 +108,8 @@ class Kernel:
         self._structure = Structure(self.registry, config.limits)
         self._group_structure = GroupStructure(self.registry, config.limits)
         self.joins_batches = True
-        self._rules = DomainRules(effect_validator)
+        raises_faults = config.on_rule_error == "raise"
+        self._rules = DomainRules(effect_validator, raises_faults=raises_faults)
         self._validator = effect_validator
         self._intents: dict[str, int] = {}
         past = history if isinstance(history, Replayer) else folded(history)

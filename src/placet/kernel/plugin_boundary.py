@@ -5,6 +5,7 @@
 """
 
 from types import TracebackType
+from typing import Final
 
 from placet.schemas.errors import INTERRUPTS
 
@@ -23,6 +24,33 @@ class PluginError(Exception):
         self.where = where
         self.error = error
         self.index = index
+
+
+_KERNEL: Final = __file__.removesuffix("plugin_boundary.py")
+
+
+def place_of(error: BaseException) -> str:
+    """Return the place at which a domain's code raised: `FILE:LINE in FUNCTION`.
+
+    It is the last line of the files beside that of the function that the kernel called, so that
+    an exception of the kernel or of a library is placed where the domain called it.
+
+    Returns:
+        Empty if no line of the domain ran, such as for a wrong number of arguments.
+    """
+    place = ""
+    folder: str | None = None
+    step = error.__traceback__
+    while step is not None:
+        code = step.tb_frame.f_code
+        file = code.co_filename
+        if not file.startswith(_KERNEL):
+            if folder is None:
+                folder = file[: max(file.rfind("/"), file.rfind("\\")) + 1]
+            if file.startswith(folder):
+                place = f"{file}:{step.tb_lineno} in {code.co_name}"
+        step = step.tb_next
+    return place
 
 
 class plugin_boundary:  # noqa: N801  # used like a function, as contextlib's managers are

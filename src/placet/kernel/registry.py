@@ -312,7 +312,7 @@ def _validator_of(kind: Kind) -> "TypeAdapter[object]":
         except TypeError:  # a payload that has no hash
             return _compiled.__wrapped__(kind.payload)
     except PydanticUserError as error:
-        raise ValueError(f"the payload of kind {kind.name!r} is no model: {error}") from error
+        raise ValueError(f"the payload of kind {kind.name!r} is no model: {error}") from None
 
 
 @lru_cache(maxsize=_COMPILED_MAX)

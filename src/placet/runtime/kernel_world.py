@@ -21,7 +21,8 @@ from placet.runtime.snapshots.recovery import Recovery
 from placet.runtime.snapshots.writer import SnapshotProcess
 from placet.runtime.stores.url import environment_of, lasting_url_of, open_event_log
 from placet.runtime.world_opener import WorldOpener
-from placet.schemas.errors import ClosedError, StoreError
+from placet.schemas.config import OnRuleError
+from placet.schemas.errors import INTERRUPTS, ClosedError, StoreError
 from placet.schemas.log.record import LogGroup, record_hash
 from placet.schemas.log.snapshot import SnapshotPosition
 from placet.schemas.verdict import Verdict
@@ -37,6 +38,8 @@ class KernelWorld:
         validator: The host's own rule, called before each domain rule; None for none.
         on_fault: Called with the name of a part that raised, such as a rule or the snapshots, and
             its exception; the world continues.
+        on_rule_error: As in `KernelConfig`. With `raise`, a step whose rule raises is undone as a
+            whole, and the world may be stepped again. It costs a snapshot before each step.
 
     Attributes:
         kernel: The kernel. A caller that changes it calls `flush` afterwards.
@@ -56,13 +59,15 @@ class KernelWorld:
         *,
         validator: EffectValidator | None = None,
         on_fault: Callable[[str, BaseException], None],
+        on_rule_error: OnRuleError = "refuse",
     ) -> None:
         self.log = open_event_log(config.store, config.kernel_config().limits)
         self._failure: StoreError | None = None
         self._is_open = True
         try:
             opener = WorldOpener(domain, config, validator)
-            self._epoch, self.kernel, self._records, recovery = opener.load(self.log)
+            loaded = opener.load(self.log, on_rule_error=on_rule_error)
+            self._epoch, self.kernel, self._records, recovery = loaded
             self._seq, self._count = self.kernel.history_end
             self._head = self.kernel.history_head
             self.skipped = recovery.skipped
@@ -84,6 +89,8 @@ class KernelWorld:
     def step(self, dt: float, batches: Sequence[object] = ()) -> list[Verdict]:
         """Advance time by `dt` seconds, decide the batches, and return their durable verdicts.
 
+        With `on_rule_error="raise"` an exception of a rule undoes the step and is raised.
+
         An interrupt during the step ends it: the batches that are decided by then are written, and
         the world is not stepped any more, because its log ends inside a step.
 
@@ -92,10 +99,15 @@ class KernelWorld:
             ValueError: `dt` is negative or not finite.
         """
         self._require_writable()
+        raises_faults = self.kernel.config.on_rule_error == "raise"
+        before = self.kernel.snapshot() if raises_faults else None
         try:
             verdicts = self.kernel.step(dt, batches)
         except BaseException as error:
-            if self._records:
+            if before is not None and not isinstance(error, INTERRUPTS):
+                self._records.clear()
+                self.kernel.restore(before)
+            elif self._records:
                 self.flush()
                 self._failure = StoreError(
                     f"a step was interrupted by {type(error).__name__}, and the log ends inside "

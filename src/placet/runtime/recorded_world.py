@@ -32,7 +32,8 @@ _TICK_WITHIN: Final = 4_096
 """Number of last records in which a stepped log has a tick: each step ends with one."""
 
 _IDENTITY: Final = ("world", "seed")
-RECORDED: Final = tuple(one.name for one in fields(KernelConfig) if one.name != "limits")
+_NOT_RECORDED: Final = ("limits", "on_rule_error")
+RECORDED: Final = tuple(one.name for one in fields(KernelConfig) if one.name not in _NOT_RECORDED)
 """The fields of a configuration that a log has, besides the limits."""
 
 LIMITS: Final = tuple(field.name for field in fields(Limits))

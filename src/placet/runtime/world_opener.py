@@ -21,6 +21,7 @@ from placet.runtime.snapshots.recovery import Recovery, recover
 from placet.runtime.snapshots.standby import Standby, stand_by
 from placet.runtime.stores.url import is_lasting, open_event_log
 from placet.runtime.world import WorldRuntime, in_thread_if
+from placet.schemas.config import OnRuleError
 from placet.schemas.errors import StoreError
 
 _LASTING: Final = frozenset({"full", "local"})
@@ -79,11 +80,18 @@ class WorldOpener:
         return world
 
     def load(
-        self, log: EventLog, standby: Standby | None = None
+        self,
+        log: EventLog,
+        standby: Standby | None = None,
+        *,
+        on_rule_error: OnRuleError = "refuse",
     ) -> tuple[int, Kernel, list[bytes], Recovery]:
         """Acquire the exclusive right to write a log, and build the kernel of its world; blocking.
 
-        `standby` has replayed the log already; None replays it here.
+        Args:
+            log: The log.
+            standby: Has replayed the log already; None replays it here.
+            on_rule_error: As in `KernelConfig`.
 
         Returns:
             The epoch, the kernel, the list to which it appends new records, and the recovery.
@@ -99,7 +107,7 @@ class WorldOpener:
         records: list[bytes] = []
         kernel = Kernel(
             self.domain,
-            self.config.kernel_config(),
+            replace(self.config.kernel_config(), on_rule_error=on_rule_error),
             effect_validator=self.validator,
             sink=records.append,
             history=recovery.past,

@@ -65,7 +65,12 @@ class KernelRunner:
         if reason is not None:
             raise ScenarioError(scenario.name, "", f"it needs an event loop: {reason}")
         reports = _FaultReports(setup.config)
-        self.world = world = KernelWorld(setup.domain, setup.config, on_fault=reports.note)
+        self.world = world = KernelWorld(
+            setup.domain,
+            setup.config,
+            on_fault=reports.note,
+            on_rule_error=setup.on_rule_error,
+        )
         for sentence in world.skipped:
             reports.warn(sentence)
         self.close = weakref.finalize(self, world.close)

@@ -20,6 +20,7 @@ from placet.scenarios.loader import as_text, open_domain
 from placet.scenarios.policies import PolicyFactory, find_policy
 from placet.scenarios.scenario import Member, Scenario, ScenarioError
 from placet.scenarios.ticks import tick_ns_of
+from placet.schemas.config import OnRuleError
 from placet.schemas.limits import Limits
 from placet.tables.collector import Collector
 
@@ -47,6 +48,7 @@ class RunSetup:
         is_resumed: The log holds a run.
         recorded: The scenario of the run in the log, as text; None if there is none.
         checks_intents: Check each intent as a policy builds it.
+        on_rule_error: As in `KernelConfig`.
         is_open_ended: The scenario has no last tick; the run begins at the end of the log.
         collector: Collects rows at the ticks of the run; None collects nothing.
     """
@@ -59,6 +61,7 @@ class RunSetup:
     is_resumed: bool = False
     recorded: str | None = None
     checks_intents: bool = False
+    on_rule_error: OnRuleError = "refuse"
     is_open_ended: bool = False
     collector: Collector | None = None
 

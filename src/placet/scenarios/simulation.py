@@ -32,6 +32,7 @@ from placet.scenarios.report import RunReport
 from placet.scenarios.scenario import Scenario, ScenarioError
 from placet.scenarios.setup import RunSetup, config_of, prepare
 from placet.schemas.codec import Json
+from placet.schemas.config import OnRuleError
 from placet.schemas.errors import AgentError
 from placet.schemas.verdict import Verdict
 from placet.schemas.view import View
@@ -64,6 +65,8 @@ class Simulation:
         staleness_threshold: As in `OrchestratorConfig`; None is off, or as in the scenario.
         check: Check each intent as a policy builds it, so that a mistake in its kind or payload is
             an error at its line, and no refusal. It costs another structure stage.
+        on_rule_error: `refuse` the batch for which a rule raises, or `raise` the exception: its
+            tick is undone as a whole. For development: each tick costs a snapshot more.
         name: Name of the world; None is `simulation`, or that of the scenario.
         snapshot_every_seqs: As in `OrchestratorConfig`.
         compact_log: As in `OrchestratorConfig`.
@@ -87,6 +90,7 @@ class Simulation:
         quotas: Mapping[str, Mapping[str, float]] | None = None,
         staleness_threshold: int | None = None,
         check: bool = False,
+        on_rule_error: OnRuleError = "refuse",
         name: str | None = None,
         snapshot_every_seqs: int | None = EVERY_SEQS,
         compact_log: bool = False,
@@ -110,7 +114,13 @@ class Simulation:
         self._scenario = setup.scenario
         self._is_open_ended = setup.is_open_ended
         self._runner = KernelRunner(
-            replace(setup, config=config, collector=collector, checks_intents=check)
+            replace(
+                setup,
+                config=config,
+                collector=collector,
+                checks_intents=check,
+                on_rule_error=on_rule_error,
+            )
         )
         self._goal = 0
 

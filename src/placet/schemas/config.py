@@ -3,12 +3,15 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import ceil, inf, nextafter
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from typing_extensions import TypedDict
 
 from placet.schemas.identity import is_identity
 from placet.schemas.limits import SECOND_NS, Limits
+
+OnRuleError: TypeAlias = Literal["refuse", "raise"]
+ON_RULE_ERROR: Final[tuple[OnRuleError, ...]] = get_args(OnRuleError)
 
 FULL_BURST_NS_MAX: Final = 2**62
 """About 146 years: the theoretical arrival time of a bucket then fits 64 bits at any time."""
@@ -108,6 +111,10 @@ class KernelConfig:
         default_permissions: Kinds permitted to an agent registered without permissions; None is
             all.
         limits: Bounds of the world.
+        on_rule_error: `refuse`: a batch for which a domain's code raises is refused as
+            `rule_error`. `raise`: the exception leaves the kernel's method, for development: the
+            batch is undone, and has no record. Of a group, the batches decided before it stay,
+            and the others are not decided. It is no part of the world: the log does not keep it.
     """
 
     world: str = "world"
@@ -117,8 +124,14 @@ class KernelConfig:
     world_quota: Mapping[str, float] | QuotaSpec | None = None
     default_permissions: frozenset[str] | None = None
     limits: Limits = field(default_factory=Limits)
+    on_rule_error: OnRuleError = "refuse"
 
     def __post_init__(self) -> None:
+        if self.on_rule_error not in ON_RULE_ERROR:
+            raise ValueError(
+                f"on_rule_error must be one of {', '.join(ON_RULE_ERROR)}, "
+                f"got {self.on_rule_error!r}"
+            )
         if type(self.seed) is not int or not 0 <= self.seed < 2**64:
             raise ValueError(f"seed must be an int in 0..2**64-1, got {self.seed!r}")
         if not is_identity(self.world):

@@ -172,7 +172,7 @@ def error_of(verdict: Verdict) -> PlacetError:
     more = len(verdict.refusals) - 1
     place = f" at {first.at}" if first.at else ""
     others = f", and {more} more" if more else ""
-    message = f"{first.message} ({first.code}{place}{others})"
+    message = f"{first.reason} ({first.code}{place}{others})"
     return error_type(first)(message, verdict=verdict)
 
 

@@ -120,7 +120,8 @@ class Refusal(msgspec.Struct, frozen=True):
         changed: Changes of other agents, for stale contexts, conflicts and rules that name it:
             `{entity, seq, by, now}`, restricted to the agent's view.
         details: Facts as data: `agent_id`, `kind`, `context_seq`, `winner`, `signal`, `value`,
-            `limit`; of missing fields their names, `missing`.
+            `limit`; of missing fields their names, `missing`; of an exception of plug-in code
+            its type, `error`, and for the operator alone its text, `message`, and its `place`.
     """
 
     code: str
@@ -136,7 +137,18 @@ class Refusal(msgspec.Struct, frozen=True):
 
     def __repr__(self) -> str:
         where = "batch" if self.index is None else f"intent {self.index}"
-        return f"<Refusal {self.code} at {self.stage.value} of {where}: {self.message}>"
+        return f"<Refusal {self.code} at {self.stage.value} of {where}: {self.reason}>"
+
+    @property
+    def reason(self) -> str:
+        """The message, and of an exception of plug-in code its text and place, if they are known.
+
+        They are known to the operator, who may see more than the agent.
+        """
+        if "place" not in self.details:
+            return self.message
+        place = f"{self.details['place']}: " if self.details["place"] else ""
+        return f"{self.message} [{place}{self.details['message']}]"
 
     def as_dict(self) -> dict[str, Json]:
         """Return the refusal in the form of a verdict on the wire."""

@@ -128,7 +128,8 @@ def _answer(world: TraceRunner, probe: Proposal, context_seq: int) -> Json:
         "priority": 10,
         "schema_version": SCHEMA_VERSION,
     }
-    verdict = world.kernel.decide({"intents": [intent], "dry_run": True}, world.now)
+    batch = {"intents": [intent], "dry_run": True}
+    verdict = world.kernel.decide(batch, world.now, submitter=OBSERVER)
     kind = world.kernel.registry.kinds[probe.kind]
     if kind.discloses and _has_run_rules(verdict):
         return None

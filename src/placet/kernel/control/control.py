@@ -263,8 +263,8 @@ class Control:
         return str.__str__(agent_id)
 
     def report_fault(self, where: str, error: BaseException) -> None:
-        """Pass an exception of plug-in code to `DomainRules.on_fault`; `where` names the call."""
-        self._rules.on_fault(where, error)
+        """Pass an exception of plug-in code to `DomainRules.report_fault`."""
+        self._rules.report_fault(where, error)
 
     def act(
         self,

@@ -6,23 +6,26 @@ refusal `rule_error`.
 """
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from placet.kernel.context import GateContext
 from placet.kernel.domain import RuleRefusal, conflict_message
 from placet.kernel.gate.changes import foreign_changes
 from placet.kernel.gate.intent_refusals import refuse_intent
-from placet.kernel.plugin_boundary import plugin_boundary
+from placet.kernel.plugin_boundary import place_of, plugin_boundary
 from placet.kernel.state.draft import ToolUnregistered, WorkExceeded
 from placet.kernel.state.transaction import Mark
 from placet.kernel.state.tree import WorldState
 from placet.schemas.batch import CheckedBatch
-from placet.schemas.errors import INTERRUPTS
-from placet.schemas.identity import Ref
+from placet.schemas.errors import INTERRUPTS, describe_error
+from placet.schemas.identity import OPERATOR, Ref
 from placet.schemas.intent import Intent
 from placet.schemas.json_value import format_value, to_json_value
 from placet.schemas.log.intents import decode_intents
 from placet.schemas.refusal import Refusal, RefusalCode, Stage
+
+if TYPE_CHECKING:
+    from placet.schemas.codec import Json
 
 FaultSink = Callable[[str, BaseException], None]
 """Called with the place and the exception that plug-in code raised there; the runtime logs it."""
@@ -48,15 +51,40 @@ class EffectValidator(Protocol):
 class DomainRules:
     """The domain stage of one world: applies the rules of the domains, and checks invariants.
 
+    Args:
+        validator: The host's own rule; None for none.
+        raises_faults: Raise an exception of plug-in code to the caller of the kernel, instead of
+            refusing its batch.
+
     Attributes:
         on_fault: Called with the name of the called rule or hook, and the exception it raised.
     """
 
-    __slots__ = ("_validator", "on_fault")
+    __slots__ = ("_raises_faults", "_validator", "on_fault")
 
-    def __init__(self, validator: EffectValidator | None = None) -> None:
+    def __init__(
+        self, validator: EffectValidator | None = None, *, raises_faults: bool = False
+    ) -> None:
         self._validator = validator
+        self._raises_faults = raises_faults
         self.on_fault: FaultSink = _ignore
+
+    def report_fault(self, where: str, error: BaseException) -> None:
+        """Report an exception of plug-in code to `on_fault`, or raise it to the kernel's caller.
+
+        Args:
+            where: The call that raised, such as `rule of Move`.
+            error: The exception. It is raised unchanged, with a note that names the call.
+        """
+        if not self._raises_faults:
+            self.on_fault(where, error)
+            return
+        error.add_note(f"raised by the {where}; it changed nothing, and no record was made of it")
+        context = error.__context__
+        try:
+            raise error
+        finally:
+            error.__context__ = context  # else it would be the kernel's own `PluginError`
 
     def check(self, batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
         """Apply the intents of a batch to the draft by their rules.
@@ -135,9 +163,9 @@ class DomainRules:
         """Return the refusal for an exception that ended a rule."""
         if isinstance(error, ToolUnregistered):
             return _tool_unregistered(batch, position, str(error))
-        kind = batch.intents[position]["kind"]
-        self.on_fault(f"rule {kind}", error)
-        return rule_error(batch, position, f"rule of {kind}", error)
+        where = f"rule of {batch.intents[position]['kind']}"
+        self.report_fault(where, error)
+        return rule_error(batch, position, where, error)
 
     def check_whole(self, batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
         """Run the hooks and checks of a batch as a whole, once all of its rules have passed."""
@@ -150,7 +178,7 @@ class DomainRules:
         if draft.effects:
             refusals = self._check_effects(batch, context)
         if refusals is None and registry.with_invariants:
-            refusals = self._check_invariants(context)
+            refusals = self._check_invariants(batch, context)
         return refusals
 
     def _validate(
@@ -195,8 +223,9 @@ class DomainRules:
             kind = kinds[parts[position][2]]
             if effect not in kind.effects:
                 error = TypeError(f"{kind.name} does not declare {effect!r} among its effects")
-                self.on_fault(f"rule {kind.name}", error)
-                return [rule_error(_reparsed(batch), position, f"rule of {kind.name}", error)]
+                where = f"rule of {kind.name}"
+                self.report_fault(where, error)
+                return [rule_error(_reparsed(batch), position, where, error)]
         limit = context.ledger.policy.limits.effects_per_batch_max
         count = len(context.draft.effects)
         if count <= limit:
@@ -207,7 +236,7 @@ class DomainRules:
             Refusal(code.value, message, Stage.DOMAIN, details={"value": count, "limit": limit})
         ]
 
-    def _check_invariants(self, context: GateContext) -> list[Refusal] | None:
+    def _check_invariants(self, batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
         refusals: list[Refusal] = []
         registry = context.registry
         for domain in registry.with_invariants:
@@ -224,8 +253,8 @@ class DomainRules:
                 raise
             except BaseException as error:  # noqa: BLE001  # the rule boundary
                 where = f"invariants of {domain.name}"
-                self.on_fault(where, error)
-                refusals.append(rule_error(None, None, where, error))
+                self.report_fault(where, error)
+                refusals.append(rule_error(batch, None, where, error))
         return refusals or None
 
 
@@ -354,25 +383,30 @@ def _tool_unregistered(batch: CheckedBatch, position: int, effect: str) -> Refus
     )
 
 
-def rule_error(
-    batch: CheckedBatch | None, index: int | None, where: str, error: BaseException
-) -> Refusal:
+def rule_error(batch: CheckedBatch, index: int | None, where: str, error: BaseException) -> Refusal:
     """Return the refusal (`rule_error`) of a batch for which a domain's code raised.
 
+    The text of the exception may hold hidden values, and its place is a path of this machine.
+    Both are put into the details of batches that the operator submitted. The message, which the
+    log keeps, has the type alone.
+
     Args:
-        batch: The batch; None refers to no intent.
+        batch: The batch.
         index: Position of the intent; None if the call was for the whole batch.
         where: The call that raised, such as `rule of Move`.
         error: The exception.
     """
-    message = (
-        f"the {where} raised {type(error).__name__}; the batch changed nothing and the world goes "
-        "on; report it to the domain's author"
-    )
     name = type(error).__name__
-    if batch is None or index is None:
-        return Refusal(RefusalCode.RULE_ERROR.value, message, Stage.DOMAIN, details={"error": name})
-    return refuse_intent(batch, index, RefusalCode.RULE_ERROR, message, error=name)
+    message = (
+        f"the {where} raised {name}; the batch changed nothing and the world goes on; report it "
+        "to the domain's author"
+    )
+    details: dict[str, Json] = {"error": name}
+    if batch.submitter == OPERATOR:
+        details |= {"message": describe_error(error), "place": place_of(error)}
+    if index is None:
+        return Refusal(RefusalCode.RULE_ERROR.value, message, Stage.DOMAIN, details=details)
+    return refuse_intent(batch, index, RefusalCode.RULE_ERROR, message, **details)
 
 
 def _ignore(where: str, error: BaseException) -> None:

@@ -12,6 +12,7 @@ def refuse_intent(
     index: int,
     code: RefusalCode,
     message: str,
+    /,
     *,
     at: str = "",
     retry_after: float | None = None,

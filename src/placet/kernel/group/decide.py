@@ -202,8 +202,10 @@ class GroupDecision:
     def _refuse(self, row: Row, answer: object, error: BaseException | None) -> Verdict:
         """Refuse a batch by what its rule returned or raised."""
         batch = self._batch_of(row)
-        refusal = self._rules.refusal_of(batch, answer, error, self._context)
-        self._context.draft.undo()
+        try:
+            refusal = self._rules.refusal_of(batch, answer, error, self._context)
+        finally:  # an exception that the kernel's caller wants
+            self._context.draft.undo()
         return self._recorder.refuse(batch, [refusal])
 
     def _refuse_unrecordable(self, row: Row, error: BaseException) -> Verdict:
