@@ -19,9 +19,11 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from placet.agents import Session
+from placet.agents.proposal.tools import ToolDefinition
 from placet.domains.world import World
 from placet.frontends.mcp import stdin as mcp_stdin
 from placet.frontends.mcp.server import McpServer
+from tests.agents.proposal.provider_subsets import PROVIDERS, undescribed
 from tests.agents.till import Till
 from tests.cli.command_line import PLACET, Process, run_process
 from tests.server.clients import Client as HttpClient
@@ -88,6 +90,14 @@ async def test_kinds_are_tools_with_hints_of_their_risk():
     assert not hints["till__look"].destructive_hint
     assert hints["till__empty"].destructive_hint
     assert hints["till__put"].destructive_hint, "for large sums it is a medium risk"
+
+
+async def test_every_model_provider_takes_the_tools():
+    async with connected() as (client, _, _):
+        for one in (await client.list_tools()).tools:
+            tool = ToolDefinition(one.name, one.description, one.input_schema)
+            assert [faults(tool) for faults in PROVIDERS.values()] == [[]] * 3
+            assert undescribed(tool.schema) == []
 
 
 async def test_kinds_of_the_session_are_never_tools():

@@ -6,7 +6,7 @@ import sys
 from contextlib import asynccontextmanager
 
 import pytest
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it has no stubs
+from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 

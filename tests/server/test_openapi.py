@@ -10,7 +10,7 @@ import copy
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # of schemathesis
+from jsonschema import Draft202012Validator
 from schemathesis.checks import not_a_server_error
 from schemathesis.core.result import Ok
 from schemathesis.specs.openapi.checks import (

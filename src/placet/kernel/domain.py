@@ -166,6 +166,9 @@ class Kind:
         discloses: One sentence about the facts that the rule discloses of hidden entities, such
             as `A hidden wall stops a move.`; empty: nothing. `placet.testing` holds the kind
             to it, and people read it in `placet kinds`.
+        choices: Field of the payload -> the values that it may have, where the domain knows them
+            and the payload's type does not, such as the paths of a design. Models are shown them as
+            an enumeration; the rule checks the value.
     """
 
     name: str
@@ -186,6 +189,7 @@ class Kind:
     work: Work = 0
     broadcast: bool = False
     discloses: str = ""
+    choices: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _load_pydantic()

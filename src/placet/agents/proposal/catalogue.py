@@ -12,6 +12,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 from typing_extensions import TypedDict
 
+from placet.agents.proposal.tool_schema import tool_schema
 from placet.kernel.domain import Command, Domain, Kind
 from placet.kernel.registry import Registry
 from placet.schemas.codec import Json, to_json
@@ -120,6 +121,13 @@ class Catalogue:
                 name: self._registry.payload_validator(name).json_schema() for name in self.kinds
             }
         return self._schemas
+
+    def tool_schemas(self) -> Mapping[str, Json]:
+        """Return the schema of every visible kind as a tool, by name; see `tool_schema`."""
+        return {
+            name: tool_schema(schema, self.kinds[name].choices)
+            for name, schema in self.schemas().items()
+        }
 
     def missing_tool(self, kind: Kind) -> str | None:
         """Return an effect kind of a kind that has no executor.

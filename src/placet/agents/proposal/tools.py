@@ -10,14 +10,20 @@ from placet.agents.proposal.catalogue import ASK, STOP, Catalogue, kind_name, wi
 from placet.agents.proposal.legacy import ChatIntent
 from placet.agents.proposal.plan import Issue, Stop
 from placet.agents.proposal.plan_parser import VERSION, Call, Vocabulary, parse, parse_calls
+from placet.agents.proposal.tool_schema import tool_schema
+from placet.kernel.domain import Kind
 from placet.schemas.codec import Json, from_json, to_json
 from placet.schemas.json_value import message_for, pointer
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_DESCRIPTION_CHARS_MAX: Final = 1_024
 
 
 class ToolDefinition(NamedTuple):
-    """The definition of a tool for a model: name, description, JSON Schema of its arguments."""
+    """The definition of a tool for a model: name, description, JSON Schema of its arguments.
+
+    The schema stays within what Google's, OpenAI's and Anthropic's tool calling take.
+    """
 
     name: str
     description: str
@@ -30,14 +36,18 @@ def definitions(*, domain: Vocabulary) -> list[ToolDefinition]:
     The list depends only on the kinds, so that a prompt cache can keep it.
     """
     catalogue = domain if isinstance(domain, Catalogue) else Catalogue(domain)
-    schemas = catalogue.schemas()
+    schemas = catalogue.tool_schemas()
     tools = [
-        ToolDefinition(
-            wire_name(kind.name), _described(kind.summary, kind.risk), schemas[kind.name]
-        )
+        ToolDefinition(wire_name(kind.name), description_of(kind), schemas[kind.name])
         for kind in catalogue
     ]
     return [*tools, *TALKING]
+
+
+def description_of(kind: Kind) -> str:
+    """Return the description of a kind as a tool, as long as every provider takes at most."""
+    risk = f" Risk: {kind.risk}."
+    return (kind.summary[: _DESCRIPTION_CHARS_MAX - len(risk)] + risk).strip()
 
 
 def to_intent(name: str, arguments: str | Mapping[str, Json], *, domain: Vocabulary) -> ChatIntent:
@@ -100,10 +110,6 @@ def is_wire_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
-def _described(summary: str, risk: str) -> str:
-    return f"{summary} Risk: {risk}.".strip()
-
-
 TALKING: Final = (
     ToolDefinition(
         ASK,
@@ -111,21 +117,26 @@ TALKING: Final = (
         {
             "type": "object",
             "properties": {
-                "question": {"type": "string", "minLength": 1, "maxLength": 500},
+                "question": {
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": 500,
+                    "description": "The question, for the user.",
+                },
                 "choices": {
                     "type": "array",
                     "maxItems": 8,
                     "items": {"type": "string", "maxLength": 120},
+                    "description": "Answers that the user may choose from.",
                 },
             },
             "required": ["question"],
-            "additionalProperties": False,
         },
     ),
     ToolDefinition(
         STOP,
         "Say that the goal cannot or must not be reached. Proposes nothing.",
-        Stop.model_json_schema(),
+        tool_schema(Stop.model_json_schema()),
     ),
 )
 """The tools that every proposer has besides the kinds."""

@@ -6,7 +6,7 @@ from typing import Final
 
 from placet.domains.design import payloads, phase_rules, rules
 from placet.domains.design.access import DesignSight, for_writers, set_access
-from placet.domains.design.exports import keep_export
+from placet.domains.design.exports import FORMATS, keep_export
 from placet.domains.design.phase_results import ASSUMPTIONS, PENDING, keep_results
 from placet.domains.design.phases import PHASES
 from placet.domains.design.refinable_fields import REFINABLE_SCHEMA, RangePolicy, RefinableField
@@ -32,6 +32,8 @@ _WORK: Final[Mapping[str, int]] = {
 """Units of the kinds that read the whole design, or all phases. The formulae of the phases run as
 an effect, outside of the writer.
 """
+
+_OF_PARAMETERS: Final = ("set", "increase", "decrease", "lock", "unlock")
 
 
 class Design(Domain):
@@ -139,8 +141,12 @@ class Design(Domain):
 
 def _kinds(settings: DesignSettings) -> tuple[Kind, ...]:
     """Return all kinds; each but `design.set_access` is refused to agents that may not write."""
+    choices = _choices(settings)
     return (
-        *[replace(kind, rule=for_writers(kind.rule)) for kind in _kinds_of_work(settings)],
+        *[
+            replace(kind, rule=for_writers(kind.rule), choices=choices.get(kind.name, {}))
+            for kind in _kinds_of_work(settings)
+        ],
         Kind(
             "design.set_access",
             payloads.SetAccess,
@@ -150,6 +156,19 @@ def _kinds(settings: DesignSettings) -> tuple[Kind, ...]:
             summary="Set who may read and change the design.",
         ),
     )
+
+
+def _choices(settings: DesignSettings) -> dict[str, Mapping[str, Sequence[str]]]:
+    """Return the paths, phases and formats that the payload of each kind may name."""
+    paths = {"path": tuple(settings.fields)}
+    phases = tuple(PHASES)
+    return {
+        **dict.fromkeys(map(payloads.PREFIX.__add__, _OF_PARAMETERS), paths),
+        "design.assume": {"path": tuple(ASSUMPTIONS)},
+        "design.transition": {"phase": phases},
+        "design.run_phases": {"phases": phases},
+        "design.export": {"format": tuple(FORMATS)},
+    }
 
 
 def _kinds_of_work(settings: DesignSettings) -> tuple[Kind, ...]:

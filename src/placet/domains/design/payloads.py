@@ -94,7 +94,15 @@ Scalar: TypeAlias = Annotated[_Scalar, _OneError()]
 
 
 class PlanHead(TypedDict):
-    """Payload of `design.plan`, the first intent of a plan: its base version and its origin."""
+    """Payload of `design.plan`, the first intent of a plan: its base version and its origin.
+
+    Attributes:
+        plan_id: Id of the plan, chosen by its author.
+        intent_id: Id of the request that the plan answers.
+        design_id: Id of the design.
+        design_version_before: Version of the design that the plan was made for.
+        proposed_at: Time of the proposal, as its author writes it.
+    """
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
 
@@ -106,7 +114,16 @@ class PlanHead(TypedDict):
 
 
 class LogIntent(TypedDict):
-    """Payload of `design.intent`: a user's message and its interpretation, for the log."""
+    """Payload of `design.intent`: a user's message and its interpretation, for the log.
+
+    Attributes:
+        intent_id: Id of the request.
+        design_id: Id of the design.
+        raw_text: The user's message, unchanged.
+        intent_type: Type of the request, as the message was understood.
+        confidence: How certain the reading is, 0 to 1.
+        parsed_at: Time of the reading, as its author writes it.
+    """
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
 
@@ -119,7 +136,13 @@ class LogIntent(TypedDict):
 
 
 class Set(TypedDict):
-    """Payload of `design.set`: a parameter's path and its new value."""
+    """Payload of `design.set`: a parameter's path and its new value.
+
+    Attributes:
+        path: Path of the parameter, such as `hull.beam`.
+        value: The new value, in `unit`.
+        unit: Unit of the value; the parameter's own unit if it is absent.
+    """
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
 
@@ -132,6 +155,12 @@ class ParameterChange(TypedDict):
     """Payload of `design.increase` and `design.decrease`: a path and an amount.
 
     The amount is a positive number or a named step.
+
+    Attributes:
+        path: Path of the parameter, such as `hull.beam`.
+        amount: A positive number, or the name of a step; the parameter's usual step if it is
+            absent.
+        unit: Unit of the amount; the parameter's own unit if it is absent.
     """
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
@@ -142,7 +171,13 @@ class ParameterChange(TypedDict):
 
 
 class Lock(TypedDict):
-    """Payload of `design.lock`: a path, and simulated seconds; without them no time limit."""
+    """Payload of `design.lock`: a path, and simulated seconds; without them no time limit.
+
+    Attributes:
+        path: Path of the parameter.
+        reason: Why it is locked, for people.
+        for_s: Simulated seconds after which the lock ends; absent: it does not end.
+    """
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
 
@@ -152,7 +187,11 @@ class Lock(TypedDict):
 
 
 class Unlock(TypedDict):
-    """Payload of `design.unlock`: the path of a locked parameter."""
+    """Payload of `design.unlock`: the path of a locked parameter.
+
+    Attributes:
+        path: Path of the parameter.
+    """
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
 
@@ -163,6 +202,9 @@ class RunPhases(TypedDict):
     """Payload of `design.run_phases`: names of phases; None is all of them.
 
     They run in the order of their dependencies.
+
+    Attributes:
+        phases: Names of the phases to run.
     """
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
@@ -171,7 +213,11 @@ class RunPhases(TypedDict):
 
 
 class Export(TypedDict):
-    """Payload of `design.export`: the text format to export the design in."""
+    """Payload of `design.export`: the text format to export the design in.
+
+    Attributes:
+        format: Name of the format.
+    """
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
 
@@ -179,7 +225,11 @@ class Export(TypedDict):
 
 
 class RequestClarification(TypedDict):
-    """Payload of `design.request_clarification`: a question to the user, instead of a guess."""
+    """Payload of `design.request_clarification`: a question to the user, instead of a guess.
+
+    Attributes:
+        message: The question.
+    """
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
 
@@ -193,7 +243,12 @@ class Noop(TypedDict):
 
 
 class Create(TypedDict):
-    """Payload of `design.create`: the id and the name of the world's design, set once."""
+    """Payload of `design.create`: the id and the name of the world's design, set once.
+
+    Attributes:
+        design_id: Id of the design.
+        name: Name of the design, for people.
+    """
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
 
@@ -205,6 +260,11 @@ class SetAccess(TypedDict):
     """Payload of `design.set_access`: the agents that may read and change the design.
 
     The owner and the editors may do both, readers only read. The owner `operator` is no agent.
+
+    Attributes:
+        owner: Agent that may do both, and set who may.
+        editors: Agents that may do both.
+        readers: Agents that may only read.
     """
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
@@ -218,6 +278,10 @@ class Assume(TypedDict):
     """Payload of `design.assume`: an input that the phases assume, and its value.
 
     Operators only. The value None restores the default.
+
+    Attributes:
+        path: Path of the assumption.
+        value: The new value.
     """
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
@@ -227,7 +291,14 @@ class Assume(TypedDict):
 
 
 class Transition(TypedDict):
-    """Payload of `design.transition`: a phase, and the state to move it to by hand."""
+    """Payload of `design.transition`: a phase, and the state to move it to by hand.
+
+    Attributes:
+        phase: Name of the phase.
+        to: State to move it to.
+        source: Name of the person or program that demands it.
+        reason: Why, for people.
+    """
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
 

@@ -33,7 +33,13 @@ Path = Annotated[str, Field(min_length=1, max_length=1_024)]
 
 
 class CreateFile(TypedDict):
-    """Payload of `files.create_file`: a text file to write; `overwrite` may replace a file."""
+    """Payload of `files.create_file`: a text file to write; `overwrite` may replace a file.
+
+    Attributes:
+        filename: Path below the root, with `/` between its parts.
+        content: The whole text of the file.
+        overwrite: Replace the file if it exists; otherwise such a plan is refused.
+    """
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
 
@@ -43,7 +49,11 @@ class CreateFile(TypedDict):
 
 
 class AnalyzeText(TypedDict):
-    """Payload of `files.analyze_text`: the text file whose bytes, lines and words to count."""
+    """Payload of `files.analyze_text`: the text file whose bytes, lines and words to count.
+
+    Attributes:
+        path: Path of the file below the root.
+    """
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
 
@@ -51,7 +61,11 @@ class AnalyzeText(TypedDict):
 
 
 class InspectZip(TypedDict):
-    """Payload of `files.inspect_zip`: the zip archive whose entries to list, without unpacking."""
+    """Payload of `files.inspect_zip`: the zip archive whose entries to list, without unpacking.
+
+    Attributes:
+        zip_path: Path of the archive below the root.
+    """
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
 

@@ -19,7 +19,13 @@ Scope = Literal["project", "principal"]
 
 
 class Remember(TypedDict):
-    """Payload of `memory.remember`: a fact to store, replacing the one under its key."""
+    """Payload of `memory.remember`: a fact to store, replacing the one under its key.
+
+    Attributes:
+        key: Name of the fact: lower-case letters, digits, `_` and `.`.
+        value: The fact, any JSON of at most 1 KiB.
+        scope: `project` for all agents, `principal` for the agent alone.
+    """
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
 
@@ -29,7 +35,12 @@ class Remember(TypedDict):
 
 
 class Forget(TypedDict):
-    """Payload of `memory.forget`: the key of a fact to delete."""
+    """Payload of `memory.forget`: the key of a fact to delete.
+
+    Attributes:
+        key: Name of the fact.
+        scope: `project` for all agents, `principal` for the agent alone.
+    """
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
 

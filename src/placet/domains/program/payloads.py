@@ -92,7 +92,12 @@ Scalar: TypeAlias = Annotated[
 
 
 class Param(TypedDict):
-    """One parameter of a function."""
+    """One parameter of a function.
+
+    Attributes:
+        name: Name of the parameter.
+        type: Type of its values.
+    """
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
 
@@ -135,7 +140,15 @@ Node: TypeAlias = Annotated[_NodeFields, AfterValidator(_checked_node)]
 
 
 class AddFunction(TypedDict):
-    """A mutation that adds a function without nodes."""
+    """A mutation that adds a function without nodes.
+
+    Attributes:
+        op: Name of the mutation.
+        name: Name of the new function.
+        params: Parameters, in order.
+        returns: Type of the result.
+        exported: Mark it as one that must be without errors, where the world verifies those.
+    """
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
 
@@ -147,7 +160,12 @@ class AddFunction(TypedDict):
 
 
 class RemoveFunction(TypedDict):
-    """A mutation that removes a function which no other function calls."""
+    """A mutation that removes a function which no other function calls.
+
+    Attributes:
+        op: Name of the mutation.
+        name: Name of the function.
+    """
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
 
@@ -156,7 +174,14 @@ class RemoveFunction(TypedDict):
 
 
 class SetNode(TypedDict):
-    """A mutation that inserts or replaces one node, with the connections of its ports."""
+    """A mutation that inserts or replaces one node, with the connections of its ports.
+
+    Attributes:
+        op: Name of the mutation.
+        function: Name of the function.
+        name: Name of the node.
+        node: The node.
+    """
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
 
@@ -167,7 +192,13 @@ class SetNode(TypedDict):
 
 
 class RemoveNode(TypedDict):
-    """A mutation that removes a node, and disconnects the ports that it was connected to."""
+    """A mutation that removes a node, and disconnects the ports that it was connected to.
+
+    Attributes:
+        op: Name of the mutation.
+        function: Name of the function.
+        name: Name of the node.
+    """
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
 
@@ -177,7 +208,15 @@ class RemoveNode(TypedDict):
 
 
 class Connect(TypedDict):
-    """A mutation that connects a node to a port of another node."""
+    """A mutation that connects a node to a port of another node.
+
+    Attributes:
+        op: Name of the mutation.
+        function: Name of the function.
+        source: Name of the node whose value is used.
+        target: Name of the node that uses it.
+        port: Number of the port of the target, from 0.
+    """
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
 
@@ -189,7 +228,13 @@ class Connect(TypedDict):
 
 
 class SetResult(TypedDict):
-    """A mutation that sets the node whose value a function returns."""
+    """A mutation that sets the node whose value a function returns.
+
+    Attributes:
+        op: Name of the mutation.
+        function: Name of the function.
+        node: Name of the node whose value is the result.
+    """
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
 
@@ -241,7 +286,11 @@ class MutateBatch(TypedDict):
 
 
 class Verify(TypedDict):
-    """Payload of `program.verify`: the function whose errors to report; None is all."""
+    """Payload of `program.verify`: the function whose errors to report; None is all.
+
+    Attributes:
+        function: Name of the function.
+    """
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
 
@@ -249,7 +298,11 @@ class Verify(TypedDict):
 
 
 class Compile(TypedDict):
-    """Payload of `program.compile`: the function to compile into Python, with its callees."""
+    """Payload of `program.compile`: the function to compile into Python, with its callees.
+
+    Attributes:
+        entry: Name of the function.
+    """
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
 
@@ -332,7 +385,11 @@ class HistoryQuery(TypedDict):
 
 
 class Restore(TypedDict):
-    """Payload of `program.restore`: the earlier seq whose program a new commit restores."""
+    """Payload of `program.restore`: the earlier seq whose program a new commit restores.
+
+    Attributes:
+        to_seq: The seq.
+    """
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
 

@@ -5,6 +5,7 @@ from typing import Final
 
 from placet.domains.world.interactions import (
     interact_rule,
+    interaction_names,
     reads_self_and_target,
     revalidated_refs,
 )
@@ -154,6 +155,7 @@ class World(Domain):
 def _kinds(
     settings: WorldSettings, own: Mapping[str, Rule], sight: VisibilityPolicy | None
 ) -> tuple[Kind, ...]:
+    names = interaction_names(settings, own)
     kinds = (
         ("Move", Move, move_rule(settings), None, "Go to a place."),
         (
@@ -182,6 +184,7 @@ def _kinds(
             revalidates=None if reads is None else revalidated_refs,
             summary=summary,
             broadcast=name == "Speak",
+            choices={"interaction_type": names} if name == "Interact" else {},
         )
         for name, payload, rule, reads, summary in kinds
     )

@@ -85,6 +85,11 @@ def interact_rule(
     return interact
 
 
+def interaction_names(settings: WorldSettings, own: Mapping[str, Rule]) -> tuple[str, ...]:
+    """Return the names of a world's interactions, sorted."""
+    return tuple(sorted({**_built_in(settings), **own}))
+
+
 def _built_in(settings: WorldSettings) -> dict[str, Rule]:
     hands = _InventoryRules(settings.inventory_max)
     return {**_FREE, "pickup": hands.pickup, "give": hands.give}

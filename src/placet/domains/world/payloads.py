@@ -182,7 +182,9 @@ _CUSTOM_SCHEMA: Final[Mapping[str, Json]] = {
     "type": "object",
     "title": "Custom",
     "description": "Anything a world defines for itself.",
-    "properties": {"action": {"type": "string", "minLength": 1}},
+    "properties": {
+        "action": {"type": "string", "minLength": 1, "description": "Name of the action."}
+    },
     "required": ["action"],
     "additionalProperties": True,
 }

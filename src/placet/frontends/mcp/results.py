@@ -6,6 +6,7 @@ from typing import Final
 import mcp_types as types
 
 from placet.agents.proposal.catalogue import wire_name
+from placet.agents.proposal.tools import description_of
 from placet.agents.proposal.turn_result import ApprovalRequest, StateChange, Turn
 from placet.agents.session.session import Session
 from placet.frontends.client_turn import unrecorded_turn
@@ -23,14 +24,14 @@ def tool_of(kind: Kind, schema: Json) -> types.Tool:
 
     Args:
         kind: The kind.
-        schema: JSON Schema of its payload.
+        schema: JSON Schema of its payload as that of a tool.
     """
     is_read = kind.risk == "read"
     return types.Tool(
         name=wire_name(kind.name),
         title=kind.name,
-        description=f"{kind.summary} Risk: {kind.risk}.".strip(),
-        input_schema={"type": "object", **schema},
+        description=description_of(kind),
+        input_schema=schema,
         output_schema=_TURN_SCHEMA,
         annotations=types.ToolAnnotations(
             read_only_hint=is_read,
@@ -52,20 +53,29 @@ def plan_tool(name: str, kinds: Sequence[str]) -> types.Tool:
     action = {
         "type": "object",
         "properties": {
-            "kind": {"enum": list(kinds)},
+            "kind": {"type": "string", "enum": list(kinds), "description": "Name of a tool."},
             "payload": {"type": "object", "description": "As the tool of that name takes it."},
         },
         "required": ["kind"],
-        "additionalProperties": False,
     }
     schema: dict[str, Json] = {
         "type": "object",
         "properties": {
-            "goal": {"type": "string", "minLength": 1, "maxLength": 2000},
-            "actions": {"type": "array", "items": action, "minItems": 1, "maxItems": 32},
+            "goal": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 2000,
+                "description": "The purpose of the plan, in words.",
+            },
+            "actions": {
+                "type": "array",
+                "items": action,
+                "minItems": 1,
+                "maxItems": 32,
+                "description": "The actions, in the order in which they are done.",
+            },
         },
         "required": ["goal", "actions"],
-        "additionalProperties": False,
     }
     return types.Tool(
         name=name,

@@ -69,7 +69,7 @@ class McpServer:
         self, _request: Asked, _params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         catalogue = await catalogue_of(self._session)
-        schemas = catalogue.schemas()
+        schemas = catalogue.tool_schemas()
         tools = [tool_of(kind, schemas[kind.name]) for kind in catalogue]
         if PLAN_TOOL not in catalogue.kinds:
             tools.append(plan_tool(PLAN_TOOL, [wire_name(name) for name in catalogue.kinds]))

@@ -85,7 +85,7 @@ async def test_every_kind_is_offered_with_its_schema(domain: type[Domain]) -> No
     await Llm(look).propose(context(catalogue))
     talking = {"ask_clarification", "stop"}
     assert offered.keys() == {wire_name(kind) for kind in catalogue.kinds} | talking
-    for kind, schema in catalogue.schemas().items():
+    for kind, schema in catalogue.tool_schemas().items():
         assert offered[wire_name(kind)].parameters_json_schema == schema
         assert offered[wire_name(kind)].kind == "external"
 

@@ -29,9 +29,14 @@ TOOLS: Final = (
         "Gives each with the JSON Schema of its payload. Proposes nothing.",
         {
             "type": "object",
-            "properties": {"query": {"type": "string", "maxLength": 200}},
+            "properties": {
+                "query": {
+                    "type": "string",
+                    "maxLength": 200,
+                    "description": "Words of the names or summaries of the kinds.",
+                }
+            },
             "required": ["query"],
-            "additionalProperties": False,
         },
     ),
     ToolDefinition(
@@ -39,9 +44,14 @@ TOOLS: Final = (
         "Propose one action of a kind that was found. The calls of one answer are one plan.",
         {
             "type": "object",
-            "properties": {"kind": {"type": "string"}, "payload": {"type": "object"}},
+            "properties": {
+                "kind": {"type": "string", "description": "Name of a kind that was found."},
+                "payload": {
+                    "type": "object",
+                    "description": f"The payload, as {FIND} describes it for this kind.",
+                },
+            },
             "required": ["kind", "payload"],
-            "additionalProperties": False,
         },
     ),
     *TALKING,
@@ -67,7 +77,7 @@ def found(catalogue: Catalogue, arguments: str) -> dict[str, Json]:
     fitting = [name for score, name in sorted(scores, key=_best_first) if score]
     if not fitting:
         return {"kinds": [], "more": 0, "names": catalogue.kind_names()}
-    schemas = catalogue.schemas()
+    schemas = catalogue.tool_schemas()
     shown = [catalogue.kinds[name] for name in fitting[:_FOUND_MAX]]
     kinds = [
         {
