@@ -595,6 +595,22 @@ async def test_faults_are_logged_with_a_traceback_and_refusals_with_their_code(c
 
 
 @in_virtual_time
+async def test_a_policy_that_raises_is_logged_with_one_traceback_and_a_count(capsys):
+    class Confused:
+        def propose(self, view: Any) -> Any:
+            raise LookupError("no way home")
+
+    async with world_of(limits=Limits(restarts_max=5, restart_window_s=1000)) as world:
+        for name in ("alice", "bob"):
+            world.run_agent(AgentActor(await world.register_agent(name), Confused()))
+        await asyncio.sleep(100)
+        assert {world.agent_status(name).failures for name in ("alice", "bob")} == {6}
+    told = capsys.readouterr().err
+    assert told.count("Traceback") == 1
+    assert told.rindex("times=12") > told.rindex("times=10")
+
+
+@in_virtual_time
 async def test_world_without_faults_logs_nothing(capsys):
     class Still(Lab):
         on_tick = Domain.on_tick

@@ -196,6 +196,8 @@ class WorldRuntime:
         if self._anchors is not None:
             await self._anchors.try_append()
         self._end()
+        if "_reports" in self.__dict__:  # it is made by the first report
+            self._reports.end()
         if self.metrics_server is not None:
             await to_thread.run_sync(self.metrics_server.close)
         await in_thread_if(self.log.is_blocking, self.log.close)

@@ -73,7 +73,7 @@ class KernelRunner:
         )
         for sentence in world.skipped:
             reports.warn(sentence)
-        self.close = weakref.finalize(self, world.close)
+        self.close = weakref.finalize(self, _close, world, reports)
         self.agents: list[ScenarioAgent] = []
         self.agent_ids: list[str] = []
         self._decided: tuple[list[tuple[ScenarioAgent, list[Intent]]], list[Verdict]] = [], []
@@ -223,18 +223,27 @@ def reason_for_actors(setup: RunSetup) -> str | None:
     return None
 
 
+def _close(world: KernelWorld, reports: "_FaultReports") -> None:
+    try:
+        world.close()
+    finally:
+        reports.end()
+
+
 class _FaultReports:
-    """Logs the first exception of each part of the world, with its traceback."""
+    """Logs the exceptions of the parts of a world; the log is made by the first of them."""
 
     def __init__(self, config: OrchestratorConfig) -> None:
         self._config = config
-        self._reported: set[str] = set()
 
     def note(self, where: str, error: BaseException) -> None:
         """Log the exception of a part; refusals by later ones are counted in the report."""
-        if where not in self._reported:
-            self._reported.add(where)
-            self._logger.fault(where, error)
+        self._logger.fault(where, error)
+
+    def end(self) -> None:
+        """Log how often the exceptions were raised."""
+        if "_logger" in self.__dict__:  # it is made by the first of them
+            self._logger.end()
 
     def warn(self, sentence: str) -> None:
         """Log a condition that needs attention."""

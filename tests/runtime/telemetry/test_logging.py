@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 import structlog
@@ -20,6 +21,10 @@ def lines_of(stream: io.StringIO) -> list[dict[str, object]]:
 
 def raise_poison() -> None:
     raise ValueError("poison")
+
+
+def raise_arithmetic() -> None:
+    raise ArithmeticError("poison")
 
 
 def test_json_line_contains_bound_values():
@@ -154,3 +159,40 @@ def test_importing_the_module_loads_no_terminal_library():
 def test_unknown_format_or_level_is_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         configure_logging(*arguments)
+
+
+def test_a_fault_that_repeats_is_logged_with_one_traceback_and_its_number(capsys):
+    logger = WorldLogger("json", "warning", "town")
+
+    def fail(where: str, raise_fault: Callable[[], None]) -> None:
+        with pytest.raises(Exception) as caught:  # noqa: PT011  # any
+            raise_fault()
+        logger.fault(where, caught.value)
+
+    for number in range(37):
+        fail(f"agent folk_{number}", raise_poison)
+    fail("rule of Move", raise_arithmetic)
+    logger.end()
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    traced = [line for line in lines if "exception" in line]
+    assert [line["where"] for line in traced] == ["agent folk_0", "rule of Move"]
+    counted = [line for line in lines if "times" in line]
+    assert [line["times"] for line in counted] == [10, 37]
+    assert {line["where"] for line in counted} == {"agent folk_0"}
+    assert all(line["error"].startswith(f"ValueError at {__file__}:") for line in counted)
+    logger.end()
+    assert capsys.readouterr().err == ""
+
+
+def test_faults_beyond_the_bound_are_logged_as_new(capsys, monkeypatch):
+    monkeypatch.setattr("placet.runtime.telemetry.world_logger._FAULTS_MAX", 2)
+    logger = WorldLogger("json", "warning", "town")
+    for where in ("a", "b", "c", "a", "a"):
+        logger.fault(where, ValueError("never raised"))
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [(line["where"], line.get("times")) for line in lines] == [
+        *(("a", None), ("b", None), ("c", None), ("a", None)),
+    ]
+    logger.end()
+    (line,) = map(json.loads, capsys.readouterr().err.splitlines())
+    assert (line["where"], line["times"]) == ("a", 2)

@@ -1,10 +1,17 @@
 """The log lines that a world writes: groups at debug, refusals at info, faults at error."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from placet.runtime.telemetry.logging import configure_logging
 from placet.schemas.errors import StoreError
 from placet.schemas.verdict import Verdict
+
+_AGAIN_FACTOR: Final = 10
+"""A fault is logged again when it was raised this many times as often as its latest line says."""
+
+_FAULTS_MAX: Final = 1_024
+"""Different faults that are counted; the oldest is forgotten then, and logged as new."""
 
 
 class WorldLogger:
@@ -12,6 +19,7 @@ class WorldLogger:
 
     def __init__(self, log_format: str, level: str, world: str) -> None:
         self._logger = configure_logging(log_format, level).bind(world=world)
+        self._faults: dict[tuple[str, str], _Fault] = {}
 
     def group(self, verdicts: Sequence[Verdict]) -> None:
         """Log a decided group at debug, and each of its refusals at info."""
@@ -51,7 +59,10 @@ class WorldLogger:
         self._logger.warning(message)
 
     def fault(self, where: str, error: BaseException, *, is_restarted: bool = False) -> None:
-        """Log an exception with its traceback.
+        """Log an exception: with its traceback at first, then by its number.
+
+        The exceptions of one type that were raised at one line are one fault, such as a mistake in
+        the policy of a thousand agents: it is logged again at each power of ten, and by `end`.
 
         `where` names the part that raised it; `is_restarted` says whether its task runs again.
 
@@ -59,5 +70,52 @@ class WorldLogger:
         """
         if isinstance(error, StoreError):
             self._logger.error("fault", where=where, is_restarted=is_restarted, error=str(error))
-        else:
+            return
+        fault = self._fault_of(where, error)
+        fault.times += 1
+        if fault.times == 1:
             self._logger.error("fault", where=where, is_restarted=is_restarted, exc_info=error)
+        elif fault.times == fault.times_logged * _AGAIN_FACTOR:
+            self._log_again(fault)
+
+    def end(self) -> None:
+        """Log how often each fault was raised, unless its latest line says so."""
+        for fault in self._faults.values():
+            if fault.times != fault.times_logged:
+                self._log_again(fault)
+
+    def _log_again(self, fault: "_Fault") -> None:
+        fault.times_logged = fault.times
+        self._logger.error("fault again", where=fault.where, error=fault.error, times=fault.times)
+
+    def _fault_of(self, where: str, error: BaseException) -> "_Fault":
+        name, line = type(error).__name__, _line_of(error)
+        key = (name, line or where)
+        fault = self._faults.get(key)
+        if fault is None:
+            if len(self._faults) >= _FAULTS_MAX:
+                del self._faults[next(iter(self._faults))]
+            fault = self._faults[key] = _Fault(where, f"{name} at {line}" if line else name)
+        return fault
+
+
+class _Fault:
+    """A fault: the part that raised it first, its type and line, and how often it was raised."""
+
+    __slots__ = ("error", "times", "times_logged", "where")
+
+    def __init__(self, where: str, error: str) -> None:
+        self.where = where
+        self.error = error
+        self.times = 0
+        self.times_logged = 1
+
+
+def _line_of(error: BaseException) -> str:
+    """Return the file and the line that raised an exception; empty if it was not raised."""
+    step = error.__traceback__
+    if step is None:
+        return ""
+    while step.tb_next is not None:
+        step = step.tb_next
+    return f"{step.tb_frame.f_code.co_filename}:{step.tb_lineno}"
