@@ -178,8 +178,10 @@ def test_model_calls_have_tokens_cost_and_the_hash_of_their_prompt(tmp_path):
     from placet.agents import FunctionAdapter, Session
     from placet.agents.proposal.adapter import PlannerOutput, Usage
 
+    usage = Usage(1, 120, 7, Decimal("0.25"), "price list", True)
+
     def answer(_):
-        return PlannerOutput(text="no", usage=Usage(1, 120, 7, Decimal("0.25")), model="tiny")
+        return PlannerOutput(text="no", usage=usage, model="tiny")
 
     async def talk():
         store, adapter = str(tmp_path / "s.db"), FunctionAdapter(answer)
@@ -191,6 +193,7 @@ def test_model_calls_have_tokens_cost_and_the_hash_of_their_prompt(tmp_path):
     (row,) = table.rows()
     assert (row["requests"], row["tokens_in"], row["tokens_out"]) == (1, 120, 7)
     assert (row["cost_usd"], row["model"], row["outcome"]) == (0.25, "tiny", "succeeded")
+    assert (row["price"], row["is_estimated"]) == ("price list", True)
     assert len(row["prompt_hash"]) == 32
     assert (row["turn"], row["attempt"]) == (1, 1)
 

@@ -6,7 +6,13 @@ from shlex import quote
 from typing import Final, Protocol
 
 from placet.agents.proposal.plan import Issue
-from placet.agents.proposal.turn_result import ActionOutcome, ApprovalRequest, StateChange, Turn
+from placet.agents.proposal.turn_result import (
+    ActionOutcome,
+    ApprovalRequest,
+    Spent,
+    StateChange,
+    Turn,
+)
 from placet.cli.terminal import printable, say_json
 from placet.schemas.codec import Json, from_json, to_json
 
@@ -100,6 +106,8 @@ class TextRenderer:
         last = turn.attempts[-1].issues if turn.attempts else ()
         self._list(line for one in last if one.message not in shown for line in _issue_lines(one))
         self._changes(turn.diff, "would change" if turn.outcome == "held" else "changed")
+        if turn.usage.price:
+            self._line(f"  {_spent(turn.usage)}", "dim")
 
     def approval(self, approval: ApprovalRequest) -> None:
         """Show an approval request."""
@@ -165,6 +173,15 @@ class TextRenderer:
 
     def _line(self, text: str, style: str = "") -> None:
         self._console.print(printable(text), style=style or None)
+
+
+def _spent(usage: Spent) -> str:
+    """Return the cost of a turn as one line of text."""
+    requests = "1 request" if usage.requests == 1 else f"{usage.requests} requests"
+    estimated = " (estimated)" if usage.is_estimated else ""
+    tokens = f"{usage.input_tokens} tokens in, {usage.output_tokens} out{estimated}"
+    cost = "cost unknown" if usage.cost_usd is None else f"{usage.cost_usd.normalize():f} USD"
+    return f"{requests}, {tokens}, {cost}; price: {usage.price}"
 
 
 def command_of(kind: str, payload: Mapping[str, Json]) -> str:

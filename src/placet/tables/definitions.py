@@ -153,6 +153,8 @@ MODEL_CALLS: Final = TableDefinition(
         Column("tokens_in", "int64", "Tokens read.", "tokens"),
         Column("tokens_out", "int64", "Tokens written.", "tokens"),
         Column("cost_usd", "float64", "Cost; null if it is unknown.", "USD"),
+        Column("price", "string", "Source of the price; null without a model."),
+        Column("is_estimated", "bool", "Whether tokens are estimated; null without an answer."),
     ),
 )
 

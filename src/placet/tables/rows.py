@@ -289,6 +289,8 @@ class ModelCallRows(EffectRows):
                 *(effect.payload.get(name) for name in ("session", "turn", "attempt")),
                 *(asked.get("adapter"), asked.get("digest"), outcome, answer.get("model")),
                 *(requests, tokens_in, tokens_out, None if cost is None else float(Decimal(cost))),
+                answer.get("price"),
+                None if requests is None else answer.get("is_estimated", False),
             )
         )
 

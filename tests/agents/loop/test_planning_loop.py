@@ -135,7 +135,7 @@ async def test_a_turn_that_is_stopped_takes_no_answer(stopped_in: str, requests:
 
 def test_an_unknown_cost_makes_the_sum_unknown() -> None:
     known, unknown = Usage(1, 2, 3, Decimal("0.5")), Usage(1, 2, 3, None)
-    assert known.plus(known) == (2, 4, 6, Decimal("1.0"))
+    assert known.plus(known) == Usage(2, 4, 6, Decimal("1.0"))
     assert known.plus(unknown).cost_usd is None
 
 

@@ -5,6 +5,7 @@ process died before the answer came is not repeated either; its turn ends, and t
 """
 
 import hashlib
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Final, TypeAlias
 from weakref import WeakKeyDictionary
@@ -137,9 +138,7 @@ class ModelCalls:
         except PlannerUnavailable as error:
             timed_out = isinstance(error, PlannerTimedOut)
             failure = {"unavailable": str(error), "timed_out": timed_out}
-            return (
-                {**failure, "usage": _usage_json(error.usage)} if error.usage.requests else failure
-            )
+            return {**failure, **_usage_json(error.usage)} if error.usage.requests else failure
         except Exception as error:  # noqa: BLE001  # a provider's own; its text may hold keys
             return {"unavailable": type(error).__name__}
         if turn.cancelled_caught:
@@ -169,7 +168,7 @@ def json_of(raw: PlannerOutput) -> Json:
         "calls": [list(call) for call in raw.calls],
         "plan": _well_formed(raw.plan),
         "text": _well_formed(raw.text[:_TEXT_CHARS_MAX]),
-        "usage": _usage_json(raw.usage),
+        **_usage_json(raw.usage),
         "model": raw.model,
         "response": raw.response,
         "refused": raw.refused,
@@ -186,7 +185,7 @@ def json_of(raw: PlannerOutput) -> Json:
         "calls": [],
         "plan": None,
         "text": "",
-        "usage": whole["usage"],
+        **_usage_json(raw.usage),
         "model": str(raw.model)[:_NAME_CHARS_MAX],
         "response": None,
         "refused": raw.refused,
@@ -226,14 +225,14 @@ def raw_of(output: Json, succeeded: bool = True) -> PlannerOutput:
         kind = PlannerTimedOut if output.get("timed_out") else PlannerUnavailable
         failure = kind(output["unavailable"])
         if "usage" in output:
-            failure.usage = _usage_of(output["usage"])
+            failure.usage = _usage_of(output)
         raise failure
     unread = output.get("unread")
     return PlannerOutput(
         calls=tuple(Call(*call) for call in output["calls"]),
         plan=output["plan"],
         text=output["text"],
-        usage=_usage_of(output["usage"]),
+        usage=_usage_of(output),
         model=output["model"],
         response=output["response"],
         refused=output["refused"],
@@ -241,8 +240,8 @@ def raw_of(output: Json, succeeded: bool = True) -> PlannerOutput:
     )
 
 
-def _usage_json(usage: Usage) -> Json:
-    """Write what proposing cost.
+def _usage_json(usage: Usage) -> dict[str, Json]:
+    """Return the cost of an answer as fields of its record; no empty field is kept.
 
     Raises:
         ValueError: It is no cost; budgets would be counted by it.
@@ -254,12 +253,24 @@ def _usage_json(usage: Usage) -> Json:
         type(count) is not int or not 0 <= count < _COUNT_MAX for count in counts
     ):
         raise ValueError(f"usage must be counts and money, got {usage!r}")
-    return [*counts, None if cost is None else str(cost)]
+    record: dict[str, Json] = {"usage": [*counts, None if cost is None else str(cost)]}
+    if usage.price:
+        record["price"] = str(usage.price)[:_NAME_CHARS_MAX]
+    if usage.is_estimated:
+        record["is_estimated"] = True
+    return record
 
 
-def _usage_of(recorded: Json) -> Usage:
-    requests, tokens_in, tokens_out, cost = recorded
-    return Usage(requests, tokens_in, tokens_out, None if cost is None else Decimal(cost))
+def _usage_of(record: Mapping[str, Json]) -> Usage:
+    requests, tokens_in, tokens_out, cost = record["usage"]
+    return Usage(
+        requests,
+        tokens_in,
+        tokens_out,
+        None if cost is None else Decimal(cost),
+        record.get("price", ""),
+        record.get("is_estimated", False),
+    )
 
 
 def digest_of(context: PlannerInput) -> str:

@@ -18,12 +18,16 @@ class Usage(NamedTuple):
         input_tokens: Number of tokens that the model read.
         output_tokens: Number of tokens that the model wrote.
         cost_usd: US dollars; None if unknown.
+        price: Source of the price, such as `assumed 0 (127.0.0.1)`; empty if there is none to tell.
+        is_estimated: Whether tokens are estimated, because the server reports none.
     """
 
     requests: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: Decimal | None = Decimal(0)
+    price: str = ""
+    is_estimated: bool = False
 
     def plus(self, other: "Usage") -> "Usage":
         """Return the sum with another usage; an unknown cost makes the sum unknown."""
@@ -35,6 +39,8 @@ class Usage(NamedTuple):
             self.input_tokens + other.input_tokens,
             self.output_tokens + other.output_tokens,
             cost,
+            other.price or self.price,
+            self.is_estimated or other.is_estimated,
         )
 
 

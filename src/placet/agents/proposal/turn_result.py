@@ -123,12 +123,23 @@ class Attempt(_Value):
 
 
 class Spent(_Value):
-    """The cost of a turn: requests, tokens, US dollars."""
+    """The cost of a turn: requests, tokens, US dollars, and how both are known.
+
+    Attributes:
+        requests: Number of requests to a model.
+        input_tokens: Number of tokens that the model read.
+        output_tokens: Number of tokens that the model wrote.
+        cost_usd: US dollars; None if unknown.
+        price: Source of the price, such as `assumed 0 (127.0.0.1)`; empty without a model.
+        is_estimated: Whether tokens are estimated, because the server reports none.
+    """
 
     requests: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: Decimal | None = Decimal(0)
+    price: str = ""
+    is_estimated: bool = False
 
     @classmethod
     def of(cls, usage: Usage) -> "Spent":

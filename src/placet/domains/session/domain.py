@@ -99,16 +99,19 @@ class Sessions(Domain):
             draft.put(SESSIONS, session, "approvals", ())
 
     def on_settle(self, draft: Draft, effect: Effect, settlement: Settlement) -> None:
-        """Add the requests and tokens of a proposer's answer to its turn."""
+        """Add the requests, tokens and source of the price of a proposer's answer to its turn."""
         if effect.kind != PROPOSE:
             return
         turn = _turn_id(effect.payload)
-        used = settlement.output.get("usage") if isinstance(settlement.output, Mapping) else None
+        answer = settlement.output if isinstance(settlement.output, Mapping) else {}
+        used = answer.get("usage")
         if not draft.exists(TURNS, turn) or not used:
             return
         requests, tokens_in, tokens_out, _ = used
         draft.put(TURNS, turn, "requests", draft.get(TURNS, turn, "requests") + requests)
         draft.put(TURNS, turn, "tokens", draft.get(TURNS, turn, "tokens") + tokens_in + tokens_out)
+        if "price" in answer:
+            draft.put(TURNS, turn, "price", answer["price"])
 
     def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
         """Return whether a session, turn or approval request is the agent's; False for grants.

@@ -35,6 +35,8 @@ class Step(NamedTuple):
         headers: Besides the usual ones.
         is_cut: The connection ends before the answer does.
         is_silent: Nothing comes until the client gives up.
+        text: Sent instead of the JSON, if it is not empty.
+        kind: Media type of the answer.
     """
 
     body: Any = None
@@ -43,6 +45,8 @@ class Step(NamedTuple):
     headers: tuple[tuple[str, str], ...] = ()
     is_cut: bool = False
     is_silent: bool = False
+    text: str = ""
+    kind: str = "application/json"
 
 
 class Provider:
@@ -116,8 +120,8 @@ async def _read(reader: asyncio.StreamReader) -> ReceivedRequest | None:
 
 async def _write(writer: asyncio.StreamWriter, step: Step, *, is_stream: bool) -> None:
     is_stream = is_stream and bool(step.events)
-    chunks = step.events if is_stream else [json.dumps(step.body)]
-    kind = "text/event-stream" if is_stream else "application/json"
+    chunks = step.events if is_stream else [step.text or json.dumps(step.body)]
+    kind = "text/event-stream" if is_stream else step.kind
     head = [f"HTTP/1.1 {step.status} Said", f"content-type: {kind}", "transfer-encoding: chunked"]
     head += [f"{name}: {value}" for name, value in step.headers]
     writer.write("\r\n".join([*head, "", ""]).encode())

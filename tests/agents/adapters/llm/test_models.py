@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,6 +40,7 @@ from placet.domains.program import Program
 from placet.domains.world import World
 from placet.kernel.domain import Domain
 from placet.schemas.codec import canonical, from_json, to_json
+from tests.agents.adapters.llm.provider import OpenAI, Provider
 
 pytestmark = pytest.mark.anyio
 
@@ -271,26 +273,74 @@ def test_a_misspelt_setting_is_refused_before_a_call(settings: Any, hint: str) -
 
 
 @pytest.mark.parametrize(
-    ("url", "is_free"),
+    ("url", "source"),
     [
-        ("http://127.0.0.1:11434/v1", True),
-        ("http://localhost:8000/v1", True),
-        ("http://[::1]:8000/v1", True),
-        ("http://192.168.1.4:8000/v1", False),
-        ("http://models.example/v1", False),
+        ("http://127.0.0.1:11434/v1", "assumed 0 (127.0.0.1)"),
+        ("http://localhost:8000/v1", "assumed 0 (localhost)"),
+        ("http://[::1]:8000/v1", "assumed 0 (::1)"),
+        ("http://[::ffff:127.0.0.1]:8000/v1", "assumed 0 (::ffff:127.0.0.1)"),
+        ("http://192.168.1.4:8000/v1", "unknown"),
+        ("http://127.0.0.1.example.org/v1", "unknown"),
+        ("http://localhost.example.org/v1", "unknown"),
+        ("http://models.example/v1", "unknown"),
     ],
 )
 def test_a_server_on_loopback_costs_nothing_unless_the_price_list_knows_the_model(
-    url: str, is_free: bool
+    url: str, source: str
 ) -> None:
+    from placet.agents.adapters.llm.prices import FREE, pricing_of
+
+    is_free = source.startswith("assumed 0")
+    assert pricing_of(open_ai("qwen3:4b", url)) == (FREE if is_free else None, source, is_free)
+    assert pricing_of(open_ai("gpt-5-mini", url)) == (None, "price list", True)
+    assert pricing_of(open_ai("qwen3:4b", url), Prices(0.25, 2)).source == "stated 0.25,2"
+
+
+@pytest.mark.parametrize(
+    ("host", "is_there"),
+    [
+        ("10.1.2.3", True),
+        ("172.16.0.1", True),
+        ("172.32.0.1", False),
+        ("192.168.1.4", True),
+        ("fd00::1", True),
+        ("2001:4860:4860::8888", False),
+        ("box.local", True),
+        ("host.docker.internal", True),
+        ("ollama", True),
+        ("api.example.org", False),
+        ("local.example.org", False),
+        ("127.0.0.1", False),
+        ("localhost", False),
+        ("", False),
+    ],
+)
+def test_a_private_address_is_known_by_its_number_or_its_name(host: str, is_there: bool) -> None:
+    from placet.agents.adapters.llm.prices import is_private
+
+    assert is_private(host) == is_there
+
+
+async def test_the_record_of_a_turn_has_the_source_of_the_price(tmp_path: Path) -> None:
+    wire = OpenAI()
+    async with Provider([wire.says(("Speak", {"text": "hi"}), usage=0)]) as provider:
+        llm = Llm(open_ai("qwen3:4b", f"{provider.url}/v1"))
+        store = str(tmp_path / "one.db")
+        async with Session.open(
+            domain=World(), adapter=llm, store=store, mode="autonomous"
+        ) as session:
+            turn = await session.send("say hi")
+            (recorded,) = await session.turns()
+    assert turn.usage.price == "assumed 0 (127.0.0.1)"
+    assert (turn.usage.is_estimated, turn.usage.cost_usd) == (True, Decimal(0))
+    assert recorded["price"] == "assumed 0 (127.0.0.1)"
+
+
+def open_ai(name: str, url: str) -> Any:
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers.openai import OpenAIProvider
 
-    from placet.agents.adapters.llm.prices import FREE, prices_of
-
-    there = OpenAIProvider(url, api_key="k")
-    assert (prices_of(OpenAIChatModel("qwen3:4b", provider=there)) == FREE) == is_free
-    assert prices_of(OpenAIChatModel("gpt-5-mini", provider=there)) is None
+    return OpenAIChatModel(name, provider=OpenAIProvider(url, api_key="k"))
 
 
 def test_an_unknown_price_stays_unknown() -> None:

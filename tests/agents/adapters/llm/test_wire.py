@@ -2,15 +2,15 @@
 
 import gc
 import json
-import re
 import traceback
 from collections.abc import Iterable
+from decimal import Decimal
 from typing import Any
 
 import anyio
 import pytest
 
-from placet.agents import Llm, PlannerInput, PlannerOutput
+from placet.agents import Llm, PlannerInput, PlannerOutput, Prices
 from placet.agents.proposal.adapter import PlannerUnavailable, Repair
 from placet.agents.proposal.catalogue import Catalogue
 from placet.agents.proposal.context_text import build
@@ -168,17 +168,17 @@ async def test_a_transient_failure_is_retried_once(wire: Wire, status: int) -> N
 
 
 @pytest.mark.parametrize(
-    ("status", "cause", "name", "asked"),
+    ("status", "cause", "asked"),
     [
-        (429, "limits the rate of requests", "ModelRateLimitError", 2),
-        (500, "failed", "ModelServerError", 2),
-        (400, "rejected the request", "ModelRequestRejectedError", 1),
-        (401, "refused the key", "ModelAuthenticationError", 1),
-        (404, "does not know the model", "ModelNotFoundError", 1),
+        (429, "limits the rate of requests", 2),
+        (500, "failed", 2),
+        (400, "rejected the request", 1),
+        (401, "refused the key", 1),
+        (404, "does not know the model", 1),
     ],
 )
 async def test_a_failure_is_reported_by_its_cause_and_not_by_the_providers_text(
-    wire: Wire, status: int, cause: str, name: str, asked: int
+    wire: Wire, status: int, cause: str, asked: int
 ) -> None:
     fails = wire.fails(status, f"bad key {KEY}", ("retry-after-ms", "1"))
     raw, provider = await ask(wire, [fails] * 4)
@@ -186,7 +186,6 @@ async def test_a_failure_is_reported_by_its_cause_and_not_by_the_providers_text(
     assert f"127.0.0.1:{provider.url.rpartition(':')[2].split('/')[0]}" in raw
     assert cause in raw
     assert f"({status})" in raw
-    assert raw.endswith(f"[{name}]")
     assert KEY not in raw
     assert ("_API_KEY" in raw) == (status == 401)
     assert len(provider.asked) == asked
@@ -196,7 +195,7 @@ async def test_no_attempt_is_made_that_cannot_end_in_time(wire: Wire) -> None:
     steps = [wire.fails(429, "wait", ("retry-after", "60")), wire.says(SPEAK)]
     raw, provider = await ask(wire, steps)
     assert len(provider.asked) == 1
-    assert re.search(r"\[ModelRateLimitError\]; ask it again in 6[01] s$", str(raw))
+    assert str(raw).endswith("limits the rate of requests (429): ask again in 60 s")
 
 
 async def test_no_attempt_is_made_before_retry_after(wire: Wire) -> None:
@@ -209,7 +208,7 @@ async def test_no_attempt_is_made_before_retry_after(wire: Wire) -> None:
 
 async def test_a_provider_that_forbids_a_retry_is_not_called_again(wire: Wire) -> None:
     raw, provider = await ask(wire, [wire.fails(500, "no", ("x-should-retry", "false"))] * 2)
-    assert str(raw).endswith("[ModelServerError]")
+    assert "failed (500): ask again" in str(raw)
     assert len(provider.asked) == 1
 
 
@@ -217,7 +216,7 @@ async def test_a_provider_that_forbids_a_retry_is_not_called_again(wire: Wire) -
 async def test_a_silent_provider_times_out_and_its_connection_is_closed(wire: Wire) -> None:
     async with Provider([Step(is_silent=True)] * 3) as provider:
         llm = Llm(wire.model(provider.url), attempt_seconds_max=2.0)
-        with pytest.raises(PlannerUnavailable, match=r"\[ModelRequestTimeout\]$"):
+        with pytest.raises(PlannerUnavailable, match="did not answer in time"):
             await llm.propose(context())
         assert len(provider.asked) == 2
 
@@ -225,7 +224,7 @@ async def test_a_silent_provider_times_out_and_its_connection_is_closed(wire: Wi
 async def test_a_request_never_outlasts_its_turn(wire: Wire) -> None:
     with anyio.fail_after(WATCHDOG_SECONDS):  # a try by itself would take a minute
         raw, _ = await ask(wire, [Step(is_silent=True)] * 2, context(seconds_left=0.2))
-    assert str(raw).endswith("did not answer in time [ModelRequestTimeout]")
+    assert str(raw).endswith("did not answer in time")
 
 
 async def test_canceling_closes_the_connection(wire: Wire) -> None:
@@ -249,13 +248,22 @@ async def test_a_broken_connection_is_retried_once(wire: Wire) -> None:
     assert isinstance(raw, PlannerOutput)
     assert raw.calls
     raw, provider = await ask(wire, [cut, cut, wire.says(SPEAK)])
-    assert str(raw).endswith("[ModelConnectionError]")
+    assert "no connection to 127.0.0.1" in str(raw)
     assert len(provider.asked) == 2
 
 
 async def test_an_unreadable_answer_is_a_failure() -> None:
     raw, _ = await ask(OPENAI, [Step({})])
     assert "check that this is the address of its API" in str(raw)
+
+
+async def test_a_page_instead_of_an_answer_is_named(wire: Wire) -> None:
+    page = Step(text="<html>It works!</html>", kind="text/html")
+    raw, _ = await ask(wire, [page])
+    assert "sent no model's answer in JSON, but perhaps a page: check that this" in str(raw)
+    missing, _ = await ask(wire, [page._replace(status=404)])
+    assert "has nothing at this address (404)" in str(missing)
+    assert "It works" not in f"{raw}{missing}"
 
 
 async def test_an_address_without_a_server_is_named() -> None:
@@ -273,10 +281,33 @@ async def test_a_limit_of_output_tokens_is_always_sent(wire: Wire) -> None:
     assert limits[1] == 99
 
 
+async def test_the_limit_of_output_tokens_is_in_the_field_that_the_server_takes() -> None:
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    from placet.agents.adapters.llm.model_settings import limit_field
+
+    there = OpenAIChatModel("gpt-5-mini", provider=OpenAIProvider(api_key="k"))
+    assert limit_field(there) == "max_completion_tokens"
+    refusal = OPENAI.fails(400, "Unsupported parameter: 'max_tokens' is not supported")
+    steps = [refusal, OPENAI.says(SPEAK), OPENAI.says(SPEAK)]
+    async with Provider(steps) as provider:
+        llm = Llm(OPENAI.model(provider.url, KEY))
+        assert (await llm.propose(context())).calls
+        assert (await llm.propose(context())).calls
+    sent = [sorted(one.body.keys() & LIMIT_FIELDS) for one in provider.asked]
+    assert sent == [["max_tokens"], ["max_completion_tokens"], ["max_completion_tokens"]]
+    raw, provider = await ask(OPENAI, [refusal, refusal])
+    assert "rejected the request (400)" in str(raw)
+    assert len(provider.asked) == 2
+
+
+LIMIT_FIELDS = {"max_tokens", "max_completion_tokens", "max_output_tokens"}
+
+
 def limit_of(body: dict[str, Any]) -> int:
     """Return the limit of output tokens of a request, by whichever name its format has for it."""
-    names = ("max_tokens", "max_completion_tokens", "max_output_tokens")
-    (limit,) = (body[name] for name in names if name in body)
+    (limit,) = (body[name] for name in LIMIT_FIELDS if name in body)
     assert isinstance(limit, int)
     return limit
 
@@ -298,16 +329,22 @@ async def test_streamed_text_is_not_repeated_by_a_retry(wire: Wire) -> None:
     shown: list[str] = []
     cut = wire.says(SPEAK, text="Here I go now.")._replace(is_cut=True)
     raw, provider = await ask(wire, [cut, wire.says(SPEAK)], on_text=shown.append)
-    assert str(raw).endswith("[ModelConnectionError]")
+    assert "no connection to 127.0.0.1" in str(raw)
     assert len(provider.asked) == 1
     assert shown[0] == "Here "
 
 
-async def test_without_reported_usage_tokens_are_estimated_and_the_cost_is_unknown() -> None:
-    raw, _ = await ask(OPENAI, [OPENAI.says(SPEAK, usage=0)])
+async def test_without_reported_usage_the_budget_is_charged_an_estimate() -> None:
+    raw, _ = await ask(OPENAI, [OPENAI.says(SPEAK, usage=0)], prices=Prices(1, 10))
     assert isinstance(raw, PlannerOutput)
-    assert raw.usage.input_tokens > 50
-    assert raw.usage.cost_usd is None
+    used = raw.usage
+    assert used.is_estimated
+    assert used.input_tokens > 50
+    assert used.output_tokens > 5
+    assert used.cost_usd == Decimal(used.input_tokens + 10 * used.output_tokens) / 1_000_000
+    counted, _ = await ask(OPENAI, [OPENAI.says(SPEAK)])
+    assert isinstance(counted, PlannerOutput)
+    assert not counted.usage.is_estimated
 
 
 async def test_no_exception_or_its_causes_have_the_key(wire: Wire) -> None:

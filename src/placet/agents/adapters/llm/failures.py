@@ -4,6 +4,8 @@ A provider's own text is never used, because it may hold a key or a body of a me
 made of the class of the error, its status, the model's name, and the host that was called.
 """
 
+from collections.abc import Mapping
+from math import ceil
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -25,12 +27,17 @@ from pydantic_ai.exceptions import (
 from pydantic_ai.models import Model
 
 _VARIABLES: Final = {
-    "anthropic": "ANTHROPIC_API_KEY",
-    "google": "GOOGLE_API_KEY",
-    "google-gla": "GOOGLE_API_KEY",
-    "openai": "OPENAI_API_KEY",
-}
+    name: f"{name.upper()}_API_KEY"
+    for name in ("anthropic", "deepseek", "google", "groq", "mistral", "ollama", "openai")
+} | {"cohere": "CO_API_KEY", "google-gla": "GOOGLE_API_KEY", "openrouter": "OPENROUTER_API_KEY"}
 """Environment variables from which a provider's client reads its key, by the provider's name."""
+
+_CHECK_ADDRESS: Final = (
+    "check that this is the address of its API, which for servers of OpenAI's format ends in /v1"
+)
+
+_NO_ADDRESS: Final = "{at} has nothing at this address{status}: " + _CHECK_ADDRESS
+_PAGE: Final = "{at} sent no model's answer in JSON, but perhaps a page: " + _CHECK_ADDRESS
 
 
 def host_of(model: Model) -> str | None:
@@ -42,41 +49,44 @@ def host_of(model: Model) -> str | None:
 
 
 def cause_of(error: Exception, model: Model) -> str:
-    """Return why a request failed and what to do, ending with the class of the error."""
-    status = f" ({error.status_code})" if isinstance(error, ModelHTTPError) else ""
-    sentence = _sentence(error, model, status)
+    """Return why a request failed and what to do; for an unknown error its class."""
     name = type(error).__name__.removeprefix("_HTTP")
-    return f"{sentence} [{name}]" if sentence else name
+    text = next((text for kind, text in _CAUSES if isinstance(error, kind)), name)
+    status, after = "", None
+    if isinstance(error, ModelHTTPError):
+        status, after = f" ({error.status_code})", error.retry_after
+        if isinstance(error, ModelNotFoundError) and not isinstance(error.body, Mapping):
+            text = _NO_ADDRESS  # the address is wrong: an API reports an unknown model as JSON
+    elif type(error) is ModelAPIError and "JSON" in error.message:
+        text = _PAGE
+    variable = _VARIABLES.get(model.system)
+    return text.format(
+        at=host_of(model) or model.system,
+        model=repr(model.model_name),
+        status=status,
+        key=f"environment variable {variable}" if variable else "key of this provider",
+        later="later" if after is None else f"in {ceil(after)} s",
+    )
 
 
-def _sentence(error: Exception, model: Model, status: str) -> str | None:
-    at, name = host_of(model) or model.system, model.model_name
-    sentence = None
-    match error:
-        case ModelAuthenticationError():
-            variable = _VARIABLES.get(model.system)
-            where = f"check {variable}" if variable else "check the key of this provider"
-            sentence = f"{at} refused the key{status}: {where}"
-        case ModelNotFoundError():
-            sentence = f"{at} does not know the model {name!r}{status}: check its name"
-        case ModelQuotaExceededError():
-            sentence = f"the account's quota at {at} is used up{status}: check its plan"
-        case ModelRateLimitError():
-            sentence = f"{at} limits the rate of requests{status}: ask again later"
-        case ModelContextWindowExceededError():
-            sentence = f"the request is longer than {name!r} takes{status}: shorten the context"
-        case ModelRequestRejectedError():
-            sentence = f"{at} rejected the request{status}: check the model's settings"
-        case ModelRequestTimeout():
-            sentence = f"{at} did not answer in time"
-        case ModelConnectionError():
-            sentence = f"no connection to {at}: check that a server runs at this address"
-        case ModelServerError() | ModelUnavailableError():
-            sentence = f"the server at {at} failed{status}: ask again later"
-        case UnexpectedModelBehavior():
-            sentence = f"{at} sent no answer of a model: check that this is the address of its API"
-        case ModelAPIError():
-            sentence = f"the request to {at} failed{status}"
-        case _:
-            pass
-    return sentence
+_CAUSES: Final[tuple[tuple[type[Exception], str], ...]] = (
+    (ModelAuthenticationError, "{at} refused the key{status}: check the {key}"),
+    (
+        ModelNotFoundError,
+        "{at} does not know the model {model}{status}: check its name, and that the server has it",
+    ),
+    (ModelQuotaExceededError, "the account's quota at {at} is used up{status}: check its plan"),
+    (ModelRateLimitError, "{at} limits the rate of requests{status}: ask again {later}"),
+    (
+        ModelContextWindowExceededError,
+        "the request is longer than {model} takes{status}: shorten the context",
+    ),
+    (ModelRequestRejectedError, "{at} rejected the request{status}: check the model's settings"),
+    (ModelRequestTimeout, "{at} did not answer in time"),
+    (ModelConnectionError, "no connection to {at}: check that a server runs at this address"),
+    (ModelServerError, "the server at {at} failed{status}: ask again {later}"),
+    (ModelUnavailableError, "the server at {at} is not available{status}: ask again {later}"),
+    (UnexpectedModelBehavior, _PAGE),
+    (ModelAPIError, "the request to {at} failed{status}"),
+)
+"""Causes by the class of the error; the first that fits counts."""

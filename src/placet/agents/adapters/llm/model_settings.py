@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from pydantic_ai.models import Model
 from pydantic_ai.settings import CacheConfig, ModelSettings
@@ -14,6 +15,10 @@ OUTPUT_TOKENS_MAX: Final = 4_096
 
 _LIMITED_BY_CLIENT: Final = frozenset({"anthropic"})
 """Providers whose client sends a limit in any case, with room for what the model thinks."""
+
+_PLAIN: Final = "max_tokens"
+_COMPLETION: Final = "max_completion_tokens"
+_PROFILE_FIELD: Final = "openai_chat_supports_max_completion_tokens"
 
 
 def request_settings(model: Model, settings: ModelSettings | None) -> ModelSettings:
@@ -39,6 +44,36 @@ def request_settings(model: Model, settings: ModelSettings | None) -> ModelSetti
     merged.update(chosen)
     merged["max_retries"] = 0  # `Requests` has the only say
     return merged
+
+
+def limit_field(model: Model) -> str | None:
+    """Return the field of a chat completion in which a model's server takes the limit of tokens.
+
+    OpenAI refuses `max_tokens` for its newer models. Other servers of the same format take
+    `max_tokens`, and several of them ignore `max_completion_tokens`: their answers were unbounded.
+
+    Returns:
+        `max_tokens` or `max_completion_tokens`; None if the model's own client decides.
+    """
+    is_chat = any(base.__name__ == "OpenAIChatModel" for base in type(model).__mro__)
+    if not is_chat or _PROFILE_FIELD in model.profile:
+        return None
+    host = urlsplit(model.base_url or "").hostname or ""
+    return _COMPLETION if f".{host}".endswith(".openai.com") else _PLAIN
+
+
+def other_limit_field(field: str) -> str:
+    """Return the other of the two fields, for a server that refuses one."""
+    return _PLAIN if field == _COMPLETION else _COMPLETION
+
+
+def limited_by(settings: ModelSettings, field: str) -> ModelSettings:
+    """Return settings that send the limit of output tokens in this field."""
+    limited = ModelSettings(**settings)
+    limit = limited.pop("max_tokens", OUTPUT_TOKENS_MAX)
+    further = limited.get("extra_body")
+    limited["extra_body"] = {field: limit, **(further if isinstance(further, Mapping) else {})}
+    return limited
 
 
 def _names(model: Model) -> frozenset[str]:

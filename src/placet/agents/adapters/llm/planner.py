@@ -4,6 +4,7 @@ Asks a model, offers tool search if there are many kinds, and returns its output
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from time import monotonic
 from types import TracebackType
 from typing import Final, Self, TypeAlias
@@ -23,9 +24,16 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
 from placet.agents.adapters.llm import tool_search as finding
+from placet.agents.adapters.llm.failures import host_of
 from placet.agents.adapters.llm.messages import conversation
 from placet.agents.adapters.llm.model_settings import request_settings
-from placet.agents.adapters.llm.prices import Prices, cost_of, is_priced, prices_of
+from placet.agents.adapters.llm.prices import (
+    Prices,
+    address_of,
+    cost_of,
+    is_private,
+    pricing_of,
+)
 from placet.agents.adapters.llm.requests import Requests
 from placet.agents.adapters.llm.responses import account_of, call_of, kept
 from placet.agents.proposal.adapter import PlannerInput, PlannerOutput, PlannerUnavailable, Usage
@@ -69,7 +77,8 @@ class Llm:
         on_text: Called with the text of an answer as it streams.
 
     Attributes:
-        is_priced: Whether the cost of an answer can be computed.
+        model_name: Name of the model, as its server knows it.
+        address: Host and port of the model's server; empty if it has none.
 
     Raises:
         ValueError: There is no such model or setting, or the provider lacks a key.
@@ -86,14 +95,25 @@ class Llm:
         on_text: Callable[[str], None] | None = None,
     ) -> None:
         self._model = _model_of(model)
-        self._prices = prices or prices_of(self._model)
-        self.is_priced = self._prices is not None or is_priced(self._model)
+        self.model_name = self._model.model_name
+        self.address = host_of(self._model) or ""
+        self._pricing = pricing_of(self._model, prices)
         model_settings = request_settings(self._model, settings)
         if temperature is not None:
             model_settings["temperature"] = temperature
         self._requests = Requests(
             self._model, model_settings, attempt_seconds_max=attempt_seconds_max, on_text=on_text
         )
+
+    @property
+    def is_priced(self) -> bool:
+        """Whether the cost of an answer can be computed."""
+        return self._pricing.is_known
+
+    @property
+    def is_private(self) -> bool:
+        """Whether the model's server is at an address of a private network."""
+        return is_private(address_of(self._model))
 
     async def __aenter__(self) -> Self:
         """Keep connections open between one message and the next."""
@@ -166,12 +186,29 @@ class Llm:
         self, answer: ModelResponse | None, requests: int, messages: list[ModelMessage]
     ) -> Usage:
         """Return the tokens of an answer: the provider's count, or an estimate without one."""
-        if answer is None:
-            return Usage(requests, _estimate(messages), 0, None)
-        used, cost = answer.usage, cost_of(answer, self._prices)
-        if not used.input_tokens and not used.output_tokens:
-            return Usage(requests, _estimate(messages), _estimate([answer]), cost)
-        return Usage(requests, used.input_tokens, used.output_tokens, cost)
+        counted = answer or ModelResponse(
+            parts=[], model_name=self._model.model_name, provider_name=self._model.system
+        )
+        used = counted.usage
+        is_estimated = not used.input_tokens or not used.output_tokens
+        if is_estimated:
+            written = 0 if answer is None else _estimate([answer])
+            used = replace(
+                used,
+                input_tokens=used.input_tokens or _estimate(messages),
+                output_tokens=used.output_tokens or written,
+            )
+            counted = replace(counted, usage=used)
+        pricing = self._pricing
+        is_reported = pricing.prices is None and used.cost is not None
+        return Usage(
+            requests,
+            used.input_tokens,
+            used.output_tokens,
+            cost_of(counted, pricing.prices),
+            "reported by the server" if is_reported else pricing.source,
+            is_estimated,
+        )
 
 
 def _model_of(model: str | Model | Function) -> Model:

@@ -6,8 +6,8 @@ An unknown price is None and stays None: a session with a limit in money does no
 
 from dataclasses import dataclass
 from decimal import Decimal
-from ipaddress import ip_address
-from typing import Final, TypeAlias
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Final, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 from pydantic_ai.messages import ModelResponse
@@ -57,6 +57,10 @@ class Prices:
             + usage.output_tokens * self.output_usd
         ) / _MILLION
 
+    def __str__(self) -> str:
+        prices = [self.input_usd, self.output_usd, self.cached_input_usd]
+        return ",".join(f"{price.normalize():f}" for price in prices if price is not None)
+
 
 def _amount(name: str, value: Price) -> Decimal:
     is_number = type(value) in {int, float, Decimal}
@@ -71,27 +75,78 @@ def _amount(name: str, value: Price) -> Decimal:
 FREE: Final = Prices(0, 0)
 """Of models that run in this process or on this machine."""
 
+_PRIVATE_NAMES: Final = (".local", ".internal", ".lan", ".home.arpa")
 
-def prices_of(model: Model) -> Prices | None:
-    """Return zero prices for a model that runs here; None for any other model.
 
-    A model runs here if it is a function, or if its server is on the loopback interface and the
-    price list does not know its name: a proxy on this machine may serve a model that costs.
+class Pricing(NamedTuple):
+    """The price of a model, and how it is known.
+
+    Attributes:
+        prices: Prices that were stated or assumed; None uses the server's report or the price list.
+        source: Where the price is from, for the record of a turn; empty for a function.
+        is_known: Whether the cost of an answer can be computed.
     """
+
+    prices: Prices | None
+    source: str
+    is_known: bool
+
+
+def pricing_of(model: Model, stated: Prices | None = None) -> Pricing:
+    """Return the price of a model.
+
+    A function costs nothing. Nor does a server on the loopback interface, unless the price list
+    knows the model's name: a proxy on this machine may serve a model that costs.
+
+    Args:
+        model: The model.
+        stated: Prices that the caller states; they take precedence.
+    """
+    if stated is not None:
+        return Pricing(stated, f"stated {stated}", True)
     if isinstance(model, FunctionModel | TestModel):
-        return FREE
-    return FREE if is_on_loopback(model) and not is_priced(model) else None
+        return Pricing(FREE, "", True)
+    if is_priced(model):
+        return Pricing(None, "price list", True)
+    host = address_of(model)
+    if is_loopback(host):
+        return Pricing(FREE, f"assumed 0 ({host})", True)
+    return Pricing(None, "unknown", False)
 
 
-def is_on_loopback(model: Model) -> bool:
-    """Return whether the server of a model is on the loopback interface of this machine."""
-    host = urlsplit(model.base_url or "").hostname
-    if host is None or host == "localhost":
-        return host is not None
+def address_of(model: Model) -> str:
+    """Return the host name or IP address of a model's server; empty if it has none."""
+    return (urlsplit(model.base_url or "").hostname or "").rstrip(".")
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host name or IP address is this machine's loopback interface."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    address = _ip_address(host)
+    return address is not None and (address.is_loopback or address.is_unspecified)
+
+
+def is_private(host: str) -> bool:
+    """Return whether a host name or IP address is that of a private network.
+
+    Names are judged as they are written: `*.local`, `*.internal`, `*.lan`, `*.home.arpa`, and names
+    without a dot, such as that of a container. No name is looked up.
+    """
+    address = _ip_address(host)
+    if address is not None:
+        return address.is_private and not is_loopback(host)
+    is_short = bool(host) and "." not in host
+    return (is_short or host.endswith(_PRIVATE_NAMES)) and not is_loopback(host)
+
+
+def _ip_address(host: str) -> IPv4Address | IPv6Address | None:
     try:
-        return ip_address(host).is_loopback
-    except ValueError:  # another name
-        return False
+        address = ip_address(host)
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address
 
 
 def is_priced(model: Model) -> bool:

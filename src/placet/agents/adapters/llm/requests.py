@@ -8,7 +8,6 @@ text of a provider's error is never reported, because it may hold a key or a mes
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from math import ceil
 from time import monotonic
 from types import TracebackType
 from typing import Final, NamedTuple, Self
@@ -36,6 +35,7 @@ from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.settings import ModelSettings
 
 from placet.agents.adapters.llm.failures import cause_of
+from placet.agents.adapters.llm.model_settings import limit_field, limited_by, other_limit_field
 from placet.agents.proposal.adapter import PlannerTimedOut, PlannerUnavailable
 
 _PASSING: Final = (
@@ -46,6 +46,8 @@ _PASSING: Final = (
     ModelUnavailableError,
 )
 """Errors that may pass, so that the request is repeated."""
+_REFUSED_FIELD: Final = frozenset({400, 422})
+"""Statuses by which servers refuse a field of a request."""
 _WAIT_SECONDS: Final = 0.5
 """Before the second try, where the provider names no time; half as much to half as much again."""
 _OVER_SECONDS: Final = 0.01
@@ -89,6 +91,8 @@ class Requests:
         self._attempt_seconds_max = attempt_seconds_max
         self._on_text = on_text
         self._sleep = sleep
+        self._limit_field = limit_field(model)
+        self._has_changed_limit_field = False
 
     async def __aenter__(self) -> Self:
         await self._model.__aenter__()
@@ -126,16 +130,14 @@ class Requests:
         outcome = await self._try(messages, parameters, ends_at)
         requests = 1
         wait = outcome.wait_seconds if isinstance(outcome, Failed) else None
-        is_late = wait is not None and monotonic() + wait >= ends_at
-        if wait is not None and not is_late:
+        if wait is not None and monotonic() + wait < ends_at:
             await self._sleep(wait)
             outcome = await self._try(messages, parameters, ends_at)
             requests += 1
         if isinstance(outcome, Failed):  # nothing is raised from it: what it was may hold keys
             if monotonic() >= ends_at - _OVER_SECONDS:
                 raise PlannerTimedOut(outcome.cause)
-            again = f"; ask it again in {ceil(wait or 0.0)} s" if is_late else ""
-            raise PlannerUnavailable(outcome.cause + again)
+            raise PlannerUnavailable(outcome.cause)
         return outcome, requests
 
     async def _try(
@@ -152,6 +154,8 @@ class Requests:
             if self._on_text is not None:
                 self._on_text(text)
 
+        if self._limit_field is not None:
+            settings = limited_by(settings, self._limit_field)
         try:
             if self._on_text is None:
                 return await model_request(
@@ -173,7 +177,24 @@ class Requests:
             return None
         except Exception as error:  # noqa: BLE001  # a provider's own; only its name leaves this
             wait = None if was_shown else _wait_seconds(error)  # no word is shown twice
+            if self._has_other_limit_field(error):
+                wait = 0.0
             return Failed(cause_of(error, self._model), wait)
+
+    def _has_other_limit_field(self, error: Exception) -> bool:
+        """Return whether the server refused the field of the token limit; the other is used then.
+
+        Both fields are tried once; the one that was taken is kept.
+        """
+        field = self._limit_field
+        is_refusal = isinstance(error, ModelHTTPError) and error.status_code in _REFUSED_FIELD
+        if field is None or not is_refusal or self._has_changed_limit_field:
+            return False
+        if field not in str(getattr(error, "body", "")):
+            return False
+        self._has_changed_limit_field = True
+        self._limit_field = other_limit_field(field)
+        return True
 
 
 async def _streamed(
