@@ -176,6 +176,7 @@ class HttpLimits:
     caller_waiting_max: int = 64
     metrics_age_ms_max: int = 1_000
     designs_max: int = 1_000
+    designs_per_token_max: int = 100
 
     def __post_init__(self) -> None:
         _check_positive(self)

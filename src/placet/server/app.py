@@ -38,6 +38,7 @@ from placet.server.http import problems
 from placet.server.http.fair_share import FairShare
 from placet.server.http.request_id import HEADER, RequestId
 from placet.server.openapi import build_document
+from placet.server.roles import check_claimants, check_claimed_worlds
 from placet.server.routes import agents, batches, health, history, state, stream
 from placet.server.worlds import Worlds
 
@@ -66,6 +67,7 @@ def build_app(
         Worlds(Orchestrator(domains, config), serve), serve, credentials
     )
     app.state.timelines = _timelines(app.state.context.worlds)
+    check_claimants(serve.claims, credentials.submitters)
     app.state.operator_token = operator_token
     app.state.schemas = {}
     app.state.kinds = cache(
@@ -148,6 +150,7 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
     context: RequestContext = app.state.context
     await context.worlds.open()
     try:
+        check_claimed_worlds(context.config.claims, [name for name, _ in context.worlds.all()])
         yield
     finally:
         context.is_draining = True

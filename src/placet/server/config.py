@@ -9,6 +9,7 @@ from typing import Final
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import HttpLimits
 from placet.server.credentials import Credentials, KnownToken, read_tokens
+from placet.server.roles import Claims
 
 PORT_MAX: Final = 65_535
 DRAIN_SECONDS_MAX: Final = 3_600
@@ -29,6 +30,8 @@ class ServeConfig:
         sessions: Keep conversations with agents in the log beside the domain, and serve them.
         exit_on_store_failure: End the server, with exit code 1, once the store of a world has
             failed; else the world is opened again from its log as soon as the store works.
+        claims: Name of a token -> world -> role (`reader`, `agent`, `operator`): the only worlds
+            that tokens of this name may use. A name without claims is an agent in every world.
         drain_seconds: Seconds to keep serving after SIGTERM, while `/readyz` returns 503.
         limits: All bounds of the HTTP server.
     """
@@ -42,6 +45,7 @@ class ServeConfig:
     dashboard: bool = True
     sessions: bool = False
     exit_on_store_failure: bool = False
+    claims: Claims = field(default_factory=dict)
     drain_seconds: float = 0.0
     limits: HttpLimits = field(default_factory=HttpLimits)
 

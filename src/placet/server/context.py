@@ -4,13 +4,14 @@ A route asks its `RequestContext` for the caller, the world and the body of a re
 order, so that a caller without a token learns no names.
 """
 
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from starlette.requests import HTTPConnection, Request
 
 from placet.kernel.kernel import Kernel
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json
+from placet.schemas.identity import OPERATOR
 from placet.server.auth import authenticate, speaks_for
 from placet.server.config import ServeConfig
 from placet.server.credentials import Credentials, Principal
@@ -18,10 +19,17 @@ from placet.server.http.bodies import read_body, read_document
 from placet.server.http.metrics_text import MetricsText
 from placet.server.http.parameters import Fields, read_fields
 from placet.server.http.problems import Problem
+from placet.server.roles import AccessRule, Role, claimed_role
 from placet.server.streams import Streams
 from placet.server.worlds import Worlds
 
 T = TypeVar("T", bound=Fields)
+
+_LESSER_ROLE: Final = {
+    Role.AGENT: "this token may read this, and not change it",
+    Role.OPERATOR: "this needs the operator's token; an agent's token may not do it",
+}
+"""Error messages by the role that was needed."""
 
 
 class CallerContext:
@@ -55,6 +63,18 @@ class CallerContext:
             return self.principal(connection).is_operator
         except Problem:
             return False
+
+    def operate(self, connection: HTTPConnection, world: str, shown: str = "") -> None:
+        """Raise unless the request's token is the operator's; a server of worlds has roles in each.
+
+        Raises:
+            Problem: There is no valid token, or it is an agent's.
+        """
+        self.operator(connection)
+
+    def operates(self, connection: HTTPConnection, world: str) -> bool:
+        """Return whether the request's token is the operator's in a world."""
+        return self.is_operator(connection)
 
     def operator(self, connection: HTTPConnection) -> None:
         """Raise unless the request has the operator's token.
@@ -103,6 +123,7 @@ class RequestContext(CallerContext):
 
     Attributes:
         worlds: The worlds that the server serves.
+        access: A plug-in's own rule about who may use its worlds; None for no rule.
         streams: The open WebSockets.
         metrics: Text of the Prometheus metrics, cached.
     """
@@ -110,31 +131,70 @@ class RequestContext(CallerContext):
     def __init__(self, worlds: Worlds, config: ServeConfig, credentials: Credentials) -> None:
         super().__init__(config, credentials)
         self.worlds = worlds
+        self.access: AccessRule | None = None
         self.streams = Streams(config.limits)
         worlds.on_reopened.append(self.streams.on_reopened)
         self.metrics = MetricsText(config.limits.metrics_age_ms_max)
 
-    def world(self, name: str, what: str = "world") -> Orchestrator:
-        """Return an open world by its name; `what` is its noun in the error message.
+    def role_in(self, who: Principal, world: str) -> Role | None:
+        """Return the role of a caller in a world; None if it has none, or there is no such world.
 
         Raises:
-            Problem: There is no such world.
+            ClosedError: The world's own rule cannot be read, because the world has failed.
         """
-        world = self.worlds.find(name)
-        if world is None:
-            raise Problem("not_found", f"there is no {what} {name!r} here")
-        return world
+        opened = self.worlds.find(world)
+        if opened is None:
+            return None
+        claimed = claimed_role(self.config.claims, who.submitter, world)
+        if claimed is None or claimed is Role.OPERATOR or self.access is None:
+            return claimed
+        own = self.access(opened, who.submitter)
+        return None if own is None else min(claimed, own)
 
-    def world_for(self, connection: HTTPConnection, name: str, what: str = "world") -> Orchestrator:
-        """Return an open world by its name, if the request has a valid token.
+    def enter(
+        self,
+        connection: HTTPConnection,
+        world: str,
+        *,
+        needs: Role = Role.READER,
+        noun: str = "world",
+        shown: str = "",
+    ) -> tuple[Principal, Orchestrator]:
+        """Return the caller of a request, as the world knows it, and the world.
 
-        Without a token, no names of worlds are revealed.
+        A token with the role `operator` in the world is its operator. Every route of a world calls
+        this first, before it reads the body.
+
+        Args:
+            connection: The request.
+            world: Name of the world.
+            needs: The least role that the route is for.
+            noun: Word for the world in error messages.
+            shown: Its name in error messages, if the caller used another.
 
         Raises:
-            Problem: There is no valid token, or no such world.
+            Problem: The token is invalid; there is no such world, or none for this token, which get
+                the same answer; or the token has a lesser role.
         """
-        self.principal(connection)
-        return self.world(name, what)
+        who = self.principal(connection)
+        role, opened = self.role_in(who, world), self.worlds.find(world)
+        if role is None or opened is None:
+            raise Problem("not_found", f"there is no {noun} {(shown or world)!r} here")
+        if role < needs:
+            raise Problem("forbidden", _LESSER_ROLE[needs])
+        return Principal(OPERATOR) if role is Role.OPERATOR else who, opened
+
+    def operate(self, connection: HTTPConnection, world: str, shown: str = "") -> None:
+        """Raise unless the request's token is the operator's in a world.
+
+        Raises:
+            Problem: There is no valid token, no such world for it, or it is no operator's there.
+        """
+        self.enter(connection, world, needs=Role.OPERATOR, shown=shown)
+
+    def operates(self, connection: HTTPConnection, world: str) -> bool:
+        """Return whether the request's token is the operator's in a world."""
+        return self.role_in(self.principal(connection), world) is Role.OPERATOR
 
     async def check_speaks_for(self, world: Orchestrator, who: Principal, agent_id: str) -> None:
         """Raise unless a principal may act for an agent: as the operator, the agent, or its owner.

@@ -107,6 +107,11 @@ class Credentials:
         scheme, _, token = authorization.partition(" ")
         return self.who(token.strip()) if scheme.lower() == "bearer" else None
 
+    @property
+    def submitters(self) -> set[str]:
+        """The names of all tokens, the operator's included."""
+        return {token.submitter for token in self._known.values()}
+
     def __len__(self) -> int:
         return len(self._known)
 

@@ -26,7 +26,7 @@ from placet.server.http.problems import Problem
 from placet.server.store_watch import StoreWatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from placet.kernel.domain import Domain
 
@@ -110,8 +110,20 @@ class Worlds:
         failed = next((why for watch in watches if (why := watch.why_failed())), None)
         return failed or await self._watches[self.first.config.world].why_not_ready()
 
-    async def create(self, name: str) -> Orchestrator:
+    async def create(
+        self,
+        name: str,
+        *,
+        check: "Callable[[], Awaitable[None]] | None" = None,
+        prepare: "Callable[[Orchestrator], Awaitable[None]] | None" = None,
+    ) -> Orchestrator:
         """Create and open an additional world, and return it.
+
+        Args:
+            name: Name of the world.
+            check: Called first, while no other world is created; raises to refuse.
+            prepare: Called with the open world, before requests can find it; if it raises, the
+                world is closed.
 
         Raises:
             Problem: The name is in use or cannot be a file name, or there are too many worlds.
@@ -119,6 +131,8 @@ class Worlds:
         async with self._making:
             if name in self._open:
                 raise Problem("conflict", f"there is a {self.what} {name!r} already")
+            if check is not None:
+                await check()
             if len(self._open) >= self._count_max:
                 raise Problem(
                     "unavailable", f"there are {self._count_max} {self.what}s, which is all"
@@ -131,7 +145,7 @@ class Worlds:
             if self._folder is not None:
                 _check_file(name, self.what)
                 await self._folder.mkdir(parents=True, exist_ok=True)
-            return await self._enter(self._beside(name))
+            return await self._enter(self._beside(name), prepare)
 
     @property
     def is_open(self) -> bool:
@@ -146,8 +160,18 @@ class Worlds:
         """Return `(name, world)` of every open world, sorted by name."""
         return sorted(self._open.items())
 
-    async def _enter(self, world: Orchestrator) -> Orchestrator:
+    async def _enter(
+        self,
+        world: Orchestrator,
+        prepare: "Callable[[Orchestrator], Awaitable[None]] | None" = None,
+    ) -> Orchestrator:
         await world.__aenter__()
+        if prepare is not None:
+            try:
+                await prepare(world)
+            except BaseException:
+                await world.close()
+                raise
         name = world.config.world
         self._open[name] = world
         reopened = partial(self._tell_reopened, name)

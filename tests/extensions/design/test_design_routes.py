@@ -39,14 +39,31 @@ def designing(**more):
 
 
 async def make(served: Served, name: str = "ferry") -> str:
+    """Create a design of the operator."""
     answer = await served.post(DESIGNS, {"design_id": name})
     assert answer.status_code == 201, answer.text
     return f"{DESIGNS}/{name}"
 
 
+async def share(served: Served, url: str) -> None:
+    """Make Alice and Bob editors of a design, in which they are not registered."""
+    access = {"owner": "operator", "editors": ["alice", "bob"], "readers": []}
+    answer = await served.ask("PUT", f"{url}/access", access)
+    assert (answer.status_code, answer.json()) == (200, access)
+
+
+async def made_for_agents(served: Served, name: str = "ferry") -> str:
+    """Create a design of the operator, in which Alice and Bob are registered."""
+    url = await make(served, name)
+    for agent_id in ("alice", "bob"):
+        answer = await served.post(f"/api/v1/worlds/{name}/agents", {"agent_id": agent_id})
+        assert answer.status_code == 201
+    return url
+
+
 async def test_the_example_of_the_action_contract_is_applied():
     async with designing() as served:
-        url = await make(served)
+        url = await made_for_agents(served)
         for number in range(5):
             bump = set_to("hull.beam", 10 + number)
             await served.post(f"{url}/actions", plan(bump, number=number, version=number))
@@ -180,7 +197,7 @@ async def test_a_fault_of_a_plan_is_described_in_json_terms():
 
 async def test_a_sentence_becomes_a_plan_that_can_be_submitted():
     async with designing() as served:
-        url = await make(served)
+        url = await made_for_agents(served)
         sentence = {"text": "60 m ferry, 12 m beam, lock length", "intent_id": "said_1"}
         seen = (await served.post(f"{url}/intent/preview", sentence, token="alice")).json()
         assert seen["answer"] == "understood"
@@ -314,6 +331,7 @@ async def test_staleness_of_a_malformed_plan_precedes_its_other_errors():
 async def test_a_dry_run_of_an_unknown_agent_registers_no_agent():
     async with designing() as served:
         url = await make(served)
+        await share(served, url)
         await served.post(f"{url}/actions", plan(LOA))
         world = served.context.worlds.find("ferry")
         records = world.records
@@ -333,6 +351,7 @@ async def test_a_dry_run_of_an_unknown_agent_registers_no_agent():
 async def test_a_dry_run_of_an_unknown_agent_respects_locks():
     async with designing() as served:
         url = await make(served)
+        await share(served, url)
         await served.post(f"{url}/actions", plan({"action_type": "lock", "path": "hull.loa"}))
         body = plan({"action_type": "unlock", "path": "hull.loa"}, number=2)
         told = (await served.post(f"{url}/actions?dry_run=true", body, token="alice")).json()
@@ -392,7 +411,7 @@ async def test_a_run_phase_has_readable_results():
 
 async def test_events_and_audit_have_the_history_of_plans():
     async with designing() as served:
-        url = await make(served)
+        url = await made_for_agents(served)
         await served.post(f"{url}/actions", plan(LOA), token="alice")
         await served.post(f"{url}/actions", plan(set_to("no.path", 1), number=2, version=1))
         told = (await served.get(f"{url}/events", token="alice")).json()
@@ -414,9 +433,8 @@ async def test_events_and_audit_have_the_history_of_plans():
         assert (entry["design_version_before"], entry["design_version_after"]) == (1, 2)
 
 
-async def test_designs_are_created_by_the_operator_and_independent():
+async def test_designs_are_created_and_independent():
     async with designing(limits={"designs_max": 3}) as served:
-        assert (await served.post(DESIGNS, {"design_id": "a"}, token="alice")).status_code == 403
         first, second = await make(served, "a"), await make(served, "b ü")
         await served.post(f"{first}/actions", plan(LOA))
         assert (await served.get(second)).json()["design_version"] == 0
@@ -441,10 +459,10 @@ async def test_only_the_operator_is_the_host_of_a_design():
     known = Credentials([KnownToken(n, hash_of(t)) for n, t in {**TOKENS, "host": "h"}.items()])
     async with designing() as served:
         served.context._credentials = known
-        url = await make(served)
+        url = await made_for_agents(served)
         lock = {"action_type": "lock", "path": "hull.loa"}
         assert (await served.post(f"{url}/actions", plan(lock), token="alice")).json()["success"]
-        assert (await served.post(f"{url}/actions", plan(LOA), token="h")).status_code == 403
+        assert (await served.post(f"{url}/actions", plan(LOA), token="h")).status_code == 404
         unlock = plan({"action_type": "unlock", "path": "hull.loa"}, number=2, version=1)
         assert not (await served.post(f"{url}/actions", unlock, token="bob")).json()["success"]
         unlock["plan_id"] = "plan_3"
@@ -454,6 +472,7 @@ async def test_only_the_operator_is_the_host_of_a_design():
 async def test_a_removed_agent_is_not_registered_again_automatically():
     async with designing() as served:
         url = await make(served)
+        await share(served, url)
         await served.post(f"{url}/actions", plan(LOA), token="alice")
         await served.ask("DELETE", "/api/v1/worlds/ferry/agents/alice")
         answer = await served.post(

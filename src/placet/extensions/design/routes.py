@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Final, NamedTuple
 
-from msgspec import Meta
+from msgspec import Meta, to_builtins
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
@@ -22,6 +22,14 @@ from placet.domains.design.phase_results import shown_phases
 from placet.domains.design.phases import PHASES
 from placet.domains.design.phases.states import PhaseState
 from placet.domains.design.views import read_design, version_of
+from placet.extensions.design.access import (
+    Access,
+    give_to,
+    owner_of,
+    require_set,
+    role_of,
+    shown_access,
+)
 from placet.extensions.design.plan_handler import (
     DesignPlanHandler,
     answer_of,
@@ -51,6 +59,7 @@ from placet.server.http.problems import Problem
 from placet.server.http.responses import json_response
 from placet.server.http.routing import ApiRoute, Body, Routes
 from placet.server.openapi import answers
+from placet.server.roles import Role
 from placet.server.routes.batches import verdict_answer
 from placet.server.routes.state import durable_events
 from placet.server.worlds import Worlds
@@ -113,8 +122,11 @@ def routes(app: Starlette) -> list[ApiRoute]:
     The world may have the session domain too. The routes can create further designs, each as a
     separate world with the settings of the first.
     """
-    worlds: Worlds = app.state.context.worlds
+    context: RequestContext = app.state.context
+    worlds: Worlds = context.worlds
     domains = list(worlds.first.domains)
+    if any(isinstance(domain, Design) for domain in domains):
+        context.access = role_of
     if [domain.name for domain in domains] not in ([_WORLD_NOUN], [_WORLD_NOUN, _SESSION]):
         return []
     design, *beside = domains
@@ -135,12 +147,13 @@ def routes(app: Starlette) -> list[ApiRoute]:
 
 @table.on("GET", "/designs", "List designs", answers(200, "Designs", 401, 503))
 async def list_designs(request: Request) -> Response:
-    """List designs with their versions."""
+    """List the designs that the token may read, with their versions."""
     context = context_of(request)
-    context.principal(request)
+    who = context.principal(request)
     listed = [
         {"design_id": name, "design_version": await world.query(_version)}
         for name, world in context.worlds.all()
+        if context.role_in(who, name) is not None
     ]
     return json_response({"designs": listed})
 
@@ -153,19 +166,80 @@ async def list_designs(request: Request) -> Response:
     body=Body(DesignCreation),
 )
 async def create_design(request: Request) -> Response:
-    """Create a design; operators only."""
+    """Create a design; the name of the token owns it, and others do not see it.
+
+    That of the operator is open to the agents that the operator registers in it, until its access
+    is set. A token with claims is for the worlds that these name, so it creates none.
+    """
     context = context_of(request)
-    context.operator(request)
+    who = context.principal(request)
+    if who.submitter in context.config.claims or who.submitter == HOST:
+        raise Problem(
+            "forbidden", "this token is for the worlds of its claims, and makes no design"
+        )
     name = (await context.read(request, DesignCreation)).design_id
-    return json_response(await (await context.worlds.create(name)).query(_shown), 201)
+    world = await context.worlds.create(
+        name,
+        check=lambda: _require_room(context, who),
+        prepare=lambda world: give_to(world, who.submitter),
+    )
+    return json_response(await world.query(_shown), 201)
+
+
+async def _require_room(context: RequestContext, who: Principal) -> None:
+    """Raise if a name owns as many designs as it may; the operator has no bound of its own.
+
+    Raises:
+        Problem: It does.
+    """
+    count_max = context.limits.designs_per_token_max
+    owners = [world.query_nowait(owner_of) for _, world in context.worlds.all()]
+    if not who.is_operator and owners.count(who.submitter) >= count_max:
+        raise Problem("forbidden", f"{who.submitter!r} owns {count_max} designs, which is all")
 
 
 @table.on("GET", "/designs/{design_id}", "Get a design", answers(200, "Design", 401, 404, 503))
 async def get_design(design_id: str, request: Request) -> Response:
     """Return a design: its version, its parameters in kernel units, its locks and phases."""
-    return json_response(
-        await context_of(request).world_for(request, design_id, _WORLD_NOUN).query(_shown)
+    _, world = _enter(request, design_id)
+    return json_response(await world.query(_shown))
+
+
+@table.on(
+    "GET",
+    "/designs/{design_id}/access",
+    "Get the access to a design",
+    answers(200, "Access", 401, 404, 503),
+)
+async def get_design_access(design_id: str, request: Request) -> Response:
+    """Return who may read and change a design: its owner, editors and readers."""
+    _, world = _enter(request, design_id)
+    return json_response(await world.query(shown_access))
+
+
+@table.on(
+    "PUT",
+    "/designs/{design_id}/access",
+    "Set the access to a design",
+    answers(200, "Access", 401, 403, 404, 408, 413, 415, 422, 503),
+    body=Body(Access, EXAMPLES["Access"]),
+)
+async def set_design_access(design_id: str, request: Request) -> Response:
+    """Replace the access to a design; its owner and operators may. The latest request holds.
+
+    An owner that names another gives the design away.
+    """
+    context = context_of(request)
+    who, world = _enter(request, design_id, needs=Role.AGENT)
+    access = await context.read(request, Access)
+    handler = _plan_handler(who, world)
+    await handler.enter()
+    seq = await world.query(lambda kernel: kernel.seq)
+    intent = intent_of(
+        "design.set_access", to_builtins(access), handler.agent_id, handler.fresh_id(), seq
     )
+    require_set(await world.submit_nowait([intent], submitter=handler.submitter))
+    return json_response(await world.query(shown_access))
 
 
 @table.on(
@@ -180,7 +254,7 @@ async def get_design(design_id: str, request: Request) -> Response:
 async def execute_plan(design_id: str, request: Request, query: PlanQuery) -> Response:
     """Execute a plan as a whole. The same plan again gets the same answer."""
     context = context_of(request)
-    who, world = context.principal(request), context.world(design_id, _WORLD_NOUN)
+    who, world = _enter(request, design_id, needs=Role.AGENT)
     body = await context.document(request)
     try:
         plan, intent = parse_proposed(design_id, body)
@@ -201,7 +275,7 @@ async def execute_plan(design_id: str, request: Request, query: PlanQuery) -> Re
 async def parse_sentence(design_id: str, request: Request) -> Response:
     """Parse a sentence into a plan that can be submitted as it is, or into a question."""
     context = context_of(request)
-    world = context.world_for(request, design_id, _WORLD_NOUN)
+    _, world = _enter(request, design_id)
     said = await context.read(request, Sentence)
     setup = setup_of(world)
     return json_response(
@@ -220,9 +294,8 @@ async def parse_sentence(design_id: str, request: Request) -> Response:
 )
 async def undo_commit(design_id: str, request: Request) -> Response:
     """Revert the latest commit by a new commit. Safe to repeat with one `req_id`."""
-    context = context_of(request)
-    world = context.world_for(request, design_id, _WORLD_NOUN)
-    step = await _step(context, request, world, "design.undo", {})
+    who, world = _enter(request, design_id, needs=Role.AGENT)
+    step = await _step(request, who, world, "design.undo", {})
     if step.answer is None:
         return verdict_answer(step.verdict)
     return json_response({**step.answer, "design_version": await world.query(_version)})
@@ -233,9 +306,8 @@ async def undo_commit(design_id: str, request: Request) -> Response:
 )
 async def list_phases(design_id: str, request: Request) -> Response:
     """Return every phase with its state and its results."""
-    return json_response(
-        await context_of(request).world_for(request, design_id, _WORLD_NOUN).query(_phases)
-    )
+    _, world = _enter(request, design_id)
+    return json_response(await world.query(_phases))
 
 
 @table.on(
@@ -251,12 +323,11 @@ async def run_phase(design_id: str, phase: str, request: Request) -> Response:
     Success means a completed phase. A failed one names its missing inputs, under `rejections` and
     with the phase; an input may be the result of another phase, which must then run first.
     """
-    context = context_of(request)
-    world = context.world_for(request, design_id, _WORLD_NOUN)
+    who, world = _enter(request, design_id, needs=Role.AGENT)
     if phase not in PHASES:
         known = ", ".join(PHASES)
         raise Problem("not_found", f"there is no phase {phase!r:.80}; there are {known}")
-    step = await _step(context, request, world, "design.run_phases", {"phases": [phase]})
+    step = await _step(request, who, world, "design.run_phases", {"phases": [phase]})
     answer = step.answer
     if answer is None:
         return verdict_answer(step.verdict)
@@ -281,7 +352,8 @@ async def list_design_events(
     design_id: str, request: Request, query: DesignEventsQuery
 ) -> Response:
     """Return the design's events, from a limited number of records, and the next position."""
-    found, page = await _records(design_id, request, query.since, query.from_record, query.limit)
+    _, world = _enter(request, design_id)
+    found, page = await _records(request, world, query.since, query.from_record, query.limit)
     answer = [one.as_dict() for event in found for one in project(event)]
     return json_response({"events": answer, **page})
 
@@ -298,38 +370,37 @@ async def list_design_audit(design_id: str, request: Request, query: AuditQuery)
 
     Rejected plans have entries too.
     """
+    _, world = _enter(request, design_id)
     from_record = query.from_record
     if from_record is None:
-        from_record = (
-            await context_of(request).world_for(request, design_id, _WORLD_NOUN).log_start()
-        ).record
-    found, page = await _records(design_id, request, 0, from_record, query.limit)
+        from_record = (await world.log_start()).record
+    found, page = await _records(request, world, 0, from_record, query.limit)
     setup = setup_of(context_of(request).worlds.first)
     entries = [entry.as_dict() for entry in audit(found, setup)]
     return json_response({"entries": entries, **page})
 
 
 async def _records(
-    design_id: str, request: Request, since: int, from_record: int | None, limit: int
+    request: Request, world: Orchestrator, since: int, from_record: int | None, limit: int
 ) -> tuple[list[Event], dict[str, Json]]:
-    context = context_of(request)
-    world = context.world_for(request, design_id, _WORLD_NOUN)
     end = world.records
     if from_record is None and since >= world.seq:
         return [], {"next_record": end, "is_end": True}
-    count_max = min(limit, context.limits.page_items_max)
+    count_max = min(limit, context_of(request).limits.page_items_max)
     page, place = await durable_events(world, since, from_record, end, count_max)
     return page, {"next_record": place, "is_end": place >= end}
 
 
-def _plan_handler(who: Principal, world: Orchestrator) -> DesignPlanHandler:
-    """Return the plan handler of a caller, as an agent of its name.
+def _enter(
+    request: Request, design_id: str, *, needs: Role = Role.READER
+) -> tuple[Principal, Orchestrator]:
+    """Return the caller of a request and the world of a design: see `RequestContext.enter`."""
+    return context_of(request).enter(request, design_id, needs=needs, noun=_WORLD_NOUN)
 
-    The operator is the design's host; no other caller is, whatever its name.
-    """
+
+def _plan_handler(who: Principal, world: Orchestrator) -> DesignPlanHandler:
+    """Return the plan handler of a caller, as an agent of its name; the operator is the host."""
     name, role = (HOST, OPERATOR_ROLE) if who.is_operator else (who.submitter, DESIGNER_ROLE)
-    if name == HOST and not who.is_operator:
-        raise Problem("forbidden", f"the name {HOST!r} is the operator's in a design")
     return DesignPlanHandler(world, setup_of(world), name, role, who.submitter)
 
 
@@ -346,15 +417,15 @@ class _Step(NamedTuple):
 
 
 async def _step(
-    context: RequestContext,
     request: Request,
+    who: Principal,
     world: Orchestrator,
     kind: str,
     payload: Mapping[str, Json],
 ) -> _Step:
     """Submit a single intent."""
-    body = await context.read(request, Undo, is_optional=True)
-    handler = _plan_handler(context.principal(request), world)
+    body = await context_of(request).read(request, Undo, is_optional=True)
+    handler = _plan_handler(who, world)
     await handler.enter()
     key = body.req_id or handler.fresh_id()
     seq = await world.query(lambda kernel: kernel.seq)

@@ -70,6 +70,9 @@ SCHEMAS: Final[Mapping[str, Json]] = {
 """Name -> schema. Those of the plan itself are `plan_handler.plan_schemas`."""
 
 EXAMPLES: Final[Mapping[str, dict[str, Json]]] = {
+    "Access": {
+        "a team": {"value": {"owner": "ann", "editors": ["bob"], "readers": ["carol", "dan"]}}
+    },
     "Plan": {
         "seed 000": {
             "value": {

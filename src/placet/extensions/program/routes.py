@@ -24,6 +24,7 @@ from placet.server.http.parameters import Fields, Identity, read_fields
 from placet.server.http.problems import Problem
 from placet.server.http.routing import ApiRoute, Body, Routes
 from placet.server.openapi import VERDICT_ANSWERS
+from placet.server.roles import Role
 from placet.server.routes.batches import verdict_answer
 
 table = Routes("programs")
@@ -119,7 +120,8 @@ def _add(route: _Route) -> None:
 
     async def submit(program: str, request: Request) -> Response:
         context = context_of(request)
-        context.world_for(request, program, _PROGRAM)  # a stranger's body is not read
+        # Before the body, because a stranger's is not read.
+        context.enter(request, program, needs=Role.AGENT, noun=_PROGRAM)
         payload = await context.document(request)
         beside = {
             name: payload.pop(name) for name in RequestKey.__struct_fields__ if name in payload
@@ -163,8 +165,7 @@ async def _propose(
 ) -> Response:
     """Submit one intent on behalf of the caller."""
     context = context_of(request)
-    world = context.world_for(request, program, _PROGRAM)
-    who = context.principal(request)
+    who, world = context.enter(request, program, noun=_PROGRAM)
     name = _HOST if who.is_operator else who.submitter
     if name == _HOST and not who.is_operator:
         raise Problem("forbidden", f"the name {_HOST!r} is the operator's in a program")

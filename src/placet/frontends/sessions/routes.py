@@ -43,6 +43,7 @@ from placet.server.http.responses import json_response
 from placet.server.http.routing import Answers, ApiRoute, Routes
 from placet.server.http.verdict_status import retry_after
 from placet.server.openapi import answers
+from placet.server.roles import Role
 
 table = Routes("sessions")
 
@@ -112,8 +113,7 @@ async def open_session(world: str, request: Request) -> Response:
     reopening. Proposer and people are not in the log: pass them each time.
     """
     context = context_of(request)
-    context.operator(request)
-    orchestrator = context.world(world)
+    _, orchestrator = context.enter(request, world, needs=Role.OPERATOR)
     body = await context.read(request, SessionOpening, is_optional=True)
     name = body.session
     agent = await _agent_of(orchestrator, name, body.agent)
@@ -170,8 +170,7 @@ async def close_session(world: str, session: str, request: Request) -> Response:
     A turn that waits for its proposer is stopped. Turns and approval requests stay in the log.
     """
     context = context_of(request)
-    context.operator(request)
-    context.world(world)
+    context.enter(request, world, needs=Role.OPERATOR)
     sessions: dict[Key, _OpenSession] = request.app.state.sessions
     opened = sessions.pop((world, session), None)
     if opened is not None:
@@ -189,8 +188,7 @@ async def close_session(world: str, session: str, request: Request) -> Response:
 async def set_session_mode(world: str, session: str, request: Request) -> Response:
     """Set how much the agent of a session may do without confirmation; operators only."""
     context = context_of(request)
-    context.operator(request)
-    opened, _ = await _entered(world, session, request)
+    opened, _ = await _entered(world, session, request, needs=Role.OPERATOR)
     opened.session.mode = (await context.read(request, SessionMode)).mode
     return json_response(await _described(opened))
 
@@ -204,7 +202,7 @@ async def set_session_mode(world: str, session: str, request: Request) -> Respon
 )
 async def send_message(world: str, session: str, request: Request) -> Response:
     """Send a message, and return the completed turn. Not safe to retry blindly."""
-    opened, who = await _entered(world, session, request)
+    opened, who = await _entered(world, session, request, needs=Role.AGENT)
     body = await context_of(request).read(request, SessionMessage)
     release_body(request.scope)  # a turn may wait for a step, and for the proposer
     return await _answered(opened.session.send(body.message), opened, who)
@@ -232,8 +230,7 @@ async def list_approvals(world: str, session: str, request: Request) -> Response
 async def list_held_plans(world: str, request: Request) -> Response:
     """List the plans of all open sessions that wait for a decision; operators only."""
     context = context_of(request)
-    context.operator(request)
-    context.world(world)
+    context.enter(request, world, needs=Role.OPERATOR)
     sessions: dict[Key, _OpenSession] = request.app.state.sessions
     held = [
         one.model_dump(mode="json")
@@ -257,7 +254,7 @@ async def decide_approval(world: str, session: str, approval_id: str, request: R
 
     The person who decides is named by the token. The proposer's token is refused.
     """
-    opened, who = await _entered(world, session, request)
+    opened, who = await _entered(world, session, request, needs=Role.AGENT)
     person, role = await _person(opened, who)
     body = await context_of(request).read(request, ApprovalDecision)
     release_body(request.scope)  # a turn may wait for a step
@@ -278,14 +275,16 @@ async def decide_approval(world: str, session: str, approval_id: str, request: R
 # who may do what
 
 
-async def _entered(world: str, session: str, request: Request) -> tuple[_OpenSession, Principal]:
+async def _entered(
+    world: str, session: str, request: Request, *, needs: Role = Role.READER
+) -> tuple[_OpenSession, Principal]:
     """Find a session for who may be in it: the operator, its people, and its proposer.
 
     Raises:
         Problem: It is a stranger, or there is no such session; others are not told which.
     """
     context = context_of(request)
-    who, orchestrator = context.principal(request), context.world(world)
+    who, orchestrator = context.enter(request, world, needs=needs)
     sessions: dict[Key, _OpenSession] = request.app.state.sessions
     opened = sessions.get((world, session))
     is_known = opened is not None and (

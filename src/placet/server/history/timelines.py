@@ -138,6 +138,7 @@ class Timelines:
         self._lock = Lock()
         self._played: dict[str, PlayedWorld] = {}
         self._forks: dict[str, Source] = {}
+        self._origins: dict[str, str] = {}
         self._paths = 0
 
     def of(self, name: str) -> PlayedWorld | None:
@@ -175,9 +176,14 @@ class Timelines:
             self._paths += 1
             return Path(self._folder.name, f"{self._paths}.db")
 
-    def add(self, name: str, source: Source) -> None:
-        """Add a fork, which is played beside the worlds until the server ends."""
+    def add(self, name: str, source: Source, parent: str) -> None:
+        """Add a fork of a world or of a fork; it is played until the server ends."""
+        self._origins[name] = self.origin(parent)
         self._forks[name] = source
+
+    def origin(self, name: str) -> str:
+        """Return the world that a fork stems from; another name is its own."""
+        return self._origins.get(name, name)
 
     @property
     def forks(self) -> list[str]:

@@ -18,6 +18,7 @@ from placet.server.http.problems import Problem
 from placet.server.http.responses import json_response
 from placet.server.http.routing import Body, Routes
 from placet.server.openapi import answers
+from placet.server.roles import Role
 from placet.server.wire_schemas import EXAMPLES
 
 table = Routes("agents")
@@ -66,7 +67,7 @@ class Permissions(Fields, frozen=True):
 async def list_agents(world: str, request: Request, query: AgentsQuery) -> Response:
     """List the agents that the token may act for, by name, a page at a time."""
     context = context_of(request)
-    who, orchestrator = context.principal(request), context.world(world)
+    who, orchestrator = context.enter(request, world)
 
     count_max = min(query.limit, context.limits.page_items_max)
 
@@ -97,8 +98,7 @@ async def register_agent(world: str, request: Request) -> Response:
     an `owner` in the body must equal the registered one.
     """
     context = context_of(request)
-    context.operator(request)
-    orchestrator = context.world(world)
+    _, orchestrator = context.enter(request, world, needs=Role.OPERATOR)
     registration = await context.read(request, Registration)
     for name in ("self", *Registration.__struct_fields__[:-1]):
         if name in registration.attributes:
@@ -171,7 +171,7 @@ async def resume_agent(world: str, agent_id: str, request: Request) -> Response:
 async def get_agent(world: str, agent_id: str, request: Request) -> Response:
     """Return an agent: owner, permissions, priority bound, suspension."""
     context = context_of(request)
-    who, orchestrator = context.principal(request), context.world(world)
+    who, orchestrator = context.enter(request, world)
     await context.check_speaks_for(orchestrator, who, agent_id)
     return await _agent(orchestrator, agent_id)
 
@@ -193,8 +193,7 @@ async def _as_operator(
     world: str, agent_id: str, request: Request
 ) -> tuple[RequestContext, Orchestrator]:
     context = context_of(request)
-    context.operator(request)
-    orchestrator = context.world(world)
+    _, orchestrator = context.enter(request, world, needs=Role.OPERATOR)
     if not await orchestrator.query(lambda kernel: agent_id in kernel.ledger.agents):
         raise Problem("not_found", f"there is no agent {agent_id!r}; register it first")
     return context, orchestrator

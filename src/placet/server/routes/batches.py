@@ -23,6 +23,7 @@ from placet.server.http.problems import Problem
 from placet.server.http.routing import Body, Routes
 from placet.server.http.verdict_status import retry_after, status_of
 from placet.server.openapi import VERDICT_ANSWERS, answers
+from placet.server.roles import Role
 from placet.server.viewpoint import Viewpoint
 from placet.server.wire_schemas import EXAMPLES
 
@@ -70,7 +71,7 @@ async def dry_run_batch(world: str, request: Request) -> Response:
 async def get_verdict(world: str, request: Request, query: VerdictQuery) -> Response:
     """Return the verdict on an earlier request, for a client that lost the response."""
     context = context_of(request)
-    who, orchestrator = context.principal(request), context.world(world)
+    who, orchestrator = context.enter(request, world)
     await context.check_speaks_for(orchestrator, who, query.agent_id)
     verdict = await orchestrator.verdict_of(query.agent_id, query.req_id)
     if verdict is None:
@@ -84,7 +85,7 @@ async def get_verdict(world: str, request: Request, query: VerdictQuery) -> Resp
 
 async def _decide(world: str, request: Request, *, dry_run: bool) -> Response:
     context = context_of(request)
-    who, orchestrator = context.principal(request), context.world(world)
+    who, orchestrator = context.enter(request, world, needs=Role.AGENT)
     body = await context.body(request)
     try:
         raw = from_json(body)

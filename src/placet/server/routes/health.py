@@ -69,10 +69,13 @@ async def readyz(request: Request) -> Response:
 async def metrics(request: Request, query: MetricsQuery) -> Response:
     """Return the Prometheus metrics of a world, at most a second old.
 
-    They need the operator's token unless `metrics_open` is set.
+    They need the operator's token, or of the configured world none if `metrics_open` is set.
     """
     context = context_of(request)
-    if not context.config.metrics_open:
+    orchestrator = context.worlds.first
+    is_other = query.world not in {None, "", orchestrator.config.world}
+    if is_other or not context.config.metrics_open:
         context.operator(request)
-    orchestrator = context.world(query.world) if query.world else context.worlds.first
+    if is_other:
+        _, orchestrator = context.enter(request, str(query.world))
     return Response(await context.metrics.text(orchestrator), media_type=_METRICS_TYPE)

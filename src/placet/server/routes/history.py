@@ -124,12 +124,18 @@ class ForkRequest(Fields, frozen=True):
 
 @table.on("GET", "/history", "List time lines", answers(200, "Histories", 401, 403))
 async def list_histories(request: Request) -> Response:
-    """List the worlds whose past can be played, the forks made here among them."""
+    """List the worlds whose past the token may play, the forks made here among them."""
     context = _context(request)
-    context.operator(request)
     timelines: Timelines = request.app.state.timelines
-    listed = [{"world": name, "fork": False} for name in timelines.names]
-    listed += [{"world": name, "fork": True} for name in timelines.forks]
+    named = [(name, False) for name in timelines.names]
+    named += [(name, True) for name in timelines.forks]
+    listed = [
+        {"world": name, "fork": is_fork}
+        for name, is_fork in named
+        if context.operates(request, timelines.origin(name))
+    ]
+    if not listed:
+        context.operator(request)
     return json_response({"worlds": listed, "live": timelines.is_live})
 
 
@@ -302,9 +308,9 @@ async def fork_world(world: str, request: Request) -> Response:
     `command` makes one that stays.
     """
     context = _context(request)
-    context.operator(request)
-    body = await context.read(request, ForkRequest)
     timelines: Timelines = request.app.state.timelines
+    context.operate(request, timelines.origin(world), world)
+    body = await context.read(request, ForkRequest)
     if len(timelines.forks) >= _FORKS_MAX:
         raise Problem("conflict", f"{_FORKS_MAX} forks are played here, which is all; start anew")
     name = f"{world}-fork-{len(timelines.forks) + 1}"
@@ -325,7 +331,7 @@ async def fork_world(world: str, request: Request) -> Response:
             raise
         except (PlacetError, ValueError) as error:
             raise Problem("request_invalid", str(error)) from error
-        timelines.add(name, source)
+        timelines.add(name, source, world)
         return {
             "world": name,
             "record": made.record,
@@ -350,8 +356,8 @@ async def _answer(world: str, request: Request, read: Callable[[PlayedWorld], T]
     Raises:
         Problem: The token is not the operator's, there is no such world, or no such place.
     """
-    _context(request).operator(request)
     timelines: Timelines = request.app.state.timelines
+    _context(request).operate(request, timelines.origin(world), world)
 
     def run() -> T:
         played = timelines.of(world)

@@ -13,11 +13,13 @@ from placet.schemas.codec import Json
 from placet.schemas.event import Event
 from placet.schemas.limits import SECOND_NS
 from placet.server.context import RequestContext, context_of
+from placet.server.credentials import Principal
 from placet.server.http.parameters import Fields, FromRecord, PageLimit, SinceSeq, ViewAgent
 from placet.server.http.problems import Problem
 from placet.server.http.responses import json_response
 from placet.server.http.routing import Body, Routes
 from placet.server.openapi import answers
+from placet.server.roles import Role
 from placet.server.viewpoint import Viewpoint
 from placet.server.wire_schemas import EXAMPLES
 
@@ -56,10 +58,14 @@ async def list_kinds(request: Request) -> Response:
 
 @table.on("GET", "/worlds", "List worlds", answers(200, "Worlds", 401))
 async def list_worlds(request: Request) -> Response:
-    """List the worlds of this server; `submitter` names whom the token acts for."""
+    """List the worlds that the token may use; `submitter` names whom it acts for."""
     context = context_of(request)
     who = context.principal(request)
-    described = [_described(name, world) for name, world in context.worlds.all()]
+    described = [
+        _described(name, world)
+        for name, world in context.worlds.all()
+        if context.role_in(who, name) is not None
+    ]
     return json_response({"worlds": described, "submitter": who.submitter})
 
 
@@ -67,8 +73,7 @@ async def list_worlds(request: Request) -> Response:
 async def get_world(world: str, request: Request) -> Response:
     """Return a world's seq, simulated time, domains and store."""
     context = context_of(request)
-    context.principal(request)
-    return json_response(_described(world, context.world(world)))
+    return json_response(_described(world, context.enter(request, world)[1]))
 
 
 @table.on(
@@ -84,8 +89,8 @@ async def get_state(world: str, request: Request, query: StateQuery) -> Response
     With an agent's token, only the entities and fields visible to the agent are returned.
     """
     context = context_of(request)
-    orchestrator = context.world_for(request, world)
-    viewpoint = await sight_of(context, request, orchestrator, query.agent)
+    who, orchestrator = context.enter(request, world)
+    viewpoint = await sight_of(context, who, orchestrator, query.agent)
 
     def look(kernel: Kernel) -> dict[str, Json]:
         value = viewpoint.state(kernel, query.path)
@@ -112,8 +117,8 @@ async def list_events(world: str, request: Request, query: EventsQuery) -> Respo
     A refusal has the seq of the last change before it, so continue by `from_record` to miss none.
     """
     context = context_of(request)
-    orchestrator = context.world_for(request, world)
-    viewpoint = await sight_of(context, request, orchestrator, query.agent)
+    who, orchestrator = context.enter(request, world)
+    viewpoint = await sight_of(context, who, orchestrator, query.agent)
     end = orchestrator.records
     if query.from_record is None and query.since >= orchestrator.seq:
         events, place = list[Event](), end
@@ -136,8 +141,7 @@ async def list_events(world: str, request: Request, query: EventsQuery) -> Respo
 async def step_world(world: str, request: Request) -> Response:
     """Advance simulated time, and decide all batches that are due; needs the operator's token."""
     context = context_of(request)
-    context.operator(request)
-    orchestrator = context.world(world)
+    _, orchestrator = context.enter(request, world, needs=Role.OPERATOR)
     dt = (await context.read(request, StepRequest)).dt
     if orchestrator.config.clock != "stepped":
         raise Problem("conflict", "this world is not stepped: its time goes by itself")
@@ -157,8 +161,7 @@ async def step_world(world: str, request: Request) -> Response:
 async def pause_world(world: str, request: Request) -> Response:
     """Decide no batches until the world is resumed; they are queued. Needs the operator's token."""
     context = context_of(request)
-    context.operator(request)
-    orchestrator = context.world(world)
+    _, orchestrator = context.enter(request, world, needs=Role.OPERATOR)
     await orchestrator.pause()
     return json_response(_described(world, orchestrator))
 
@@ -172,23 +175,21 @@ async def pause_world(world: str, request: Request) -> Response:
 async def resume_world(world: str, request: Request) -> Response:
     """Decide batches again, after a pause. Needs the operator's token."""
     context = context_of(request)
-    context.operator(request)
-    orchestrator = context.world(world)
+    _, orchestrator = context.enter(request, world, needs=Role.OPERATOR)
     await orchestrator.resume()
     return json_response(_described(world, orchestrator))
 
 
 async def sight_of(
-    context: RequestContext, request: Request, world: Orchestrator, agent: str | None
+    context: RequestContext, who: Principal, world: Orchestrator, agent: str | None
 ) -> Viewpoint:
-    """Return the viewpoint of a request: whose view of the world it is answered with.
+    """Return the viewpoint of a caller: whose view of the world it is answered with.
 
     `agent` is the requested agent; None is the token's own view.
 
     Raises:
         Problem: The token may not act for the requested agent.
     """
-    who = context.principal(request)
     if agent is not None:
         await context.check_speaks_for(world, who, agent)
         return Viewpoint(who.submitter, agent)

@@ -93,16 +93,18 @@ async def stream(socket: WebSocket) -> None:
     context = context_of(socket)
     try:
         query = read_query(socket.scope["query_string"], StreamQuery)
-        who, orchestrator = context.principal(socket), context.world(socket.path_params["world"])
+        world = socket.path_params["world"]
+        who, orchestrator = context.enter(socket, world)
         sight, latency = await _admit(context, who, orchestrator, query)
-        context.streams.enter(who.submitter)
+        token = context.principal(socket)
+        context.streams.enter(token.submitter)
     except Problem as problem:
         await deny(socket, problem)
         return
     try:
         offered = socket.scope.get("subprotocols", [])
         await socket.accept(subprotocol=SUBPROTOCOL if SUBPROTOCOL in offered else None)
-        connection = _Stream(context, orchestrator, socket, sight)
+        connection = _Stream(context, orchestrator, socket, sight, token)
         is_observing = query.observe
         await connection.run(
             connection.observe(latency)
@@ -110,7 +112,7 @@ async def stream(socket: WebSocket) -> None:
             else connection.follow(query.since, query.from_record)
         )
     finally:
-        context.streams.leave(who.submitter)
+        context.streams.leave(token.submitter)
 
 
 route = WebSocketRoute(f"{API_PREFIX}/worlds/{{world}}/stream", stream)
@@ -147,12 +149,23 @@ class _ClientSpoke(Exception):  # noqa: N818  # it is no error of ours
     """A client sent a message."""
 
 
+class _AccessLost(Exception):  # noqa: N818  # it is no error of ours
+    """The client's token may not read the world any more."""
+
+
 class _Stream:
     """One client's stream."""
 
     def __init__(
-        self, context: RequestContext, world: Orchestrator, socket: WebSocket, sight: Viewpoint
+        self,
+        context: RequestContext,
+        world: Orchestrator,
+        socket: WebSocket,
+        sight: Viewpoint,
+        token: Principal,
     ) -> None:
+        self._context = context
+        self._token = token
         self._limits = context.limits
         self._streams = context.streams
         self._world = world
@@ -172,6 +185,8 @@ class _Stream:
             await self._close(POLICY_VIOLATION, "the client takes nothing")
         except* (AgentError, Problem):
             await self._close(GOING_AWAY, "the agent is gone")
+        except* _AccessLost:
+            await self._close(POLICY_VIOLATION, "this token may not read the world any more")
         except* _ClientSpoke:
             await self._close(POLICY_VIOLATION, "a stream takes no messages")
         except* WebSocketDisconnect:
@@ -192,6 +207,7 @@ class _Stream:
         async with aclosing(observations):
             async for observation in observations:
                 await self._streams.turns.take()
+                self._check_role()
                 await self._send(observation.encoded.decode())
         await self._world.gateway.is_registered(
             self._sight.agent_id
@@ -234,6 +250,7 @@ class _Stream:
 
     async def _send_page(self, page: Sequence[Event], log: _OpenLog) -> None:
         await self._streams.turns.take()
+        self._check_role()
         for text in await self._texts_of(page, log):
             await self._send(text)
 
@@ -257,6 +274,15 @@ class _Stream:
 
         return await self._world.query(look)
 
+    def _check_role(self) -> None:
+        """Raise if the token has lost the world since the stream began: a design's access changes.
+
+        Raises:
+            _AccessLost: It may not read the world any more.
+        """
+        if self._context.role_in(self._token, self._world.config.world) is None:
+            raise _AccessLost
+
     def _is_behind(self, seq: int) -> bool:
         return self._world.seq - seq > self._limits.stream_lag_seqs_max
 
@@ -273,6 +299,7 @@ class _Stream:
             }
 
         await self._streams.turns.take()
+        self._check_role()
         snapshot = await self._world.query(look)
         await self._send(_text(snapshot))
         return int(snapshot["record"]) + 1
