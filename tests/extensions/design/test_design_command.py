@@ -390,3 +390,24 @@ def test_an_answer_is_printed_after_it_is_durable(ferry):
     told = ferry("design", "beam 9 m", *STORE, "--json").json()
     past = fold(open_event_log(str(ferry.folder / "ferry.db")))
     assert version_of(past.state) == told["design_version_after"]
+
+
+def test_the_access_of_a_stored_design_is_shown_and_set(ferry):
+    shown = ferry("design", "--access", *STORE)
+    assert table_of(shown.out) == {"owner": "operator", "editors": "planner", "readers": "-"}
+    done = ferry("design", "--owner", "ann", "--editors", "bob, carol", *STORE, "--yes")
+    assert (done.code, table_of(done.out)["editors"]) == (0, "bob, carol")
+    shown = ferry("design", "--access", *STORE, "--json").json()
+    assert (shown["owner"], shown["editors"], shown["readers"]) == ("ann", ["bob", "carol"], [])
+    refused = ferry("design", "beam 11 m", *STORE, "--yes")
+    assert (refused.code, "no_access" in refused.out) == (1, True)
+    assert ferry("design", "beam 11 m", *STORE, "--yes", "--agent", "bob").code == 0
+    invalid = ferry("design", "--readers", "system", *STORE, "--yes")
+    assert (invalid.code, "design.name_invalid" in invalid.err) == (1, True)
+
+
+def test_a_dry_run_of_an_access_changes_nothing(ferry):
+    count = record_count(ferry)
+    trial = ferry("design", "--owner", "ann", *STORE, "--dry-run")
+    assert (trial.code, table_of(trial.out)["owner"]) == (0, "ann")
+    assert record_count(ferry) == count

@@ -8,16 +8,18 @@ A design without an access record, such as that of an older log or of a `StateMa
 every registered agent: the host program decides which agents it registers.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from placet.domains.design import payloads
 from placet.domains.design.payloads import ABOUT, ACCESS, DESIGN, ROLES
 from placet.domains.design.state.parameters import is_operator
 from placet.kernel.domain import Rule, RuleRefusal, refuse
+from placet.kernel.kernel import Kernel
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
 from placet.kernel.visibility.policy import Visibility
-from placet.schemas.codec import Json
+from placet.schemas.codec import Json, thaw
 from placet.schemas.identity import OPERATOR, RESERVED_IDS, Ref, is_identity
 from placet.schemas.intent import Intent
 
@@ -36,15 +38,27 @@ _COLLECTIONS: Final = (
 )
 
 
-def access_of(tree: State | Draft) -> dict[str, Json] | None:
-    """Return `owner`, `editors` and `readers` of a design; None without an access record."""
-    stored = tree.entity(ACCESS, DESIGN)
-    return None if stored is None else {field: stored[field] for field in FIELDS}
+def access_of(tree: State | Draft) -> Mapping[str, Json] | None:
+    """Return the record with `owner`, `editors` and `readers`; None if there is none."""
+    return tree.entity(ACCESS, DESIGN)
+
+
+def shown_access(kernel: Kernel) -> dict[str, Json]:
+    """Return `owner`, `editors` and `readers` of a design as plain JSON.
+
+    Without an access record the operators own it, and the registered designers are its editors.
+    """
+    tree = kernel.tree
+    stored = access_of(tree)
+    if stored is not None:
+        return {field: thaw(stored[field]) for field in FIELDS}
+    designers = [name for name in sorted(kernel.ledger.agents) if not is_operator(tree, name)]
+    return {"owner": OPERATOR, "editors": designers, "readers": []}
 
 
 def may_read(tree: State | Draft, agent_id: str) -> bool:
     """Return whether an agent may read the design."""
-    stored = tree.entity(ACCESS, DESIGN)
+    stored = access_of(tree)
     return stored is None or (
         agent_id == stored["owner"]
         or agent_id in stored["editors"]
@@ -55,7 +69,7 @@ def may_read(tree: State | Draft, agent_id: str) -> bool:
 
 def may_write(tree: State | Draft, agent_id: str) -> bool:
     """Return whether an agent may change the design."""
-    stored = tree.entity(ACCESS, DESIGN)
+    stored = access_of(tree)
     return stored is None or (
         agent_id == stored["owner"] or agent_id in stored["editors"] or is_operator(tree, agent_id)
     )
@@ -102,15 +116,15 @@ def no_access(draft: Draft) -> RuleRefusal:
         )
     return refuse(
         "no_access",
-        f"{agent_id!r} may neither read nor change the design of this world; an agent that its "
-        "access names may",
+        f"{agent_id!r} may neither read nor change the design of this world; its owner or an "
+        "operator adds agents by design.set_access",
     )
 
 
 def set_access(draft: Draft, intent: Intent) -> RuleRefusal | None:
     """Apply `design.set_access`: replace the access record; its owner and operators may."""
     agent_id, payload = draft.agent_id, intent["payload"]
-    stored = draft.entity(ACCESS, DESIGN)
+    stored = access_of(draft)
     is_owner = stored is not None and stored["owner"] == agent_id
     if not is_owner and not is_operator(draft, agent_id):
         if not may_read(draft, agent_id):

@@ -12,7 +12,7 @@ from msgspec import Meta
 from placet.domains.design.access import access_of
 from placet.domains.design.actions.plans import intent_of
 from placet.domains.design.api.workspace import HOST
-from placet.domains.design.payloads import ACCESS_NAMES_MAX, OPERATOR_ROLE, ROLES
+from placet.domains.design.payloads import ACCESS_NAMES_MAX, OPERATOR_ROLE
 from placet.domains.design.state.parameters import is_operator
 from placet.kernel.kernel import Kernel
 from placet.runtime.orchestrator import Orchestrator
@@ -63,23 +63,6 @@ def _role(kernel: Kernel, submitter: str) -> Role | None:
     if any(speaks_for(kernel, submitter, name) for name in access["readers"]):
         return Role.READER
     return None
-
-
-def shown_access(kernel: Kernel) -> dict[str, Json]:
-    """Return the access to a design as plain JSON; also that of a design without a record."""
-    access = access_of(kernel.tree)
-    if access is not None:
-        return {
-            "owner": access["owner"],
-            "editors": list(access["editors"]),
-            "readers": list(access["readers"]),
-        }
-    roles = ((name, kernel.tree.get(ROLES, name, "role")) for name in sorted(kernel.ledger.agents))
-    return {
-        "owner": OPERATOR,
-        "editors": [name for name, role in roles if role != OPERATOR_ROLE],
-        "readers": [],
-    }
 
 
 def owner_of(kernel: Kernel) -> str:

@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from placet.domains.design import Design, audit, project
+from placet.domains.design.access import shown_access
 from placet.domains.design.actions.plans import PlanInvalidError, intent_of, parse_proposed
 from placet.domains.design.api.workspace import HOST
 from placet.domains.design.payloads import DESIGNER_ROLE, OPERATOR_ROLE
@@ -28,7 +29,6 @@ from placet.extensions.design.access import (
     owner_of,
     require_set,
     role_of,
-    shown_access,
 )
 from placet.extensions.design.plan_handler import (
     DesignPlanHandler,

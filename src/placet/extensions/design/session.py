@@ -4,6 +4,7 @@ A request without changes (a view, a dry run) works on a copy: the store is only
 writer. A change takes the fence, and is durable before it is printed.
 """
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from secrets import token_hex
 from types import TracebackType
@@ -21,6 +22,7 @@ from placet.domains.design import (
     StalePlanError,
     StateManager,
 )
+from placet.domains.design.access import shown_access
 from placet.extensions.design import report
 from placet.extensions.design.text import Clarification, parse_text, rewordings
 from placet.kernel.domain import Domain
@@ -31,6 +33,7 @@ from placet.runtime.history.reader import config_from
 from placet.runtime.plugins import find_domain, remake
 from placet.runtime.snapshots.recovery import Recovery, recover
 from placet.runtime.stores.url import file_of, open_event_log
+from placet.schemas.codec import Json
 from placet.schemas.errors import PlacetError
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.record import LogGroup
@@ -136,6 +139,22 @@ class DesignSession:
         self._has_acted = True
         self.manager.undo()
         return report.undo_report(before, self.manager.state, self.manager.design.setup.fields)
+
+    def set_access(self, change: Mapping[str, Json]) -> report.Report:
+        """Replace parts of the access, as the design's operator, and return the report of it.
+
+        Args:
+            change: The new `owner`, `editors` or `readers`; an empty one only reads.
+
+        Raises:
+            PlacetError: The gate refused a name.
+        """
+        manager = self.manager
+        if change:
+            self._has_acted = True
+            whole = {**shown_access(manager.kernel), **change}
+            manager.propose([("design.set_access", whole)])
+        return report.access_report(shown_access(manager.kernel), manager.design_version)
 
     def show(self) -> report.Report:
         """Return the report of the design."""
