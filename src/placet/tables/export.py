@@ -1,10 +1,12 @@
 """Export the tables of a log to a folder of Parquet files, or one table to a file."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import quote
 
 from placet.actors.ports import EventLog
 from placet.tables.arrow import BatchBuilder, TableSchema, pyarrow
@@ -71,8 +73,9 @@ def export(
             )
         with written_whole(target, is_folder=True) as draft:
             plan = TablePlan(log, options, on_record=on_record)
-            rows = _write(plan, {name: draft / _file_name(name) for name in plan.schemas})
-            _write_schema(draft / SCHEMA_FILE, plan.schemas, rows)
+            names = _file_names(plan.schemas)
+            rows = _write(plan, {table: draft / name for table, name in names.items()})
+            _write_schema(draft / SCHEMA_FILE, plan.schemas, rows, names)
         return ExportReport(target, rows)
     name = _only_table(target, options)
     beside = target.with_name(f"{target.stem}{SCHEMA_FILE}")
@@ -81,8 +84,11 @@ def export(
         plan = TablePlan(log, chosen, on_record=on_record)
         rows = _write(plan, {name: draft}, FORMATS[ending])
         beside_draft = beside.with_name(f".{beside.name}.tmp")
-        _write_schema(beside_draft, plan.schemas, rows)
-        beside_draft.replace(beside)  # an older one is of the file that was here before
+        try:
+            _write_schema(beside_draft, plan.schemas, rows, {name: target.name})
+            beside_draft.replace(beside)  # an older one is of the file that was here before
+        finally:
+            beside_draft.unlink(missing_ok=True)
     return ExportReport(target, rows)
 
 
@@ -104,10 +110,22 @@ def _looks_like_a_file(ending: str) -> bool:
     return ending.lower() in {".xlsx", ".xls", ".json", ".jsonl", ".feather", ".ipc", ".tsv", ".db"}
 
 
-def _file_name(table: str) -> str:
-    """Return the file name of a table; a collection may have any name."""
-    safe = "".join(c if c.isalnum() or c in "._-" else f"%{ord(c):x}" for c in table)
-    return f"{safe[:_NAME_CHARACTERS_MAX]}{_FOLDER_FORMAT}"
+def _file_names(tables: Iterable[str]) -> dict[str, str]:
+    """Return a file name for each table: one that every file system takes, and of no other table.
+
+    A collection may have any name. A name that is too long, or that differs from an earlier one by
+    case alone, ends in a hash.
+    """
+    names: dict[str, str] = {}
+    taken: set[str] = set()
+    for table in tables:
+        name = quote(table, safe="")
+        if len(name) > _NAME_CHARACTERS_MAX or name.lower() in taken:
+            digest = blake2b(table.encode(), digest_size=8).hexdigest()
+            name = f"{name[:_NAME_CHARACTERS_MAX]}-{digest}"
+        taken.add(name.lower())
+        names[table] = name + _FOLDER_FORMAT
+    return names
 
 
 def _write(
@@ -148,10 +166,16 @@ class _Sink:
             self.file.write(batch)
 
 
-def _write_schema(path: Path, schemas: Mapping[str, TableSchema], rows: Mapping[str, int]) -> None:
+def _write_schema(
+    path: Path,
+    schemas: Mapping[str, TableSchema],
+    rows: Mapping[str, int],
+    files: Mapping[str, str],
+) -> None:
     described: dict[str, Json] = {
         name: {
             "doc": DEFINITIONS[name.partition(".")[0]].doc,
+            "file": files[name],
             "rows": rows[name],
             **schema.as_dict(),
         }

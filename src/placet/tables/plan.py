@@ -28,7 +28,7 @@ from placet.schemas.name_suggestions import nearest
 from placet.tables.arrow import TableSchema
 from placet.tables.column_types import ColumnType
 from placet.tables.definitions import CHANGE, DEFINITIONS, ENTITY, SEQ, SIM_TIME, TICK, Column
-from placet.tables.rows import ROW_MAKERS, WIDE_ROW_MAKERS, Row, RowMaker
+from placet.tables.rows import NEW, OLD, ROW_MAKERS, WIDE_ROW_MAKERS, Row, RowMaker
 from placet.tables.walk import Walk, beginning_of
 
 FORMAT: Final = "1"
@@ -167,6 +167,7 @@ class TablePlan:
     def _read_types(self) -> None:
         """Join the types of all payloads, and for wide tables of all fields. One pass."""
         kinds, is_of_kinds, is_wide = self._kinds, self._is_of_kinds, bool(self._wide)
+        is_begun = False
         selected = self._options.selection.kinds
         for record in self._records(0):
             if is_of_kinds and isinstance(record, Admitted | Refused):
@@ -174,14 +175,19 @@ class TablePlan:
                     if not selected or kind in selected:
                         _observe(kinds, kind, payload)
             if is_wide:
+                if not is_begun:  # values before the range, which may be gone at its end
+                    self._observe_state()
+                    is_begun = True
                 changes: Changes | None = getattr(record, "changes", None)
                 for change in () if changes is None else changes.entities:
                     _observe(self._collections, change.collection, change.fields or {})
-        for collection, rows in self._walk.fold.items() if is_wide else ():
-            for fields in rows.values():  # those that did not change in the range
-                _observe(self._collections, collection, fields)
         if is_of_kinds and self._walk.header is not None:
             self._add_schemas(self._walk.header)
+
+    def _observe_state(self) -> None:
+        for collection, rows in self._walk.fold.items():
+            for fields in rows.values():
+                _observe(self._collections, collection, fields)
 
     def _add_schemas(self, header: Header | RulesChanged) -> None:
         """Join the types in the JSON Schemas of installed kinds."""
@@ -212,10 +218,12 @@ class TablePlan:
             yield name, TableSchema(definition.columns, payloads, metadata)
 
     def _payload_columns(self) -> dict[tuple[str, str], Column]:
-        return {
-            key: Column(".".join(key), known.name, self._docs.get(key, ""))
-            for key, known in sorted(self._kinds.items())
-        }
+        columns: dict[tuple[str, str], Column] = {}
+        taken: set[str] = set()
+        for key, known in sorted(self._kinds.items()):
+            title = _unused(".".join(key), taken)
+            columns[key] = Column(title, known.name, self._docs.get(key, ""))
+        return columns
 
     def _field_columns(self, collection: str, *, has_old: bool) -> dict[tuple[str, str], Column]:
         taken = {column.name for column in (*_WIDE_COLUMNS["changes"], *_WIDE_COLUMNS["entities"])}
@@ -223,12 +231,12 @@ class TablePlan:
         for (name, field), known in sorted(self._collections.items()):
             if name != collection:
                 continue
-            # A field may have the name of a fixed column.
-            title = f"{field}_" if field in taken else field
-            columns[name, field] = Column(title, known.name, f"Field {field!r}.")
+            title = _unused(field, taken, *([".old"] if has_old else []))
+            new = f"{NEW}{field}" if has_old else field
+            columns[name, new] = Column(title, known.name, f"Field {field!r}.")
             if has_old:
-                old = f"{field}.old"
-                columns[name, old] = Column(f"{title}.old", known.name, f"{field!r} before.")
+                old = Column(f"{title}.old", known.name, f"{field!r} before.")
+                columns[name, f"{OLD}{field}"] = old
         return columns
 
     def _facts(self) -> dict[str, str]:
@@ -276,6 +284,17 @@ def installed_schemas(header: Header | RulesChanged) -> dict[str, Json]:
         for name, schema in registry.json_schemas().items()
         if header.kinds.get(name) == kinds[name].version
     }
+
+
+def _unused(title: str, taken: set[str], *endings: str) -> str:
+    """Return a title that is not taken yet, nor with an ending; mark all of these as taken.
+
+    Fields and kinds may have any name: that of a fixed column, or one with dots.
+    """
+    while not taken.isdisjoint(titles := {title, *(title + ending for ending in endings)}):
+        title += "_"
+    taken |= titles
+    return title
 
 
 def _observe(types: OpenTypes, prefix: str, fields: Mapping[str, Json]) -> None:

@@ -29,6 +29,10 @@ from placet.tables.walk import Walk, fields_before
 PROPOSE: Final = "session.propose"
 """Kind of the effect that calls a proposer (the domain `session`)."""
 
+NEW: Final = "new "
+OLD: Final = "old "
+"""Before the name of a field: keys of its open cells in the wide tables of changes."""
+
 
 class Row(NamedTuple):
     """One row: its fixed cells, and the open cells of the kind or the collection `prefix`."""
@@ -120,7 +124,7 @@ class ChangeRows(_RowsOfRecords):
 class WideChangeRows(_RowsOfRecords):
     """The rows of the wide tables of changes: one for each changed entity.
 
-    The open cells are `<field>` after the change, and `<field>.old` before it, of changed fields.
+    The open cells are those of `NEW` and `OLD`, of changed fields.
     """
 
     def rows(self, record: Record) -> Iterator[Row]:
@@ -133,9 +137,9 @@ class WideChangeRows(_RowsOfRecords):
             for field, _, new in _changed_fields(before, change):
                 names.append(field)
                 if field in before:
-                    cells[f"{field}.old"] = before[field]
+                    cells[f"{OLD}{field}"] = before[field]
                 if new is not None:
-                    cells[field] = new.value
+                    cells[f"{NEW}{field}"] = new.value
             head = (change.seq, self.walk.tick, record.now_ns, change.by)
             yield Row((*head, change.entity, what, names), change.collection, cells)
 
@@ -165,7 +169,8 @@ class EntityRows(_RowsOfRecords):
             yield from self._state()
 
     def _state(self) -> Iterator[Row]:
-        assert self._latest is not None, "there is a record, so there is a latest one"
+        if self._latest is None:  # no record lies in the range
+            return
         place = self._place(self._latest)
         for collection, rows in sorted(self.walk.fold.items()):
             for entity, fields in sorted(rows.items()):
