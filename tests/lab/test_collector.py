@@ -3,11 +3,13 @@
 import asyncio
 from contextlib import closing
 
+import numpy as np
 import pytest
 
 from placet import Orchestrator, OrchestratorConfig
 from placet.domains.world import World
 from placet.kernel import Kernel
+from placet.runtime.kernel_world import KernelWorld
 from placet.runtime.stores.reading import log_to_read
 from placet.schemas.errors import PlacetError
 from placet.tables import collector as collector_module
@@ -302,6 +304,120 @@ def test_unrecorded_refusals_are_collected_live_alone(tmp_path):
     rows = rows_of(live.tables())["refusals"]
     assert [(r["code"], r["recorded"]) for r in rows] == [("quota_exceeded", False)] * 2
     assert len(from_log(tmp_path / "q.db", Collector(refusals=True))["refusals"]) == 0
+
+
+def speak(store, made, ticks, *, is_noted_before=True, more=0, is_closed=True):
+    """Run ticks with a refused move in each, and `more` refused moves after them.
+
+    A kernel decides at once, so that a verdict can be noted before the tick ends, or after.
+    """
+    config = OrchestratorConfig(store=str(store), clock="stepped")
+    world = KernelWorld(World(bounds=[[0, 0], [50, 50]]), config, on_fault=lambda *_: None)
+    kernel = world.kernel
+    if "ann" not in kernel.ledger.agents:
+        kernel.register_agent("ann", position=[0, 0, 0])
+    made.attach(kernel)
+    first = kernel.ledger.tick
+    for tick in range(first, first + ticks + more):
+        batch = [kernel.intent("Move", agent="ann", to=[-1, 0, 0])]
+        verdict = kernel.decide(batch)
+        assert not verdict.admitted
+        if is_noted_before:
+            made.note(batch, verdict, kernel.ledger.tick)
+        if tick < first + ticks:
+            kernel.tick(tick + 1.0)
+        if not is_noted_before:
+            made.note(batch, verdict, tick)
+    world.flush()
+    world.close()
+    if is_closed:
+        made.close()
+
+
+def refusals_of(folder):
+    return [(r["tick"], r["req_id"]) for r in read_collected(folder)["refusals"].rows()]
+
+
+@pytest.mark.parametrize("is_noted_before", [True, False])
+def test_refusals_of_a_killed_run_are_collected_once(tmp_path, monkeypatch, is_noted_before):
+    monkeypatch.setattr(collector_module, "_PART_ROWS", 1)
+    noted = {"is_noted_before": is_noted_before}
+    speak(
+        tmp_path / "w.db",
+        Collector(refusals=True, to=tmp_path / "out"),
+        12,
+        is_closed=False,
+        **noted,
+    )
+    resumed = Collector(refusals=True, to=tmp_path / "out")
+    with closing(log_to_read(str(tmp_path / "w.db"))) as log:
+        resumed.continue_from(log)
+    speak(tmp_path / "w.db", resumed, 3, **noted)
+    later = from_log(tmp_path / "w.db", Collector(refusals=True))["refusals"]
+    assert refusals_of(tmp_path / "out") == [(r["tick"], r["req_id"]) for r in later.rows()]
+    assert [tick for tick, _ in refusals_of(tmp_path / "out")] == [*range(15)]
+
+
+@pytest.mark.parametrize("ticks", [0, 2])
+def test_refusals_after_the_last_tick_are_kept_and_collected_once(tmp_path, ticks):
+    speak(tmp_path / "w.db", Collector(refusals=True, to=tmp_path / "out"), ticks, more=2)
+    assert [tick for tick, _ in refusals_of(tmp_path / "out")] == [*range(ticks), ticks, ticks]
+    speak(tmp_path / "w.db", Collector(refusals=True), 1)  # a run that this folder does not see
+    resumed = Collector(refusals=True, to=tmp_path / "out")
+    with closing(log_to_read(str(tmp_path / "w.db"))) as log:
+        resumed.continue_from(log)
+    resumed.close()
+    later = from_log(tmp_path / "w.db", Collector(refusals=True))["refusals"]
+    assert refusals_of(tmp_path / "out") == [(r["tick"], r["req_id"]) for r in later.rows()]
+    assert len(later) == ticks + 3
+
+
+def one_tick(**world):
+    kernel = Kernel(World())
+    made = Collector(world=world)
+    made.attach(kernel)
+    kernel.step(1.0)
+    return made
+
+
+def test_values_of_numpy_are_plain():
+    made = one_tick(
+        mean=lambda _: np.float64(0.5), count=lambda _: np.int64(3), bins=lambda _: np.array([1, 2])
+    )
+    (row,) = made.tables()["world"].rows()
+    assert (row["mean"], row["count"], row["bins"]) == (0.5, 3, [1, 2])
+
+
+@pytest.mark.parametrize("value", [{1, 2}, object(), {1: 2}, "\ud800", {"a": float("nan")}, 2**64])
+def test_value_that_is_no_json_ends_the_collecting_and_names_the_column(value):
+    made = one_tick(odd=lambda _: value)
+    with pytest.raises(CollectError, match=r"function of the column 'odd' returned .* at tick 1: "):
+        made.check()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ({"world": {"tick": spread}}, "tick"),
+        ({"agents": ["agent"]}, "agent"),
+        ({"agents": ["x", "x"]}, "x"),
+    ],
+)
+def test_two_columns_of_one_name_are_refused(arguments, name):
+    with pytest.raises(CollectError, match=f"would have two columns '{name}'"):
+        Collector(**arguments)
+
+
+@pytest.mark.parametrize("is_sealed", [True, False])
+def test_folder_of_other_columns_is_refused(tmp_path, monkeypatch, is_sealed):
+    monkeypatch.setattr(collector_module, "_PART_ROWS", 1)
+    walk(tmp_path / "w.db", collector(tmp_path / "out"), 3, close=is_sealed)
+    other = collector(tmp_path / "out", another=spread)
+    with (
+        closing(log_to_read(str(tmp_path / "w.db"))) as log,
+        pytest.raises(CollectError, match=r"mixed in the table world, and .*another are collected"),
+    ):
+        other.continue_from(log)
 
 
 def test_missing_pyarrow_names_the_extra(monkeypatch):

@@ -1,4 +1,4 @@
-"""Exports of names that a column or a file cannot have as they are, and of values before a range."""
+"""Exports of names that no column or file can have as they are, and of values before a range."""
 
 import asyncio
 import json

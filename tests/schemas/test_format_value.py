@@ -1,11 +1,12 @@
-"""Values in messages are shown as JSON, short, and without raising."""
+"""Values in messages are shown as JSON, short, and without raising; those of numpy are plain."""
 
 from typing import Annotated, Literal
 
+import numpy as np
 import pytest
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
-from placet.schemas.json_value import format_value, message_for
+from placet.schemas.json_value import format_value, from_numpy, message_for
 
 
 @pytest.mark.parametrize(
@@ -77,3 +78,8 @@ def test_a_missing_field_does_not_show_the_rest():
     with pytest.raises(ValidationError) as raised:
         TypeAdapter(One).validate_python({"items": [1, 2, 3]})
     assert message_for(raised.value.errors()[0]) == "field required"
+
+
+def test_values_of_numpy_become_python_values_and_others_stay():
+    values = [np.float64(0.5), np.array([1, 2]), "text"]
+    assert [from_numpy(value) for value in values] == [0.5, [1, 2], "text"]

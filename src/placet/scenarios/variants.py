@@ -14,6 +14,7 @@ from typing import Any, Final
 from placet.scenarios.loader import as_text, from_values, set_value
 from placet.scenarios.scenario import Scenario, ScenarioError
 from placet.schemas.codec import Json
+from placet.schemas.json_value import from_numpy
 
 SCENARIO_COLUMN: Final = "scenario"
 """Column of a data frame that names the scenario of each row."""
@@ -140,7 +141,6 @@ def _plain(value: Any, before: Json) -> Json:  # noqa: ANN401  # a scalar of any
 
     Samplers return floats, also for a count.
     """
-    if type(value).__module__.partition(".")[0] == "numpy":
-        value = value.tolist()
-    is_whole = isinstance(value, float) and value.is_integer()
-    return int(value) if is_whole and type(before) is int else value
+    plain: Any = from_numpy(value)
+    is_whole = isinstance(plain, float) and plain.is_integer()
+    return int(plain) if is_whole and type(before) is int else plain

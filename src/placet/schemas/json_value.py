@@ -91,6 +91,14 @@ def to_json_value(
     return _Copier(bytes_max, budget).copy(value, depth_max)
 
 
+def from_numpy(value: object) -> object:
+    """Return a scalar or an array of numpy as Python values; return other values unchanged."""
+    if type(value).__module__.partition(".")[0] == "numpy":
+        converted: object = value.tolist()  # type: ignore[attr-defined]  # numpy is no dependency
+        return converted
+    return value
+
+
 class _Copier:
     """Copies one value and counts its bytes down from the limit."""
 

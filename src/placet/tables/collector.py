@@ -12,8 +12,10 @@ A row is taken right after the record of a tick, from the state alone. So the lo
 needed to take it again, and `Collector.collect` takes the same rows from it.
 """
 
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf
 from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple, Self
@@ -26,6 +28,7 @@ from placet.kernel.state.tree import Entity, State, WorldState
 from placet.runtime.plugins import import_from_here
 from placet.runtime.snapshots.recovery import read_on, recover
 from placet.schemas.codec import Json
+from placet.schemas.json_value import InvalidJsonValue, format_value, from_numpy, to_json_value
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import Refused, Tick, intents_of
@@ -37,10 +40,11 @@ from placet.tables.parts import CollectedTable, CollectError, PartFolder, read_c
 from placet.tables.table import Table, Tables
 from placet.tables.walk import beginning_of
 
-WorldFunction = Callable[[WorldState], Json]
+WorldFunction = Callable[[WorldState], object]
 
 _PART_SECONDS: Final = 10.0
 _PART_ROWS: Final = 100_000
+_DEPTH_MAX: Final = 64
 _PLACE: Final = (TICK, SEQ, SIM_TIME)
 _NOT_COLLECTED: Final = frozenset({"seq", "batch", "context_seq"})
 _REFUSAL_COLUMNS: Final = tuple(c for c in REFUSALS.columns if c.name not in _NOT_COLLECTED)
@@ -55,7 +59,7 @@ class Collector:
             the first collection where an agent has it; `world.agents/position` names the
             collection.
         world: Name of a column -> function of the state, or `module:function`. It must depend on
-            nothing but the state, and return plain JSON.
+            nothing but the state, and return plain JSON, or a scalar or an array of numpy.
         refusals: Collect the refusals that `note` is called with.
         to: Folder of the tables, which must not exist; None keeps them in memory.
 
@@ -91,10 +95,12 @@ class Collector:
             *([self._world_table] if self._world else []),
             *([self._refusals_table] if refusals else []),
         ]
+        for table in self._tables:
+            _require_once(table)
         if not self._tables:
             raise CollectError("there is nothing to collect; name agents, world or refusals")
         self._has_refusals = refusals
-        self._refusals_of_tick: list[tuple[Json, ...]] = []
+        self._noted_refusals: list[tuple[Json, ...]] = []
         self._folder = None if to is None else PartFolder(Path(to), self._tables)
         self._has_begun = False
         self._is_closed = False
@@ -246,7 +252,7 @@ class Collector:
         if self._folder is not None:
             self._folder.continue_from(last)
             self._tick = self._folder.last_tick
-        if self._tick < last:
+        if self._tick < last or self._has_refusals:
             self._collect_between(log, self._tick, lambda _: None)
             self.check()
         self._tick = last
@@ -279,9 +285,10 @@ class Collector:
     def _take(self, state: State, ledger: Ledger) -> None:
         if self.failure is not None:
             return
-        self._flush_refusals()
+        # A refusal may be noted before or after the rows of its tick are taken, but not later: so
+        # the part that ends here has those of the ticks before the last one, whole.
+        self._flush_refusals(before_tick=self._tick)
         try:
-            # Here, because the refusals of the last tick were noted after its rows were taken.
             self._close_part()
             if ledger.tick % self.every == 0:
                 place = (ledger.tick, ledger.seq, ledger.now_ns)
@@ -311,11 +318,12 @@ class Collector:
         view, cells = WorldState(state), []
         for name, function in self._world.items():
             try:
-                cells.append(function(view))
+                value = function(view)
             except Exception as error:
                 raise CollectError(
                     f"the function of the column {name!r} raised {error!r} at tick {place[0]}"
                 ) from error
+            cells.append(_cell(value, name, place[0]))
         self._world_table.rows.append((*place, *cells))
 
     def _add_refusals(
@@ -329,15 +337,17 @@ class Collector:
         for position, intent in enumerate(batch):
             own = [r for r in refusals if r[0] is None or r[0] == position]
             head = tuple(intent.get(name) for name in ("agent_id", "kind", "req_id", "priority"))
-            self._refusals_of_tick += [
+            self._noted_refusals += [
                 (*place, *head, str(stage), str(code), message, bool(own), recorded)
                 for _, stage, code, message in own or refusals[:1]
             ]
 
-    def _flush_refusals(self) -> None:
-        """Add the refusals of the tick that has ended, in an order that the log has too."""
-        self._refusals_table.rows += sorted(self._refusals_of_tick, key=repr)
-        self._refusals_of_tick.clear()
+    def _flush_refusals(self, before_tick: float = inf) -> None:
+        """Add the refusals of the ticks before one, in an order that the log has too."""
+        noted = self._noted_refusals
+        ended = [row for row in noted if row[0] < before_tick]
+        self._refusals_table.rows += sorted(ended, key=lambda row: (row[0], repr(row)))
+        self._noted_refusals = [row for row in noted if row[0] >= before_tick]
 
     def _close_part(self) -> None:
         if self._folder is None:
@@ -373,6 +383,36 @@ class _Field(NamedTuple):
                 if entity is not None and field in entity.fields:
                     return entities
         return {}
+
+
+def _cell(value: object, column: str, tick: int) -> Json:
+    """Return the value of a function as plain JSON, also a scalar or an array of numpy.
+
+    Raises:
+        CollectError: It is something else.
+    """
+    plain = from_numpy(value)
+    if type(plain) is float:  # NaN is a value of a column of numbers
+        return plain
+    try:
+        return to_json_value(plain, _DEPTH_MAX, sys.maxsize)
+    except InvalidJsonValue as error:
+        raise CollectError(
+            f"the function of the column {column!r} returned {format_value(value)} at tick {tick}: "
+            f"{error}; expected a number, True, False, text, None, or lists and dicts of these"
+        ) from error
+
+
+def _require_once(table: CollectedTable) -> None:
+    """Raise if two columns of a table have one name.
+
+    Raises:
+        CollectError: They have.
+    """
+    names = [column.name for column in table.columns]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise CollectError(f"the table {table.name} would have two columns {twice!r}; name another")
 
 
 def _open(name: str) -> Column:

@@ -115,27 +115,31 @@ class PartFolder:
         Raises:
             CollectError: The folder cannot be read or written, or is of other tables.
         """
+        kept: int | None = None
         try:
             self._parts.mkdir(parents=True, exist_ok=True)
             self._unseal()
             for number, (first, last) in self._marked():
+                self._require_own(number)
                 if first > tick:
                     self._remove(number)
                     continue
-                if last > tick:
-                    self._cut(number, first, tick)
-                self._number, self.last_tick = number, min(last, tick)
+                self._number, self.last_tick, kept = number, min(last, tick), first
+            if kept is not None:
+                # Also where its last tick is not cut: refusals after that are collected again.
+                self._cut(self._number, kept, self.last_tick)
             self._remove_unmarked()
         except OSError as error:
             raise _unwritable(self.folder, error) from error
 
     def write(self, last_tick: int) -> None:
-        """Close a part with the rows since the last one; nothing if no tick has passed.
+        """Close a part with the rows since the last one; nothing if there is none.
 
         Raises:
             CollectError: It cannot be written.
         """
-        if last_tick <= self.last_tick:
+        has_rows = any(table.rows for table in self._tables.values())  # refusals after a tick
+        if last_tick <= self.last_tick and not has_rows:
             return
         self._number += 1
         try:
@@ -184,6 +188,23 @@ class PartFolder:
         draft = self._parts / f"{number:06}.tmp"
         draft.write_text(json.dumps([first, last]))
         draft.replace(self._parts / f"{number:06}{_MARKER}")
+
+    def _require_own(self, number: int) -> None:
+        """Raise if a part is of a collector of other tables or columns.
+
+        Raises:
+            CollectError: It is.
+        """
+        for name, table in self._tables.items():
+            path = self._path(number, name)
+            expected = [column.name for column in table.columns]
+            found = _columns_of(path) if path.exists() else []
+            if found != expected:
+                raise CollectError(
+                    f"{self.folder} has rows with the columns {', '.join(found) or 'none'} in the "
+                    f"table {name}, and {', '.join(expected)} are collected; name another folder, "
+                    "or remove it"
+                )
 
     def _remove(self, number: int) -> None:
         (self._parts / f"{number:06}{_MARKER}").unlink()
@@ -312,6 +333,11 @@ def converted(column: "pa.ChunkedArray", type_name: str) -> "pa.ChunkedArray":
 def _read_part(path: Path) -> "pa.Table":
     with pyarrow().ipc.open_file(str(path)) as reader:
         return reader.read_all()
+
+
+def _columns_of(path: Path) -> list[str]:
+    with pyarrow().ipc.open_file(str(path)) as reader:
+        return list(reader.schema.names)
 
 
 def _unwritable(folder: Path, error: OSError) -> CollectError:

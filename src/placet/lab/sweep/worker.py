@@ -28,6 +28,7 @@ from placet.lab.sweep.study import LOGS, MANIFEST, STREAMS, Row, RowWriter, writ
 from placet.runtime.gc_tuning import tune_gc
 from placet.schemas.codec import Json
 from placet.schemas.errors import INTERRUPTS, StoreError
+from placet.schemas.json_value import from_numpy
 
 Logs: TypeAlias = Literal["all", "failed", "none"]
 """Which runs keep their logs."""
@@ -213,11 +214,11 @@ def outcomes_of(names: Sequence[str], state: Mapping[str, Any]) -> dict[str, Jso
 
 
 def _plain(spec: str, value: Any) -> Json:  # noqa: ANN401  # checked here
-    if type(value).__module__.partition(".")[0] == "numpy":
-        value = value.item() if getattr(value, "ndim", 1) == 0 else value
-    is_plain = value is None or type(value) in {bool, int, str}
-    if is_plain or (type(value) is float and isfinite(value)):
-        return value
+    plain: Any = from_numpy(value)
+    if plain is None or type(plain) in {bool, int, str}:
+        return plain
+    if type(plain) is float and isfinite(plain):
+        return plain
     raise OutcomeError(
         f"the outcome function {spec} returned {value!r}; expected a finite number, True, False, "
         "text, None, or a mapping of names to these"
