@@ -190,6 +190,7 @@ async def test_back_off_grows_with_a_jitter_seeded_by_agent():
         (RefusalCode.BATCH_EXCEEDS_BURST, Stage.QUOTA),
         (RefusalCode.PERMISSION_DENIED, Stage.AGENT),
         (RefusalCode.PAYLOAD_INVALID, Stage.STRUCTURE),
+        (RefusalCode.SIM_TIME_TOO_FAR, Stage.BACKPRESSURE),
         (RefusalCode.CONFLICT, Stage.DOMAIN),
     ],
 )

@@ -242,10 +242,11 @@ def test_a_missing_version_has_its_own_error():
     with pytest.raises(PlanInvalidError) as raised:
         parse_plan("ship", body)
     assert raised.value.is_version_missing
-    hostiles: list[object] = [None, [], "x", {1: 2}]
+    hostiles: list[object] = [None, [], "x", {1: 2}, {}, {**body, "role": 1}]
     for hostile in hostiles:
-        with pytest.raises(PlanInvalidError):
+        with pytest.raises(PlanInvalidError) as raised:
             parse_plan("ship", hostile)
+        assert not raised.value.is_version_missing
         with pytest.raises(PlanInvalidError):
             parse_action(hostile)
 

@@ -160,6 +160,8 @@ async def test_a_dry_run_shows_its_changes_and_changes_nothing():
     [
         ({"design_version_before": None}, 428, "version_required"),
         ({"actions": None}, 422, "request_invalid"),
+        ({"design_version_before": None, "actions": None}, 422, "request_invalid"),
+        (dict.fromkeys(plan(LOA)), 422, "request_invalid"),
         ({"actions": []}, 422, "request_invalid"),
         ({"actions": [{"action_type": "explode"}]}, 422, "request_invalid"),
         ({"role": "operator"}, 422, "request_invalid"),

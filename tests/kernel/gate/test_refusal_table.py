@@ -313,11 +313,12 @@ TABLE = [
     Row("executor_busy", "/intents/0",
         "1 batches are scheduled for later, the limit is 1; retry in 1.00 s", full_schedule,
         retry_after=1.0, details={"signal": "schedule_batches", "value": 1, "limit": 1}),
-    Row("executor_busy", "/intents/0",
-        "the batch is 3 s ahead of the world, the schedule's limit is 2 s; retry in 1.00 s",
+    Row("sim_time_too_far", "/sim_time",
+        "sim_time 3 is 3 s ahead of the world; a batch may be scheduled at most 2 s ahead: send an "
+        "earlier sim_time",
         lambda: decide(
             {"intents": [add("a")], "sim_time": 3}, limits={"schedule_ahead_ns_max": 2 * 10**9}
-        ), retry_after=1.0, details={"signal": "schedule_ahead_ns"}),
+        ), retry_after=1.0, intent=None, details={"signal": "sim_time", "value": 3, "limit": 2}),
     # domain
     Row("lab.too_few", "/intents/0/payload/amount", "-3 would be left, at least 0 must be",
         lambda: decide(intent("Take", {"amount": 3})), stage=Stage.DOMAIN, details={"left": -3}),

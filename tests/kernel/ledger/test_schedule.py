@@ -317,7 +317,7 @@ def test_a_full_executor_refuses_on_arrival_and_not_when_due():
 def test_the_schedule_is_bounded_in_number_and_in_time():
     kernel, _ = reused(limits={"schedule_batches_max": 2, "schedule_ahead_ns_max": 10**10})
     assert kernel.decide(later(10.5, add("far"))).refusals[0].retry_after == 0.5
-    assert kernel.decide(later(10.5, add("far")), 0.4).codes == ("executor_busy",)
+    assert kernel.decide(later(10.5, add("far")), 0.4).codes == ("sim_time_too_far",)
     assert kernel.decide(later(10.5, add("far")), 0.5).scheduled
     assert kernel.decide(later(7, add("a"))).scheduled
     assert kernel.decide(later(7, add("b"))).codes == ("executor_busy",)

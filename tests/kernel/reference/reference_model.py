@@ -196,6 +196,8 @@ class Model(World):
         is_busy = depth_max is not None and len(self.outbox) >= depth_max
         busy = [i for i in everyone if is_busy and intents[i]["kind"] == "Send"]
         is_full = len(self.schedule) >= self.limits["schedule_batches_max"]
-        if ahead and not busy and (is_full or ahead > self.limits["schedule_ahead_ns_max"]):
+        if ahead and not busy and ahead > self.limits["schedule_ahead_ns_max"]:
+            return [(None, "sim_time_too_far")]
+        if ahead and not busy and is_full:
             busy = list(everyone)
         return [(index, "executor_busy") for index in busy]

@@ -370,13 +370,15 @@ class AgentActor:
         """Return the seconds to wait before a retry; None if a retry cannot succeed.
 
         Staleness is retried at once, quota after `retry_after`, overload and suspension after an
-        exponential back-off with jitter. A refusal by structure or domain rules is not retried,
-        because the same batch would be refused again.
+        exponential back-off with jitter. A refusal by structure or domain rules, or for a time
+        beyond the schedule, is not retried, because the same batch would be refused again.
         """
         if refusal.stage is Stage.STALENESS:
             return 0.0
         if refusal.stage is Stage.QUOTA:
             return refusal.retry_after
+        if refusal.code == RefusalCode.SIM_TIME_TOO_FAR:
+            return None
         is_suspended = refusal.code == RefusalCode.AGENT_SUSPENDED
         if is_suspended or refusal.stage in {Stage.ADMISSION, Stage.BACKPRESSURE}:
             pause_s: float = min(_BACKOFF_FIRST_S * 2**attempt, _BACKOFF_MAX_S)

@@ -177,6 +177,7 @@ _HTTP_OF_CODE: Final[dict[RefusalCode, int]] = {
     RefusalCode.AGENT_UNKNOWN: 404,
     RefusalCode.BATCH_EXCEEDS_BURST: 422,
     RefusalCode.WORK_EXCEEDED: 422,
+    RefusalCode.SIM_TIME_TOO_FAR: 422,
     RefusalCode.CONFLICT: 409,
     RefusalCode.RULE_ERROR: 500,
 }

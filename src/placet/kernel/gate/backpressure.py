@@ -11,7 +11,7 @@ from placet.kernel.context import GateContext
 from placet.kernel.gate.intent_refusals import positions_of, refuse_intent
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.limits import SECOND_NS
-from placet.schemas.refusal import Refusal, RefusalCode, seconds_until
+from placet.schemas.refusal import Refusal, RefusalCode, Stage, seconds_until
 
 _RETRY_SECONDS = 1.0
 """An estimate: the time of an executor's next settlement is unknown."""
@@ -44,21 +44,29 @@ def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
 
 
 def _check_schedule(batch: CheckedBatch, context: GateContext, due_ns: int) -> list[Refusal] | None:
-    limits, everyone = context.ledger.policy.limits, range(len(batch))
-    ahead_ns, ahead_ns_max = due_ns - context.now_ns, limits.schedule_ahead_ns_max
-    if ahead_ns > ahead_ns_max:
-        problem = (
-            f"the batch is {ahead_ns / SECOND_NS:g} s ahead of the world, the schedule's limit is "
-            f"{ahead_ns_max / SECOND_NS:g} s"
-        )
-        signal = _Signal("schedule_ahead_ns", ahead_ns, ahead_ns_max)
-        retry_after = seconds_until(due_ns - ahead_ns_max, context.now_ns)
-        return _refuse(batch, everyone, problem, signal, retry_after)
+    limits = context.ledger.policy.limits
+    ahead_ns_max = limits.schedule_ahead_ns_max
+    if due_ns - context.now_ns > ahead_ns_max:
+        return [_too_far(due_ns, ahead_ns_max, context.now_ns)]
     waiting, limit = len(context.ledger.scheduled), limits.schedule_batches_max
     if waiting < limit:
         return None
     problem = f"{waiting} batches are scheduled for later, the limit is {limit}"
-    return _refuse(batch, everyone, problem, _Signal("schedule_batches", waiting, limit))
+    return _refuse(batch, range(len(batch)), problem, _Signal("schedule_batches", waiting, limit))
+
+
+def _too_far(due_ns: int, ahead_ns_max: int, now_ns: int) -> Refusal:
+    """Build the refusal of a batch for a time beyond the schedule, which is no sign of load."""
+    value, limit = due_ns / SECOND_NS, (now_ns + ahead_ns_max) / SECOND_NS
+    return Refusal(
+        RefusalCode.SIM_TIME_TOO_FAR.value,
+        f"sim_time {value:g} is {(due_ns - now_ns) / SECOND_NS:g} s ahead of the world; a batch "
+        f"may be scheduled at most {ahead_ns_max / SECOND_NS:g} s ahead: send an earlier sim_time",
+        Stage.BACKPRESSURE,
+        at="/sim_time",
+        retry_after=seconds_until(due_ns - ahead_ns_max, now_ns),
+        details={"signal": "sim_time", "value": value, "limit": limit},
+    )
 
 
 def _refuse(
@@ -66,15 +74,14 @@ def _refuse(
     positions: Sequence[int],
     problem: str,
     signal: _Signal,
-    retry_after: float = _RETRY_SECONDS,
 ) -> list[Refusal]:
     return [
         refuse_intent(
             batch,
             index,
             RefusalCode.EXECUTOR_BUSY,
-            f"{problem}; retry in {retry_after:.2f} s",
-            retry_after=retry_after,
+            f"{problem}; retry in {_RETRY_SECONDS:.2f} s",
+            retry_after=_RETRY_SECONDS,
             signal=signal.name,
             value=signal.value,
             limit=signal.limit,

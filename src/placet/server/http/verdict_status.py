@@ -37,6 +37,8 @@ STATUS_OF_CODE: Final[Mapping[str, HTTPStatus]] = {
     RefusalCode.BATCH_EXCEEDS_BURST: HTTPStatus.UNPROCESSABLE_ENTITY,
     # Of a batch that is too large by itself; where waiting helps it is 429.
     RefusalCode.WORK_EXCEEDED: HTTPStatus.UNPROCESSABLE_ENTITY,
+    # The request asks for too much, and the world is not busy.
+    RefusalCode.SIM_TIME_TOO_FAR: HTTPStatus.UNPROCESSABLE_ENTITY,
     RefusalCode.CONFLICT: HTTPStatus.CONFLICT,
     # The rule's fault and not the client's; the answer stays what it is.
     RefusalCode.RULE_ERROR: HTTPStatus.INTERNAL_SERVER_ERROR,

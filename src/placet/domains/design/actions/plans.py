@@ -39,7 +39,7 @@ class PlanInvalidError(PlacetError, ValueError):
     Attributes:
         at: JSON pointer to the first fault.
         problems: Pairs of a JSON pointer and a message.
-        is_version_missing: The body has no `design_version_before`.
+        is_version_missing: The body has no `design_version_before`, and no other fault.
     """
 
     def __init__(self, problems: Sequence[tuple[str, str]], *, is_version_missing: bool) -> None:
@@ -262,7 +262,7 @@ def parse_proposed(design_id: str, body: object) -> Proposed:
     try:
         plan_body: Any = PLAN_BODY.validate_python(body)
     except ValidationError as error:
-        raise _invalid(error, body) from None
+        raise _invalid(error) from None
     actions = [_parsed(action) for action in plan_body["actions"]]
     plan = ActionPlan(
         plan_body["plan_id"],
@@ -300,7 +300,7 @@ def parse_action(body: object) -> Action:
     try:
         return _parsed(_ACTION.validate_python(body))
     except ValidationError as error:
-        raise _invalid(error, body) from None
+        raise _invalid(error) from None
 
 
 def action_as_dict(action: Action) -> dict[str, Json]:
@@ -322,13 +322,14 @@ def _parsed(body: Mapping[str, Json]) -> Action:
     return Action(_TYPES[fields.pop("action_type")], **fields)
 
 
-def _invalid(error: ValidationError, body: object) -> PlanInvalidError:
+def _invalid(error: ValidationError) -> PlanInvalidError:
     problems = [
         (pointer(_place(detail["loc"])), message_for(detail))
         for detail in error.errors(include_url=False)
     ]
-    is_missing = isinstance(body, Mapping) and "design_version_before" not in body
-    return PlanInvalidError(problems, is_version_missing=is_missing)
+    faults = [(detail["type"], detail["loc"]) for detail in error.errors(include_url=False)]
+    is_alone = faults == [("missing", ("design_version_before",))]
+    return PlanInvalidError(problems, is_version_missing=is_alone)
 
 
 def _place(loc: Sequence[int | str]) -> list[int | str]:
