@@ -413,6 +413,52 @@ async def test_verdict_of_returns_the_remembered_verdict():
 
 
 @in_virtual_time
+async def test_a_step_answers_for_every_batch_submitted_since_the_last_one():
+    """In order of submission, wherever each was refused; a dry run is no part of the step."""
+    limits = Limits(mailbox_batches_max=12)
+    async with world_of(clock="stepped", limits=limits) as world:
+        alice = await world.register_agent("alice")
+        bob = await world.register_agent("bob")
+        gone = await world.register_agent("gone")
+        await world.step(1.0)
+        batches: list[Any] = [
+            [add("a")],
+            [{"kind": "Add"}],
+            {"intents": [add("late")], "valid_for_s": 0.0},
+            {"intents": [add("later")], "sim_time": 9.0},
+            {"intents": [add("dry")], "dry_run": True},
+            [add("b", agent_id="ghost")],
+            {"intents": [add("far")], "sim_time": 1e9},
+        ]
+        pending = [world.submit_nowait(batch) for batch in batches]
+        pending.append(gone.submit_nowait([add("gone", agent_id="gone")]))
+        pending.append(bob.submit_nowait([add("stolen")]))
+        pending += [alice.submit_nowait([add(f"full{n}")]) for n in range(9)]
+        await gone.deregister()
+        verdicts = await world.step(1.0)
+        answers = [await one for one in pending]
+        assert verdicts == [verdict for verdict in answers if not verdict.dry_run]
+        refused = {code for verdict in verdicts for code in verdict.codes}
+        assert {"field_missing", "timeout", "agent_unknown", "unauthorized"} <= refused
+        assert {"sim_time_too_far", "agent_not_yours", "queue_full"} <= refused
+        assert [verdict.scheduled for verdict in verdicts].count(True) == 1
+        assert await world.step(1.0) == []
+
+
+@in_virtual_time
+async def test_a_flood_of_refused_batches_between_two_steps_is_forgotten_and_no_held_batch():
+    async with world_of(clock="stepped") as world:
+        await world.register_agent("alice")
+        first = world.submit_nowait([add("first")])
+        for _ in range(5_000):
+            await world.submit_nowait([{"kind": "Add"}])
+        last = world.submit_nowait([add("last")])
+        verdicts = await world.step(1.0)
+        assert (verdicts[0], verdicts[-1]) == (await first, await last)
+        assert len(verdicts) < 2_000
+
+
+@in_virtual_time
 async def test_stepped_world_advances_by_steps_only():
     async with world_of(clock="stepped") as world:
         await world.register_agent("alice")

@@ -12,7 +12,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from placet.actors.admission.ingress import Ingress
 from placet.actors.admission.overload import timed_out, unauthorized
@@ -33,6 +33,8 @@ from placet.schemas.log.record import LogGroup
 from placet.schemas.verdict import Verdict
 
 T = TypeVar("T")
+Submitted: TypeAlias = list[asyncio.Future[Verdict]]
+"""The replies of batches, in order of submission."""
 
 _MS_NS = 1_000_000
 
@@ -86,7 +88,9 @@ class OrchestratorActor:
             kernel, committer, clock, self._group_metrics, self._mailbox, self._held
         )
         # The clients' interface of the ingress. Bound once: a method would cost a call per batch.
-        self.post_batch, self.refuse, self.shed = ingress.post_batch, ingress.refuse, ingress.shed
+        is_stepped = self._advance is not None
+        self.post_batch = ingress.post_for_step if is_stepped else ingress.post_batch
+        self.refuse, self.shed = ingress.refuse, ingress.shed
         self.stall = ingress.stall
         self.barrier = Barrier(ingress)
         self._alarm = OneShotTimer(clock, self._mailbox.wake)
@@ -142,16 +146,25 @@ class OrchestratorActor:
             is_tick: False to advance to a moment between two ticks.
 
         Returns:
-            The verdicts of the held batches, in order of arrival.
+            The verdicts of the batches submitted since the last step, in order of submission: the
+            held ones, those refused before they were held, and those scheduled for later. Not of
+            dry runs and canceled batches.
 
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
         """
         self._ingress.check_open()
-        reply: asyncio.Future[list[Verdict]] = asyncio.get_running_loop().create_future()
+        reply: asyncio.Future[Submitted] = asyncio.get_running_loop().create_future()
         self._is_free = False  # no operator command may overtake the step
         self._mailbox.post_control(StepMessage(dt_ns, reply, is_tick))
-        return await reply
+        submitted = await reply
+        # Only the overflow policy `wait` leaves some unanswered: they did not fit in the queue.
+        self._ingress.put_back_submitted([one for one in submitted if not one.done()])
+        return [
+            one.result()
+            for one in submitted
+            if one.done() and not one.cancelled() and one.exception() is None
+        ]
 
     def change_agent(self, kernel: Kernel, agent_id: str, change: str) -> None:
         """Apply a change of an agent's status to the kernel; call it inside a command.
@@ -308,17 +321,18 @@ class OrchestratorActor:
     def _passes_the_end(self, step: StepMessage) -> bool:
         return self._clock.now_ns() + step.dt_ns >= SIM_TIME_NS_MAX
 
-    def _step(self, step: StepMessage, output: CycleOutput) -> list[Verdict]:
+    def _step(self, step: StepMessage, output: CycleOutput) -> Submitted:
         assert self._advance is not None, "only a stepped world is stepped"
         mailbox = self._mailbox
         while len(mailbox):  # submitted before the step, so decided before it
             self._decide(mailbox.take(len(mailbox)), self._clock.now_ns(), output)
         now_ns = self._advance(step.dt_ns)
         self.barrier.note_step()
-        verdicts = self._decide(self._held.take(len(self._held)), now_ns, output)
+        submitted = self._ingress.take_submitted()
+        self._decide(self._held.take(len(self._held)), now_ns, output)
         if step.is_tick:
             self._kernel.tick(now_ns / SECOND_NS)
-        return verdicts
+        return submitted
 
     def _decide(
         self,
@@ -327,7 +341,7 @@ class OrchestratorActor:
         output: CycleOutput,
         work_max: int = UNLIMITED,
         due_max: int = UNLIMITED,
-    ) -> list[Verdict]:
+    ) -> None:
         """Decide batches as one group, with those due; put back those left when it is full."""
         started_ns = self._clock.monotonic_ns()
         output.owed += [queued.reply for queued in waiting]
@@ -341,13 +355,10 @@ class OrchestratorActor:
         if decision.undecided:  # of the schedule too, which keeps its own
             self._mailbox.put_back([queued for queued in waiting if queued.batch not in verdict_of])
             waiting = [queued for queued in waiting if queued.batch in verdict_of]
-            batches = [queued.batch for queued in waiting]
         if decision.unpaid:
             self._ingress.charge_unpaid(decision.unpaid, started_ns)
-        verdicts = [verdict_of[batch] for batch in batches]
-        output.decided += zip(waiting, verdicts, strict=True)
+        output.decided += [(queued, verdict_of[queued.batch]) for queued in waiting]
         self._group_metrics.count_group(decision.answers, self._clock.monotonic_ns() - started_ns)
-        return verdicts
 
     def _still_wanted(
         self, waiting: list[QueuedBatch], now_ns: int, output: CycleOutput

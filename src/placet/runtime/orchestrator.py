@@ -700,7 +700,10 @@ class Orchestrator:
         """Advance a stepped world by `dt` simulated seconds, and decide all batches that are due.
 
         Returns:
-            The verdicts of the batches that were held for the step, in order of arrival.
+            One verdict for each batch submitted since the last step, in order of submission: also
+            of those refused at admission or for their structure, and of those scheduled for a later
+            time. Not of dry runs. After a flood, batches refused before the step are left out:
+            beyond four queues full.
 
         Raises:
             ValueError: The world is not stepped, or `dt` is negative or leads past the end of time.

@@ -145,6 +145,8 @@ class Ingress:
         self._may_cache = not (self._is_stepped or group_metrics.is_reported)
         self._cached: dict[tuple[str, int], CachedRefusal] = {}  # by signal and value of the load
         self._last_cached: CachedRefusal | None = None
+        self._submitted: list[asyncio.Future[Verdict]] = []  # since the last step, dry runs aside
+        self._submitted_max = 4 * self._control.places
         self.on_held: Callable[[CheckedBatch], None] | None = None
         self.is_closed = False
         self.stalled: TimeStalledError | None = None
@@ -218,6 +220,39 @@ class Ingress:
         else:
             self._put(queue, waiting, load)
         return reply
+
+    def post_for_step(
+        self,
+        raw: object,
+        submitter: str,
+        dry_run: bool = False,
+        identity: AgentIdentity | None = None,
+        *,
+        fill_missing: bool = False,
+    ) -> "asyncio.Future[Verdict]":
+        """Submit a batch to a stepped world, like `post_batch`, and note it for the next step.
+
+        Also a refused batch is noted, but not a dry run. Of more than four queues full, those
+        answered already are forgotten: their submitters have the verdicts.
+        """
+        reply = self.post_batch(raw, submitter, dry_run, identity, fill_missing=fill_missing)
+        if not (dry_run or _is_dry_run(raw)):
+            submitted = self._submitted
+            submitted.append(reply)
+            if len(submitted) > self._submitted_max:
+                submitted[:] = [reply for reply in submitted if not reply.done()]
+                self._submitted_max = 2 * len(submitted) + 4 * self._control.places
+        return reply
+
+    def take_submitted(self) -> "list[asyncio.Future[Verdict]]":
+        """Return the replies of the batches submitted since the last step, oldest first."""
+        submitted, self._submitted = self._submitted, []
+        self._submitted_max = 4 * self._control.places
+        return submitted
+
+    def put_back_submitted(self, replies: "list[asyncio.Future[Verdict]]") -> None:
+        """Note batches that a step left undecided for the next one."""
+        self._submitted[:0] = replies
 
     def refuse(self, refusal: Refusal, is_dry_run: bool = False) -> Verdict:
         """Build the verdict of a batch that a refusal ends before it is decided, and count it.

@@ -55,7 +55,7 @@ class StepMessage(NamedTuple):
 
     Attributes:
         dt_ns: Nanoseconds to advance by.
-        reply: Future of the verdicts of the batches held for the step.
+        reply: Future of the replies of the batches submitted since the last step.
         is_tick: Run a tick at the end of the step.
     """
 

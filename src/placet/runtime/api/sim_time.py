@@ -15,7 +15,7 @@ _SECONDS_MAX: Final = SIM_TIME_NS_MAX / SECOND_NS
 async def step(world: WorldRuntime, dt: float) -> list[Verdict]:
     """Advance a stepped world by `dt` simulated seconds, and decide every batch due or held.
 
-    Return the verdicts of the batches that were held for the step.
+    Return the verdicts of the batches submitted since the last step, in order of submission.
 
     Raises:
         ValueError: The world is not stepped, or `dt` is negative or leads past the end of time.
