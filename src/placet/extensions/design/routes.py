@@ -187,7 +187,7 @@ async def create_design(request: Request) -> Response:
 
 
 async def _require_room(context: RequestContext, who: Principal) -> None:
-    """Raise if a name owns as many designs as it may; the operator has no bound of its own.
+    """Raise if a name owns as many designs as it may; the operator is not bounded.
 
     Raises:
         Problem: It does.

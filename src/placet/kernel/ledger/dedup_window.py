@@ -434,7 +434,7 @@ class DedupWindows:
     ) -> Callable[[WindowOwner, Window | None, RangeEntry], None]:
         """Return a function that adds the entry of one id of a batch decided at `now_ns`.
 
-        It is called for each intent of a group, so what is the same for all is looked up here.
+        It is called for each intent of a group, so values common to all are looked up here.
         """
         recency, move_to_end = self.recency, self.recency.move_to_end
         ids_max, sequences_max = limits.window_ids_max, limits.window_sequences_max
