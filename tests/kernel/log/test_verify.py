@@ -1,6 +1,7 @@
 """Verification reproduces a log, and names the rule of the first difference."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from enum import Enum
 from typing import Annotated, Any, ClassVar
 
@@ -538,13 +539,25 @@ def test_a_domain_with_other_settings_verifies_nothing():
 
 
 def test_payloads_that_changed_without_their_version_are_named():
+    class WiderAmount(TypedDict):
+        amount: float
+
     class Wider(Lab):
-        kinds = (*Lab.kinds, Kind("More", Amount, lambda draft, given: None))
+        kinds = (replace(Lab.kinds[0], payload=WiderAmount), *Lab.kinds[1:])
 
     log: list[bytes] = []
     kernel_of(sink=log).decide([add("p")])
     why = decided(log, [Wider()]).unverified[0].why
     assert "the payloads differ, though the versions are the same" in why
+
+
+def test_a_domain_with_another_kind_re_executes_what_it_decided_without():
+    class Wider(Lab):
+        kinds = (*Lab.kinds, Kind("More", Amount, lambda draft, given: None))
+
+    log: list[bytes] = []
+    kernel_of(sink=log).decide([add("p")])
+    assert not decided(log, [Wider()]).unverified
 
 
 def test_domains_that_cannot_be_recreated_verify_nothing():
