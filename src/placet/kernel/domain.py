@@ -4,6 +4,7 @@ A domain is a plug-in in one file. It declares intent kinds, each with a pydanti
 and a rule; the rule reads and writes the state through a draft, and returns None or a refusal.
 """
 
+import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cache
@@ -193,17 +194,47 @@ class Kind:
 
     def __post_init__(self) -> None:
         _load_pydantic()
-        if not is_kind_name(self.name):
+        name: object = self.name
+        if not isinstance(name, str) or not is_kind_name(name):
             raise ValueError(
                 f"kind name {self.name!r} must be at most 64 characters of segments "
                 "[A-Za-z][A-Za-z0-9_]* joined by '.', no '__', no '_' at an end"
             )
         if self.reads is not None and self.reads_self is not None:
             raise ValueError(f"kind {self.name!r} has both reads and reads_self; set one of them")
+        _require_rule(self.name, self.rule)
+        if self.reads is not None and not callable(self.reads):
+            raise ValueError(
+                f"the reads of kind {self.name!r} must be a function of an intent that returns a "
+                f"list of (collection, entity), got {self.reads!r}"
+            )
         if self.version in self.upcasters:
             raise ValueError(
                 f"kind {self.name!r} has an upcaster for {self.version!r}, which is its own version"
             )
+
+
+def _require_rule(kind: str, rule: object) -> None:
+    """Check that the rule of a kind can be called with a draft and an intent.
+
+    Raises:
+        ValueError: It cannot.
+    """
+    expected = f"the rule of kind {kind!r} must be a function of (draft, intent)"
+    if not callable(rule):
+        raise ValueError(f"{expected}, got {rule!r}")
+    if inspect.iscoroutinefunction(rule):
+        raise ValueError(
+            f"{expected} that is not async, because nothing awaits it; what takes time is an effect"
+        )
+    try:
+        signature = inspect.signature(rule)
+    except (TypeError, ValueError):  # of a compiled function, which shows no signature
+        return
+    try:
+        signature.bind("draft", "intent")
+    except TypeError:
+        raise ValueError(f"{expected}, got {signature}") from None
 
 
 @cache
@@ -333,6 +364,8 @@ class Domain(Protocol):
         hides: Collections of which its own `may_see` or `hidden_fields` may hide an entity or a
             field; neither is called for others. None: the collections that `sight` names, or any
             collection if the domain overrides one of the two functions.
+        writes: Names of other domains whose collections this domain's rules and hooks may write.
+            Collections whose prefix is no domain's name may be written by every domain.
         invariant_reads: Entities on which its invariants depend, by name: a batch that changes
             none of them is not checked, and `changed` names no others. None: they depend on any
             entity.
@@ -346,6 +379,7 @@ class Domain(Protocol):
     executors: str = ""
     sight: "VisibilityPolicy | None" = None
     hides: Collection[str] | None = None
+    writes: Collection[str] = ()
     invariant_reads: Collection[Ref] | None = None
 
     def __repr__(self) -> str:

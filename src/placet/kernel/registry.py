@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from functools import lru_cache
 from hashlib import blake2b
 from keyword import iskeyword
@@ -35,8 +36,15 @@ _HOOKS: Final = (
 """Methods of a domain that the kernel calls; their arguments are those of `Domain`."""
 
 
+_TYPO: Final = 0.87
+"""Similarity (`difflib`) from which a method's name is taken for a misspelled hook."""
+
 _REQUIRED_ATTRIBUTES: Final = {"name": '"shop"', "version": '"1"', "kinds": "(Kind(...),)"}
 """Attributes of a domain without a default, and an example of each."""
+
+
+class ForeignWriteError(Exception):
+    """A domain's code wrote a collection of another domain."""
 
 
 class Registry:
@@ -64,6 +72,7 @@ class Registry:
 
     __slots__ = (
         "_agent_collections",
+        "_foreign",
         "_hides_fields",
         "_hiding",
         "_payloads",
@@ -108,7 +117,8 @@ class Registry:
         self.read_only_kinds = frozenset(
             kind.name for kind in self if kind.read_only or kind.risk == "read"
         )
-        self.rules = {kind.name: _rule_of(kind) for kind in self}
+        self._foreign = {domain.name: self._foreign_to(domain) for domain in self.domains}
+        self.rules = {kind.name: self._guarded(_rule_of(kind), kind.name) for kind in self}
         self.versions = {kind.name: kind.version for kind in self}
         settings = ((domain.name, _settings_of(domain)) for domain in self.domains)
         self.settings = {name: values for name, values in settings if values is not None}
@@ -118,7 +128,13 @@ class Registry:
         _require_hooks(type(domain))
         name = domain.name
         if type(name) is not str or not name.isidentifier() or iskeyword(name):
-            raise ValueError(f"a domain's name must be an identifier, got {name!r} of {domain!r}")
+            raise ValueError(
+                f"a domain's name must be an identifier such as 'my_shop', got {name!r} of "
+                f"{type(domain).__name__}"
+            )
+        version: object = domain.version
+        if type(version) is not str:
+            raise ValueError(f"the version of domain {name!r} must be a string, got {version!r}")
         hidden = hidden_collections(domain)
         if isinstance(hidden, str) or not isinstance(hidden, Collection | None):
             raise ValueError(
@@ -127,7 +143,7 @@ class Registry:
             )
         if any(other.name == name for other in self.domains if other is not domain):
             raise ValueError(f"two domains are called {name!r}; a name may be used once")
-        for kind in domain.kinds:
+        for kind in _kinds_of(domain):
             if kind.name in self.kinds:
                 other = self.domain_of[kind.name].name
                 raise ValueError(f"kind {kind.name!r} of {name!r} is already a kind of {other!r}")
@@ -144,6 +160,57 @@ class Registry:
         owner, dot, _ = agent_id.partition(".")
         own = tuple(domain for domain in self.domains if dot and domain.name == owner)
         return own or self.domains
+
+    def require_own_writes(self, domain: Domain, draft: Draft, since: int) -> None:
+        """Check that a domain's code wrote no collection of another domain.
+
+        Args:
+            domain: The domain whose rule or hook has run.
+            draft: The draft that it wrote to.
+            since: Number of writes before it ran.
+
+        Raises:
+            ForeignWriteError: It did, and its `writes` does not name that domain.
+        """
+        foreign = self._foreign[domain.name]
+        if not foreign:
+            return
+        for collection, entity in draft.written(since):
+            owner = collection.partition(".")[0]
+            if owner in foreign:
+                raise ForeignWriteError(
+                    f"domain {domain.name!r} wrote {collection}/{entity}, which is of domain "
+                    f"{owner!r}; let a kind of {owner!r} write it, or name {owner!r} in `writes` "
+                    f"of {domain.name!r}"
+                )
+
+    def _foreign_to(self, domain: Domain) -> frozenset[str]:
+        """Return the names of the domains whose collections a domain must not write.
+
+        Raises:
+            ValueError: `writes` is no collection of names.
+        """
+        allowed: object = domain.writes
+        if isinstance(allowed, str) or not isinstance(allowed, Collection):
+            raise ValueError(
+                f"`writes` of domain {domain.name!r} must be the names of other domains, such as "
+                f"('world',), got {allowed!r}"
+            )
+        return frozenset(other.name for other in self.domains) - {domain.name, *allowed}
+
+    def _guarded(self, rule: Rule, kind: str) -> Rule:
+        """Return a rule that checks its writes; the rule itself in a world of one domain."""
+        domain = self.domain_of[kind]
+        if not self._foreign[domain.name]:
+            return rule
+
+        def guarded_rule(draft: Draft, intent: Intent) -> RuleRefusal | None:
+            since = draft.writes_count
+            answer = rule(draft, intent)
+            self.require_own_writes(domain, draft, since)
+            return answer
+
+        return guarded_rule
 
     def payload_validator(self, kind: str) -> "TypeAdapter[object]":
         """Return the validator of a kind's payload.
@@ -278,6 +345,7 @@ def _require_hooks(domain: type[Domain]) -> None:
     Raises:
         ValueError: A hook does not.
     """
+    _require_known_hooks(domain)
     for name in _HOOKS:
         hook = getattr(domain, name)
         if hook is getattr(Domain, name):
@@ -298,6 +366,38 @@ def _require_hooks(domain: type[Domain]) -> None:
             raise ValueError(f"{takes}, got ({', '.join(names)})") from None
 
 
+def _require_known_hooks(domain: type[Domain]) -> None:
+    """Check that no method of a class of domains has nearly the name of a hook.
+
+    Raises:
+        ValueError: One has, or begins with `on_`: it would never be called.
+    """
+    for name in dir(domain):
+        if name in _HOOKS or name.startswith("_") or not callable(getattr(domain, name)):
+            continue
+        near = get_close_matches(name, _HOOKS, 1, _TYPO)
+        if near or name.startswith("on_"):
+            hint = f"did you mean {near[0]!r}?" if near else f"hooks are {', '.join(_HOOKS)}"
+            raise ValueError(
+                f"{domain.__name__}.{name} is no hook, so it would never be called; {hint}"
+            )
+
+
+def _kinds_of(domain: Domain) -> Sequence[Kind]:
+    """Return the kinds of a domain.
+
+    Raises:
+        ValueError: They are no kinds.
+    """
+    kinds: object = domain.kinds
+    if not isinstance(kinds, Sequence) or not all(isinstance(kind, Kind) for kind in kinds):
+        raise ValueError(
+            f"the kinds of domain {domain.name!r} must be a sequence such as (Kind(...),), "
+            f"got {kinds!r}"
+        )
+    return kinds
+
+
 def _validator_of(kind: Kind) -> "TypeAdapter[object]":
     """Return the compiled validator of a kind's payload; equal payload types share it.
 
@@ -306,13 +406,17 @@ def _validator_of(kind: Kind) -> "TypeAdapter[object]":
     """
     from pydantic import PydanticUserError  # noqa: PLC0415  # with the first kind
 
+    payload = kind.payload
+    problem = f"the payload of kind {kind.name!r} must be a TypedDict or a pydantic model"
+    if payload is None or isinstance(payload, str | Collection):
+        raise ValueError(f"{problem}, got {payload!r}")
     try:
         try:
-            return _compiled(kind.payload)
+            return _compiled(payload)
         except TypeError:  # a payload that has no hash
-            return _compiled.__wrapped__(kind.payload)
+            return _compiled.__wrapped__(payload)
     except PydanticUserError as error:
-        raise ValueError(f"the payload of kind {kind.name!r} is no model: {error}") from None
+        raise ValueError(f"{problem}: {error}") from None
 
 
 @lru_cache(maxsize=_COMPILED_MAX)

@@ -200,6 +200,10 @@ class TraceRunner:
                 self.kernel.change_agent(step.agent_id, "removed")
         except PlacetError as error:
             outcome = f": refused, {error}"
+            if error.__cause__ is not None:  # it is raised, and so not reported to `on_fault`
+                self.faults.append(
+                    DomainFault(f"on_register of {self.domain.name}", error.__cause__)
+                )
         self.story.append(f"{step}{outcome}")
 
 

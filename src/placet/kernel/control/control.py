@@ -6,8 +6,7 @@ committed with its record, or undone.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
-from typing import TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from placet.kernel.commit.apply_record import (
     apply_agent_changed,
@@ -20,14 +19,14 @@ from placet.kernel.context import GateContext
 from placet.kernel.domain import Domain, RuleRefusal
 from placet.kernel.gate.domain_rules import DomainRules
 from placet.kernel.ledger.ledger import Agent, GateSettings, Ledger
-from placet.kernel.plugin_boundary import PluginError, plugin_boundary
+from placet.kernel.plugin_boundary import PluginError, place_of, plugin_boundary
 from placet.kernel.rules_version import Rules
-from placet.kernel.state.transaction import NO_CHANGES
+from placet.kernel.state.transaction import NO_CHANGES, Transaction
 from placet.schemas.codec import ENCODE_ERRORS, Json, freeze, thaw
 from placet.schemas.config import AGENT_WORK, WORLD_WORK, Quota
 from placet.schemas.errors import INTERRUPTS, AgentError, ValidationError, describe_error
 from placet.schemas.identity import RESERVED_IDS, SYSTEM, is_identity
-from placet.schemas.json_value import InvalidJsonValue, to_json_value
+from placet.schemas.json_value import InvalidJsonValue, format_value, to_json_value
 from placet.schemas.limits import SECOND_NS, Limits
 from placet.schemas.log.record import (
     FORMAT_VERSION,
@@ -46,6 +45,8 @@ from placet.schemas.log.record import (
 Hook: TypeAlias = Callable[[], object]
 R = TypeVar("R", bound=Record)
 _PRIORITY_MAX = 100
+_REFUSING: Final = frozenset({"on_register"})
+"""Hooks that may return a refusal; `on_patch` is another, and is called elsewhere."""
 
 
 class Control:
@@ -83,7 +84,7 @@ class Control:
                 origin=dict(origin),
             )
 
-        hooks = [hook_of(domain, "on_open", draft) for domain in registry.domains]
+        hooks = [self.hook_of(domain, "on_open", draft) for domain in registry.domains]
         try:
             made = self.act("on_open", hooks, header, seq=0)
         except PluginError as fault:
@@ -166,13 +167,12 @@ class Control:
             )
 
         hooks = [  # each with a copy of its own: the record tells what was given
-            hook_of(domain, "on_register", draft, agent_id, thaw(frozen))
+            self.hook_of(domain, "on_register", draft, agent_id, thaw(frozen))
             for domain in self._context.registry.concerned(agent_id)
         ]
         try:
             record, data = self.act("on_register", hooks, registered, agent_id)
         except PluginError as fault:
-            self.report_fault(fault.where, fault.error)
             raise _hook_error(fault) from fault.error
         apply_registered(ledger, record)
         self.write(record, data)
@@ -210,7 +210,7 @@ class Control:
         hooks: list[Hook] = []
         if change == "removed":
             domains = self._context.registry.concerned(agent_id)
-            hooks = [hook_of(domain, "on_remove", draft, agent_id) for domain in domains]
+            hooks = [self.hook_of(domain, "on_remove", draft, agent_id) for domain in domains]
         record, data = self.act("on_remove", hooks, changed, agent_id, is_contained=True)
         apply_agent_changed(ledger, record)
         self.write(record, data)
@@ -224,7 +224,7 @@ class Control:
 
         sim_time = now_ns / SECOND_NS
         ticking = self._context.registry.with_on_tick
-        hooks = [hook_of(domain, "on_tick", draft, sim_time) for domain in ticking]
+        hooks = [self.hook_of(domain, "on_tick", draft, sim_time) for domain in ticking]
         self.write(*self.act("on_tick", hooks, ticked, is_contained=True))
 
     def checkpoint(self) -> None:
@@ -265,6 +265,22 @@ class Control:
     def report_fault(self, where: str, error: BaseException) -> None:
         """Pass an exception of plug-in code to `DomainRules.report_fault`."""
         self._rules.report_fault(where, error)
+
+    def hook_of(self, domain: Domain, hook: str, draft: Transaction, *arguments: object) -> Hook:
+        """Return the call of a domain's hook, whose exception names hook and domain."""
+        registry = self._context.registry
+
+        def call() -> object:
+            with plugin_boundary(f"{hook} of {domain.name}"):
+                since = draft.writes_count
+                answer: object = getattr(domain, hook)(draft, *arguments)
+                if hook in _REFUSING and not isinstance(answer, RuleRefusal | None):
+                    shown = format_value(answer)
+                    raise TypeError(f"it must return None or refuse(code, message), got {shown}")
+                registry.require_own_writes(domain, draft, since)
+                return answer
+
+        return call
 
     def act(
         self,
@@ -319,19 +335,11 @@ class Control:
         return record, data
 
 
-def hook_of(domain: Domain, hook: str, *arguments: object) -> Hook:
-    """Return the call of a domain's hook, whose exception names hook and domain."""
-    return partial(_call, domain, hook, arguments)
-
-
-def _call(domain: Domain, hook: str, arguments: tuple[object, ...]) -> object:
-    with plugin_boundary(f"{hook} of {domain.name}"):
-        return getattr(domain, hook)(*arguments)
-
-
 def _hook_error(fault: PluginError) -> ValidationError:
-    why = describe_error(fault.error)
-    return ValidationError(f"{fault.where} raised {why}; nothing was changed")
+    why, place = describe_error(fault.error), place_of(fault.error)
+    file_name = place[max(place.rfind("/"), place.rfind("\\")) + 1 :]  # the caller may be remote
+    at = f" ({file_name})" if file_name else ""
+    return ValidationError(f"{fault.where} raised {why}; nothing was changed{at}")
 
 
 def _encoded(action: str, record: Record) -> bytes:

@@ -10,7 +10,7 @@ from typing import Final
 from placet.kernel.commit.apply_record import apply_effect_changed, apply_executor, apply_settled
 from placet.kernel.commit.commit import Journal
 from placet.kernel.context import GateContext
-from placet.kernel.control.control import Control, hook_of
+from placet.kernel.control.control import Control
 from placet.kernel.ledger.ledger import Ledger
 from placet.kernel.plugin_boundary import PluginError
 from placet.kernel.state.transaction import NO_CHANGES
@@ -141,7 +141,7 @@ class Outbox:
             return Settled(**fields) if error is None else SettlementFailed(**fields, error=error)
 
         hooks = [  # each with a copy of its own: the record tells what came back
-            hook_of(
+            self._control.hook_of(
                 domain, "on_settle", draft, effect, Settlement(key, sound.succeeded, thaw(output))
             )
             for domain in self._context.registry.domains

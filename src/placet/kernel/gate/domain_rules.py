@@ -5,7 +5,7 @@ invariants check the resulting state. An exception of a rule is contained here a
 refusal `rule_error`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from placet.kernel.context import GateContext
@@ -202,12 +202,15 @@ class DomainRules:
         Raises:
             PluginError: A domain raised; the caller undoes the batch.
         """
-        for domain in context.registry.with_on_batch:
+        draft, registry = context.draft, context.registry
+        for domain in registry.with_on_batch:
             with plugin_boundary(f"on_batch of {domain.name}"):
+                since = draft.writes_count
                 try:
-                    domain.on_batch(context.draft)
+                    domain.on_batch(draft)
                 except WorkExceeded:
                     return  # the caller refuses the batch for it
+                registry.require_own_writes(domain, draft, since)
 
     def _check_effects(self, batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
         """Check the number of a batch's effects, and that each is declared by its kind.
@@ -245,10 +248,11 @@ class DomainRules:
             if not changed and watched is not None:
                 continue
             try:
-                refusals += [
-                    _violation(answer, domain.name)
-                    for answer in domain.invariants(context.state, changed)
-                ]
+                answers: object = domain.invariants(context.state, changed)
+                if not isinstance(answers, Iterable):
+                    shown = format_value(answers)
+                    raise TypeError(f"they must return a list of refuse(...), got {shown}")
+                refusals += [_violation(answer, domain.name) for answer in answers]
             except INTERRUPTS:
                 raise
             except BaseException as error:  # noqa: BLE001  # the rule boundary
@@ -353,7 +357,9 @@ def _checked_answer(answer: object) -> RuleRefusal:
         InvalidJsonValue: A part of it is not plain JSON.
     """
     if not isinstance(answer, RuleRefusal):
-        raise TypeError(f"a rule must answer None or a refusal, got {format_value(answer)}")
+        raise TypeError(
+            f"a rule must return None, or refuse(code, message), got {format_value(answer)}"
+        )
     depth_max, bytes_max = _REFUSAL_DEPTH_MAX, _REFUSAL_BYTES_MAX
     rule_refusal = RuleRefusal(*[to_json_value(part, depth_max, bytes_max) for part in answer])
     for part in (rule_refusal.code, rule_refusal.message, rule_refusal.at):

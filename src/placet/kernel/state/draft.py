@@ -7,7 +7,7 @@ batch. Operations for the kernel only (begin, undo, sum up) are in `kernel/state
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Final, Protocol, TypeAlias
+from typing import Final, NoReturn, Protocol, TypeAlias
 
 from placet.kernel.ledger.ordinals import Ordinals
 from placet.kernel.prng import below, cached_agent_key, draw_state, mix_word, unit_of
@@ -127,6 +127,13 @@ class Draft:
             f"{len(self._undo)} writes, {len(self.effects)} effects>"
         )
 
+    def __getattr__(self, name: str) -> NoReturn:
+        """Explain an attribute that a draft does not have."""
+        raise AttributeError(
+            f"a draft has no {name!r}: a rule reads by get, entity, exists and ids, and writes by "
+            "put, create and delete"
+        )
+
     # reading
 
     @property
@@ -165,6 +172,15 @@ class Draft:
             for undo in self._undo
             if undo[2] != WHOLE
         ]
+
+    @property
+    def writes_count(self) -> int:
+        """Number of writes of the batch so far, creations and deletions included."""
+        return len(self._undo)
+
+    def written(self, since: int) -> Iterator[tuple[str, str]]:
+        """Yield collection and entity of each write after the first `since` of the batch."""
+        return ((undo[0], undo[1]) for undo in self._undo[since:])
 
     def draw(self, purpose: str) -> float:
         """Draw a number in [0, 1).
