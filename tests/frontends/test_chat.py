@@ -1,5 +1,6 @@
 """`placet chat` through a pipe: every line is answered, plans that need approval are held."""
 
+import io
 import json
 import os
 
@@ -355,6 +356,29 @@ def test_a_wrong_price_or_limit_is_reported_before_a_call(placet, monkeypatch, o
     outcome = placet("chat", "--domain", "world", *options)
     assert outcome.code != 0
     assert message in outcome.err
+
+
+def test_the_price_of_a_model_at_a_private_address_is_stated_once(placet, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://192.168.1.4:8000/v1")
+    monkeypatch.setattr("sys.stdin", io.StringIO())  # a conversation without a message
+    chat = ("chat", "--domain", "world", "--agent", "openai-chat:qwen3:4b")
+    unknown = placet(*chat)
+    assert unknown.code != 0
+    assert "'qwen3:4b' at 192.168.1.4:8000 is not known" in unknown.err
+    assert str(tmp_path / "placet" / "model_prices.toml") in unknown.err
+    assert placet(*chat, "--price", "0,0").code == 0
+    assert placet(*chat).code == 0
+    kept = tmp_path / "placet" / "model_prices.toml"
+    assert kept.read_text() == '"192.168.1.4:8000/qwen3:4b" = [0.0,0.0]\n'
+    kept.write_text('"192.168.1.4:8000/qwen3:4b" = "free"')
+    assert "must be [IN, OUT]" in placet(*chat).err
+    monkeypatch.setenv("OPENAI_BASE_URL", "https://models.example.org/v1")
+    public = placet(*chat)
+    assert "state the price" in public.err
+    assert "kept" not in public.err
+    assert placet(*chat, "--max-usd", "none").code == 0
 
 
 @pytest.mark.slow  # two processes that load the client of a model

@@ -89,7 +89,12 @@ def chat(  # noqa: PLR0917  # the command line has no positions
         chosen["cost_usd_max"] = read_max_usd(max_usd)
     if max_tokens is not None:
         chosen["tokens_max"] = max_tokens
-    adapter = proposer(agent, None if price is None else read_price(price))
+    adapter = proposer(
+        agent,
+        None if price is None else read_price(price),
+        has_limit=chosen.get("cost_usd_max", 0) is not None,
+        keeps_price=True,
+    )
     domains, config = conversation_world("chat", domain, store, assignments)
     opening = _opened(domains, config, session, mode, adapter, chosen)
     who = Person(person or _login_name(), role, is_there)

@@ -66,18 +66,20 @@ class ApprovalDecision(Fields, frozen=True):
     actions: Annotated[list[ReplacementAction], Meta(min_length=1)] | UnsetType = UNSET
 
 
-def adapter_of(name: str | None, price: list[float] | None = None) -> object:
+def adapter_of(
+    name: str | None, price: list[float] | None = None, *, has_limit: bool = True
+) -> object:
     """Return the proposer adapter of this name, or None for None.
 
     Raises:
         Problem: The name is unknown, or `human`, since a person cannot be asked over HTTP; or the
-            price is invalid, or not for a model.
+            price is invalid, not for a model, or unknown although a turn has a limit in money.
     """
     if name is None:
         return None
     if name == "human":
         raise Problem("request_invalid", "proposer must be 'scripted', a model, or null")
     try:
-        return proposer(name, price)
+        return proposer(name, price, has_limit=has_limit)
     except CommandError as error:
         raise Problem("request_invalid", str(error)) from error

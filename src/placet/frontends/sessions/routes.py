@@ -119,7 +119,7 @@ async def open_session(world: str, request: Request) -> Response:
     agent = await _agent_of(orchestrator, name, body.agent)
     if agent in body.people:
         raise Problem("request_invalid", f"{agent!r} proposes, so it does not decide")
-    adapter = adapter_of(body.proposer, body.price)
+    adapter = adapter_of(body.proposer, body.price, has_limit=body.max_usd is not None)
     limits = agent_limits(body.limits())
     opened: dict[Key, _OpenSession] = request.app.state.sessions
     if (world, name) in opened:
