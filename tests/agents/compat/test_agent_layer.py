@@ -72,6 +72,22 @@ async def test_any_subclass_is_an_adapter_and_gets_all_four_parts_of_the_context
     assert [line["text"] for line in second["history"]] == ["set it", "Done."]
 
 
+@pytest.mark.parametrize(
+    ("fields", "missing"),
+    [
+        ({"type": "clarification_request"}, "question"),
+        ({"type": "clarification_request", "question": ""}, "question"),
+        ({"type": "action_call"}, "action_id"),
+        ({"type": "action_call", "action_id": "", "question": "which?"}, "action_id"),
+    ],
+)
+def test_an_intent_without_what_its_type_requires_is_a_value_error(
+    fields: dict[str, Any], missing: str
+) -> None:
+    with pytest.raises(ValueError, match=f"needs a text as '{missing}'"):
+        ChatIntent(**fields)
+
+
 async def test_a_plan_of_several_is_all_or_nothing() -> None:
     wrong = ExecutionPlan(goal="two", actions=[call(), call(inputs={"amount": -1})])
     right = ExecutionPlan(goal="two", actions=[call(), call(inputs={"amount": 1})], notes="n")

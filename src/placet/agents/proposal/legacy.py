@@ -4,9 +4,9 @@ An adapter's answers, and the base class that integrations subclass.
 """
 
 from abc import ABC, abstractmethod
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 
 class ChatIntent(BaseModel):
@@ -14,10 +14,13 @@ class ChatIntent(BaseModel):
 
     Attributes:
         type: `action_call`, or `clarification_request`.
-        action_id: Kind of the intent.
+        action_id: Kind of the intent; required in an `action_call`.
         inputs: Payload of the intent.
-        question: Question to the user.
+        question: Question to the user; required in a `clarification_request`.
         confirmed: Ignored: a proposer cannot confirm its own proposal.
+
+    Raises:
+        ValidationError: The field that the type requires is missing or empty.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -27,6 +30,13 @@ class ChatIntent(BaseModel):
     inputs: dict[str, JsonValue] = Field(default_factory=dict)
     question: str | None = None
     confirmed: bool = False
+
+    @model_validator(mode="after")
+    def _check_required_field(self) -> Self:
+        name = "action_id" if self.type == "action_call" else "question"
+        if not getattr(self, name):
+            raise ValueError(f"an intent of type {self.type!r} needs a text as {name!r}")
+        return self
 
 
 class ExecutionPlan(BaseModel):
