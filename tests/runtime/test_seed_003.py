@@ -6,6 +6,7 @@ The document's code blocks run unchanged except for the import path; each of its
 import ast
 import asyncio
 import contextlib
+import json
 import re
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -350,6 +351,20 @@ async def test_future_minor_version_is_accepted_with_a_warning():
         )
         assert verdict.admitted
         assert verdict.results[0].warnings
+
+
+@in_virtual_time
+async def test_future_minor_version_is_logged_as_a_warning_once(capsys):
+    async with town(log_format="json", log_level="warning") as orchestrator:
+        for k, version in enumerate(["1.9.0", "1.9.0", "1.0.0", "1.8.0"]):
+            await orchestrator.submit_intent(
+                example("Move") | {"req_id": f"r{k}", "schema_version": version}
+            )
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [(line["level"], line["event"]) for line in lines] == [
+        ("warning", "unknown schema_version")
+    ] * 2
+    assert ["1.9.0" in line["message"] for line in lines] == [True, False]
 
 
 # The rules: stages, in the document's order

@@ -27,6 +27,7 @@ from placet.actors.ports import Clock, DilatingClock, HostClock
 from placet.actors.queued_batch import QueuedBatch
 from placet.actors.timers.timer_queue import OneShotTimer
 from placet.kernel.kernel import Kernel
+from placet.schemas.batch import CheckedBatch
 from placet.schemas.errors import INTERRUPTS, StoreError
 from placet.schemas.limits import SECOND_NS, SIM_TIME_NS_MAX, UNLIMITED, Limits
 from placet.schemas.log.record import LogGroup
@@ -72,6 +73,7 @@ class OrchestratorActor:
         *,
         backpressure: Backpressure = "reject",
         on_group: GroupReport | None = None,
+        on_warned: Callable[[CheckedBatch], None] | None = None,
     ) -> None:
         limits = kernel.config.limits
         self._kernel = kernel
@@ -87,6 +89,7 @@ class OrchestratorActor:
         self._ingress = ingress = Ingress(
             kernel, committer, clock, self._group_metrics, self._mailbox, self._held
         )
+        ingress.on_warned = on_warned
         # The clients' interface of the ingress. Bound once: a method would cost a call per batch.
         is_stepped = self._advance is not None
         self.post_batch = ingress.post_for_step if is_stepped else ingress.post_batch

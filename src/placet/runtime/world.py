@@ -41,6 +41,7 @@ from placet.runtime.snapshots.writer import SnapshotProcess
 from placet.runtime.stores.url import environment_of, lasting_url_of
 from placet.runtime.telemetry.watchdog import RuleWatchdog, RunningRule
 from placet.runtime.world_time import WorldTime
+from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json
 from placet.schemas.errors import PlacetError, StoreError, error_of
 from placet.schemas.limits import SECOND_NS
@@ -95,8 +96,7 @@ class WorldRuntime:
         self.kernel = kernel
         self.limits = limits
         self.handle_numbers = count(1)
-        start_ns = kernel.ledger.now_ns
-        self.time = WorldTime(config, start_ns, clock, self._on_dilated, self._on_stall)
+        self.time = WorldTime(config, kernel.ledger.now_ns, clock, self._on_dilated, self._on_stall)
         self.clock, self.sleepers = self.time.clock, self.time.sleepers
         self.counters = Counters(kernel.registry.kinds)
         self.committer = Committer(
@@ -111,6 +111,7 @@ class WorldRuntime:
             self.counters,
             backpressure=config.backpressure,
             on_group=self._on_group if config.log_level in {"debug", "info"} else None,
+            on_warned=self._on_warned,
         )
         self.viewer = Viewer(kernel)
         self.observing = self._make_observing(kernel)
@@ -405,6 +406,9 @@ class WorldRuntime:
 
     def _on_group(self, verdicts: Sequence[Verdict]) -> None:
         self._reports.group(verdicts)
+
+    def _on_warned(self, batch: CheckedBatch) -> None:
+        self._reports.unknown_versions(batch)
 
     def _on_dilated(self, dilation: Dilation, wait_ns: int) -> None:
         self._reports.dilated(dilation.factor, wait_ns / SECOND_NS)

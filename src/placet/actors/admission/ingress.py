@@ -109,6 +109,7 @@ class Ingress:
 
     Attributes:
         on_held: Called with each batch added to `held`, while a barrier waits for it.
+        on_warned: Called with each checked batch that the structure check changed.
         is_closed: The world takes no more batches, and never will.
         stalled: Reason why no further step will come for held batches; None while one may.
         is_draining: The world takes no more batches until `resume`.
@@ -148,6 +149,7 @@ class Ingress:
         self._submitted: list[asyncio.Future[Verdict]] = []  # since the last step, dry runs aside
         self._submitted_max = 4 * self._control.places
         self.on_held: Callable[[CheckedBatch], None] | None = None
+        self.on_warned: Callable[[CheckedBatch], None] | None = None
         self.is_closed = False
         self.stalled: TimeStalledError | None = None
         self.is_draining = False
@@ -214,6 +216,8 @@ class Ingress:
             checked.dry_run = True
         if not isinstance(checked, CheckedBatch):
             return self._refuse_malformed(reply, checked, raw, submitter, now_ns)
+        if checked.notices is not None and self.on_warned is not None:
+            self.on_warned(checked)
         waiting = QueuedBatch(checked, reply, now_ns, identity, now_ns)
         if self._is_stepped:
             self._put_for_step(waiting, submitter)

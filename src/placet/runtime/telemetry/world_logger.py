@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from placet.runtime.telemetry.logging import configure_logging
+from placet.schemas.batch import CheckedBatch
 from placet.schemas.errors import StoreError
 from placet.schemas.verdict import Verdict
 
@@ -13,6 +14,9 @@ _AGAIN_FACTOR: Final = 10
 _FAULTS_MAX: Final = 1_024
 """Different faults that are counted; the oldest is forgotten then, and logged as new."""
 
+_VERSIONS_MAX: Final = 64
+"""Different unknown versions that are logged; each is a submitter's text."""
+
 
 class WorldLogger:
     """The logger of one world; its lines contain no payloads."""
@@ -20,6 +24,7 @@ class WorldLogger:
     def __init__(self, log_format: str, level: str, world: str) -> None:
         self._logger = configure_logging(log_format, level).bind(world=world)
         self._faults: dict[tuple[str, str], _Fault] = {}
+        self._versions: set[str] = set()
 
     def group(self, verdicts: Sequence[Verdict]) -> None:
         """Log a decided group at debug, and each of its refusals at info."""
@@ -39,6 +44,15 @@ class WorldLogger:
                     req_id=refusal.req_id,
                     seq=verdict.current_seq,
                 )
+
+    def unknown_versions(self, batch: CheckedBatch) -> None:
+        """Log each unknown minor `schema_version` of a batch as a warning, once per version."""
+        for notices in (batch.notices or {}).values():
+            for notice in notices:
+                is_new = notice.code == "version_unknown" and notice.message not in self._versions
+                if is_new and len(self._versions) < _VERSIONS_MAX:
+                    self._versions.add(notice.message)
+                    self._logger.warning("unknown schema_version", message=notice.message)
 
     def dilated(self, factor: float, wait_s: float) -> None:
         """Log a change of the time scale: a warning if time is slowed, info at factor 1.
