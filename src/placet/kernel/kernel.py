@@ -14,7 +14,7 @@ from typing import Final
 
 from placet.kernel.commit.commit import DecisionRecorder, Journal, RecordSink
 from placet.kernel.context import GateContext
-from placet.kernel.control.control import Control, require_owner
+from placet.kernel.control.control import Control, require_clear_name, require_owner
 from placet.kernel.control.operator_patch import OperatorPatch
 from placet.kernel.control.outbox import Outbox
 from placet.kernel.decide import Answer, Decision, decide_batch
@@ -429,6 +429,7 @@ class Kernel:
         agent = self.ledger.agents.get(agent_id)
         require_owner(agent, owner)
         if agent is None:
+            require_clear_name(agent_id)
             agent = self._control.register_agent(
                 agent_id, permitted, owner, priority_max, quotas or {}, attributes
             )

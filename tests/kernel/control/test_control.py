@@ -24,6 +24,18 @@ def test_an_agent_name_must_be_an_identity_and_not_reserved(name):
 
 
 @pytest.mark.parametrize(
+    "character", list("\u061c\u200b\u200f\u2028\u2029\u202a\u202e\u2066\u2069\ufeff")
+)
+def test_a_new_agent_name_may_not_reorder_or_hide_text(character):
+    kernel, _ = reused()
+    before = trace(kernel)
+    with pytest.raises(AgentError, match="bidirectional") as caught:
+        kernel.register_agent(f"a{character}b")
+    assert str(caught.value).isascii()
+    assert trace(kernel) == before
+
+
+@pytest.mark.parametrize(
     ("settings", "why"),
     [
         ({"priority_max": 101}, "priority_max must be an int in 0..100"),

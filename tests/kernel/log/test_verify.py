@@ -661,3 +661,13 @@ def test_the_first_difference_of_two_records_is_reported():
 
 def test_mail_is_a_kind_with_an_effect():
     assert next(kind for kind in Lab.kinds if kind.name == "Mail").effects == (MAIL,)
+
+
+def test_a_log_with_a_name_that_may_not_be_registered_today_verifies(monkeypatch):
+    kernel, log = reused()
+    with monkeypatch.context() as before:
+        before.setattr("placet.kernel.kernel.require_clear_name", lambda _: None)
+        kernel.register_agent("ali\u202ece")
+    assert "ali\u202ece" in folded(log).ledger.agents
+    again = decided(log)
+    assert world_digest(again.state, again.ledger).hex() == kernel.world_digest()

@@ -25,7 +25,7 @@ from placet.kernel.state.transaction import NO_CHANGES, Transaction
 from placet.schemas.codec import ENCODE_ERRORS, Json, freeze, thaw
 from placet.schemas.config import AGENT_WORK, WORLD_WORK, Quota
 from placet.schemas.errors import INTERRUPTS, AgentError, ValidationError, describe_error
-from placet.schemas.identity import RESERVED_IDS, SYSTEM, is_identity
+from placet.schemas.identity import RESERVED_IDS, SYSTEM, is_identity, misleading_characters
 from placet.schemas.json_value import InvalidJsonValue, format_value, to_json_value
 from placet.schemas.limits import SECOND_NS, Limits
 from placet.schemas.log.record import (
@@ -372,6 +372,22 @@ def _plain(attributes: Mapping[str, Json], limits: Limits) -> dict[str, Json]:
             f"attributes must be plain JSON: {error} at {error.at or '/'}"
         ) from None
     return plain
+
+
+def require_clear_name(agent_id: object) -> None:
+    """Check that a new name has no bidirectional, zero-width or separator characters.
+
+    It is not checked when a log is re-executed: a log with such a name verifies.
+
+    Raises:
+        AgentError: The name has such a character.
+    """
+    found = misleading_characters(agent_id) if isinstance(agent_id, str) else ""
+    if found:
+        raise AgentError(
+            f"an agent_id must have no bidirectional, zero-width or separator characters, got "
+            f"{found!a} in {agent_id!a}; leave them out"
+        )
 
 
 def require_owner(agent: Agent | None, owner: str | None) -> None:
