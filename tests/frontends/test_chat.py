@@ -301,7 +301,7 @@ def test_a_proposing_person_is_shown_the_issues_and_asked_again(placet):
 @pytest.mark.parametrize(
     ("options", "code", "why"),
     [
-        ((), 2, "give the domain of the world"),
+        ((), 2, "type for example `placet chat --domain design`"),
         (("--domain", "nope"), 1, "there is no domain 'nope'"),
         (("--domain", "design", "--mode", "wild"), 2, "unknown mode 'wild'"),
         (("--domain", "design", "--agent", "robot"), 1, "'robot'"),

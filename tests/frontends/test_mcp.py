@@ -21,6 +21,7 @@ from mcp.shared.exceptions import MCPError
 from placet.agents import Session
 from placet.agents.proposal.tools import ToolDefinition
 from placet.domains.world import World
+from placet.frontends.mcp import command
 from placet.frontends.mcp import stdin as mcp_stdin
 from placet.frontends.mcp.server import McpServer
 from tests.agents.proposal.provider_subsets import PROVIDERS, undescribed
@@ -418,3 +419,18 @@ def test_a_usage_error_is_reported(placet, options, code, why):
     outcome = placet("mcp", "--domain", "design", *options)
     assert outcome.code == code
     assert why in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("installed", "says"),
+    [
+        ("1.30.0", "works with mcp 2.x, and mcp 1.30.0 is installed"),
+        ("2.3.0", "needs mcp_types, which is not installed"),
+    ],
+)
+def test_a_missing_module_is_reported_with_the_version_that_is_needed(
+    installed: str, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "version", lambda _: installed)
+    error = ModuleNotFoundError("No module named 'mcp_types'", name="mcp_types")
+    assert says in command.missing_module(error)

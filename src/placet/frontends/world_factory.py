@@ -60,7 +60,10 @@ def conversation_world(
     """
     settings = world_settings(domain, store, assignments)
     if settings.recorded is None and domain is None:
-        raise typer.BadParameter("give the domain of the world, such as --domain design")
+        raise typer.BadParameter(
+            "there is neither a domain nor a log; type for example "
+            f"`placet {command} --domain design`, or --store with an existing log"
+        )
     domains = settings.make_domains(sessions=True)
     list_overrides(settings, domains, command)
     return domains, settings.world

@@ -4,6 +4,7 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 
@@ -24,6 +25,7 @@ from placet.schemas.identity import OPERATOR
 from placet.server.config import PORT_MAX, ServeConfig
 from placet.server.credentials import Credentials, KnownToken, hash_of, new_token, read_tokens
 
+_MCP_MAJOR: Final = "2"
 _SHUTDOWN_SECONDS_MAX: Final = 2
 """Over HTTP, for what is in flight: a stream that a client left open never ends by itself."""
 
@@ -92,15 +94,27 @@ def mcp(  # noqa: PLR0917  # the command line has no positions
     try:
         from placet.frontends.mcp.server import McpServer  # noqa: F401, PLC0415  # the extra
     except ModuleNotFoundError as error:
-        raise CommandError(
-            f"`placet mcp` needs {error.name}, which is not installed: pip install 'placet[mcp]'"
-        ) from error
+        raise CommandError(missing_module(error)) from error
     domains, config = conversation_world("mcp", domain, store, assignments)
     options = _Options(domains, config, session, agent, mode, person)
     if http is None:
         return anyio.run(_over_stdio, options)
     number = anyio.run(_over_http, options, _address(http, tokens))
     return 0 if number is None else 128 + number
+
+
+def missing_module(error: ModuleNotFoundError) -> str:
+    """Return the message for a missing module: the extra, or an `mcp` of another major version."""
+    try:
+        found = version("mcp")
+    except PackageNotFoundError:
+        found = None
+    if found is not None and found.partition(".")[0] != _MCP_MAJOR:
+        return (
+            f"`placet mcp` works with mcp {_MCP_MAJOR}.x, and mcp {found} is installed: "
+            "pip install --upgrade 'placet[mcp]'"
+        )
+    return f"`placet mcp` needs {error.name}, which is not installed: pip install 'placet[mcp]'"
 
 
 @asynccontextmanager
