@@ -226,9 +226,7 @@ def test_fault_of_a_domain_is_reported_and_the_gate_continues(capsys):
     assert "on_register of raising raised RuntimeError: no place" in ask(session, ANN)["error"]
     ask(session, {"register": "ann"})
     assert ask(session, move())["refusals"][0]["code"] == "rule_error"
-    err = capsys.readouterr().err
-    assert "no place" in err
-    assert "ZeroDivisionError" in err
+    assert "ZeroDivisionError" in capsys.readouterr().err
 
 
 # durability
