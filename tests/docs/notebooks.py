@@ -1,8 +1,9 @@
-"""The notebooks of examples/: the tutorials as cells, with their outputs and pictures.
+"""The notebooks of examples/, with their outputs and pictures.
 
-    ./dev python -m tests.docs.notebooks      # after a change of a tutorial
+    ./dev python -m tests.docs.notebooks      # after a change of a tutorial or of a cell
 
-A page is the source; its notebook has the same text and code, and is never edited by hand.
+A tutorial is the source of its notebook, which has the same text and code, and is never edited by
+hand. The notebook of the player has its own cells; its outputs alone are made here.
 """
 
 import re
@@ -16,6 +17,10 @@ from nbclient import NotebookClient
 
 ROOT: Final = Path(__file__).parents[2]
 NAMES: Final = ("bank_run", "from_mesa")
+"""Notebooks that are made of the tutorial of the same name."""
+
+PLAYER: Final = "player"
+"""The notebook that shows `placet.lab.play`."""
 
 _BLOCK: Final = re.compile(r"^```(python|toml)\n(.*?)^```$\n?", re.MULTILINE | re.DOTALL)
 _FILE: Final = re.compile(r"# (\w+\.(?:py|toml))\n")
@@ -30,7 +35,7 @@ def page_of(name: str) -> Path:
 
 
 def notebook_of(name: str) -> Path:
-    """Return the path of the notebook of a tutorial."""
+    """Return the path of a notebook."""
     return ROOT / "examples" / f"{name}.ipynb"
 
 
@@ -52,12 +57,8 @@ def cells_of(page: str) -> Iterator[tuple[str, str]]:
         yield "markdown", text
 
 
-def executed(name: str, folder: Path) -> Any:
-    """Return the notebook of a tutorial, executed in a folder.
-
-    Raises:
-        CellExecutionError: A cell raised.
-    """
+def made_of_page(name: str) -> Any:
+    """Return the notebook of a tutorial, without outputs."""
     notebook = nbformat.v4.new_notebook()
     make = {"markdown": nbformat.v4.new_markdown_cell, "code": nbformat.v4.new_code_cell}
     for number, (kind, text) in enumerate(cells_of(page_of(name).read_text(encoding="utf-8"))):
@@ -65,13 +66,24 @@ def executed(name: str, folder: Path) -> Any:
         cell["id"] = f"cell-{number}"
         notebook.cells.append(cell)
     notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
+    return notebook
+
+
+def executed(name: str, folder: Path) -> Any:
+    """Return a notebook, executed in a folder.
+
+    Raises:
+        CellExecutionError: A cell raised.
+    """
+    own = name == PLAYER
+    notebook = nbformat.read(notebook_of(name), as_version=4) if own else made_of_page(name)
     client = NotebookClient(notebook, timeout=110, resources={"metadata": {"path": str(folder)}})
     return client.execute()
 
 
 def main() -> None:
     """Write all notebooks anew."""
-    for name in NAMES:
+    for name in (*NAMES, PLAYER):
         with tempfile.TemporaryDirectory() as folder:
             notebook = executed(name, Path(folder))
         for cell in notebook.cells:

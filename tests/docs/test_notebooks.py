@@ -1,9 +1,9 @@
-"""The notebooks of examples/ have the text of the tutorials, their pictures, and they run."""
+"""The notebooks of examples/ run; those of the tutorials have their text and their pictures."""
 
 import nbformat
 import pytest
 
-from tests.docs.notebooks import NAMES, cells_of, executed, notebook_of, page_of
+from tests.docs.notebooks import NAMES, PLAYER, cells_of, executed, notebook_of, page_of
 
 
 def pictures(notebook):
@@ -25,3 +25,22 @@ def test_a_notebook_is_its_tutorial_with_pictures(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_notebook_runs(name, tmp_path):
     assert pictures(executed(name, tmp_path))
+
+
+def pages(notebook):
+    """Return the self-contained pages that the notebook shows."""
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+    shown = [output.get("data", {}).get("text/html", "") for output in outputs]
+    return [html for html in shown if html.startswith("<iframe srcdoc=")]
+
+
+def test_the_notebook_of_the_player_shows_its_page():
+    notebook = nbformat.read(notebook_of(PLAYER), as_version=4)
+    assert len(pages(notebook)) == 1
+    assert notebook_of(PLAYER).stat().st_size < 200_000
+
+
+@pytest.mark.slow
+def test_the_notebook_of_the_player_runs(tmp_path):
+    (page,) = pages(executed(PLAYER, tmp_path))
+    assert 'id=&quot;run&quot;' in page
