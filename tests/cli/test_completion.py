@@ -1,13 +1,14 @@
 """What a shell completes, what a person sees on a terminal, and the list of scenarios."""
 
 import io
+import re
 import sys
 
 import pytest
 
 from placet.cli import pager
 from placet.cli.app import run_command
-from placet.cli.terminal import say_table
+from placet.cli.terminal import ColoredLine, TextTable, say_lines
 from placet.scenarios import bundled
 
 
@@ -53,15 +54,35 @@ def test_scenarios_are_listed(placet):
     assert [s["name"] for s in placet("scenarios", "--json").json()] == list(bundled())
 
 
-def test_table_is_colored_on_a_terminal_and_plain_in_a_pipe(capsys, monkeypatch):
-    say_table(("name", "count"), [("a", "1")])
-    assert capsys.readouterr().out == "name  count\na     1\n"
+TABLE = TextTable([("a\x1b[31m", "12", "word " * 12), ("b", "3")], ("name", "count", "note"))
+
+
+def test_table_is_plain_in_a_pipe(capsys):
+    say_lines(
+        [TextTable([("a", "1"), ("long", "22")], ("name", "count")), ColoredLine("end", "red")]
+    )
+    assert capsys.readouterr().out == "  name  count\n  a     1\n  long  22\nend\n"
+
+
+@pytest.mark.parametrize("columns", [40, 120])
+def test_table_is_colored_and_as_wide_as_the_terminal(capsys, monkeypatch, columns):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    say_table(("name", "count"), [("a\x1b[31m", "1")])
+    say_lines([TABLE, ColoredLine("end", "red")])
     out = capsys.readouterr().out
     assert "\x1b[1;36m" in out
     assert "a\\x1b[31m" in out
+    assert out.endswith("\x1b[31mend\x1b[0m\n")
+    monkeypatch.setenv("NO_COLOR", "1")
+    say_lines([TABLE, ColoredLine("end", "red")])
+    out = capsys.readouterr().out
+    assert not re.search(r"\x1b\[[\d;]*3\d", out), "a color"
+    lines = re.sub(r"\x1b\[[\d;]*m", "", out).splitlines()
+    assert max(map(len, lines)) <= columns
+    assert (len(lines) == 4) == (columns == 120)
 
 
 def test_log_on_a_terminal_goes_through_the_pager(town, monkeypatch, tmp_path):

@@ -4,6 +4,7 @@ import pytest
 
 from placet import Orchestrator, OrchestratorConfig
 from placet.cli.commands.explain import explanation_lines
+from placet.cli.terminal import plain_lines
 from placet.domains.world import World
 from placet.kernel import Kernel, KernelConfig
 from placet.runtime.history.bisect import bisect
@@ -21,6 +22,10 @@ from tests.kernel.test_rules_version import poured_in_liters, tank_2
 from tests.runtime.snapshots.logs import cut_at, snapshot_at, write_log
 
 QUOTAS: dict[str, QuotaSpec] = {"Move": {"rate": 1, "burst": 2}}
+
+
+def lines_of(explained):
+    return list(plain_lines(explanation_lines(explained)))
 
 
 @pytest.fixture
@@ -207,7 +212,7 @@ def test_a_compacted_answer_is_explained_from_the_dedup_window(tmp_path):
     assert "this request among them: it was admitted, with its batch, at seq 5" in admitted.notes
     assert "this request among them: it was refused by domain: lab.too_few" in refused.notes
     assert never.notes[-1] == "its latest decided request is 'r:8'"
-    told = "\n".join(explanation_lines(admitted))
+    told = "\n".join(lines_of(admitted))
     assert "its verdict is older\nthan the log" in told
     assert "Known from the log: the log was compacted up to seq" in told
 
@@ -225,7 +230,7 @@ def test_a_thousand_changes_are_truncated():
     objects = {f"cup_{number}": {"position": [number, 0]} for number in range(100)}
     records: list[bytes] = []
     Kernel(World(objects=objects), sink=records.append)
-    lines = list(explanation_lines(explain_seq(in_memory(records), 0)))
+    lines = lines_of(explain_seq(in_memory(records), 0))
     assert len(lines) < 130
     assert lines[-1].endswith("more fields; --json has them all")
 
@@ -237,7 +242,7 @@ def test_many_intents_and_wide_values_are_truncated():
     say = {"text": "é" * 500}
     batch = [move(number=n, kind="Speak", payload=say, context_seq=2) for n in range(20)]
     kernel.decide(batch)
-    lines = list(explanation_lines(explain(in_memory(records), "ann", "ann:19")))
+    lines = lines_of(explain(in_memory(records), "ann", "ann:19"))
     assert any("and 8 more" in line for line in lines)
     assert any(line.strip().startswith("> 19") for line in lines)
     assert max(map(len, lines)) < 260
@@ -253,13 +258,13 @@ def test_created_and_deleted_entities_and_effects_are_rendered():
     ])  # fmt: skip
     kernel.decide([intent("Glance", {"thing": "b"}, "s", context_seq=7, agent_id="bob")])
     log = in_memory(records)
-    text = "\n".join(explanation_lines(explain(log, "alice", "q", [Lab(things=("a",))])))
+    text = "\n".join(lines_of(explain(log, "alice", "q", [Lab(things=("a",))])))
     assert "lab.things/a        deleted" in text
     assert "lab.things/b (new)" in text
     assert "Effect world/5/1" not in text
     assert 'Effect world/6/0: mail {"number":0,"to":"alice"}' in text
     assert "executor mail: 0 open effects, at most 1000" in text
-    text = "\n".join(explanation_lines(explain(log, "bob", "s", [Lab(things=("a",))])))
+    text = "\n".join(lines_of(explain(log, "bob", "s", [Lab(things=("a",))])))
     assert "No changes." in text or "Changes:" in text
 
 
@@ -278,12 +283,12 @@ def test_suspension_and_staleness_are_rendered():
     log, lab = in_memory(records), [Lab(things=("a",))]
     explained = explain(log, "alice", "q", lab)
     assert [one["codes"] for one in explained.earlier] == [["stale_context"]]
-    text = "\n".join(explanation_lines(explained))
+    text = "\n".join(lines_of(explained))
     assert "q was decided before (stale_context); with a newer context it is decided anew" in text
     assert "at most 50 allowed" in text
     assert "valid until 9 s" in text
     assert "Earlier it was refused: stale_context" in text
-    text = "\n".join(explanation_lines(explain(log, "alice", "z", lab)))
+    text = "\n".join(lines_of(explain(log, "alice", "z", lab)))
     assert "alice is not registered" in text
     explained = explain(log, "alice", "gone", lab)
     assert "'alice' was registered once, and was removed" in explained.notes
@@ -324,7 +329,7 @@ def test_rare_facts_are_rendered():
     log = in_memory(records)
 
     def text(agent_id: str, req_id: str) -> str:
-        return "\n".join(explanation_lines(explain(log, agent_id, req_id, [Lab()])))
+        return "\n".join(lines_of(explain(log, agent_id, req_id, [Lab()])))
 
     assert "warning version_unknown" in text("bob", "o")
     assert "all agents together, all kinds: 2/s, burst 3" in text("alice", "p")

@@ -43,4 +43,4 @@ def test_the_notebook_of_the_player_shows_its_page():
 @pytest.mark.slow
 def test_the_notebook_of_the_player_runs(tmp_path):
     (page,) = pages(executed(PLAYER, tmp_path))
-    assert 'id=&quot;run&quot;' in page
+    assert "id=&quot;run&quot;" in page

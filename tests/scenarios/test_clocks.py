@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from placet.cli.commands.run_report import report_lines
+from placet.cli.terminal import plain_lines
 from placet.runtime.history.reader import check_integrity
 from placet.runtime.stores.url import open_event_log
 from placet.scenarios import ScenarioError, load
@@ -31,7 +32,9 @@ def test_dilated_time_refuses_nothing_for_load(tmp_path):
     assert not [key for key in report.refusals if key.startswith("door/")]
     assert report.time["factor_lowest"] < 1.0
     assert report.as_dict()["time"]["behind_s"] > 0
-    (line,) = [line for line in report_lines(report, None, "") if line.startswith("  time")]
+    (line,) = [
+        line for line in plain_lines(report_lines(report, None, "")) if line.startswith("  time")
+    ]
     assert "of real time at the slowest" in line
     assert check_integrity(open_event_log(store)).is_ok
 
@@ -41,7 +44,9 @@ def test_all_agents_act_in_each_realtime_tick():
     assert report.ticks == TICKS
     assert report.time == {"clock": "realtime", "asleep": 0, "late": 0}
     assert report.seconds > (TICKS - 1) * 0.05
-    assert not any(line.startswith("  time") for line in report_lines(report, None, ""))
+    assert not any(
+        line.startswith("  time") for line in plain_lines(report_lines(report, None, ""))
+    )
 
 
 def test_a_realtime_run_is_stopped_between_two_ticks():

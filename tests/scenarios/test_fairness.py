@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placet.cli.commands.run_report import report_lines
+from placet.cli.terminal import plain_lines
 from placet.runtime.history.reader import check_integrity
 from placet.runtime.stores.url import open_event_log
 from placet.scenarios import load
@@ -73,7 +74,7 @@ def test_wins_of_a_rush_are_distributed_like_a_lottery():
 
 def test_the_report_shows_contention():
     report = run(agents__guest__count=30, objects__prize__count=1, ticks=20)
-    text = "\n".join(report_lines(report, None, ""))
+    text = "\n".join(plain_lines(report_lines(report, None, "")))
     assert "contention" in text
     assert "10 won, 30 agents took part" in text
     assert "decided batches 0.99" in text or "decided batches 1.000" in text

@@ -137,6 +137,12 @@ def figure(result: dict[str, Json], path: str) -> float | None:
 def as_table(results: Iterable[dict[str, Json]]) -> str:
     """Return results as text: a table with a line per workload, tables of rows, and notes."""
     results = list(results)
+    notes = notes_of(results)
+    return "\n\n".join([*map(_aligned, tables_of(results)), *(["\n".join(notes)] if notes else ())])
+
+
+def tables_of(results: Sequence[dict[str, Json]]) -> list[list[tuple[str, ...]]]:
+    """Return tables, each with its head as the first row: one of all workloads, then of rows."""
     head = (
         "workload",
         "intents/s",
@@ -146,12 +152,15 @@ def as_table(results: Iterable[dict[str, Json]]) -> str:
         "p99 ms",
         "other figures",
     )
-    tables = [_aligned([head, *(_row(result) for result in results)])]
-    tables += [_aligned(_step_rows(result)) for result in results if "rows" in result]
-    notes = [
+    tables = [[head, *(_row(result) for result in results)]]
+    return [*tables, *(_step_rows(result) for result in results if "rows" in result)]
+
+
+def notes_of(results: Iterable[dict[str, Json]]) -> list[str]:
+    """Return the notes on results, each with the name of its workload."""
+    return [
         f"{result['workload']}: {note}" for result in results for note in result.get("notes", ())
     ]
-    return "\n\n".join([*tables, *(["\n".join(notes)] if notes else ())])
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> str:

@@ -2,7 +2,8 @@
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from re import compile as pattern
 from typing import Annotated, Final, TypeAlias
 
@@ -28,6 +29,7 @@ _SECRET: Final = pattern(
 """The passwords in a URL: between the user's name and the @, and in the option `password`."""
 
 _GAP: Final = "  "
+_NUMBER: Final = pattern(r"[-+]?[\d ]*\.?\d*(?:e[-+]?\d+)?%?")
 _JSON_CHARACTERS_MAX: Final = 160
 _TEXT_CHARACTERS_MAX: Final = 400
 
@@ -39,12 +41,6 @@ class CommandError(PlacetError):
 def say(text: str = "") -> None:
     """Print a line of a command's result."""
     sys.stdout.write(redact(text) + "\n")
-
-
-def say_lines(lines: Iterable[str]) -> None:
-    """Print lines of a command's result; control characters are escaped."""
-    for line in lines:
-        say(printable(line))
 
 
 def say_json(value: Json) -> None:
@@ -71,35 +67,94 @@ def redact(text: str) -> str:
     return _SECRET.sub(lambda match: match["user"] or "", text)
 
 
-def table(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
-    """Return rows of cells as aligned lines; the last cell of a row is not padded."""
-    widths: dict[int, int] = {}
-    for row in rows:
-        for column, cell in enumerate(row[:-1]):
-            widths[column] = max(widths.get(column, 0), len(cell))
-    return [
-        indent
-        + _GAP.join([*(c.ljust(widths[i]) for i, c in enumerate(row[:-1])), row[-1]]).rstrip()
-        for row in rows
-    ]
+@dataclass(frozen=True, slots=True)
+class TextTable:
+    """Rows of cells: drawn by rich on a terminal, as wide as it is; plain aligned text elsewhere.
+
+    Attributes:
+        rows: Cells, row by row. A row may end early.
+        head: Names of the columns; None for a list of names and values.
+        indent: Space before each line.
+    """
+
+    rows: Sequence[Sequence[str]]
+    head: Sequence[str] | None = None
+    indent: str = "  "
+
+    def lines(self) -> list[str]:
+        """Return the plain text: columns are aligned, the last cell of a row is not padded."""
+        rows = self.rows if self.head is None else [self.head, *self.rows]
+        widths: dict[int, int] = {}
+        for row in rows:
+            for column, cell in enumerate(row[:-1]):
+                widths[column] = max(widths.get(column, 0), len(cell))
+        return [
+            self.indent
+            + _GAP.join([*(c.ljust(widths[i]) for i, c in enumerate(row[:-1])), row[-1]]).rstrip()
+            for row in rows
+        ]
+
+    def draw(self) -> None:
+        """Print the table on a terminal; a cell that is too wide is continued below itself."""
+        # Here, because it costs a sixth of a second, which only a person sees.
+        from rich.console import Console  # noqa: PLC0415  # see above
+        from rich.padding import Padding  # noqa: PLC0415  # see above
+        from rich.table import Table as RichTable  # noqa: PLC0415  # see above
+        from rich.text import Text  # noqa: PLC0415  # see above
+
+        drawn = RichTable(
+            box=None, show_header=self.head is not None, header_style="bold cyan", pad_edge=False
+        )
+        columns = max(map(len, [*self.rows, self.head or ()]), default=0)
+        for column, name in enumerate(self.head or [""] * columns):
+            cells = [row[column].strip() for row in self.rows if column < len(row)]
+            is_number = self.head is not None and all(map(_NUMBER.fullmatch, cells))
+            drawn.add_column(
+                Text(printable(name)),
+                justify="right" if is_number else "left",
+                no_wrap=is_number,
+                overflow="fold",
+                style="cyan" if self.head is None and not column and columns > 1 else "",
+            )
+        for row in self.rows:
+            drawn.add_row(*(Text(printable(redact(cell))) for cell in row))
+        Console().print(Padding(drawn, (0, 0, 0, len(self.indent)), expand=False))
 
 
-def say_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print rows of cells: as a table with a colored head on a terminal, plain elsewhere."""
+@dataclass(frozen=True, slots=True)
+class ColoredLine:
+    """A line of text with its color on a terminal."""
+
+    text: str
+    color: str
+
+
+Line: TypeAlias = str | ColoredLine | TextTable
+"""A part of a command's result: a line of text, or a table of several lines."""
+
+
+def say_lines(lines: Iterable[Line]) -> None:
+    """Print lines and tables of a command's result; control characters are escaped."""
     if not sys.stdout.isatty():
-        say_lines(table([head, *rows], indent=""))
+        for text in plain_lines(lines):
+            say(printable(text))
         return
-    # Here, because it costs a sixth of a second, which only a person sees.
-    from rich.console import Console  # noqa: PLC0415  # see above
-    from rich.table import Table  # noqa: PLC0415  # see above
-    from rich.text import Text  # noqa: PLC0415  # see above
+    for line in lines:
+        if isinstance(line, TextTable):
+            line.draw()
+        elif isinstance(line, ColoredLine):
+            say(colored(printable(line.text), line.color))
+        else:
+            say(printable(line))
 
-    shown = Table(box=None, header_style="bold cyan", pad_edge=False)
-    for name in head:
-        shown.add_column(name)
-    for row in rows:
-        shown.add_row(*(Text(printable(redact(cell))) for cell in row))
-    Console().print(shown)
+
+def plain_lines(lines: Iterable[Line]) -> Iterator[str]:
+    """Yield lines and tables as plain lines of text."""
+    for line in lines:
+        if isinstance(line, TextTable):
+            yield from line.lines()
+        else:
+            yield line.text if isinstance(line, ColoredLine) else line
 
 
 def printable(text: str) -> str:

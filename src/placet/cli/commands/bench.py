@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from placet.cli.terminal import AsJson, CommandError, say, say_json
+from placet.cli.terminal import AsJson, CommandError, Line, TextTable, say_json, say_lines
 
 
 def bench(
@@ -20,7 +20,7 @@ def bench(
 ) -> None:
     """Measure workloads beside a hand-written loop."""
     # Here, because nothing else needs the benchmarks and what they bring with them.
-    from placet.bench import WORKLOADS, as_table, run  # noqa: PLC0415  # see above
+    from placet.bench import WORKLOADS, notes_of, run, tables_of  # noqa: PLC0415  # see above
 
     names = [name.lower() for name in workloads or ()]
     for name in names:
@@ -32,5 +32,8 @@ def bench(
     if as_json:
         say_json(results)
         return
-    say(as_table(results))
-    say(f"{results[0]['python']}; {results[0]['machine']}; {seconds:g} s each")
+    lines: list[Line] = []
+    for head, *rows in tables_of(results):
+        lines += [TextTable(rows, head, indent=""), ""]
+    lines += notes_of(results)
+    say_lines([*lines, f"{results[0]['python']}; {results[0]['machine']}; {seconds:g} s each"])

@@ -9,11 +9,12 @@ from placet.cli.domains import AgainBy
 from placet.cli.progress import with_bar
 from placet.cli.terminal import (
     AsJson,
+    Line,
     StoreArgument,
+    TextTable,
     pluralize,
     say_json,
     say_lines,
-    table,
     text_or_json,
 )
 from placet.runtime.plugins import remake
@@ -47,7 +48,7 @@ def bisect(
     return 0 if parting.shared else 1
 
 
-def _lines(store: str, other: str, parting: "FirstDifference") -> list[str]:
+def _lines(store: str, other: str, parting: "FirstDifference") -> list[Line]:
     differs = ", ".join(parting.set_up)
     besides = [f"The headers of the logs differ: {differs}"] if differs else []
     if parting.renumbered is not None:
@@ -84,7 +85,7 @@ def _lines(store: str, other: str, parting: "FirstDifference") -> list[str]:
     return [
         *besides,
         f"{store} and {other} first differ at record {parting.record}, after seq {parting.seq}",
-        *table(rows),
+        TextTable(rows),
         *_about_forks(store, other, parting),
         read,
     ]

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from placet.cli.progress import progress_bar
-from placet.cli.terminal import AsJson, CommandError, StoreArgument, number, say, say_json, table
+from placet.cli.terminal import (
+    AsJson,
+    CommandError,
+    StoreArgument,
+    TextTable,
+    number,
+    say,
+    say_json,
+    say_lines,
+)
 from placet.runtime.gc_tuning import tuned_gc
 from placet.runtime.stores.reading import log_to_read
 
@@ -77,8 +86,7 @@ def collect(
         say_json({"target": to, "rows": rows})
         return
     say(to)
-    for line in table([[name, f"{number(count):>12} rows"] for name, count in rows.items()]):
-        say(line)
+    say_lines([TextTable([(name, f"{number(count):>12} rows") for name, count in rows.items()])])
 
 
 def _function(text: str) -> tuple[str, str]:

@@ -9,6 +9,8 @@ from placet.cli.domains import AgainBy
 from placet.cli.progress import with_bar
 from placet.cli.terminal import (
     AsJson,
+    Line,
+    TextTable,
     json_line,
     number,
     pluralize,
@@ -16,7 +18,6 @@ from placet.cli.terminal import (
     say_json,
     say_lines,
     shorten,
-    table,
     text_or_json,
 )
 from placet.runtime.stores.reading import log_to_read
@@ -81,7 +82,7 @@ def _compare_study(folder: str, key: str, *, as_json: bool) -> None:
         )
         for d in differences
     ]
-    say_lines([f"{folder} by {differences[0].option}", *table([header, *rows])])
+    say_lines([f"{folder} by {differences[0].option}", TextTable(rows, header)])
 
 
 def _compare_logs(store: str, other: str, domain: list[str], *, as_json: bool) -> int:
@@ -95,7 +96,7 @@ def _compare_logs(store: str, other: str, domain: list[str], *, as_json: bool) -
     return 0 if runs.is_equal else 1
 
 
-def _lines(store: str, other: str, runs: "Comparison") -> Iterator[str]:
+def _lines(store: str, other: str, runs: "Comparison") -> Iterator[Line]:
     parting = runs.parting
     if runs.is_equal:
         shared = pluralize(parting.record, "record")
@@ -107,7 +108,7 @@ def _lines(store: str, other: str, runs: "Comparison") -> Iterator[str]:
         yield f"One of them is a fork, of the other or of its parent: they part at {place}"
     else:
         yield f"They part at {place}: {parting.part}"
-        yield from table(
+        yield TextTable(
             [("A", text_or_json(parting.values[0])), ("B", text_or_json(parting.values[1]))]
         )
     if parting.rule:
@@ -146,12 +147,12 @@ def _lines(store: str, other: str, runs: "Comparison") -> Iterator[str]:
 
 def _section(
     title: str, header: tuple[str, ...], rows: Sequence[tuple[str, ...]], more: int
-) -> Iterator[str]:
+) -> Iterator[Line]:
     if not rows:
         return
     yield ""
     yield title
-    yield from table([header, *rows])
+    yield TextTable(rows, header)
     if more > 0:
         yield f"  and {more} more; all of them with --json"
 

@@ -8,6 +8,8 @@ import typer
 from placet.cli.progress import with_bar
 from placet.cli.terminal import (
     AsJson,
+    ColoredLine,
+    Line,
     StoreArgument,
     json_line,
     say_json,
@@ -63,10 +65,10 @@ def diff(
     return 0 if worlds.is_empty else 1
 
 
-def _lines(store: str, other: str, worlds: "WorldDiff") -> list[str]:
-    lines = [
-        f"- {store} at seq {worlds.seqs[0]}, digest {worlds.digests[0]}",
-        f"+ {other} at seq {worlds.seqs[1]}, digest {worlds.digests[1]}",
+def _lines(store: str, other: str, worlds: "WorldDiff") -> list[Line]:
+    lines: list[Line] = [
+        _first(f"- {store} at seq {worlds.seqs[0]}, digest {worlds.digests[0]}"),
+        _second(f"+ {other} at seq {worlds.seqs[1]}, digest {worlds.digests[1]}"),
         f"The first {worlds.shared_records} records are the same.",
     ]
     if worlds.is_empty:
@@ -80,28 +82,36 @@ def _lines(store: str, other: str, worlds: "WorldDiff") -> list[str]:
 
 
 def _section(
-    title: str, differences: Sequence[_Difference], lines_of: Callable[[_Difference], list[str]]
-) -> list[str]:
+    title: str, differences: Sequence[_Difference], lines_of: Callable[[_Difference], list[Line]]
+) -> list[Line]:
     if not differences:
         return []
-    lines = [f"{title}: {len(differences)}"]
+    lines: list[Line] = [f"{title}: {len(differences)}"]
     for difference in differences[:_SHOWN]:
         lines += lines_of(difference)
     more = len(differences) - _SHOWN
     return [*lines, f"  and {more} more; all of them with --json"] if more > 0 else lines
 
 
-def _difference_lines(difference: "WorldDifference") -> list[str]:
+def _difference_lines(difference: "WorldDifference") -> list[Line]:
     return [
         f"  {difference.path}",
-        *([f"  - {json_line(difference.first)}"] if difference.is_in_first else []),
-        *([f"  + {json_line(difference.second)}"] if difference.is_in_second else []),
+        *([_first(f"  - {json_line(difference.first)}")] if difference.is_in_first else []),
+        *([_second(f"  + {json_line(difference.second)}")] if difference.is_in_second else []),
     ]
 
 
-def _decision_lines(difference: "DecisionDifference") -> list[str]:
+def _decision_lines(difference: "DecisionDifference") -> list[Line]:
     return [
         f"  {difference.agent_id} {', '.join(difference.req_ids)}",
-        f"  - {difference.first or 'no verdict in the log'}",
-        f"  + {difference.second or 'no verdict in the log'}",
+        _first(f"  - {difference.first or 'no verdict in the log'}"),
+        _second(f"  + {difference.second or 'no verdict in the log'}"),
     ]
+
+
+def _first(text: str) -> ColoredLine:
+    return ColoredLine(text, "red")
+
+
+def _second(text: str) -> ColoredLine:
+    return ColoredLine(text, "green")

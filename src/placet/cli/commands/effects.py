@@ -14,13 +14,14 @@ from placet.cli.terminal import (
     AsJson,
     CommandError,
     StoreArgument,
+    TextTable,
     complain,
     pluralize,
     printable,
     say,
     say_json,
+    say_lines,
     shorten,
-    table,
 )
 from placet.runtime.history.effects import dead_letters, open_effects
 from placet.runtime.history.reader import config_of
@@ -129,15 +130,14 @@ def _print(listed: Sequence[EffectStatus]) -> None:
     if not listed:
         say("no such effects")
         return
-    rows = [["effect", "kind", "state", "agent", "payload", "why"]]
+    rows = []
     for effect in listed:
         why = effect.why if isinstance(effect.why, str) else to_json(effect.why).decode()
         payload = to_json(effect.as_dict()["payload"]).decode()
         about = [str(effect.key), effect.kind, effect.state, effect.agent_id]
         rows.append([*about, _short(payload), _short(why)])
-    for line in table(rows, indent=""):
-        say(line)
-    say(pluralize(len(listed), "effect"))
+    head = ("effect", "kind", "state", "agent", "payload", "why")
+    say_lines([TextTable(rows, head, indent=""), pluralize(len(listed), "effect")])
 
 
 def _short(text: str) -> str:

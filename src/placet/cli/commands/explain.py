@@ -11,13 +11,14 @@ from placet.cli.domains import AgainBy
 from placet.cli.progress import with_bar
 from placet.cli.terminal import (
     AsJson,
+    Line,
     StoreArgument,
+    TextTable,
     is_text,
     json_line,
     quotas_text,
     say_json,
     say_lines,
-    table,
 )
 from placet.runtime.plugins import remake
 from placet.runtime.stores.reading import log_to_read
@@ -91,8 +92,8 @@ def explain(
     return 0 if explained.is_known else 1
 
 
-def explanation_lines(explained: Explanation) -> Iterator[str]:
-    """Yield the lines of text of an explanation of a verdict."""
+def explanation_lines(explained: Explanation) -> Iterator[Line]:
+    """Yield the lines and tables of an explanation of a verdict."""
     if not explained.is_known:
         yield f"{explained.agent_id} {explained.req_id}: unknown"
         yield ""
@@ -104,7 +105,7 @@ def explanation_lines(explained: Explanation) -> Iterator[str]:
     yield from _batch_lines(explained)
     if explained.stages:
         yield ""
-        yield from _stage_lines(explained.stages)
+        yield _stage_table(explained.stages)
     yield from _result_lines(explained)
     for earlier in explained.earlier:
         codes = ", ".join(earlier["codes"])
@@ -128,10 +129,10 @@ def _headline(explained: Explanation) -> str:
     return f"{explained.agent_id} {explained.req_id}: {explained.answer}{why}{at}"
 
 
-def _batch_lines(explained: Explanation) -> Iterator[str]:
+def _batch_lines(explained: Explanation) -> Iterator[Line]:
     batch = explained.batch or {}
     if not explained.stages:
-        yield from table([(name, _field_text(name, value)) for name, value in batch.items()])
+        yield TextTable([(name, _field_text(name, value)) for name, value in batch.items()])
         return
     yield (
         f"batch {batch['batch_id']}, submitted by {batch['submitter']}, decided at "
@@ -153,7 +154,7 @@ def _batch_lines(explained: Explanation) -> Iterator[str]:
         own_row = rows[batch["position"]]
         rows = [*rows[:_LISTED_MAX], ("  …", "", "", f"and {len(rows) - _LISTED_MAX} more")]
         rows += [] if own_row in rows else [own_row]
-    yield from table(rows)
+    yield TextTable(rows)
 
 
 def _field_text(name: str, value: Json) -> str:
@@ -164,7 +165,7 @@ def _field_text(name: str, value: Json) -> str:
     return json_line(value)
 
 
-def _stage_lines(stages: Sequence[StageReport]) -> list[str]:
+def _stage_table(stages: Sequence[StageReport]) -> TextTable:
     from placet.kernel.log.explain_stages import EXPLAINED_STAGES  # noqa: PLC0415  # and pydantic
 
     explained_stages = {row.stage: row for row in EXPLAINED_STAGES}
@@ -180,10 +181,10 @@ def _stage_lines(stages: Sequence[StageReport]) -> list[str]:
         first, *others = lines or [""]
         rows.append((stage.stage, stage.result, first))
         rows += [("", "", line) for line in others]
-    return table([("stage", "result", "compared values"), *rows])
+    return TextTable(rows, ("stage", "result", "compared values"))
 
 
-def _result_lines(explained: Explanation) -> Iterator[str]:
+def _result_lines(explained: Explanation) -> Iterator[Line]:
     conflict = explained.conflict
     if conflict is not None:
         by = (
@@ -202,7 +203,7 @@ def _result_lines(explained: Explanation) -> Iterator[str]:
         yield ""
         yield "Changes:"
         rows = [row for change in explained.changes for row in _change_rows(change)]
-        yield from table(rows[:_CHANGES_MAX])
+        yield TextTable(rows[:_CHANGES_MAX])
         if len(rows) > _CHANGES_MAX:
             yield f"and {len(rows) - _CHANGES_MAX} more fields; --json has them all"
     elif explained.answer == "admitted":

@@ -17,7 +17,7 @@ from placet.cli.selection import (
     RefusedOption,
     selection_of,
 )
-from placet.cli.terminal import AsJson, StoreArgument, number, say, say_json, table
+from placet.cli.terminal import AsJson, StoreArgument, TextTable, number, say, say_json, say_lines
 from placet.runtime.gc_tuning import tuned_gc
 from placet.runtime.stores.reading import log_to_read
 
@@ -92,8 +92,9 @@ def export(
         say_json({"target": str(report.target), "rows": rows, "seconds": round(seconds, 3)})
         return
     say(f"{report.target}")
-    for line in table([[name, f"{number(count):>12} rows"] for name, count in report.rows.items()]):
-        say(line)
+    say_lines(
+        [TextTable([(name, f"{number(count):>12} rows") for name, count in report.rows.items()])]
+    )
     if sys.stderr.isatty():
         total = sum(report.rows.values())
         sys.stderr.write(f"{number(total)} rows in {seconds:.1f} s, ")

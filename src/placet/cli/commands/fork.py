@@ -11,11 +11,12 @@ from placet.cli.progress import with_bar
 from placet.cli.terminal import (
     AsJson,
     CommandError,
+    Line,
     StoreArgument,
+    TextTable,
     pluralize,
     say_json,
     say_lines,
-    table,
 )
 from placet.kernel.control.operator_patch import EFFECTS
 from placet.runtime.plugins import remake
@@ -155,11 +156,11 @@ def _assignment(text: str) -> tuple[str, Json]:
         ) from error
 
 
-def _lines(store: str, made: "Fork", at: "Position") -> list[str]:
+def _lines(store: str, made: "Fork", at: "Position") -> list[Line]:
     path = unquoted(made.store.removeprefix("sqlite:///"))
-    lines = [
+    lines: list[Line] = [
         f"{path} is a fork of {store} at seq {made.seq}, named {made.world}",
-        *table(
+        TextTable(
             [
                 ("parent", f"{made.parent}, up to record {made.record - 1}, hash {made.chain}"),
                 ("digest", made.digest),
@@ -185,11 +186,11 @@ def _lines(store: str, made: "Fork", at: "Position") -> list[str]:
     ]
 
 
-def _counterfactual_lines(report: "CounterfactualReport") -> Sequence[str]:
+def _counterfactual_lines(report: "CounterfactualReport") -> Sequence[Line]:
     count = pluralize(report.batches, "batch", "batches")
-    lines = [
+    lines: list[Line] = [
         f"Re-executed: {count} of the parent, in the recorded order. Agents do not react.",
-        *table(
+        TextTable(
             [
                 ("same result", str(report.same)),
                 ("now refused", str(report.refused_instead)),

@@ -6,11 +6,11 @@ from dataclasses import asdict
 from placet.cli.domains import DomainOption, open_plain
 from placet.cli.terminal import (
     AsJson,
+    TextTable,
     number,
     say,
     say_json,
     say_lines,
-    table,
 )
 from placet.runtime.plugins import domain_names
 from placet.runtime.registry_json import registry_json
@@ -39,10 +39,8 @@ def kinds(
         _show(described)
     say("limits of a world, with their default values")
     limits = report["limits"].items()
-    for line in table(
-        [(name, number(value) if value else "256, or 2 an agent") for name, value in limits]
-    ):
-        say(line)
+    rows = [(name, number(value) if value else "256, or 2 an agent") for name, value in limits]
+    say_lines([TextTable(rows)])
 
 
 def _show(domain: Mapping[str, Json]) -> None:
@@ -50,7 +48,7 @@ def _show(domain: Mapping[str, Json]) -> None:
     say()
     for name, kind in domain["kinds"].items():
         say(f"  {name}" + (f" - {kind['summary']}" if kind["summary"] else ""))
-        say_lines(table(_fields(kind["payload"]), indent="      "))
+        say_lines([TextTable(_fields(kind["payload"]), indent="      ")])
         if kind["discloses"]:
             say(f"      discloses: {kind['discloses']}")
         say()

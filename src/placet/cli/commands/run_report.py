@@ -4,7 +4,15 @@ from collections.abc import Iterator
 from shlex import quote
 from typing import Final
 
-from placet.cli.terminal import number, pluralize, printable, shorten, table
+from placet.cli.terminal import (
+    ColoredLine,
+    Line,
+    TextTable,
+    number,
+    pluralize,
+    printable,
+    shorten,
+)
 from placet.runtime.history.reader import IntegrityReport
 from placet.runtime.stores.url import file_of, open_event_log
 from placet.scenarios.report import RunReport
@@ -17,8 +25,8 @@ MEMORY: Final = "memory://"
 
 def report_lines(
     report: RunReport, verification: IntegrityReport | None, stopped_by: str
-) -> Iterator[str]:
-    """Yield the report of a run as lines of text: results, log verification, next commands.
+) -> Iterator[Line]:
+    """Yield the report of a run as lines and tables: results, log verification, next commands.
 
     Args:
         report: Results of the run.
@@ -33,15 +41,15 @@ def report_lines(
         note = "" if report.store == MEMORY else "; the log has all of them"
         yield f"stopped by {stopped_by} after tick {report.ticks} of {scenario.ticks}{note}"
     yield ""
-    yield from table(_figures(report))
+    yield TextTable(_figures(report))
     if report.refusals:
         yield ""
         yield "  refused, by stage/code, with the first message of each"
-        yield from table(_refusals(report), indent="    ")
+        yield TextTable(_refusals(report), indent="    ")
     if report.fairness.wins:
         yield ""
         yield "  contention"
-        yield from table(_contests(report), indent="    ")
+        yield TextTable(_contests(report), indent="    ")
     yield ""
     yield from _kept(report, verification)
 
@@ -99,7 +107,7 @@ def _contests(report: RunReport) -> list[tuple[str, str]]:
     return [*rows, ("most contended pairs", ", ".join(lost))]
 
 
-def _kept(report: RunReport, verification: IntegrityReport | None) -> Iterator[str]:
+def _kept(report: RunReport, verification: IntegrityReport | None) -> Iterator[Line]:
     if report.store == MEMORY:
         yield "  The log was in memory and is gone; leave out --store to keep it in a file."
         return
@@ -108,12 +116,14 @@ def _kept(report: RunReport, verification: IntegrityReport | None) -> Iterator[s
         yield f"  The log is {name}; it was not verified (--no-verify)."
     elif not verification.is_ok:
         first = verification.first_divergence or {}
-        yield f"  The log {name} is NOT valid from record {first['record']} on: {first['why']}"
+        why = f"  The log {name} is NOT valid from record {first['record']} on: {first['why']}"
+        yield ColoredLine(why, "red")
         return
     else:
-        yield (
+        yield ColoredLine(
             f"  The log {name} is verified: {pluralize(verification.records, 'record')}, "
-            "the chain is unbroken and every digest is right."
+            "the chain is unbroken and every digest is right.",
+            "green",
         )
     if report.is_stopped:
         yield f"  Resume it:\n    placet run --resume {name}"

@@ -9,7 +9,7 @@ from placet.cli.commands.run_report import MEMORY, report_lines
 from placet.cli.progress import progress_bar, with_bar
 from placet.cli.signals import StopSignals
 from placet.cli.stores import fresh_store, require_fresh
-from placet.cli.terminal import CommandError, say, say_json
+from placet.cli.terminal import CommandError, say, say_json, say_lines
 from placet.cli.watch import Watch
 from placet.runtime.gc_tuning import tuned_gc
 from placet.runtime.history.reader import IntegrityReport, check_integrity
@@ -140,8 +140,7 @@ def finish(
         rows = {} if collected is None else {"collected": str(collected)}
         say_json({**report.as_dict(), **at_end, **rows})
     else:
-        for line in report_lines(report, verification, stop.name):
-            say(line)
+        say_lines(report_lines(report, verification, stop.name))
         if collected is not None:
             say(f"  The collected rows are in {collected}.")
     if verification is not None and not verification.is_ok:

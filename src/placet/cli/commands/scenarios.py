@@ -1,6 +1,6 @@
 """`placet scenarios`: the bundled scenarios."""
 
-from placet.cli.terminal import AsJson, number, say, say_json, say_table
+from placet.cli.terminal import AsJson, TextTable, number, say_json, say_lines
 
 
 def scenarios(*, as_json: AsJson = False) -> None:
@@ -27,12 +27,13 @@ def scenarios(*, as_json: AsJson = False) -> None:
             ]
         )
         return
-    say_table(
-        ("scenario", "domain", "agents", "ticks", "title"),
+    rows = [
+        (s.name, s.domain, number(s.agents_count), number(s.ticks), s.title or "-") for s in loaded
+    ]
+    say_lines(
         [
-            (s.name, s.domain, number(s.agents_count), number(s.ticks), s.title or "-")
-            for s in loaded
-        ],
+            TextTable(rows, ("scenario", "domain", "agents", "ticks", "title"), indent=""),
+            "",
+            "To run one: placet run town. Every key of a scenario: docs/reference/scenarios.md",
+        ]
     )
-    say()
-    say("To run one: placet run town. Every key of a scenario: docs/reference/scenarios.md")

@@ -11,13 +11,14 @@ from placet.cli.progress import progress_bar
 from placet.cli.signals import Terminated, terminated_as_interrupted
 from placet.cli.terminal import (
     AsJson,
+    Line,
+    TextTable,
     complain,
     pluralize,
     printable,
     say_json,
     say_lines,
     shorten,
-    table,
 )
 from placet.schemas.codec import Json
 
@@ -205,14 +206,19 @@ def _planned(
     return plan_sweep(base.product(values), seeds=chosen, outcomes=outcomes), list(values)
 
 
-def _lines(results: "Results", to: Path) -> Iterator[str]:
+def _lines(results: "Results", to: Path) -> Iterator[Line]:
     means = results.by_scenario()
     if len(means) in {1, len(results)}:
-        yield from repr(results).splitlines()
+        head, *rows = results.first_cells()
+        failed = f", {len(results.failed)} failed" if results.failed else ""
+        yield f"Results of {pluralize(len(results), 'run')}{failed}"
+        yield TextTable(rows, head)
+        if len(rows) < len(results):
+            yield f"  ... and {len(results) - len(rows)} more"
     else:
         yield f"{pluralize(len(results), 'run')}, means over the seeds of each setting:"
         shown = [[_cell(value) for value in row.values()] for row in means[:_SETTINGS_SHOWN]]
-        yield from table([list(means[0]), *shown])
+        yield TextTable(shown, list(means[0]))
         if len(means) > _SETTINGS_SHOWN:
             yield f"  ... and {len(means) - _SETTINGS_SHOWN} more settings"
     for row in results.failed[:3]:

@@ -10,13 +10,14 @@ import typer
 from placet.cli.progress import progress_bar
 from placet.cli.terminal import (
     AsJson,
+    Line,
     StoreArgument,
+    TextTable,
     json_line,
     number,
     pluralize,
     say_json,
     say_lines,
-    table,
 )
 from placet.runtime.stores.reading import log_to_read
 
@@ -124,12 +125,12 @@ def _duration(seconds: float) -> str:
     return f"{seconds / _MINUTE_S:.0f} minutes"
 
 
-def _lines(store: str, turn: "TurningPoint") -> Iterator[str]:
+def _lines(store: str, turn: "TurningPoint") -> Iterator[Line]:
     end = {True: "occurred", False: "did not occur", None: "is open: the run is not finished"}
     yield f"{store}: {turn.outcome} {end[turn.recorded]}"
     yield ""
     header = ("tick", "P", "95 % interval", _scale(turn.threshold))
-    yield from table([header, *(_row(point, turn.threshold) for point in turn.points)])
+    yield TextTable([_row(point, turn.threshold) for point in turn.points], header)
     yield ""
     yield str(turn)
     if turn.is_surprise:
@@ -169,7 +170,7 @@ def _place(share: float) -> int:
     return round(share * _TRACK_CHARACTERS)
 
 
-def _blame_lines(blame: "Blame") -> Iterator[str]:
+def _blame_lines(blame: "Blame") -> Iterator[Line]:
     admitted = pluralize(blame.batches, "admitted batch", "admitted batches")
     yield (
         f"It tips at tick {blame.tick}: P is {blame.before.share:.2f} before it and "
@@ -190,7 +191,7 @@ def _blame_lines(blame: "Blame") -> Iterator[str]:
             )
             for batch in cause.batches[:_BATCHES_SHOWN]
         ]
-        yield from table([("seq", "agent", "intents"), *rows])
+        yield TextTable(rows, ("seq", "agent", "intents"))
         more = len(cause.batches) - _BATCHES_SHOWN
         if more > 0:
             yield f"  and {more} more; all of them with --json"

@@ -13,12 +13,14 @@ from placet.cli.domains import AgainBy
 from placet.cli.progress import with_bar
 from placet.cli.terminal import (
     AsJson,
+    ColoredLine,
     CommandError,
+    Line,
     StoreArgument,
+    TextTable,
     pluralize,
     say_json,
     say_lines,
-    table,
     text_or_json,
 )
 from placet.runtime.anchors import check_anchors, find_head, is_continued, is_head, read_anchors
@@ -94,7 +96,7 @@ def verify(
     found = [] if expect is None else [_expect(store, integrity, expect, report)]
     found += [] if anchors is None else _check_anchors(store, integrity, anchors, report)
     is_whole = report["ok"] == was_ok
-    lines = [] if is_whole else found
+    lines: list[Line] = [] if is_whole else [*found]
     lines += _lines(store, integrity, is_whole=is_whole)
     lines += [] if verification is None else _verification_lines(verification)
     lines += _salvage(store, integrity, salvage, report)
@@ -106,7 +108,7 @@ def verify(
     return 0 if report["ok"] else 1
 
 
-def lines_of(store: str, verification: "Verification") -> list[str]:
+def lines_of(store: str, verification: "Verification") -> list[Line]:
     """Return the result of a verification as lines of text."""
     return [*_lines(store, verification.integrity), *_verification_lines(verification)]
 
@@ -204,33 +206,34 @@ def _end_of(integrity: IntegrityReport) -> str:
     return f"It ends at record {integrity.end - 1}, seq {integrity.seq}, head {integrity.head}."
 
 
-def _lines(store: str, integrity: IntegrityReport, *, is_whole: bool = True) -> list[str]:
+def _lines(store: str, integrity: IntegrityReport, *, is_whole: bool = True) -> list[Line]:
     reach = (
         f"{pluralize(integrity.records, 'record')}, seq {integrity.seq}, digest "
         f"{integrity.digest}, head {integrity.head}"
     )
-    lines = [f"warning: {warning}" for warning in integrity.warnings]
+    lines: list[Line] = [f"warning: {warning}" for warning in integrity.warnings]
     if integrity.start.record:
         start = integrity.start
         lines.append(f"{store} was compacted: it begins at record {start.record}, seq {start.seq}")
     first = integrity.first_divergence
     if first is None:
         subject = f"{store} is valid" if is_whole else "The records that it has are valid"
-        return [*lines, f"{subject}: {reach}"]
-    lines.append(f"{store} is NOT valid from record {first['record']} on: {first['why']}")
+        return [*lines, ColoredLine(f"{subject}: {reach}", "green")]
+    why = f"{store} is NOT valid from record {first['record']} on: {first['why']}"
+    lines.append(ColoredLine(why, "red"))
     if "rule" in first:
         lines += _difference_lines(first)
     return [*lines, f"The records before it are valid: {reach}"]
 
 
-def _difference_lines(first: Mapping[str, Json]) -> list[str]:
+def _difference_lines(first: Mapping[str, Json]) -> list[Line]:
     who = first["batch_id"] and f"{first['batch_id']} of {first['agent_id']}, {first['req_id']}"
     rows = [("batch", who)] if who else []
     rows += [(name, text_or_json(first[name])) for name in _SHOWN]
     rows += [
         ("random draw", f"{d['purpose']} at seq {d['seq']}: {d['value']:g}") for d in first["draws"]
     ]
-    return table(rows)
+    return [TextTable(rows)]
 
 
 def _verification_lines(verification: "Verification") -> list[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from placet.cli.terminal import table
+from placet.cli.terminal import Line, TextTable
 from placet.domains.design import (
     Action,
     ActionType,
@@ -50,7 +50,7 @@ class Report(NamedTuple):
     is_done: bool
     version: int
     document: dict[str, Json]
-    lines: list[str]
+    lines: Sequence[Line]
     is_well: bool = True
 
 
@@ -73,13 +73,13 @@ def plan_report(result: ExecutionResult, manager: StateManager) -> Report:
         {**change, "warnings": list(outcome.warnings)}
         for change, outcome in zip(_changes(result), result.action_results, strict=True)
     ]
-    lines = [_from_to(version, result.design_version_after), *_done(result, fields)]
+    lines: list[Line] = [_from_to(version, result.design_version_after), *_done(result, fields)]
     failed: list[str] = []
     if ActionType.RUN_PHASES in by_type:
         document["phases"] = shown_phases(manager.tree)
         failed = _failed(result, document["phases"])
         document |= {"success": not failed, "phases_failed": failed}
-        lines += ["", *_phases(manager)]
+        lines += ["", _phases(manager)]
         if failed:
             rest = "; the other changes were made" if len(result.plan.actions) > 1 else ""
             lines += ["", f"failed: {', '.join(failed)}{rest}"]
@@ -103,10 +103,10 @@ def clarification_report(
         "rewordings": list(texts),
         "design_version": version,
     }
-    lines = [f"unclear, nothing was changed: {clarification.question}"]
+    lines: list[Line] = [f"unclear, nothing was changed: {clarification.question}"]
     if clarification.understood:
         rows = [(action.path or "", _action_text(action)) for action in clarification.understood]
-        lines += ["", "understood so far", *table(rows)]
+        lines += ["", "understood so far", TextTable(rows)]
     if texts:
         lines += ["", "say, for example", *(f"  {text}" for text in texts)]
     return Report(False, version, document, lines)
@@ -149,7 +149,7 @@ def undo_report(before: DesignState, after: DesignState, fields: _Fields) -> Rep
     rows += [(path, "locked", _NOTHING) for path in document["unlocked"]]
     rows += [(path, _NOTHING, "locked") for path in document["locked"]]
     head = ("", "was", "is again")
-    lines = [f"undone: {_from_to(*versions)}", "", *table([head, *rows])]
+    lines: list[Line] = [f"undone: {_from_to(*versions)}", "", TextTable(rows, head)]
     return Report(True, versions[0], document, lines)
 
 
@@ -167,10 +167,10 @@ def design_report(manager: StateManager) -> Report:
     ]
     name = f"design {state.design_id}, " if state.design_id else ""
     unset = len(fields.keys() - state.parameters.keys())
-    lines = [f"{name}version {state.design_version}", "", *table(rows)]
+    lines: list[Line] = [f"{name}version {state.design_version}", "", TextTable(rows)]
     if unset:
         lines += [f"  {unset} of {len(fields)} parameters are not set"]
-    lines += ["", *_phases(manager)]
+    lines += ["", _phases(manager)]
     return Report(True, state.design_version, document, lines)
 
 
@@ -178,7 +178,7 @@ def _from_to(before: int, after: int) -> str:
     return f"version {before} -> {after}" if after != before else f"version {before}, as before"
 
 
-def _rejected(result: ExecutionResult) -> Iterator[str]:
+def _rejected(result: ExecutionResult) -> Iterator[Line]:
     version = result.plan.design_version_before
     yield f"refused: nothing was changed, the design stays at version {version}"
     yield ""
@@ -189,7 +189,7 @@ def _rejected(result: ExecutionResult) -> Iterator[str]:
         rows.append(
             (rejection.path, action_text, rejection.code, _of(rejection.path, rejection.reason))
         )
-    yield from table(rows)
+    yield TextTable(rows)
 
 
 def _changes(result: ExecutionResult) -> Iterator[dict[str, Json]]:
@@ -209,8 +209,8 @@ def _failed(result: ExecutionResult, phases: Mapping[str, Json]) -> list[str]:
     ]
 
 
-def _done(result: ExecutionResult, fields: _Fields) -> Iterator[str]:
-    rows = [("", "before", "asked for", "used", "")]
+def _done(result: ExecutionResult, fields: _Fields) -> Iterator[Line]:
+    rows = []
     for action, outcome in zip(result.plan.actions, result.action_results, strict=True):
         if action.path is None:
             continue
@@ -220,13 +220,13 @@ def _done(result: ExecutionResult, fields: _Fields) -> Iterator[str]:
             used = _shown(outcome.after, fields, action.path)
         notes = "; ".join(_of(action.path, text) for text in outcome.warnings)
         rows.append((action.path, before, _action_text(action), used, notes))
-    if rows[1:]:
+    if rows:
         yield ""
-        yield from table(rows)
+        yield TextTable(rows, ("", "before", "asked for", "used", ""))
 
 
-def _phases(manager: StateManager) -> Iterator[str]:
-    """Return lines with the state of each phase, its main outputs, and its remarks."""
+def _phases(manager: StateManager) -> TextTable:
+    """Return a table with the state of each phase, its main outputs, and its remarks."""
     rows = []
     for name, phase in shown_phases(manager.tree).items():
         outputs, flags = phase["outputs"] or {}, phase["flags"] or ()
@@ -244,7 +244,7 @@ def _phases(manager: StateManager) -> Iterator[str]:
             (name if n == 0 else "", phase["status"] if n == 0 else "", remark)
             for n, remark in enumerate(remarks or [""])
         ]
-    return iter(table(rows))
+    return TextTable(rows)
 
 
 def _of(path: str, sentence: str) -> str:

@@ -226,11 +226,17 @@ class Results(Sequence[Row]):
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
 
+    def first_cells(self) -> list[list[str]]:
+        """Return the first rows as text for people, below the names of the columns shown."""
+        hidden = {"status", "seq", "seconds", *(() if self.failed else ("error",))}
+        shown = [name for name in self.columns if name not in hidden]
+        rows = self.rows[:_SHOWN_ROWS]
+        return [shown, *([_short(row[name]) for name in shown] for row in rows)]
+
     def __repr__(self) -> str:
         failed = f", {len(self.failed)} failed" if self.failed else ""
         lines = [f"Results of {_runs(len(self))}{failed}"]
-        shown = self._shown_columns()
-        cells = [shown, *([_short(row[name]) for name in shown] for row in self._first_rows())]
+        cells = self.first_cells()
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         for line in cells:
             padded = (cell.rjust(width) for cell, width in zip(line, widths, strict=True))
@@ -240,11 +246,10 @@ class Results(Sequence[Row]):
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        shown = self._shown_columns()
-        head = "".join(f"<th>{escape(name)}</th>" for name in shown)
+        names, *rows = self.first_cells()
+        head = "".join(f"<th>{escape(name)}</th>" for name in names)
         body = "".join(
-            "<tr>" + "".join(f"<td>{escape(_short(row[name]))}</td>" for name in shown) + "</tr>"
-            for row in self._first_rows()
+            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
         )
         failed = f", {len(self.failed)} failed" if self.failed else ""
         more = f"<p>... and {len(self) - _SHOWN_ROWS} more</p>" if len(self) > _SHOWN_ROWS else ""
@@ -252,14 +257,6 @@ class Results(Sequence[Row]):
             f"<p>{_runs(len(self))}{failed}</p><table><thead><tr>{head}</tr></thead>"
             f"<tbody>{body}</tbody></table>{more}"
         )
-
-    def _shown_columns(self) -> list[str]:
-        has_failed = bool(self.failed)
-        hidden = {"status", "seq", "seconds", *(() if has_failed else ("error",))}
-        return [name for name in self.columns if name not in hidden]
-
-    def _first_rows(self) -> Sequence[Row]:
-        return self.rows[:_SHOWN_ROWS]
 
     def _as_csv(self) -> str:
         text = StringIO()
