@@ -58,7 +58,7 @@ def access_report(access: Mapping[str, Json], version: int) -> Report:
     """Return the report of the access to a design."""
     names = {"owner": [access["owner"]], "editors": access["editors"], "readers": access["readers"]}
     rows = [[field, ", ".join(listed) or _NOTHING] for field, listed in names.items()]
-    return Report(True, version, {"answer": "access", **access}, table(rows))
+    return Report(True, version, {"answer": "access", **access}, [TextTable(rows)])
 
 
 def plan_report(result: ExecutionResult, manager: StateManager) -> Report:
