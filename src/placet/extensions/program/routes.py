@@ -151,7 +151,7 @@ for _route in _ROUTES:
 
 @table.on("GET", "/programs/{program}/history", "List changes", VERDICT_ANSWERS, query=ChangesQuery)
 async def list_program_changes(program: str, request: Request, query: ChangesQuery) -> Response:
-    """List the changes of the program, or compare two moments."""
+    """List the changes of the program, or compare two moments, by an intent that is in the log."""
     payload = {name: value for name, value in asdict(query).items() if value is not None}
     return await _propose(program, "program.history_query", payload, request, RequestKey())
 
@@ -165,7 +165,7 @@ async def _propose(
 ) -> Response:
     """Submit one intent on behalf of the caller."""
     context = context_of(request)
-    who, world = context.enter(request, program, noun=_PROGRAM)
+    who, world = context.enter(request, program, needs=Role.AGENT, noun=_PROGRAM)
     name = _HOST if who.is_operator else who.submitter
     if name == _HOST and not who.is_operator:
         raise Problem("forbidden", f"the name {_HOST!r} is the operator's in a program")
