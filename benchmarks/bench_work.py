@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 from placet.bench.reference_loop import ReferenceWorld, submit
 from placet.bench.report import machine
 from placet.domains.design import Design
+from placet.domains.design.payloads import ACCESS_NAMES_MAX
 from placet.domains.files import Files
 from placet.domains.memory import Memory
 from placet.domains.program import Program
@@ -277,6 +278,10 @@ def design_cases() -> Iterator[Case]:
     def move(to: str) -> Payload:
         return {"phase": "hull", "to": to, "source": "s"}
 
+    def share(n: int) -> Payload:
+        names = [f"{'a' * 116}{n % 1_000}{i:05}" for i in range(ACCESS_NAMES_MAX)]
+        return {"owner": "operator", "editors": names, "readers": names}
+
     said = {"intent_id": "i", "design_id": "d", "intent_type": "x", "confidence": 0.5}
     bad = "hull.loa_propulsion.propeller_diameterm"
     rows: tuple[tuple[str, str, Callable[[], Kernel], Callable[[int], Payload]], ...] = (
@@ -301,6 +306,7 @@ def design_cases() -> Iterator[Case]:
     )  # fmt: skip
     for kind, name, kernel, payload in rows:
         yield Case(f"design.{kind}", name, kernel, payload)
+    yield Case("design.set_access", "many agents", design, share, "op")
 
 
 def files_cases() -> Iterator[Case]:

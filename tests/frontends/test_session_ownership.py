@@ -213,7 +213,7 @@ async def test_only_the_operator_opens_and_closes_sessions():
 @pytest.mark.anyio
 async def test_closing_a_session_ends_its_waiting_turn(monkeypatch):
     human = HumanAdapter()
-    monkeypatch.setattr(http_bodies, "proposer", lambda *_: human)
+    monkeypatch.setattr(http_bodies, "proposer", lambda *_, **__: human)
     async with talking() as talk:
         said = []
 

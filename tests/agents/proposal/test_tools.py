@@ -51,7 +51,7 @@ def test_a_tool_that_was_not_offered_is_an_error_prompt(
         ("not json", "The intent is no valid JSON"),
         ("[]", "The intent is not valid"),
         ({"type": "action_call", "action_id": "Fly", "inputs": {}}, "'Fly' does not exist"),
-        ({"type": "action_call"}, "An action_call needs an action_id"),
+        ({"type": "action_call"}, "'action_call' needs a text as 'action_id'"),
         (
             {
                 "type": "action_call",
@@ -60,7 +60,10 @@ def test_a_tool_that_was_not_offered_is_an_error_prompt(
             },
             "'ask_clarification' does not exist",
         ),
-        ({"type": "clarification_request", "question": " "}, "needs a question"),
+        (
+            {"type": "clarification_request", "question": " "},
+            "'clarification_request' needs a text as 'question'",
+        ),
         ({"type": "action_call", "action_id": "Move", "role": "admin"}, "/role"),
     ],
 )

@@ -34,7 +34,7 @@ class ChatIntent(BaseModel):
     @model_validator(mode="after")
     def _check_required_field(self) -> Self:
         name = "action_id" if self.type == "action_call" else "question"
-        if not getattr(self, name):
+        if not (getattr(self, name) or "").strip():
             raise ValueError(f"an intent of type {self.type!r} needs a text as {name!r}")
         return self
 

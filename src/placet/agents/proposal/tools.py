@@ -85,11 +85,7 @@ def parse_intent(text: object, *, domain: Vocabulary) -> ChatIntent | str:
     except (ValueError, RecursionError) as error:
         return f"The intent is no valid JSON: {error}. Send one JSON object and nothing else."
     if intent.type == "clarification_request":
-        if not (intent.question or "").strip():
-            return "A clarification_request needs a question. Ask the smallest one."
         return intent
-    if not intent.action_id:
-        return "An action_call needs an action_id. Please choose from the listed actions."
     action = {"kind": intent.action_id, "payload": intent.inputs}
     plan = {"version": VERSION, "goal": "one action", "base_seq": 0, "actions": [action]}
     _, issues = parse(plan, domain=domain)

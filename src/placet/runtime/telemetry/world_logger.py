@@ -82,13 +82,12 @@ class WorldLogger:
 
         A `StoreError` is logged without a traceback: its message says what to do.
         """
-        if isinstance(error, StoreError):
-            self._logger.error("fault", where=where, is_restarted=is_restarted, error=str(error))
-            return
         fault = self._fault_of(where, error)
         fault.times += 1
         if fault.times == 1:
-            self._logger.error("fault", where=where, is_restarted=is_restarted, exc_info=error)
+            is_told = isinstance(error, StoreError)
+            cause = {"error": str(error)} if is_told else {"exc_info": error}
+            self._logger.error("fault", where=where, is_restarted=is_restarted, **cause)
         elif fault.times == fault.times_logged * _AGAIN_FACTOR:
             self._log_again(fault)
 
