@@ -18,6 +18,7 @@ from placet.envs.parallel_env import Array, EnvAdapter, Registrations, WorldEnv
 from placet.kernel.prng import randint_below
 from placet.runtime.plugins import find_domain
 from placet.schemas.codec import Json
+from placet.schemas.keywords import explain_keywords
 from placet.schemas.view import View
 
 STEPS: Final = ((0, 0), (1, 0), (-1, 0), (0, 1), (0, -1))
@@ -89,6 +90,7 @@ class MoveOnGrid(EnvAdapter):
         return abs(x - self._goal[0]) + abs(y - self._goal[1])
 
 
+@explain_keywords
 def grid_env(
     agents: Sequence[str] = ("ann", "bob"),
     *,

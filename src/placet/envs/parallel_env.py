@@ -22,6 +22,7 @@ from placet.kernel import Domain, Kernel, KernelConfig
 from placet.kernel.prng import mix64
 from placet.schemas.codec import Json
 from placet.schemas.intent import SCHEMA_VERSION
+from placet.schemas.keywords import explain_keywords
 from placet.schemas.verdict import Verdict
 from placet.schemas.view import View
 
@@ -75,6 +76,7 @@ class EnvAdapter(Protocol):
 RENDER_MODES: Final = ("rgb_array",)
 
 
+@explain_keywords
 class WorldEnv(ParallelEnv[str, Array, Any]):
     """A world as a PettingZoo parallel environment for multi-agent learning.
 

@@ -14,6 +14,7 @@ from placet.schemas.codec import Json
 from placet.schemas.effect import Delivery, Effect, Settlement
 from placet.schemas.identity import Ref, is_kind_name
 from placet.schemas.intent import Intent
+from placet.schemas.keywords import explain_keywords
 
 if TYPE_CHECKING:
     from placet.kernel.state.draft import Draft
@@ -129,6 +130,7 @@ class Command(NamedTuple):
     payload: Callable[[Mapping[str, str]], dict[str, Json]]
 
 
+@explain_keywords
 @dataclass(frozen=True, slots=True)
 class Kind:
     """One kind of intent.
@@ -248,6 +250,7 @@ def _load_pydantic() -> None:
     TypeAdapter(object)  # it loads a third of itself with the first that it makes
 
 
+@explain_keywords
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectHandler:
     """The executor of one kind of effect, with its retry settings.
@@ -381,6 +384,11 @@ class Domain(Protocol):
     hides: Collection[str] | None = None
     writes: Collection[str] = ()
     invariant_reads: Collection[Ref] | None = None
+
+    def __init_subclass__(cls, **options: object) -> None:
+        """Explain an unknown keyword of a domain's own `__init__`."""
+        super().__init_subclass__(**options)
+        explain_keywords(cls)
 
     def __repr__(self) -> str:
         # It may be shown before a subclass has set its attributes.

@@ -43,6 +43,7 @@ from placet.schemas.errors import IntentError, StoreError, error_of
 from placet.schemas.html_table import html_table
 from placet.schemas.identity import OPERATOR
 from placet.schemas.intent import Intent, new_intent
+from placet.schemas.keywords import explain_keywords
 from placet.schemas.limits import SECOND_NS, SIM_TIME_NS_MAX, UNLIMITED
 from placet.schemas.log.operator_records import Given
 from placet.schemas.log.record import Header
@@ -55,6 +56,7 @@ _GROUP_MIN: Final = 2
 _SECONDS_MAX: Final = SIM_TIME_NS_MAX / SECOND_NS
 
 
+@explain_keywords
 class Kernel:
     """The only writer of one world's state. Not thread-safe: one caller at a time.
 

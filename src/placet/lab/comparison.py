@@ -22,6 +22,7 @@ from placet.runtime.history.reader import fold
 from placet.runtime.plugins import remake
 from placet.runtime.snapshots.recovery import decode
 from placet.schemas.codec import Json, canonical, thaw
+from placet.schemas.keywords import explain_keywords
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import Admitted, Refused, Scheduled, Tick, intents_of
@@ -229,6 +230,7 @@ class Comparison:
         return f"<p>{escape(repr(self))}</p>{''.join(tables)}"
 
 
+@explain_keywords
 def compare(first: Store, second: Store, *, domains: Sequence[str] = ()) -> Comparison:
     """Compare two runs of one model: of two seeds, two options, or a fork and its parent. O(logs).
 

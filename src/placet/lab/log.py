@@ -23,6 +23,7 @@ from placet.runtime.history.selection import Selection, selected_records
 from placet.runtime.stores.reading import log_to_read
 from placet.schemas.errors import PlacetError
 from placet.schemas.event import Event
+from placet.schemas.keywords import explain_keywords
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.record import record_as_dict, record_type
 
@@ -68,6 +69,7 @@ class PastWorld:
         )
 
 
+@explain_keywords
 class Log:
     """The log of a world, for reading.
 

@@ -14,6 +14,7 @@ from placet.lab.intervals import mean_interval
 from placet.lab.sweep.results import Results
 from placet.scenarios.variants import full_key
 from placet.schemas.codec import Json, canonical
+from placet.schemas.keywords import explain_keywords
 
 _COUNTS: Final = ("submitted", "admitted", "refused")
 
@@ -58,6 +59,7 @@ class PairedDifference(NamedTuple):
         return self._asdict()
 
 
+@explain_keywords
 def paired_differences(
     results: Rows,
     option: str,

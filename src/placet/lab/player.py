@@ -24,6 +24,7 @@ from placet.runtime.timeline.moments import event_of, history_of
 from placet.runtime.timeline.timeline import Place, Timeline
 from placet.schemas.codec import Json, from_json, to_json
 from placet.schemas.errors import StoreError
+from placet.schemas.keywords import explain_keywords
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import AgentChanged, Header, Record, Registered, decode_record
@@ -97,6 +98,7 @@ class ServedPlayer:
         return f'<a href="{page}" target="_blank" rel="noopener noreferrer">Open the player</a>'
 
 
+@explain_keywords
 def play(log: "Log | str | Path") -> PlayerPage | ServedPlayer:
     """Return a player of a run, which a notebook shows as the last value of a cell.
 

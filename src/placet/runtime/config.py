@@ -10,6 +10,7 @@ from placet.runtime.snapshots.writer import EVERY_SEQS, KEPT_MIN
 from placet.runtime.telemetry.logging import LOG_FORMATS, LOG_LEVELS
 from placet.schemas.codec import Json
 from placet.schemas.config import KernelConfig, QuotaSpec, permitted_kinds
+from placet.schemas.keywords import explain_keywords
 from placet.schemas.limits import Limits
 
 ClockName = Literal["realtime", "stepped", "next_event"]
@@ -17,6 +18,7 @@ CLOCKS: Final[tuple[ClockName, ...]] = get_args(ClockName)
 BACKPRESSURE: Final[tuple[Backpressure, ...]] = get_args(Backpressure)
 
 
+@explain_keywords
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrchestratorConfig:
     """The configuration of one world. Everything has a default.

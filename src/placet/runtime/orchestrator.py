@@ -52,6 +52,7 @@ from placet.schemas.errors import AgentError, ClosedError, ReadOnlyError, StoreE
 from placet.schemas.event import Event
 from placet.schemas.html_table import html_table
 from placet.schemas.identity import OPERATOR
+from placet.schemas.keywords import explain_keywords
 from placet.schemas.latency import Latency
 from placet.schemas.limits import SECOND_NS, ObserverLimits
 from placet.schemas.log.record import LogStart
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+@explain_keywords
 class Orchestrator:
     """One world: its state, its log, its actors; every operation of a host program on them.
 

@@ -20,6 +20,7 @@ from placet.schemas.codec import Json
 from placet.schemas.config import Quota
 from placet.schemas.errors import PlacetError
 from placet.schemas.json_value import to_json_value
+from placet.schemas.keywords import explain_keywords
 from placet.schemas.limits import SCENARIO_AGENTS_MAX, SCENARIO_TICKS_MAX, SEED_MAX
 
 
@@ -58,6 +59,7 @@ class ScenarioError(PlacetError, ValueError):
         self.key = key
 
 
+@explain_keywords
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentCohort:
     """Agents of a scenario with the same policy, attributes and permissions.
@@ -81,6 +83,7 @@ class AgentCohort:
     options: _Table = field(default_factory=dict)
 
 
+@explain_keywords
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectSort:
     """Objects of one sort, with ids `<sort>_1`, `<sort>_2`, ..., placed at random in `area`."""
@@ -92,6 +95,7 @@ class ObjectSort:
     fields: _Table = field(default_factory=dict)
 
 
+@explain_keywords
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collect:
     """The rows that a run collects while it runs (`placet.lab.Collector`).
@@ -121,6 +125,7 @@ class Member:
     permissions: frozenset[str] | None
 
 
+@explain_keywords
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
     """A world to run.

@@ -34,6 +34,7 @@ from placet.scenarios.setup import RunSetup, config_of, prepare
 from placet.schemas.codec import Json
 from placet.schemas.config import OnRuleError
 from placet.schemas.errors import AgentError
+from placet.schemas.keywords import explain_keywords
 from placet.schemas.verdict import Verdict
 from placet.schemas.view import View
 from placet.tables.collector import Collector
@@ -45,6 +46,7 @@ _MEMORY: Final = "memory://"
 _COHORT_FORM: Final = 'expected (count, policy) or {"count": ..., "policy": ...}'
 
 
+@explain_keywords
 class Simulation:
     """A world of agents with policies, run tick by tick in the caller's thread.
 

@@ -8,6 +8,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 from typing_extensions import TypedDict
 
 from placet.schemas.identity import is_identity
+from placet.schemas.keywords import explain_keywords
 from placet.schemas.limits import SECOND_NS, Limits
 
 OnRuleError: TypeAlias = Literal["refuse", "raise"]
@@ -96,6 +97,7 @@ class Quota(NamedTuple):
         return cls(ceil(interval_ns), burst)
 
 
+@explain_keywords
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelConfig:
     """The kernel's configuration.

@@ -4,6 +4,7 @@ from dataclasses import dataclass, fields
 from math import isfinite
 from typing import Final, TypeAlias
 
+from placet.schemas.keywords import explain_keywords
 from placet.schemas.limits import SECOND_NS
 
 _DELAY_NS_MAX: Final = 1 << 62
@@ -44,6 +45,7 @@ class Uniform:
             raise ValueError(f"a latency goes from least to most, got {self.least} and {self.most}")
 
 
+@explain_keywords
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByDistance:
     """Latency grows with distance: `base` seconds, plus `per_unit` for each unit of distance.

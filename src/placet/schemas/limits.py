@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Final
 
+from placet.schemas.keywords import explain_keywords
+
 SECOND_NS = 1_000_000_000
 
 SIM_TIME_NS_MAX: Final = 2**62
@@ -44,6 +46,7 @@ SEED_MAX: Final = 2**63 - 1
 """Highest seed of a scenario and of the command line."""
 
 
+@explain_keywords
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """The bounds of one world. Defaults suit one process on a small machine."""
@@ -156,6 +159,7 @@ _BEFORE_WORK: Final = {
 _ZERO_IS_NONE: Final = frozenset({"connections_per_address_max"})
 
 
+@explain_keywords
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpLimits:
     """The bounds of the HTTP server. None affects a decision, so none is in the log."""
@@ -182,6 +186,7 @@ class HttpLimits:
         _check_positive(self)
 
 
+@explain_keywords
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObserverLimits:
     """The bounds of one observer's buffer. None affects a decision, so none is in the log."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from placet.kernel.domain import Domain
 from placet.runtime.config import OrchestratorConfig
 from placet.schemas.errors import PlacetError
+from placet.schemas.keywords import explain_keywords
 from placet.server.credentials import Credentials
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class ExtraMissing(PlacetError, ImportError):  # noqa: N818  # what it says
     """The error of a server whose optional packages (extra `serve`) are not installed."""
 
 
+@explain_keywords
 def create_app(
     domain: Domain | Sequence[Domain] | str | None = None,
     config: OrchestratorConfig | None = None,

@@ -29,6 +29,7 @@ from placet.runtime.plugins import import_from_here
 from placet.runtime.snapshots.recovery import read_on, recover
 from placet.schemas.codec import Json
 from placet.schemas.json_value import InvalidJsonValue, format_value, from_numpy, to_json_value
+from placet.schemas.keywords import explain_keywords
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import Refused, Tick, intents_of
@@ -50,6 +51,7 @@ _NOT_COLLECTED: Final = frozenset({"seq", "batch", "context_seq"})
 _REFUSAL_COLUMNS: Final = tuple(c for c in REFUSALS.columns if c.name not in _NOT_COLLECTED)
 
 
+@explain_keywords
 class Collector:
     """Collects rows at ticks: of every agent, of the world, and of each refusal.
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.strategies import SearchStrategy
 
+from placet.schemas.keywords import explain_keywords
 from placet.testing import hash_order_property as hash_order
 from placet.testing.errors import PropertyViolation
 from placet.testing.properties import PROPERTIES, Property
@@ -21,6 +22,7 @@ _PHASES: Final = tuple(phase for phase in Phase if phase is not Phase.explain)
 """Without the phase `explain`, because the message of a violation explains it."""
 
 
+@explain_keywords
 def domain_property_tests(
     domain_factory: Factory,
     *,

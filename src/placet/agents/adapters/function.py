@@ -6,12 +6,14 @@ from typing import TypeAlias
 
 from placet.agents.adapters.scripted import Step, raw_of_step
 from placet.agents.proposal.adapter import PlannerInput, PlannerOutput
+from placet.schemas.keywords import explain_keywords
 
 Function: TypeAlias = collections.abc.Callable[
     [PlannerInput], Step | collections.abc.Awaitable[Step]
 ]
 
 
+@explain_keywords
 class FunctionAdapter:
     """An adapter that calls a plain or async function and returns its answer.
 

@@ -14,6 +14,7 @@ from placet.kernel.state.tree import State
 from placet.kernel.visibility.index import NO_AGENTS, Buckets, named
 from placet.kernel.visibility.policy import Visibility
 from placet.schemas.identity import Ref
+from placet.schemas.keywords import explain_keywords
 
 Place: TypeAlias = Sequence[float]
 """One to three finite coordinates."""
@@ -32,6 +33,7 @@ _AROUND: Final = tuple(
 )
 
 
+@explain_keywords
 class WithinDistance(Visibility):
     """An agent sees entities within a distance, and entities without a position.
 

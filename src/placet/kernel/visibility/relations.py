@@ -8,6 +8,7 @@ from placet.kernel.visibility.index import NO_AGENTS, NO_REFS, Buckets, named
 from placet.kernel.visibility.policy import NONE_HIDDEN, Visibility
 from placet.schemas.codec import Json
 from placet.schemas.identity import Ref
+from placet.schemas.keywords import explain_keywords
 
 
 class _Owned(Visibility):
@@ -24,6 +25,7 @@ class _Owned(Visibility):
         return ref.entity if ref.collection == self.agent_collection else None
 
 
+@explain_keywords
 class SameTeam(_Owned):
     """An agent sees itself, its team, and the entities that they own.
 
@@ -84,6 +86,7 @@ class _Teams:
                 buckets.put(ref, sight.team(state, owner), None)
 
 
+@explain_keywords
 class KnownOnly(_Owned):
     """An agent sees itself, the agents that it knows, and the entities that they own.
 
@@ -106,6 +109,7 @@ class KnownOnly(_Owned):
         return isinstance(known, tuple) and owner in known
 
 
+@explain_keywords
 class HideFields(_Owned):
     """Some fields of an agent's entities are visible to that agent alone.
 

@@ -11,8 +11,10 @@ from placet.lab.reporting.vega import with_vega
 from placet.lab.stores import Store, log_of
 from placet.lab.sweep.results import Results
 from placet.runtime.stores.url import file_of
+from placet.schemas.keywords import explain_keywords
 
 
+@explain_keywords
 def report(
     source: Store,
     to: str | Path | None = None,

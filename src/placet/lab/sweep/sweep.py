@@ -18,8 +18,10 @@ from placet.lab.sweep.results import Results, results_of
 from placet.lab.sweep.study import Study
 from placet.lab.sweep.worker import NOWHERE, Logs, RunTask
 from placet.scenarios.scenario import Scenario
+from placet.schemas.keywords import explain_keywords
 
 
+@explain_keywords
 def run_scenarios(
     scenarios: Scenario | Iterable[Scenario],
     *,

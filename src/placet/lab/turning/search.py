@@ -38,6 +38,7 @@ from placet.lab.turning.workers import Workers
 from placet.runtime.history.reader import fold
 from placet.scenarios.ticks import tick_ns_of
 from placet.schemas.codec import Json
+from placet.schemas.keywords import explain_keywords
 
 EVERY: Final = 10
 SEEDS: Final = 30
@@ -156,6 +157,7 @@ class TurningPoint:
         return f"{table_html(f'P({self.outcome})', self.rows())}<p>{escape(str(self))}</p>"
 
 
+@explain_keywords
 def turning_point(
     store: Store,
     outcome: Outcome | str,

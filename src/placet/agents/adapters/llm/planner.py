@@ -40,6 +40,7 @@ from placet.agents.proposal.adapter import PlannerInput, PlannerOutput, PlannerU
 from placet.agents.proposal.codes import Code
 from placet.agents.proposal.context_text import tokens_of
 from placet.agents.proposal.tools import definitions
+from placet.schemas.keywords import explain_keywords
 
 Function: TypeAlias = Callable[
     [list[ModelMessage], AgentInfo], ModelResponse | Awaitable[ModelResponse]
@@ -62,6 +63,7 @@ _SEARCH_FIRST: Final = "not proposed: read what was found, then propose all of t
 _RENAMED: Final = {"google-gla:": "google:"}
 
 
+@explain_keywords
 class Llm:
     """An adapter that asks a language model, which answers by tool calls.
 

@@ -16,11 +16,14 @@ from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.usage import RequestUsage
 
+from placet.schemas.keywords import explain_keywords
+
 _MILLION: Final = 1_000_000
 
 Price: TypeAlias = Decimal | float
 
 
+@explain_keywords
 @dataclass(frozen=True, slots=True, init=False)
 class Prices:
     """Prices in US dollars for a million tokens.

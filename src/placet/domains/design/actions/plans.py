@@ -25,6 +25,7 @@ from placet.schemas.codec import Json
 from placet.schemas.errors import PlacetError
 from placet.schemas.intent import SCHEMA_VERSION
 from placet.schemas.json_value import format_value, message_for, pointer
+from placet.schemas.keywords import explain_keywords
 
 PRIORITY: Final = 10
 
@@ -52,6 +53,7 @@ class PlanInvalidError(PlacetError, ValueError):
 # a plan at the gate
 
 
+@explain_keywords
 def batch_of(
     plan: ActionPlan,
     agent_id: str,

@@ -11,6 +11,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 from placet.schemas.codec import Json
 from placet.schemas.errors import PlacetError
+from placet.schemas.keywords import explain_keywords
 
 
 class IntentType(StrEnum):
@@ -76,6 +77,7 @@ class Intent:
             raise ValueError(f"confidence must be in 0..1, got {self.confidence!r}")
 
 
+@explain_keywords
 @dataclass(frozen=True, slots=True)
 class Action:
     """One proposed change of a design; its type determines which fields it needs.
@@ -105,6 +107,7 @@ class Action:
         return replace(self, value=new_value)
 
 
+@explain_keywords
 @dataclass(frozen=True, slots=True)
 class ActionPlan:
     """A plan of changes to a design, submitted as one batch: all actions take effect, or none.

@@ -25,6 +25,7 @@ from placet.schemas.codec import Json
 from placet.schemas.config import KernelConfig
 from placet.schemas.errors import StoreError, error_of
 from placet.schemas.event import Event
+from placet.schemas.keywords import explain_keywords
 from placet.schemas.limits import SECOND_NS, Limits
 from placet.schemas.log.record import Header, decode_record, record_as_dict, record_type
 from placet.schemas.verdict import Verdict
@@ -69,6 +70,7 @@ class _Staging:
             self.unlocked.add(payload["path"])
 
 
+@explain_keywords
 class StateManager:
     """One design and its log, in this process.
 

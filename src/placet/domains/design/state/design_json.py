@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from placet.domains.design.refinable_fields import REFINABLE_SCHEMA, RefinableField
 from placet.schemas.codec import Json, freeze, from_json, thaw, to_json
+from placet.schemas.keywords import explain_keywords
 
 _TYPES: Final[Mapping[str, type]] = {"float": float, "int": int, "bool": bool}
 
@@ -67,6 +68,7 @@ def _annotation(refinable: RefinableField) -> Json:
     ]
 
 
+@explain_keywords
 @dataclass
 class DesignState:
     """A design, detached from any world.

@@ -1,0 +1,79 @@
+"""Explain a call with a keyword that a function or a class does not take.
+
+Python's own text names the keyword and `__init__`. Here it names the class that was called, and the
+parameter that was meant. A call that succeeds is not looked at.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from functools import wraps
+from typing import TypeVar, cast
+
+_Called = TypeVar("_Called", bound=Callable[..., object])
+
+
+def explain_keywords(called: _Called) -> _Called:
+    """Decorate a function or a class so that an unknown keyword is a `TypeError` with a suggestion.
+
+    Of a class it replaces the `__init__` that the class itself defines, if it does. The signature
+    stays as it is.
+    """
+    if not isinstance(called, type):
+        return cast("_Called", _explained(called, lambda _: called.__name__))
+    init = called.__dict__.get("__init__")
+    # A protocol has an initializer of `typing`, which is compared by identity.
+    if init is not None and init.__name__ == "__init__":
+        explained = _explained(init, lambda args: type(args[0]).__name__)
+        setattr(called, "__init__", explained)  # noqa: B010  # it cannot be assigned by type
+    return called
+
+
+def unknown_keyword(
+    function: Callable[..., object], name: str, keywords: Mapping[str, object]
+) -> str | None:
+    """Return a sentence about the first keyword that a function does not take, or None.
+
+    Args:
+        function: The function.
+        name: Its name in the sentence.
+        keywords: The keywords of a call.
+    """
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # of a compiled function, which shows no signature
+        return None
+    kinds = {parameter.kind for parameter in parameters}
+    if inspect.Parameter.VAR_KEYWORD in kinds:
+        return None
+    known = [p.name for p in parameters if p.kind in _BY_KEYWORD and p.name != "self"]
+    for keyword in keywords:
+        if keyword not in known:
+            return f"{name} has no parameter {keyword!r}; {_hint(keyword, known)}"
+    return None
+
+
+_BY_KEYWORD = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def _explained(
+    function: Callable[..., object], name_of: Callable[[tuple[object, ...]], str]
+) -> Callable[..., object]:
+    @wraps(function)
+    def call(*args: object, **keywords: object) -> object:
+        try:
+            return function(*args, **keywords)
+        except TypeError:
+            message = unknown_keyword(function, name_of(args), keywords)
+            if message is None:  # another call failed, inside of this one
+                raise
+        raise TypeError(message)
+
+    return call
+
+
+def _hint(keyword: str, known: list[str]) -> str:
+    near = get_close_matches(keyword, known, 1)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    return f"it has {', '.join(known)}" if known else "it has none"

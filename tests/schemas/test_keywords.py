@@ -1,0 +1,180 @@
+"""A misspelled keyword is answered with the parameter that was meant."""
+
+import inspect
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import partial
+from importlib import import_module
+
+import msgspec
+import pydantic
+import pytest
+from pydantic.dataclasses import is_pydantic_dataclass
+
+from placet import Limits, Orchestrator, OrchestratorConfig
+from placet.domains.world import World
+from placet.kernel import Domain, KernelConfig, Kind
+from placet.kernel.visibility.distance import WithinDistance
+from placet.kernel.visibility.relations import HideFields, KnownOnly, SameTeam
+from placet.lab import run_scenarios
+from placet.schemas.keywords import explain_keywords, unknown_keyword
+from placet.server import create_app
+
+_MODULES = (
+    *("placet", "placet.kernel", "placet.lab", "placet.testing", "placet.agents"),
+    *("placet.scenarios",),
+    *("placet.domains.world", "placet.domains.design", "placet.domains.files"),
+    *("placet.domains.program", "placet.domains.memory", "placet.domains.session"),
+)
+
+_OF_OTHERS = (BaseException, Enum, dict, tuple, msgspec.Struct, pydantic.BaseModel)
+"""Bases with texts of their own."""
+
+_OPTIONS_MIN = 2
+
+_RESULTS = {
+    "placet.lab": {"Results"},
+    "placet": {"AgentHandle"},
+    "placet.kernel": {"Draft", "refuse"},  # `refuse` takes any keyword, as a detail
+    "placet.domains.design": {
+        *("ActionResult", "Adjustment", "AuditedAction", "ExecutionResult", "ValidationResult"),
+    },
+}
+"""Classes of which placet makes the objects, by module."""
+
+_MORE = {
+    function.__name__: function
+    for function in (create_app, WithinDistance, SameTeam, KnownOnly, HideFields)
+}
+"""Of modules that list no public names."""
+
+
+@explain_keywords
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lamp:
+    color: str = "red"
+    height: int = 1
+
+    def __post_init__(self):
+        if self.height < 0:
+            raise TypeError("of another call")
+
+
+@explain_keywords
+class Room:
+    def __init__(self, name, /, *, lamps=()):
+        self.name, self.lamps = name, lamps
+
+
+class Hall(Room):
+    def __init__(self, name, **options):
+        super().__init__(name, **options)
+
+
+@explain_keywords
+class Empty:
+    pass
+
+
+@explain_keywords
+def light(room, *, hours=1):
+    """Light a room."""
+    return f"{room} for {hours}"
+
+
+@pytest.mark.parametrize(
+    ("called", "keywords", "text"),
+    [
+        (Lamp, {"colour": "red"}, "Lamp has no parameter 'colour'; did you mean 'color'?"),
+        (Lamp, {"watts": 5}, "Lamp has no parameter 'watts'; it has color, height"),
+        (partial(replace, Lamp()), {"heigth": 2}, "Lamp has no parameter 'heigth'; did you mean"),
+        (partial(Room, "a"), {"lamp": ()}, "Room has no parameter 'lamp'; did you mean 'lamps'?"),
+        (Room, {"name": "a"}, "Room has no parameter 'name'; it has lamps"),
+        (partial(Hall, "a"), {"lamp": ()}, "Hall has no parameter 'lamp'; did you mean 'lamps'?"),
+        (light, {"hour": 2}, "light has no parameter 'hour'; did you mean 'hours'?"),
+        (light, {}, r"light\(\) missing 1 required positional argument: 'room'"),
+        (Lamp, {"height": -1}, "of another call"),
+        (Empty, {"color": "red"}, r"Empty\(\) takes no arguments"),
+    ],
+)
+def test_a_call_names_the_keyword_that_it_does_not_take(called, keywords, text):
+    with pytest.raises(TypeError, match=text) as caught:
+        called(**keywords)
+    assert caught.value.__context__ is None
+
+
+def _with_options():
+    """Yield the public classes and functions with two or more options, by their names."""
+    for module in _MODULES:
+        for name in import_module(module).__all__:
+            called = getattr(import_module(module), name)
+            is_result = name in _RESULTS.get(module, ())
+            is_defined = inspect.isclass(called) or inspect.isfunction(called)
+            if is_defined and not _explains_itself(called) and not is_result:
+                parameters = inspect.signature(called).parameters.values()
+                options = [each for each in parameters if each.default is not each.empty]
+                if len(options) >= _OPTIONS_MIN:
+                    yield f"{module}.{name}", called
+
+
+def _explains_itself(called):
+    return inspect.isclass(called) and (
+        issubclass(called, _OF_OTHERS) or is_pydantic_dataclass(called)
+    )
+
+
+@pytest.mark.parametrize(("name", "called"), [*_with_options(), *_MORE.items()])
+def test_every_public_constructor_explains_its_keywords(name, called):
+    name = name.rpartition(".")[2]
+    with pytest.raises(TypeError, match=f"^{name} has no parameter 'no such keyword'; "):
+        called(**{"no such keyword": 1})
+
+
+@pytest.mark.parametrize(
+    ("called", "keyword", "meant"),
+    [
+        (KernelConfig, "on_rule_eror", "on_rule_error"),
+        (OrchestratorConfig, "quota", "quotas"),
+        (Limits, "max_batch_intents", "batch_intents_max"),
+        (World, "priate_reach", "private_reach"),
+        (Kind, "read", "reads"),
+        (Orchestrator, "validator", "effect_validator"),
+        (run_scenarios, "job", "jobs"),
+    ],
+)
+def test_a_misspelled_option_is_answered_with_the_one_meant(called, keyword, meant):
+    with pytest.raises(TypeError, match=f"has no parameter '{keyword}'; did you mean '{meant}'"):
+        called(**{keyword: 1})
+
+
+def test_a_domain_of_a_user_explains_its_keywords():
+    class Shop(Domain):
+        name, version, kinds = "shop", "1", ()
+
+        def __init__(self, *, prices=()):
+            self.prices = prices
+
+    with pytest.raises(TypeError, match="Shop has no parameter 'price'; did you mean 'prices'"):
+        Shop(price=())
+    assert Shop(prices=(1,)).prices == (1,)
+
+
+def test_a_call_that_succeeds_is_as_before():
+    assert light("hall", hours=2) == "hall for 2"
+    assert Lamp(height=2) == replace(Lamp(), height=2)
+    assert Hall("a", lamps=(1,)).lamps == (1,)
+
+
+def test_the_signature_stays():
+    assert str(inspect.signature(Room)) == "(name, /, *, lamps=())"
+    assert str(inspect.signature(light)) == "(room, *, hours=1)"
+    assert light.__doc__ == "Light a room."
+
+
+@pytest.mark.parametrize("function", [int, lambda **options: None])
+def test_a_function_that_shows_no_names_is_not_explained(function):
+    assert unknown_keyword(function, "it", {"base": 1}) is None
+
+
+def test_a_function_without_parameters_says_so():
+    assert unknown_keyword(lambda: None, "it", {"a": 1}) == "it has no parameter 'a'; it has none"
