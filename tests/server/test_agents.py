@@ -1,6 +1,7 @@
 """The operator registers, reads, suspends, permits and removes agents."""
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from tests.kernel.builders import add
 from tests.kernel.domains import Lab
@@ -47,7 +48,7 @@ async def test_another_owner_of_a_registered_agent_is_a_problem():
     async with serving(agents=()) as served:
         await served.register("alice", owner="carol")
         other = await served.post("agents", {"agent_id": "alice", "owner": "bob"})
-        assert (other.status_code, "its owner is 'carol'" in other.text) == (422, True)
+        assert (other.status_code, "its owner is 'carol'" in other.text) == (409, True)
 
 
 async def test_an_on_register_that_raises_is_a_problem_that_names_it():
@@ -153,3 +154,33 @@ async def test_a_whole_number_is_an_integer_however_it_is_written():
         assert (answer.status_code, answer.json()["priority_max"]) == (201, 37)
         wrong = await served.post("agents", {**body, "agent_id": "eve", "priority_max": 37.5})
         assert wrong.status_code == 422
+
+
+@pytest.mark.parametrize(
+    "quota",
+    [
+        {"rate": 5e-324, "burst": 1},
+        {"rate": 0, "burst": 1},
+        {"rate": 1, "burst": 0},
+        {"rate": 1, "burst": 2**63},
+        {"rate": 1, "burst": 1e300},
+    ],
+)
+async def test_a_quota_outside_of_its_declared_bounds_is_refused(quota):
+    async with serving(agents=()) as served:
+        schemas = (await served.get("/openapi.json")).json()["components"]["schemas"]
+        assert not Draft202012Validator(schemas["QuotaFields"]).is_valid(quota)
+        answer = await served.post("agents", {"agent_id": "a", "quotas": {"Add": quota}})
+    assert (answer.status_code, answer.json()["code"]) == (422, "request_invalid")
+
+
+@pytest.mark.parametrize(
+    "name", ["operator", "system", "", "a\x00", "a\nb", "a\x85", "a\u202eb", "\ufeff", "x" * 129]
+)
+async def test_a_name_that_no_agent_may_have_is_outside_of_the_schema_and_refused(name):
+    async with serving(agents=()) as served:
+        schemas = (await served.get("/openapi.json")).json()["components"]["schemas"]
+        schema = Draft202012Validator(schemas["Registration"])
+        assert schema.is_valid({"agent_id": "a/b c"})
+        assert not schema.is_valid({"agent_id": name})
+        assert (await served.post("agents", {"agent_id": name})).status_code == 422

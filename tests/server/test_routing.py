@@ -36,6 +36,25 @@ async def test_every_operation_refuses_a_parameter_that_it_does_not_have(domains
         assert ("POST", f"{WORLD[:-5]}{{world}}/batches") in asked
 
 
+@pytest.mark.parametrize("domains", EVERY_DOMAIN, ids=["world", "design", "program"])
+async def test_a_token_is_checked_before_anything_else_of_a_sound_query(domains):
+    sample = {"integer": "0", "string": "a"}
+    async with serving(domains, agents=()) as served:
+        document = (await served.get("/openapi.json")).json()
+        for path, item in document["paths"].items():
+            for method, operation in item.items():
+                if "security" not in operation:
+                    continue
+                required = [
+                    f"{one['name']}={sample[one['schema']['type']]}"
+                    for one in operation.get("parameters", ())
+                    if one["in"] == "query" and one["required"]
+                ]
+                url = f"{path}?{'&'.join(required)}".removesuffix("?")
+                answer = await served.ask(method.upper(), url, token=None)
+                assert answer.status_code == 401, url
+
+
 @pytest.mark.parametrize(
     ("query", "detail"),
     [
@@ -90,6 +109,22 @@ async def test_a_method_that_a_path_does_not_have_is_refused(path, allowed):
         answer = await served.ask("PATCH", path)
     assert (answer.status_code, answer.json()["code"]) == (405, "method_not_allowed")
     assert answer.headers["allow"] == allowed
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("GET", "agents/alice/suspend", "POST"),
+        ("HEAD", "agents/alice/resume", "POST"),
+        ("DELETE", "agents/alice/permissions", "PUT"),
+    ],
+)
+async def test_a_path_below_an_agent_has_its_method_alone(method, path, allowed):
+    async with serving() as served:
+        answer = await served.ask(method, path)
+        assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
+        await served.register(path.removeprefix("agents/"))  # a name may have a slash
+        assert (await served.ask(method, path)).is_success
 
 
 async def test_an_unknown_path_is_named_in_a_sentence():

@@ -17,9 +17,12 @@ KIND_CHARS_MAX: Final = 64
 ID_PATTERN: Final = r"^[^\x00-\x1f\x7f-\x9f]+$"
 """An identity holds no control characters (C0, DEL, C1)."""
 
-_MISLEADING: Final = re.compile("[\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+MISLEADING_CHARACTERS: Final = r"\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff"
 """Characters that reorder, hide or break the text around them: bidirectional controls, zero-width
-characters, line and paragraph separators. Unicode counts them as Cf, Zl and Zp, not as Cc."""
+characters, line and paragraph separators. Unicode counts them as Cf, Zl and Zp, not as Cc.
+The inside of a bracket expression."""
+
+_MISLEADING: Final = re.compile(f"[{MISLEADING_CHARACTERS}]")
 
 _SEGMENT: Final = r"[A-Za-z](?:_?[A-Za-z0-9])*"
 KIND_PATTERN: Final = re.compile(rf"{_SEGMENT}(?:\.{_SEGMENT})*")

@@ -6,10 +6,14 @@ from msgspec import Meta, field, to_builtins
 from starlette.requests import Request
 from starlette.responses import Response
 
+from placet.kernel.control.control import require_owner
 from placet.kernel.kernel import Kernel
 from placet.kernel.ledger.ledger import Agent
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json
+from placet.schemas.config import FULL_BURST_NS_MAX
+from placet.schemas.errors import AgentError
+from placet.schemas.identity import ID_CHARS_MAX, ID_PATTERN, MISLEADING_CHARACTERS, RESERVED_IDS
 from placet.schemas.limits import SECOND_NS
 from placet.server.auth import speaks_for
 from placet.server.context import RequestContext, context_of
@@ -25,6 +29,23 @@ table = Routes("agents")
 
 _PRIORITY_MAX: Final = 100
 
+_METHOD_BELOW: Final = {"permissions": "PUT", "suspend": "POST", "resume": "POST"}
+"""The last part of a path below an agent, and its method."""
+
+_NewAgent = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=ID_CHARS_MAX,
+        extra_json_schema={
+            "pattern": ID_PATTERN.replace("]", MISLEADING_CHARACTERS + "]"),
+            "not": {"enum": sorted(RESERVED_IDS)},
+        },
+        description="1 to 128 characters: no control, bidirectional or zero-width character",
+    ),
+]
+"""The name of an agent to be; the world checks it, and has a sentence for each fault."""
+
 
 class AgentsQuery(Fields, frozen=True):
     """The query parameters of `list_agents`."""
@@ -34,16 +55,19 @@ class AgentsQuery(Fields, frozen=True):
 
 
 class QuotaFields(Fields, frozen=True):
-    """A quota of one kind: intents per simulated second, and the burst (intents at once)."""
+    """A quota of one kind: intents per simulated second, and the burst (intents at once).
 
-    rate: Annotated[float, Meta(gt=0, le=SECOND_NS)]
-    burst: Annotated[int, Meta(ge=1)]
+    At this rate a burst is earned within 4611686018 s, or the quota is refused.
+    """
+
+    rate: Annotated[float, Meta(ge=SECOND_NS / FULL_BURST_NS_MAX, le=SECOND_NS)]
+    burst: Annotated[int, Meta(ge=1, le=FULL_BURST_NS_MAX)]
 
 
 class Registration(Fields, frozen=True):
     """The request body of `register_agent`; `attributes` are passed to the domain."""
 
-    agent_id: Identity
+    agent_id: _NewAgent
     permissions: list[str] | None = None
     owner: Identity | None = None
     priority_max: Annotated[int, Meta(ge=0, le=_PRIORITY_MAX)] = _PRIORITY_MAX
@@ -88,7 +112,7 @@ async def list_agents(world: str, request: Request, query: AgentsQuery) -> Respo
     "POST",
     "/worlds/{world}/agents",
     "Register an agent",
-    answers(201, "Agent", 200, 401, 403, 404, 408, 413, 415, 503),
+    answers(201, "Agent", 200, 401, 403, 404, 408, 409, 413, 415, 503),
     body=Body(Registration, EXAMPLES["Registration"]),
 )
 async def register_agent(world: str, request: Request) -> Response:
@@ -103,9 +127,11 @@ async def register_agent(world: str, request: Request) -> Response:
     for name in ("self", *Registration.__struct_fields__[:-1]):
         if name in registration.attributes:
             raise Problem("request_invalid", f"attributes has no {name!r}; it is the domain's")
-    is_new = not await orchestrator.query(
-        lambda kernel: registration.agent_id in kernel.ledger.agents
-    )
+    known = await orchestrator.query(lambda kernel: kernel.ledger.agents.get(registration.agent_id))
+    try:
+        require_owner(known, registration.owner)
+    except AgentError as error:
+        raise Problem("conflict", str(error)) from error
     try:
         await orchestrator.register_agent(
             registration.agent_id,
@@ -117,7 +143,7 @@ async def register_agent(world: str, request: Request) -> Response:
         )
     except (TypeError, ValueError) as error:  # a quota, or a keyword that no domain takes
         raise Problem("request_invalid", str(error)) from error
-    return await _agent(orchestrator, registration.agent_id, 201 if is_new else 200)
+    return await _agent(orchestrator, registration.agent_id, 201 if known is None else 200)
 
 
 @table.on(
@@ -166,12 +192,14 @@ async def resume_agent(world: str, agent_id: str, request: Request) -> Response:
     "GET",
     "/worlds/{world}/agents/{agent_id:path}",
     "Get an agent",
-    answers(200, "Agent", 401, 403, 404, 503),
+    answers(200, "Agent", 401, 403, 404, 405, 503),
 )
 async def get_agent(world: str, agent_id: str, request: Request) -> Response:
     """Return an agent: owner, permissions, priority bound, suspension."""
     context = context_of(request)
     who, orchestrator = context.enter(request, world)
+    if who.is_operator:
+        await _as_operator(world, agent_id, request)
     await context.check_speaks_for(orchestrator, who, agent_id)
     return await _agent(orchestrator, agent_id)
 
@@ -180,7 +208,7 @@ async def get_agent(world: str, agent_id: str, request: Request) -> Response:
     "DELETE",
     "/worlds/{world}/agents/{agent_id:path}",
     "Remove an agent",
-    answers(204, "", 401, 403, 404, 503),
+    answers(204, "", 401, 403, 404, 405, 503),
 )
 async def remove_agent(world: str, agent_id: str, request: Request) -> Response:
     """Remove an agent from the world. Its tokens stay valid, but act for no agent."""
@@ -195,8 +223,20 @@ async def _as_operator(
     context = context_of(request)
     _, orchestrator = context.enter(request, world, needs=Role.OPERATOR)
     if not await orchestrator.query(lambda kernel: agent_id in kernel.ledger.agents):
-        raise Problem("not_found", f"there is no agent {agent_id!r}; register it first")
+        raise _no_agent(agent_id, request)
     return context, orchestrator
+
+
+def _no_agent(agent_id: str, request: Request) -> Problem:
+    """Return the problem of an agent that is not registered, or of a method of a path below one.
+
+    A name may have a slash, so `GET agents/a/suspend` asks for an agent `a/suspend`.
+    """
+    allowed = _METHOD_BELOW.get(agent_id.rpartition("/")[2])
+    if allowed is None or "/" not in agent_id or request.method == allowed:
+        return Problem("not_found", f"there is no agent {agent_id!r}; register it first")
+    detail = f"there is no agent {agent_id!r}, and this path below an agent takes {allowed} alone"
+    return Problem("method_not_allowed", detail, headers={"allow": allowed})
 
 
 async def _agent(world: Orchestrator, agent_id: str, status: int = 200) -> Response:

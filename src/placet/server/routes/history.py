@@ -283,10 +283,10 @@ async def explain_request(world: str, request: Request, query: ExplainQuery) -> 
     """Return what each stage of the gate compared: of a request, or of the record at a seq."""
     by_request = query.agent is not None and query.req_id is not None and query.seq is None
     by_seq = query.agent is None and query.req_id is None and query.seq is not None
-    if not by_request and not by_seq:
-        raise Problem("request_invalid", "expected agent and req_id, or seq")
 
     def read(played: PlayedWorld) -> Json:
+        if not by_request and not by_seq:
+            raise Problem("request_invalid", "expected agent and req_id, or seq")
         if query.seq is not None:
             played.timeline.require(played.timeline.at_seq(query.seq))
         return questions.explanation(played, query.agent, query.req_id, query.seq).as_dict()
