@@ -45,6 +45,10 @@ SCENARIO_TICKS_MAX: Final = 100_000_000
 SEED_MAX: Final = 2**63 - 1
 """Highest seed of a scenario and of the command line."""
 
+SWEEP_RUNS_MAX: Final = 1_000_000
+SWEEP_TIMEOUT_S_MAX: Final = 365 * 86_400
+"""Bounds of one sweep: its runs, and the longest time of a run. No limits of a world."""
+
 
 @explain_keywords
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,12 +4,14 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from itertools import islice
 
 from placet.lab.errors import LabError
 from placet.lab.sweep.code_version import CodeReader, CodeVersion
+from placet.lab.sweep.columns import clash_among
 from placet.scenarios.loader import as_text, from_text
 from placet.scenarios.scenario import Scenario
-from placet.schemas.limits import SEED_MAX
+from placet.schemas.limits import SEED_MAX, SWEEP_RUNS_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +90,16 @@ def plan_sweep(
         outcomes: Outcome functions, as `module:function`.
 
     Raises:
-        LabError: There is no scenario, a seed is invalid, or an outcome function does not exist.
+        LabError: There is no scenario, a seed is invalid, there are too many runs, or an outcome
+            function does not exist or would overwrite a column.
         ScenarioError: A domain or a policy does not exist, or rejects its settings.
     """
     chosen = _seeds(replications, seeds)
+    outcomes = tuple(dict.fromkeys(outcomes))
     reader = CodeReader(outcomes)
+    clash = clash_among(outcomes)
+    if clash is not None:
+        raise LabError(f"{clash}: rename the function")
     planned: list[PlannedScenario] = []
     for scenario in scenarios:
         if not isinstance(scenario, Scenario):
@@ -102,9 +109,10 @@ def plan_sweep(
         text = as_text(replace(scenario, seed=0))
         code = reader.version_of(scenario)
         planned.append(PlannedScenario(scenario, text, scenario_digest(text), code))
+        _require_bounded(len(planned) * (1 if chosen is None else len(chosen)))
     if not planned:
         raise LabError("a sweep needs at least one scenario, got none")
-    return SweepPlan(tuple(planned), chosen, tuple(outcomes))
+    return SweepPlan(tuple(planned), chosen, outcomes)
 
 
 def scenario_digest(text: str) -> str:
@@ -120,16 +128,26 @@ def scenario_of(text: str, seed: int) -> Scenario:
     return replace(from_text("the sweep", text), seed=seed)
 
 
+def _require_bounded(runs: int) -> None:
+    if runs > SWEEP_RUNS_MAX:
+        raise LabError(
+            f"a sweep has at most {SWEEP_RUNS_MAX} runs, and this one has more: make several "
+            "sweeps of it, into folders of their own"
+        )
+
+
 def _seeds(replications: int | None, seeds: Iterable[int] | None) -> tuple[int, ...] | None:
     if seeds is not None and replications is not None:
         raise LabError("give `replications` or `seeds`, not both")
     if replications is not None:
         if replications < 1:
             raise LabError(f"replications must be at least 1, got {replications}")
+        _require_bounded(replications)
         return tuple(range(1, replications + 1))
     if seeds is None:
         return None
-    chosen = tuple(dict.fromkeys(seeds))
+    chosen = tuple(dict.fromkeys(islice(seeds, SWEEP_RUNS_MAX + 1)))
+    _require_bounded(len(chosen))
     if not chosen:
         raise LabError("`seeds` is empty; give at least one seed, or leave it out")
     for seed in chosen:

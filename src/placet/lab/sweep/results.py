@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from placet.lab.errors import LabError
+from placet.lab.sweep.columns import CODE, COUNTS, ENDS, SEED, TABLES
 from placet.lab.sweep.plan import run_key
 from placet.lab.sweep.study import COLLECTED, Row, Study
 from placet.scenarios.loader import from_text
 from placet.scenarios.variants import full_key, leaves_of
 from placet.schemas.codec import Json
+from placet.tables.arrow import json_text
+from placet.tables.column_types import JSON, ColumnType
 
 if TYPE_CHECKING:
     import pandas
@@ -22,8 +25,6 @@ if TYPE_CHECKING:
 
     from placet.tables.table import Table
 
-_COUNTS: Final = ("submitted", "admitted", "refused")
-_ENDS: Final = ("seq", "digest", "status", "error", "seconds")
 _SHOWN_ROWS: Final = 10
 _SHOWN_CHARS: Final = 12
 
@@ -119,7 +120,7 @@ class Results(Sequence[Row]):
         groups: dict[int, list[Row]] = {}
         for group, row in zip(self._groups, self.rows, strict=True):
             groups.setdefault(group, []).append(row)
-        measures = [*self.outcomes, *_COUNTS]
+        measures = [*self.outcomes, *COUNTS]
         return [
             {
                 **{key: rows[0][key] for key in self.parameters},
@@ -147,7 +148,7 @@ class Results(Sequence[Row]):
             raise LabError(f"no run collected a table {name!r}; there are {known}")
         if self._folder is None or not self._folder.exists():
             raise LabError("collected rows are kept in the folder of a study; name one with `to`")
-        keys = (*self.parameters, "seed")
+        keys = (*self.parameters, SEED)
         runs = [
             ({key: row[key] for key in keys}, places.get(name))
             for row, places in zip(self.rows, self._places, strict=True)
@@ -295,13 +296,13 @@ def results_of(study: Study, keys: Iterable[Sequence[str]], columns: Iterable[st
     outcomes = list(dict.fromkeys(name for row in rows for name in row.get("outcomes", ())))
     versions = {(row["scenario"], row["code"]) for row in rows}
     with_code = len(versions) > len(leaves)
-    names = [*parameters, "seed", *outcomes, *_COUNTS, *_ENDS, *(["code"] if with_code else [])]
+    names = [*parameters, SEED, *outcomes, *COUNTS, *ENDS, *([CODE] if with_code else [])]
     flat = [
         {
             **{key: leaves[row["scenario"]].get(key) for key in parameters},
             **{name: row.get("outcomes", {}).get(name) for name in outcomes},
-            **{name: row.get(name) for name in ("seed", *_COUNTS, *_ENDS)},
-            **({"code": row["code"]} if with_code else {}),
+            **{name: row.get(name) for name in (SEED, *COUNTS, *ENDS)},
+            **({CODE: row[CODE]} if with_code else {}),
         }
         for row in rows
     ]
@@ -319,7 +320,7 @@ def results_of(study: Study, keys: Iterable[Sequence[str]], columns: Iterable[st
 
 def _differing(leaves: Sequence[Mapping[str, Json]], wanted: Iterable[str]) -> list[str]:
     """Return the wanted keys, then the other keys in which scenarios differ."""
-    keys = dict.fromkeys(key for values in leaves for key in values)
+    keys = dict.fromkeys(key for values in leaves for key in values if key not in TABLES)
     differing = [key for key in keys if len({json.dumps(values.get(key)) for values in leaves}) > 1]
     return list(dict.fromkeys([*(key for key in wanted if key in keys), *differing]))
 
@@ -340,11 +341,13 @@ def _mean(values: Iterable[Json]) -> float | None:
 
 
 def _one_type(values: list[Json]) -> list[Json]:
-    """Return values of one type, or numbers, unchanged, and others as JSON text."""
-    types = {type(value) for value in values if value is not None}
-    if types <= {int, float} or types in ({bool}, {str}, set()):
-        return [float(v) if v is not None and float in types else v for v in values]
-    return [None if value is None else json.dumps(value) for value in values]
+    """Return values of one type unchanged, numbers as floats, and others as JSON text."""
+    known = ColumnType()
+    known.add_all(values)
+    if known.name == JSON:
+        return [None if value is None else json_text(value) for value in values]
+    is_float = known.name == "float64"
+    return [float(value) if is_float and value is not None else value for value in values]
 
 
 def _runs(count: int) -> str:

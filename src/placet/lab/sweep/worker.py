@@ -21,6 +21,7 @@ from types import FrameType
 from typing import Any, Final, Literal, TypeAlias
 
 from placet.lab.outcome import find_outcome
+from placet.lab.sweep.columns import clash_of
 from placet.lab.sweep.execution import Ended, execute
 from placet.lab.sweep.half_run import HalfRun
 from placet.lab.sweep.plan import scenario_of
@@ -198,7 +199,8 @@ def outcomes_of(names: Sequence[str], state: Mapping[str, Any]) -> dict[str, Jso
     column, named as the function.
 
     Raises:
-        OutcomeError: A function raised, or returned something else than plain values.
+        OutcomeError: A function raised, returned something else than plain values, or would
+            overwrite a column.
     """
     columns: dict[str, Json] = {}
     for spec in names:
@@ -209,8 +211,19 @@ def outcomes_of(names: Sequence[str], state: Mapping[str, Any]) -> dict[str, Jso
         except Exception as error:
             raise OutcomeError(f"the outcome function {spec} raised {error!r}") from error
         values = answer if isinstance(answer, Mapping) else {name: answer}
-        columns |= {str(key): _plain(spec, value) for key, value in values.items()}
+        for key, value in values.items():
+            _require_free(columns, spec, str(key))
+            columns[str(key)] = _plain(spec, value)
     return columns
+
+
+def _require_free(columns: Mapping[str, Json], spec: str, column: str) -> None:
+    other = "the column of another outcome" if column in columns else clash_of(column)
+    if other is not None:
+        raise OutcomeError(
+            f"the outcome function {spec} returned a value for the column {column!r}, which would "
+            f"overwrite {other}; name it differently"
+        )
 
 
 def _plain(spec: str, value: Any) -> Json:  # noqa: ANN401  # checked here
@@ -237,7 +250,10 @@ _writers = threading.local()
 
 
 def _writer(folder: str, identity: str, session: str) -> RowWriter | None:
-    """Return the writer of this thread; None if the folder is not here, as on another machine."""
+    """Return the writer of this thread; None if the folder is not here, as on another machine.
+
+    That of an earlier sweep is closed with its last reference.
+    """
     if not folder:
         return None
     key = (folder, session, os.getpid())

@@ -1,0 +1,47 @@
+"""The columns of the results that a sweep fills itself, and which outcomes must not overwrite."""
+
+from collections.abc import Iterable
+from dataclasses import fields
+from typing import Final
+
+from placet.scenarios.scenario import Scenario
+
+SEED: Final = "seed"
+COUNTS: Final = ("submitted", "admitted", "refused")
+ENDS: Final = ("seq", "digest", "status", "error", "seconds")
+CODE: Final = "code"
+RUNS: Final = ("runs", "failed")
+"""Columns of the means over the seeds of a scenario."""
+
+_OWN: Final = frozenset({SEED, *COUNTS, *ENDS, CODE, *RUNS})
+TABLES: Final = frozenset({"settings", "quotas", "agents", "objects", "collect"})
+"""Keys of a scenario that are tables: the keys in them fill columns, and they themselves none."""
+
+_WITHOUT_COLUMN: Final = frozenset({*TABLES, "name", "title"})
+_VALUES: Final = frozenset(field.name for field in fields(Scenario)) - _WITHOUT_COLUMN
+
+
+def clash_of(column: str) -> str | None:
+    """Return what else fills a column with this name, as words; None if nothing does."""
+    if column in _OWN:
+        return "the sweep's own column of that name"
+    head, dot, _ = column.partition(".")
+    if column in _VALUES or (dot and head in TABLES):
+        return "the key of a scenario of that name"
+    return None
+
+
+def clash_among(outcomes: Iterable[str]) -> str | None:
+    """Return why the names of outcome functions cannot name columns, as words; None if they can.
+
+    Args:
+        outcomes: Outcome functions, each once, as `module:function`.
+    """
+    of_column: dict[str, str] = {}
+    for spec in outcomes:
+        column = spec.rpartition(":")[2]
+        other = clash_of(column) or of_column.get(column)
+        if other is not None:
+            return f"the outcome {spec} would fill the column {column!r} and overwrite {other}"
+        of_column[column] = f"that of {spec}"
+    return None
