@@ -1,6 +1,7 @@
 """Executes the run of a scenario to its end, or from where its log ends: one function."""
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,15 +73,18 @@ def execute(scenario: Scenario, log: Path | None, *, with_state: bool) -> Ended:
             states.append(state_at(runs[0].state(), ""))
 
     collector = collector_of(scenario, None)
-    report = run_scenario(
-        scenario,
-        collector=collector,
-        store="memory://" if log is None else f"sqlite:///{quoted(str(log))}?synchronous=normal",
-        is_resumed=before.ticks > 0,
-        snapshot_every_seqs=None,
-        on_open=on_open,
-        on_tick=on_tick,
-    )
+    with half or nullcontext():
+        report = run_scenario(
+            scenario,
+            collector=collector,
+            store="memory://"
+            if log is None
+            else f"sqlite:///{quoted(str(log))}?synchronous=normal",
+            is_resumed=before.ticks > 0,
+            snapshot_every_seqs=None,
+            on_open=on_open,
+            on_tick=on_tick,
+        )
     if half is not None:
         half.end()
     counts = before.plus(report.ticks, report)

@@ -8,10 +8,11 @@ import json
 import os
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
-from typing import Final, Protocol
+from typing import Final, Protocol, Self
 
 from placet.runtime.stores.files import quoted
 from placet.runtime.stores.url import open_event_log
@@ -53,7 +54,7 @@ class Counts:
 
 
 class HalfRun:
-    """The files of a run's log.
+    """The files of a run's log; in a `with` block, the counts are closed at its end.
 
     Args:
         log: Path of the log, which ends in `.db`.
@@ -64,6 +65,14 @@ class HalfRun:
         self._counts = log.with_suffix(".counts")
         self._began = monotonic()
         self._file: int | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
 
     def take_up(self, scenario: Scenario) -> Counts:
         """Return the counts of the run in the log; remove a log that cannot be taken up.
@@ -88,8 +97,6 @@ class HalfRun:
 
     def end(self) -> None:
         """Remove the counts: the run is finished."""
-        if self._file is not None:
-            os.close(self._file)
         self._counts.unlink(missing_ok=True)
 
     def remove(self) -> None:
@@ -110,7 +117,8 @@ class HalfRun:
     def _ticks(self, scenario: Scenario) -> int | None:
         """Return the completed ticks in the log; None if it is no log of the scenario."""
         try:
-            run = find_run(open_event_log(f"sqlite:///{quoted(str(self._log))}"))
+            with closing(open_event_log(f"sqlite:///{quoted(str(self._log))}")) as log:
+                run = find_run(log)
         except PlacetError:
             return None
         return run.ticks if run is not None and run.scenario == scenario else None

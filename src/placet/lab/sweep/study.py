@@ -16,11 +16,12 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 from uuid import uuid4
+from weakref import finalize
 
 from placet.lab.errors import LabError
 from placet.lab.sweep.plan import SweepPlan
@@ -44,6 +45,20 @@ _WORKERS: Final = "workers"
 _MODE: Final = 0o644
 _ORPHANS_S: Final = 30.0
 """Longest wait for workers of a killed sweep: they end as soon as they notice it."""
+
+
+_locks_here: Final[set[int]] = set()
+"""Descriptors of the locks that this process holds."""
+
+
+def _close_copied_locks() -> None:
+    """Close the copies of locks in a forked process, which would hold them as long as it lives."""
+    for lock in _locks_here:
+        os.close(lock)
+    _locks_here.clear()
+
+
+os.register_at_fork(after_in_child=_close_copied_locks)
 
 
 class StudyCodeError(LabError):
@@ -82,6 +97,7 @@ class Study:
             for name in (RESULTS, LOGS, COLLECTED, _RUNNING):
                 (self.folder / name).mkdir(parents=True, exist_ok=True)
             lock = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT, _MODE)
+        _locks_here.add(lock)
         try:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -94,6 +110,8 @@ class Study:
             self.read_rows()
             yield self
         finally:
+            _locks_here.discard(lock)
+            fcntl.flock(lock, fcntl.LOCK_UN)  # a copy in another process would keep it
             os.close(lock)
 
     def read_rows(self) -> dict[str, Row]:
@@ -226,6 +244,8 @@ class Study:
 class RowWriter:
     """Appends rows to a new file in a study, and marks the run that is under way.
 
+    Its files are closed by `close`, or with the last reference, as that of a thread that ended.
+
     Args:
         folder: Folder of the study.
         session: Session of the sweep whose runs these are.
@@ -238,10 +258,12 @@ class RowWriter:
         self._folder, self._session = folder, session
         name = f"{os.getpid()}-{uuid4().hex[:8]}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        self._workers = os.open(folder / _WORKERS, os.O_RDWR | os.O_CREAT, _MODE)
         self._name = name
         self._files: dict[str, int] = {}
-        self._mark = os.open(folder / _RUNNING / name, flags, _MODE)
+        self._open: list[int] = []
+        self._finalizer = finalize(self, _close_all, self._open)
+        self._workers = self._opened(folder / _WORKERS, os.O_RDWR | os.O_CREAT)
+        self._mark = self._opened(folder / _RUNNING / name, flags)
 
     def begin(self, key: str) -> None:
         """Mark a run as under way.
@@ -282,7 +304,7 @@ class RowWriter:
         """Append to a file, whole or not at all; return the offset."""
         if name not in self._files:
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-            self._files[name] = os.open(self._folder / name, flags, _MODE)
+            self._files[name] = self._opened(self._folder / name, flags)
         file = self._files[name]
         size = os.fstat(file).st_size
         try:
@@ -296,8 +318,17 @@ class RowWriter:
 
     def close(self) -> None:
         """Close the files."""
-        for number in (*self._files.values(), self._mark, self._workers):
-            os.close(number)
+        self._finalizer()
+
+    def _opened(self, path: Path, flags: int) -> int:
+        number = os.open(path, flags, _MODE)
+        self._open.append(number)
+        return number
+
+
+def _close_all(numbers: Iterable[int]) -> None:
+    for number in numbers:
+        os.close(number)
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from placet.lab.sweep.study import Study
 from placet.lab.sweep.worker import NOWHERE, Logs, RunTask
 from placet.scenarios.scenario import Scenario
 from placet.schemas.keywords import explain_keywords
+from placet.schemas.limits import SWEEP_TIMEOUT_S_MAX
 
 
 @explain_keywords
@@ -137,6 +138,18 @@ class SweepArguments:
     timeout_s: float | None = None
     columns: Iterable[str] = ()
     on_progress: OnProgress = lambda _: None
+
+    def __post_init__(self) -> None:
+        """Check the timeout.
+
+        Raises:
+            LabError: It is not above 0 and at most a year; NaN is neither.
+        """
+        if self.timeout_s is not None and not 0 < self.timeout_s <= SWEEP_TIMEOUT_S_MAX:
+            raise LabError(
+                f"timeout_s must be a number of seconds above 0 and at most {SWEEP_TIMEOUT_S_MAX}, "
+                f"got {self.timeout_s!r}"
+            )
 
 
 def sweep_on_ray(
