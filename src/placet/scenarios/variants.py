@@ -9,12 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from itertools import product as cartesian_product
+from math import prod
 from typing import Any, Final
 
 from placet.scenarios.loader import as_text, from_values, set_value
 from placet.scenarios.scenario import Scenario, ScenarioError
 from placet.schemas.codec import Json
 from placet.schemas.json_value import from_numpy
+from placet.schemas.limits import SWEEP_RUNS_MAX
 
 SCENARIO_COLUMN: Final = "scenario"
 """Column of a data frame that names the scenario of each row."""
@@ -38,9 +40,15 @@ def product_of(scenario: Scenario, axes: Mapping[str, Iterable[Json]]) -> list[S
     """Return a scenario for each combination of values; the last key changes fastest.
 
     Raises:
-        ScenarioError: A key does not exist, has no values, or a value is invalid.
+        ScenarioError: A key does not exist, has no values, a value is invalid, or there are too
+            many combinations.
     """
     columns = {full_key(key): _values(scenario, key, values) for key, values in axes.items()}
+    count = prod(map(len, columns.values()))
+    if count > SWEEP_RUNS_MAX:
+        keys = ", ".join(columns)
+        problem = f"{count} combinations of values, expected at most {SWEEP_RUNS_MAX}"
+        raise ScenarioError(scenario.name, keys, problem)
     combinations = cartesian_product(*columns.values())
     return [with_values(scenario, dict(zip(columns, row, strict=True))) for row in combinations]
 

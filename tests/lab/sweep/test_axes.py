@@ -38,6 +38,42 @@ def test_an_axis_without_values_is_refused(text):
         read_axis(TOWN, "settings.max_step", text)
 
 
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("1..1e99999", "beyond the largest"),
+        ("1..1e1000000000", "beyond the largest"),
+        ("1..1e99999999999999999999", "too many values"),
+        ("1..2:1e-400", "too many values"),
+        ("1..2:1e-999999999999", "too many values"),
+        (f"1..{'9' * 5000}", "beyond the largest"),
+        (f"{'9' * 5000}", "beyond the largest"),
+        ("1..1000001", "too many values"),
+    ],
+)
+def test_a_range_without_end_is_refused_at_once(text, problem):
+    with pytest.raises(LabError, match=problem):
+        read_seeds(text)
+    if ".." in text:
+        with pytest.raises(LabError, match=problem):
+            read_axis(TOWN, "settings.max_step", text)
+
+
+def test_a_range_of_long_integers_is_exact():
+    first = 10**40 + 1
+    assert read_axis(TOWN, "settings.max_step", f"{first}..{first + 2}") == [
+        first,
+        first + 1,
+        first + 2,
+    ]
+
+
+def test_a_product_is_bounded():
+    axes = {"ticks": range(10_000), "max_step": range(101)}
+    with pytest.raises(ScenarioError, match="1010000 combinations of values, expected at most"):
+        TOWN.product(axes)
+
+
 def test_seeds_are_numbers_and_ranges():
     assert read_seeds("1..3,7") == [1, 2, 3, 7]
     with pytest.raises(LabError, match="no seeds"):

@@ -6,6 +6,7 @@ import json
 import os
 from collections import Counter
 from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
+from itertools import count
 
 import pytest
 
@@ -262,6 +263,9 @@ def test_a_misspelled_setting_is_refused_before_any_run(tmp_path):
     [
         ({"seeds": [1]}, "not both"),
         ({"replications": 0}, "at least 1"),
+        ({"replications": 10**12}, "at most 1000000 runs"),
+        ({"replications": 500_001}, "at most 1000000 runs"),
+        ({"replications": None, "seeds": count()}, "at most 1000000 runs"),
         ({"replications": None, "seeds": []}, "empty"),
         ({"replications": None, "seeds": [-1]}, "a seed must be"),
         ({"outcome": "no_such_module:f"}, "no_such_module"),
@@ -287,9 +291,9 @@ def test_threads_run_scenarios_too(tmp_path):
 
 def test_logs_are_kept_of_all_of_failed_or_of_no_runs(tmp_path, monkeypatch):
     monkeypatch.setenv("FAILS", str(tmp_path / "none"))
-    for logs, count in (("all", 4), ("failed", 0), ("none", 0)):
+    for logs, kept in (("all", 4), ("failed", 0), ("none", 0)):
         sweep(tmp_path / logs, logs=logs, outcome=fail_where_marked)
-        assert len(list((tmp_path / logs / "logs").glob("*.db"))) == count
+        assert len(list((tmp_path / logs / "logs").glob("*.db"))) == kept
     monkeypatch.setenv("FAILS", str(tmp_path))
     sweep(tmp_path / "failing", logs="failed", outcome=fail_where_marked)
     assert len(list((tmp_path / "failing" / "logs").glob("*.db"))) == 4

@@ -1,7 +1,8 @@
 """Reads the values of a sweep's options: `0.5,1,2`, `50..200:50`, `1..20`."""
 
 from collections.abc import Iterator
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal, DecimalException, localcontext
+from math import isfinite
 from re import compile as pattern
 from typing import Final
 
@@ -10,10 +11,13 @@ from placet.scenarios.loader import parse_value
 from placet.scenarios.scenario import Scenario
 from placet.scenarios.variants import full_key, leaves_of
 from placet.schemas.codec import Json
+from placet.schemas.limits import SWEEP_RUNS_MAX
 
 _NUMBER: Final = r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?"
 _RANGE: Final = pattern(rf"({_NUMBER})\.\.({_NUMBER})(?::({_NUMBER}))?")
-_VALUES_MAX: Final = 1_000_000
+_DIGITS: Final = 700
+"""Digits to reckon with: a double has up to 309 before the point, and steps are counted exactly."""
+
 _PAIRS: Final = {"[": "]", "{": "}", "(": ")", '"': '"', "'": "'"}
 
 
@@ -28,7 +32,8 @@ def read_axis(scenario: Scenario, key: str, text: str) -> list[Json]:
         text: The values.
 
     Raises:
-        LabError: There is no value, or a range is empty.
+        LabError: There is no value, or a range is empty, has too many values, or one that is no
+            finite number.
     """
     before = leaves_of(scenario).get(full_key(key))
     values: list[Json] = []
@@ -50,7 +55,7 @@ def read_seeds(text: str) -> list[int]:
     for part in _split(text):
         numbers = _range_of(part, text)
         if numbers is None and part.isdecimal():
-            numbers = [int(part)]
+            numbers = _range_of(f"{part}..{part}", text)
         if numbers is None or not all(type(number) is int for number in numbers):
             raise LabError(f"{text!r} names no seeds; expected numbers such as 1..20 or 1,2,5..7")
         seeds += numbers
@@ -62,17 +67,26 @@ def _range_of(text: str, whole: str) -> list[Json] | None:
     match = _RANGE.fullmatch(text)
     if match is None:
         return None
-    try:
-        first, last, step = (Decimal(part or 1) for part in match.groups())
-    except InvalidOperation:
-        return None
-    if step <= 0 or last < first:
-        raise LabError(f"{whole}: {text} is empty; expected first..last:step with a step above 0")
-    count = int((last - first) / step) + 1
-    if count > _VALUES_MAX:
-        raise LabError(f"{whole}: {text} has {count} values, at most {_VALUES_MAX}")
-    is_whole = "." not in text.replace("..", "", 1) and "e" not in text.lower()
-    return [int(v) if is_whole else float(v) for v in (first + n * step for n in range(count))]
+    with localcontext(prec=_DIGITS):
+        try:
+            first, last, step = (Decimal(part or 1) for part in match.groups())
+            if not all(isfinite(float(number)) for number in (first, last, step)):
+                raise LabError(f"{whole}: {text} has a number beyond the largest, 1.8e308")
+            if step <= 0 or last < first:
+                problem = f"{text} is empty; expected first..last:step with a step above 0"
+                raise LabError(f"{whole}: {problem}")
+            count = (last - first) // step + 1
+        except DecimalException:  # an endless exponent, or more values than there are digits for
+            raise _too_many(text, whole) from None
+        if count > SWEEP_RUNS_MAX:
+            raise _too_many(text, whole)
+        is_whole = "." not in text.replace("..", "", 1) and "e" not in text.lower()
+        values = (first + number * step for number in range(int(count)))
+        return [int(value) if is_whole else float(value) for value in values]
+
+
+def _too_many(text: str, whole: str) -> LabError:
+    return LabError(f"{whole}: {text} has too many values; at most {SWEEP_RUNS_MAX}")
 
 
 def _split(text: str) -> Iterator[str]:
