@@ -155,7 +155,7 @@ def test_a_domain_of_a_user_explains_its_keywords():
             self.prices = prices
 
     with pytest.raises(TypeError, match="Shop has no parameter 'price'; did you mean 'prices'"):
-        Shop(price=())
+        Shop(price=())  # type: ignore[call-arg]  # the mistake
     assert Shop(prices=(1,)).prices == (1,)
 
 
