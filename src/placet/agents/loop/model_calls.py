@@ -17,6 +17,7 @@ from placet.agents.proposal.adapter import (
     Adapter,
     PlannerInput,
     PlannerOutput,
+    PlannerOverBudget,
     PlannerTimedOut,
     PlannerUnavailable,
     Usage,
@@ -137,7 +138,9 @@ class ModelCalls:
                 return json_of(await adapter.propose(context))
         except PlannerUnavailable as error:
             timed_out = isinstance(error, PlannerTimedOut)
-            failure = {"unavailable": str(error), "timed_out": timed_out}
+            failure: dict[str, Json] = {"unavailable": str(error), "timed_out": timed_out}
+            if isinstance(error, PlannerOverBudget):
+                failure["over_budget"] = error.code
             return {**failure, **_usage_json(error.usage)} if error.usage.requests else failure
         except Exception as error:  # noqa: BLE001  # a provider's own; its text may hold keys
             return {"unavailable": type(error).__name__}
@@ -222,8 +225,7 @@ def raw_of(output: Json, succeeded: bool = True) -> PlannerOutput:
     if not succeeded:
         raise PlannerUnavailable(str(output))
     if "unavailable" in output:
-        kind = PlannerTimedOut if output.get("timed_out") else PlannerUnavailable
-        failure = kind(output["unavailable"])
+        failure = _failure_of(output)
         if "usage" in output:
             failure.usage = _usage_of(output)
         raise failure
@@ -238,6 +240,13 @@ def raw_of(output: Json, succeeded: bool = True) -> PlannerOutput:
         refused=output["refused"],
         unread=None if unread is None else (unread[0], unread[1]),
     )
+
+
+def _failure_of(output: Mapping[str, Json]) -> PlannerUnavailable:
+    text = output["unavailable"]
+    if "over_budget" in output:
+        return PlannerOverBudget(text, Code(output["over_budget"]))
+    return PlannerTimedOut(text) if output.get("timed_out") else PlannerUnavailable(text)
 
 
 def _usage_json(usage: Usage) -> dict[str, Json]:

@@ -4,7 +4,8 @@
 
 The next step after an answer is a pure function of it and of the counters (`after_invalid`,
 `after_refused`), so that it can be read as a table. Budgets are checked before each request with an
-estimate, and after it with the actual use.
+estimate, and after it with the actual use; an adapter that knows its prices also checks the most
+that a request may cost (`PlannerOverBudget`).
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,11 +20,13 @@ from placet.agents.proposal.adapter import (
     Adapter,
     PlannerInput,
     PlannerOutput,
+    PlannerOverBudget,
     PlannerTimedOut,
     PlannerUnavailable,
     Repair,
     Usage,
 )
+from placet.agents.proposal.budget_messages import spent_message, tokens_message
 from placet.agents.proposal.codes import TABLE, Code
 from placet.agents.proposal.context_text import ContextTooLarge, tokens_of
 from placet.agents.proposal.limits import AgentLimits
@@ -153,6 +156,8 @@ class PlanningLoop:
             self.counters.usage = self.counters.usage.plus(error.usage)
             if isinstance(error, PlannerTimedOut):
                 return _end("failed", Code.DEADLINE_EXCEEDED)
+            if isinstance(error, PlannerOverBudget):
+                return TurnEnd("failed", error.code, str(error))
             return TurnEnd("failed", Code.PLANNER_UNAVAILABLE, str(error))
         except BudgetExceeded as error:
             return TurnEnd("failed", Code.BUDGET_EXCEEDED, str(error))
@@ -318,15 +323,16 @@ def over_budget(
     if counters.seconds_left <= 0:
         return _end("failed", Code.DEADLINE_EXCEEDED)
     used = counters.usage
-    if used.input_tokens + used.output_tokens + tokens > limits.tokens_max:
-        return _end("failed", Code.TOKENS_EXHAUSTED)
+    left = limits.tokens_max - used.input_tokens - used.output_tokens
+    if tokens > left:
+        return TurnEnd("failed", Code.TOKENS_EXHAUSTED, tokens_message(tokens, 0, left))
     if limits.cost_usd_max is None:
         return None
     if used.cost_usd is None or not is_priced:
         is_denied = limits.on_unknown_price == "deny"
         return _end("failed", Code.COST_UNKNOWN) if is_denied else None
     if 0 < used.cost_usd >= limits.cost_usd_max:
-        return _end("failed", Code.COST_EXHAUSTED)
+        return TurnEnd("failed", Code.COST_EXHAUSTED, spent_message(used.cost_usd))
     return None
 
 

@@ -5,6 +5,7 @@ from decimal import Decimal
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from placet.agents.proposal.catalogue import Catalogue
+from placet.agents.proposal.codes import Code
 from placet.agents.proposal.plan import Issue
 from placet.agents.proposal.plan_parser import Call
 from placet.schemas.codec import Json
@@ -115,6 +116,7 @@ class PlannerInput(NamedTuple):
         seconds_left: Remaining seconds of the turn.
         tools_max: Maximum number of kinds that are offered as tools; for more, a model gets a
             search tool.
+        usd_left: Remaining US dollars of the turn; None for no limit.
     """
 
     message: str
@@ -131,6 +133,7 @@ class PlannerInput(NamedTuple):
     tokens_left: int = 50_000
     seconds_left: float = 120.0
     tools_max: int = 48
+    usd_left: Decimal | None = None
 
 
 @runtime_checkable
@@ -157,3 +160,15 @@ class PlannerUnavailable(Exception):  # noqa: N818  # says what the planner is
 
 class PlannerTimedOut(PlannerUnavailable):
     """The error of a proposer that did not answer within the turn's time."""
+
+
+class PlannerOverBudget(PlannerUnavailable):
+    """The error of a proposer that was not asked, because the turn's budget is too small for it.
+
+    Attributes:
+        code: `tokens_exhausted` or `cost_exhausted`.
+    """
+
+    def __init__(self, message: str, code: Code) -> None:
+        super().__init__(message)
+        self.code = code

@@ -1,6 +1,7 @@
 """Builds the planner input, anew for each request of a turn."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from decimal import Decimal
 
 from placet.agents.loop.planning_loop import TurnUsage
 from placet.agents.ports import Handle
@@ -73,9 +74,16 @@ class ContextBuilder:
                 tokens_left=left,
                 seconds_left=counters.seconds_left,
                 tools_max=limits.tools_max,
+                usd_left=_usd_left(limits, counters),
             )
 
         return look
+
+
+def _usd_left(limits: AgentLimits, counters: TurnUsage) -> Decimal | None:
+    """Return the money that is left of a turn; None without a limit, or if its cost is unknown."""
+    used = counters.usage.cost_usd
+    return None if limits.cost_usd_max is None or used is None else limits.cost_usd_max - used
 
 
 def _history(turns: Sequence[Mapping[str, Json]], limits: AgentLimits) -> list[dict[str, Json]]:

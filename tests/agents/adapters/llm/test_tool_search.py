@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 from placet import Orchestrator
 from placet.agents import AgentLimits, Llm, PlannerInput, ReplayAdapter, Session
 from placet.agents.adapters.llm import tool_search as finding
+from placet.agents.proposal.adapter import PlannerOverBudget
 from placet.agents.proposal.catalogue import Catalogue
 from placet.agents.proposal.context_text import build
 from placet.agents.proposal.plan_parser import Call, parse_calls
@@ -153,8 +154,10 @@ async def test_searches_are_bounded() -> None:
     plan, issues = parse_calls(raw.calls, goal="x", base_seq=1, domain=CATALOGUE)
     assert (plan, issues[0].code) == (None, "kind_unknown")
     script = Script(*[[find(str(n))] for n in range(9)])
-    await Llm(script).propose(context._replace(tokens_left=1))
-    assert len(script.asked) == 1, "its tokens were used up"
+    with pytest.raises(PlannerOverBudget) as failure:
+        await Llm(script).propose(context._replace(tokens_left=raw.usage.input_tokens // 2))
+    assert 1 <= len(script.asked) == failure.value.usage.requests < 1 + finding.ROUNDS_MAX
+    assert failure.value.code == "tokens_exhausted"
 
 
 async def test_up_to_the_limit_each_kind_is_a_tool() -> None:

@@ -93,7 +93,7 @@ async def test_the_prefix_is_the_same_for_every_request(wire: Wire) -> None:
     steps = [wire.says(text="a"), wire.says(text="b")]
     async with Provider(steps) as provider, Llm(wire.model(provider.url)) as llm:
         await llm.propose(context("one"))
-        await llm.propose(context("two", tokens_left=9))
+        await llm.propose(context("two", tokens_left=9_000))
     one, two = (asked.body for asked in provider.asked)
     assert one["tools"] == two["tools"]
     assert wire.read(provider.asked[0]).system == wire.read(provider.asked[1]).system
@@ -321,7 +321,14 @@ async def test_text_is_streamed_and_the_answer_is_the_same(wire: Wire) -> None:
     whole, _ = await ask(wire, [wire.says(SPEAK, text="Here I go now.")])
     assert provider.asked[0].body["stream"] is True
     assert shown == ["Here ", "I ", "go ", "now."]
-    assert streamed == whole
+    assert read_arguments(streamed) == read_arguments(whole)
+
+
+def read_arguments(raw: PlannerOutput | str) -> tuple[PlannerOutput, list[Any]]:
+    """Return an answer without its calls, and the calls: only the spaces in their JSON differ."""
+    assert isinstance(raw, PlannerOutput)
+    calls = [(call.name, json.loads(call.arguments), call.call_id) for call in raw.calls]
+    return raw._replace(calls=(), response=None), calls
 
 
 @streaming

@@ -13,7 +13,10 @@ from placet.schemas.name_suggestions import nearest
 OUTPUT_TOKENS_MAX: Final = 4_096
 """Limit of the tokens of an answer, where the caller sets none: no answer is unbounded."""
 
-_LIMITED_BY_CLIENT: Final = frozenset({"anthropic"})
+THINKING_TOKENS_MAX: Final = 32_768
+"""Tokens of an answer for which money is reserved where the client limits the answer."""
+
+_THINKING_COUNTS: Final = frozenset({"anthropic"})
 """Providers whose client sends a limit in any case, with room for what the model thinks."""
 
 _PLAIN: Final = "max_tokens"
@@ -39,11 +42,30 @@ def request_settings(model: Model, settings: ModelSettings | None) -> ModelSetti
             hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(known))}"
             raise ValueError(f"{model.model_name} has no setting {name!r}; {hint}")
     merged = ModelSettings(cache=CacheConfig(messages=False))
-    if model.system not in _LIMITED_BY_CLIENT:
-        merged["max_tokens"] = (model.settings or {}).get("max_tokens", OUTPUT_TOKENS_MAX)
+    stated = ModelSettings(**(model.settings or {}))
+    stated.update(chosen)
+    is_clients = model.system in _THINKING_COUNTS and _thinks(stated)
+    if "max_tokens" in stated or not is_clients:
+        merged["max_tokens"] = stated.get("max_tokens", OUTPUT_TOKENS_MAX)
     merged.update(chosen)
     merged["max_retries"] = 0  # `Requests` has the only say
     return merged
+
+
+def answer_tokens_max(settings: ModelSettings, tokens_left: int) -> int | None:
+    """Return the limit of tokens of the next answer; None if the model's client sets it.
+
+    Args:
+        settings: Settings of every request (`request_settings`).
+        tokens_left: Tokens that the turn has left for the answer, at least 1. They bound the answer
+            of a model that does not think: a limit below what it may think would be refused.
+    """
+    limit = settings.get("max_tokens")
+    return limit if limit is None or _thinks(settings) else min(limit, tokens_left)
+
+
+def _thinks(settings: Mapping[str, object]) -> bool:
+    return any("thinking" in name and value for name, value in settings.items())
 
 
 def limit_field(model: Model) -> str | None:

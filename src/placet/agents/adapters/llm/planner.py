@@ -35,10 +35,10 @@ from placet.agents.adapters.llm.prices import (
     pricing_of,
 )
 from placet.agents.adapters.llm.requests import Requests
+from placet.agents.adapters.llm.reserve import reserve, tokens_answered, tokens_asked
 from placet.agents.adapters.llm.responses import account_of, call_of, kept
 from placet.agents.proposal.adapter import PlannerInput, PlannerOutput, PlannerUnavailable, Usage
 from placet.agents.proposal.codes import Code
-from placet.agents.proposal.context_text import tokens_of
 from placet.agents.proposal.tools import definitions
 from placet.schemas.keywords import explain_keywords
 
@@ -100,11 +100,11 @@ class Llm:
         self.model_name = self._model.model_name
         self.address = host_of(self._model) or ""
         self._pricing = pricing_of(self._model, prices)
-        model_settings = request_settings(self._model, settings)
+        self._settings = request_settings(self._model, settings)
         if temperature is not None:
-            model_settings["temperature"] = temperature
+            self._settings["temperature"] = temperature
         self._requests = Requests(
-            self._model, model_settings, attempt_seconds_max=attempt_seconds_max, on_text=on_text
+            self._model, self._settings, attempt_seconds_max=attempt_seconds_max, on_text=on_text
         )
 
     @property
@@ -134,6 +134,7 @@ class Llm:
         """Ask the model, and return its answer; a search of kinds takes a further request.
 
         Raises:
+            PlannerOverBudget: The request may cost more than the turn has left, and is not sent.
             PlannerUnavailable: The model cannot be reached.
         """
         async with self._requests:
@@ -148,14 +149,15 @@ class Llm:
         usage = Usage()
         searches = 0
         while True:
+            sent = [*messages, *account]
+            asked = tokens_asked(sent, parameters)
             try:
-                answer, requests = await self._requests.send(
-                    [*messages, *account], parameters, ends_at
-                )
+                limit = reserve(self._model, self._pricing, self._settings, context, usage, asked)
+                answer, requests = await self._requests.send(sent, parameters, ends_at, limit)
             except PlannerUnavailable as error:
                 error.usage = usage  # the searches before it are paid for
                 raise
-            usage = usage.plus(self._usage(answer, requests, [*messages, *account]))
+            usage = usage.plus(self._usage(answer, requests, asked))
             if answer is None or answer.finish_reason == "content_filter":
                 return self._raw(
                     PlannerOutput(text=_FILTERED, refused=True), usage, answer, account
@@ -163,7 +165,7 @@ class Llm:
             unread = _BROKEN_OFF.get(answer.finish_reason) if answer.tool_calls else None
             answer = kept(answer)
             account.append(answer)
-            is_over = searches == finding.ROUNDS_MAX or _used(usage) >= context.tokens_left
+            is_over = searches == finding.ROUNDS_MAX
             if not is_searching or is_over or unread or not _searches(answer):
                 break
             searches += 1
@@ -184,9 +186,7 @@ class Llm:
         name = (answer.model_name if answer else None) or self._model.model_name
         return raw._replace(usage=usage, model=name, response=account_of(account))
 
-    def _usage(
-        self, answer: ModelResponse | None, requests: int, messages: list[ModelMessage]
-    ) -> Usage:
+    def _usage(self, answer: ModelResponse | None, requests: int, asked: int) -> Usage:
         """Return the tokens of an answer: the provider's count, or an estimate without one."""
         counted = answer or ModelResponse(
             parts=[], model_name=self._model.model_name, provider_name=self._model.system
@@ -194,10 +194,10 @@ class Llm:
         used = counted.usage
         is_estimated = not used.input_tokens or not used.output_tokens
         if is_estimated:
-            written = 0 if answer is None else _estimate([answer])
+            written = 0 if answer is None else tokens_answered(answer)
             used = replace(
                 used,
-                input_tokens=used.input_tokens or _estimate(messages),
+                input_tokens=used.input_tokens or asked,
                 output_tokens=used.output_tokens or written,
             )
             counted = replace(counted, usage=used)
@@ -258,11 +258,3 @@ def _result(call: ToolCallPart, context: PlannerInput) -> ToolReturnPart:
         matches = finding.found(context.catalogue, call_of(call).arguments)
         return ToolReturnPart(call.tool_name, matches, call.tool_call_id)
     return ToolReturnPart(call.tool_name, message, call.tool_call_id, outcome="interrupted")
-
-
-def _used(usage: Usage) -> int:
-    return usage.input_tokens + usage.output_tokens
-
-
-def _estimate(messages: list[ModelMessage]) -> int:
-    return tokens_of(str(account_of(messages)))

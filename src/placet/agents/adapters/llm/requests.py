@@ -112,6 +112,7 @@ class Requests:
         messages: Sequence[ModelMessage],
         parameters: ModelRequestParameters,
         ends_at: float,
+        answer_tokens_max: int | None = None,
     ) -> tuple[ModelResponse | None, int]:
         """Send a request, and once more if that may help and there is time; return the answer.
 
@@ -119,6 +120,7 @@ class Requests:
             messages: The messages to send.
             parameters: The offered tools.
             ends_at: Deadline, in seconds of the monotonic clock.
+            answer_tokens_max: Limit of tokens of this answer; None is that of the settings.
 
         Returns:
             The answer, None if a content filter stopped it; and the number of requests sent.
@@ -127,12 +129,15 @@ class Requests:
             PlannerTimedOut: There is no answer before the deadline.
             PlannerUnavailable: There is no answer.
         """
-        outcome = await self._try(messages, parameters, ends_at)
+        settings = ModelSettings(**self._settings)
+        if answer_tokens_max is not None:
+            settings["max_tokens"] = answer_tokens_max
+        outcome = await self._try(messages, parameters, ends_at, settings)
         requests = 1
         wait = outcome.wait_seconds if isinstance(outcome, Failed) else None
         if wait is not None and monotonic() + wait < ends_at:
             await self._sleep(wait)
-            outcome = await self._try(messages, parameters, ends_at)
+            outcome = await self._try(messages, parameters, ends_at, settings)
             requests += 1
         if isinstance(outcome, Failed):  # nothing is raised from it: what it was may hold keys
             if monotonic() >= ends_at - _OVER_SECONDS:
@@ -141,10 +146,14 @@ class Requests:
         return outcome, requests
 
     async def _try(
-        self, messages: Sequence[ModelMessage], parameters: ModelRequestParameters, ends_at: float
+        self,
+        messages: Sequence[ModelMessage],
+        parameters: ModelRequestParameters,
+        ends_at: float,
+        settings: ModelSettings,
     ) -> ModelResponse | Failed | None:
         seconds = min(self._attempt_seconds_max, max(0.001, ends_at - monotonic()))
-        settings = ModelSettings(**self._settings)
+        settings = ModelSettings(**settings)
         settings["request_timeout"] = seconds
         was_shown = False
 
