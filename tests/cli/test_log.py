@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from placet.cli.terminal import printable
 from placet.domains.world import World
 from placet.kernel import Kernel, KernelConfig
 from placet.kernel.log.replay import Divergence
@@ -18,6 +17,7 @@ from placet.runtime.stores.memory import MemoryEventLog
 from placet.runtime.stores.url import file_of, open_event_log
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import LogGroup
+from placet.schemas.printable import printable
 from tests.cli.command_line import as_lines, move, run_process
 from tests.cli.test_verify import stored
 

@@ -12,7 +12,7 @@ import typer
 
 from placet.cli.command_table import APPLICATION
 from placet.cli.plugin_commands import WithPlugins
-from placet.cli.terminal import USAGE_EXIT, complain, say
+from placet.cli.terminal import USAGE_EXIT, complain, say, say_lines
 from placet.schemas.errors import PlacetError
 
 INTERRUPTED_EXIT: Final = 130
@@ -46,7 +46,7 @@ def placet(
     scenarios, domains, and the agents of a store.
     """
     if context.invoked_subcommand is None:
-        say(context.get_help())
+        say_lines(context.get_help().splitlines())
         raise typer.Exit(USAGE_EXIT)
 
 

@@ -7,6 +7,7 @@ from time import monotonic
 from typing import Final
 
 from placet.actors.ports import EventLog
+from placet.schemas.printable import printable
 
 _QUICK_S: Final = 1.0
 """A read that takes less time shows no bar, and does not load rich."""
@@ -77,7 +78,7 @@ def progress_bar(description: str, total: int | None, unit: str) -> Iterator[Cal
             return Text(f"{rate} {unit}/s".replace(",", " ") if speed else "")
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn(unit),
@@ -85,5 +86,5 @@ def progress_bar(description: str, total: int | None, unit: str) -> Iterator[Cal
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(description, total=total)
+        task = progress.add_task(printable(description), total=total)
         yield lambda completed, total=total: progress.update(task, completed=completed, total=total)

@@ -12,6 +12,7 @@ import typer
 from placet.schemas.codec import Json, to_json
 from placet.schemas.errors import PlacetError
 from placet.schemas.limits import SECOND_NS
+from placet.schemas.printable import printable, printable_json
 
 AsJson: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Print one JSON document and nothing else.")
@@ -38,25 +39,31 @@ class CommandError(PlacetError):
     """The error of a command that cannot do its work; the message is shown to the user."""
 
 
-def say(text: str = "") -> None:
-    """Print a line of a command's result."""
-    sys.stdout.write(redact(text) + "\n")
+def say(text: str = "", color: str | None = None) -> None:
+    """Print a line of a command's result; unseen characters are escaped, line breaks too."""
+    sys.stdout.write(colored(printable(redact(text)), color) + "\n")
 
 
 def say_json(value: Json) -> None:
     """Print a command's result as one JSON document."""
-    say(to_json(value).decode())
+    sys.stdout.write(redact(printable_json(value)) + "\n")
+
+
+def notify(text: str) -> None:
+    """Print a line beside the result, on stderr; unseen characters are escaped."""
+    sys.stderr.write(printable(redact(text)) + "\n")
+    sys.stderr.flush()
 
 
 def complain(message: str) -> None:
     """Print an error message as one line."""
-    sys.stderr.write(f"placet: {printable(redact(' '.join(message.split())))}\n")
+    notify(f"placet: {' '.join(message.split())}")
 
 
 def show_help_alone(context: typer.Context) -> None:
     """Print the help of a command group that was called without a command, as a usage error."""
     if context.invoked_subcommand is None:
-        say(context.get_help())
+        say_lines(context.get_help().splitlines())
         raise typer.Exit(USAGE_EXIT)
 
 
@@ -134,18 +141,18 @@ Line: TypeAlias = str | ColoredLine | TextTable
 
 
 def say_lines(lines: Iterable[Line]) -> None:
-    """Print lines and tables of a command's result; control characters are escaped."""
+    """Print lines and tables of a command's result."""
     if not sys.stdout.isatty():
         for text in plain_lines(lines):
-            say(printable(text))
+            say(text)
         return
     for line in lines:
         if isinstance(line, TextTable):
             line.draw()
         elif isinstance(line, ColoredLine):
-            say(colored(printable(line.text), line.color))
+            say(line.text, line.color)
         else:
-            say(printable(line))
+            say(line)
 
 
 def plain_lines(lines: Iterable[Line]) -> Iterator[str]:
@@ -155,13 +162,6 @@ def plain_lines(lines: Iterable[Line]) -> Iterator[str]:
             yield from line.lines()
         else:
             yield line.text if isinstance(line, ColoredLine) else line
-
-
-def printable(text: str) -> str:
-    """Return a text with control characters escaped, so that it is safe to print."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def shorten(text: str, characters_max: int) -> str:

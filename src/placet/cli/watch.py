@@ -13,7 +13,7 @@ from threading import Thread
 from typing import IO, Final
 
 from placet.cli.signals import StopSignals
-from placet.cli.terminal import CommandError, printable
+from placet.cli.terminal import CommandError, notify
 from placet.scenarios.engine import OpenRun
 from placet.schemas.codec import Json, from_json
 from placet.schemas.errors import AgentError
@@ -56,8 +56,7 @@ class Watch:
         if not first:
             raise CommandError("the player did not start; run without --watch")
         self.page = from_json(first)["page"]
-        sys.stderr.write(printable(f"placet run: watch it at {self.page}") + "\n")
-        sys.stderr.flush()
+        notify(f"placet run: watch it at {self.page}")
         Thread(target=self._read, args=(self._process.stdout,), daemon=True).start()
 
     def is_stopped(self) -> bool:
@@ -79,7 +78,7 @@ class Watch:
         if process is None:
             return
         if stays and sys.stderr.isatty():
-            sys.stderr.write(f"placet run: the player stays at {self.page}; Ctrl-C ends it\n")
+            notify(f"placet run: the player stays at {self.page}; Ctrl-C ends it")
             with StopSignals() as stop:
                 while process.poll() is None and not stop.is_set():
                     with suppress(subprocess.TimeoutExpired):
@@ -100,12 +99,12 @@ class Watch:
     def _change_agent(self, agent_id: str, change: str) -> None:
         assert self._run is not None, "commands come from an open run's player"
         if self._run.change_agent is None:
-            sys.stderr.write("placet run: a run with actors suspends no agents\n")
+            notify("placet run: a run with actors suspends no agents")
             return
         try:
             self._run.change_agent(agent_id, change)
         except AgentError as error:
-            sys.stderr.write(f"placet run: {printable(str(error))}\n")
+            notify(f"placet run: {error}")
 
     def _read(self, lines: IO[str]) -> None:
         for line in lines:

@@ -4,14 +4,13 @@ They are read by the parser of the server's configuration, and a log that exists
 the settings in it. An option that overrides one of them is listed.
 """
 
-import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
 from placet.cli.domains import DomainOption as DomainOption  # noqa: PLC0414  # one place for all
-from placet.cli.terminal import CommandError, printable, redact
+from placet.cli.terminal import CommandError, notify
 from placet.kernel.domain import Domain
 from placet.schemas.codec import Json
 
@@ -86,5 +85,4 @@ def list_overrides(settings: "ServerSettings", domains: Sequence[Domain], comman
             )
         return
     for override in overrides:
-        line = printable(redact(f"{recorded.store}: {override}"))
-        sys.stderr.write(f"placet {command}: {line}\n")
+        notify(f"placet {command}: {recorded.store}: {override}")

@@ -13,8 +13,9 @@ from placet.agents.proposal.turn_result import (
     StateChange,
     Turn,
 )
-from placet.cli.terminal import printable, say_json
+from placet.cli.terminal import say_json
 from placet.schemas.codec import Json, from_json, to_json
+from placet.schemas.printable import printable
 
 _VALUE_CHARS_MAX: Final = 400
 _CHANGES_SHOWN: Final = 20

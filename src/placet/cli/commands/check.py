@@ -12,7 +12,6 @@ from placet.cli.domains import AgainBy
 from placet.cli.terminal import (
     AsJson,
     CommandError,
-    printable,
     say,
     say_json,
     say_lines,
@@ -50,5 +49,5 @@ def check(
         return 0 if checked.is_ok else 1
     say_lines(lines_of(file, checked.verification))
     for name in checked.false:
-        say(f"Its description is wrong: {name} {printable(str(checked.about.get(name)))}")
+        say(f"Its description is wrong: {name} {checked.about.get(name)}")
     return 0 if checked.is_ok else 1

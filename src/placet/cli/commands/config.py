@@ -67,7 +67,8 @@ def _lines(settings: ServerSettings) -> Iterable[str]:
             head, name = "settings", ""
         if head != section:
             section = head
-            yield f"\n[{section}]"
+            yield ""
+            yield f"[{section}]"
         if name:
             yield _line(name, value, settings.sources.get(key))
     for name, value in settings.settings.items():

@@ -17,7 +17,6 @@ from placet.cli.terminal import (
     TextTable,
     complain,
     pluralize,
-    printable,
     say,
     say_json,
     say_lines,
@@ -31,6 +30,7 @@ from placet.schemas.codec import Json, from_json, to_json
 from placet.schemas.effect import EFFECT_STATES, EffectKey, EffectStatus, Settlement
 from placet.schemas.errors import ValidationError
 from placet.schemas.json_value import InvalidJsonValue
+from placet.schemas.printable import printable
 
 _OUTCOMES: Final = ("succeeded", "failed")
 _TEXT_CHARACTERS_MAX: Final = 60
@@ -188,7 +188,7 @@ def _settle_again(
     else:
         for key, error in outcomes.items():
             result = f"is still a dead letter: {error}" if error else "is settled"
-            say(printable(f"effect {key} {result}"))
+            say(f"effect {key} {result}")
         if not outcomes:
             say("no dead letters")
     return int(any(outcomes.values()))

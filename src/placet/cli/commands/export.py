@@ -17,7 +17,16 @@ from placet.cli.selection import (
     RefusedOption,
     selection_of,
 )
-from placet.cli.terminal import AsJson, StoreArgument, TextTable, number, say, say_json, say_lines
+from placet.cli.terminal import (
+    AsJson,
+    StoreArgument,
+    TextTable,
+    notify,
+    number,
+    say,
+    say_json,
+    say_lines,
+)
 from placet.runtime.gc_tuning import tuned_gc
 from placet.runtime.stores.reading import log_to_read
 
@@ -97,8 +106,8 @@ def export(
     )
     if sys.stderr.isatty():
         total = sum(report.rows.values())
-        sys.stderr.write(f"{number(total)} rows in {seconds:.1f} s, ")
-        sys.stderr.write(f"{number(total / max(seconds, 1e-9))} rows/s\n")
+        rate = number(total / max(seconds, 1e-9))
+        notify(f"{number(total)} rows in {seconds:.1f} s, {rate} rows/s")
 
 
 def _target_and_seq(values: list[str]) -> tuple[Path, int | None]:

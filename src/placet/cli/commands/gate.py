@@ -9,7 +9,10 @@ from placet.cli.commands.gate_input import InputStream, LineSplitter
 from placet.cli.commands.gate_session import GateSession
 from placet.cli.signals import StopSignals
 from placet.cli.stores import TakeOver
-from placet.cli.terminal import CommandError
+from placet.cli.terminal import (
+    CommandError,
+    notify,
+)
 from placet.cli.world_options import (
     DomainOption,
     SetOption,
@@ -20,6 +23,7 @@ from placet.cli.world_options import (
 from placet.runtime.gc_tuning import tune_gc
 from placet.runtime.recorded_world import RECORDED
 from placet.runtime.stores.url import open_event_log
+from placet.schemas.printable import escaped_json
 
 if TYPE_CHECKING:
     from placet.server.settings import ServerSettings
@@ -57,7 +61,7 @@ def gate(
             domains, log, config=settings.world.kernel_config(), take_over=take_over
         )
         if sys.stdin.isatty():
-            sys.stderr.write("placet gate: type JSON lines; Ctrl-D ends the input\n")
+            notify("placet gate: type JSON lines; Ctrl-D ends the input")
         tune_gc()
         _converse(session, InputStream(sys.stdin.fileno(), stop), sys.stdout.buffer)
     return stop.exit_code
@@ -97,12 +101,19 @@ def _answer(session: GateSession, lines: Iterable[bytes | None], out: BinaryIO) 
     for line in lines:
         if line is not None and not line.strip():
             continue
-        answers.append(session.answer(line))
+        answers.append(_printable_line(session.answer(line)))
         size += len(answers[-1])
         if size >= _SHOWN_BYTES_MAX:
             _show(session, answers, out)
             size = 0
     _show(session, answers, out)
+
+
+def _printable_line(answer: bytes) -> bytes:
+    """Return a line of JSON in which unseen characters, such as those of agents, are escaped."""
+    if answer.isascii() and b"\x7f" not in answer:
+        return answer
+    return escaped_json(answer.decode()).encode()
 
 
 def _show(session: GateSession, answers: list[bytes], out: BinaryIO) -> None:

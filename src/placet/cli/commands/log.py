@@ -25,18 +25,16 @@ from placet.cli.signals import StopSignals
 from placet.cli.terminal import (
     AsJson,
     StoreArgument,
-    colored,
     pluralize,
-    printable,
     quotas_text,
     rounded_json,
     say,
+    shorten,
 )
 from placet.runtime.history.selection import Selection, selected_of, selected_records
 from placet.runtime.snapshots.recovery import decode
 from placet.runtime.stores.reading import log_to_read
 from placet.runtime.stores.url import ChangeFeed, change_feed_of
-from placet.schemas.codec import to_json
 from placet.schemas.event import Event
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.expand import batches_of
@@ -62,6 +60,10 @@ from placet.schemas.log.record import (
     intents_of,
     record_as_dict,
     record_type,
+)
+from placet.schemas.printable import (
+    printable,
+    printable_json,
 )
 
 _HEAD: Final = f"{'record':>8} {'seq':>8} {'time':>11}  what"
@@ -125,7 +127,7 @@ def log(
             say(f"compacted: the records up to seq {start.seq} were removed")
         say(_HEAD)
         for ordinal, record in records:
-            say(_line(ordinal, record, width))
+            _say(ordinal, record, width)
     return 0
 
 
@@ -147,7 +149,10 @@ def _follow(source: EventLog, selection: Selection, *, as_json: bool) -> int:
             for ordinal, data in source.read(place) if source.count() > place else ():
                 place = ordinal + 1
                 for record in selected_of(decode(data, ordinal), selection):
-                    say(_as_json(ordinal, record) if as_json else _line(ordinal, record, width))
+                    if as_json:
+                        say(_as_json(ordinal, record))
+                    else:
+                        _say(ordinal, record, width)
                 if stop.is_set():
                     break
             sys.stdout.flush()
@@ -174,23 +179,20 @@ def _terminal_width() -> int:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
 
 
-def _line(ordinal: int, record: Record, width: int) -> str:
+def _say(ordinal: int, record: Record, width: int) -> None:
     seq = "-" if isinstance(record, Refused) else record.seq  # `explain --seq` finds no refusal
     type_ = record_type(record)
     line = printable(
         f"{ordinal:>8} {seq:>8} {record.now_ns / SECOND_NS:>9.3f} s  "
         f"{type_:<10} {_summary(record)}".rstrip()
     )
-    if not width:
-        return line
-    line = line if len(line) <= width else line[: width - 1] + "…"
-    return colored(line, _COLORS.get(type_))
+    say(shorten(line, width), _COLORS.get(type_)) if width else say(line)
 
 
 def _as_json(ordinal: int, record: Record) -> str:
     sim_time, data = record.now_ns / SECOND_NS, record_as_dict(record)
     event = Event(record.seq, ordinal, record_type(record), sim_time, data)
-    return to_json(event.as_dict()).decode()
+    return printable_json(event.as_dict())
 
 
 def _existing_log(records: Iterator[tuple[int, Record]]) -> Iterator[tuple[int, Record]]:

@@ -13,7 +13,7 @@ import typer
 
 from placet.actors.ports import EventLog
 from placet.cli.domains import AgainBy
-from placet.cli.terminal import AsJson, CommandError, StoreArgument, printable, say_json
+from placet.cli.terminal import AsJson, CommandError, StoreArgument, notify, say_json
 from placet.runtime.gc_tuning import tune_gc
 from placet.runtime.plugins import remake
 from placet.runtime.snapshots.recovery import decode
@@ -77,8 +77,7 @@ def play(
             say_json({"url": url, "store": shown_url(store), "operator_token": token, "page": page})
             sys.stdout.flush()
         else:
-            sys.stderr.write(printable(f"placet play: {shown_url(store)} at {page}") + "\n")
-            sys.stderr.flush()
+            notify(f"placet play: {shown_url(store)} at {page}")
         if open_page:
             webbrowser.open(page)
 

@@ -11,7 +11,6 @@ from placet.cli.terminal import (
     AsJson,
     CommandError,
     StoreArgument,
-    printable,
     say,
     say_json,
 )
@@ -59,7 +58,7 @@ def replay(
     if path is not None:
         say(f"state   {path.strip('/') or '/'}")
         for line in json.dumps(report["state"], indent=2, ensure_ascii=False).splitlines():
-            say(f"  {printable(line)}")
+            say(f"  {line}")
 
 
 def _state_at(state: State, path: str, seq: int) -> Json:

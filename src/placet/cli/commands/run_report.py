@@ -10,12 +10,12 @@ from placet.cli.terminal import (
     TextTable,
     number,
     pluralize,
-    printable,
     shorten,
 )
 from placet.runtime.history.reader import IntegrityReport
 from placet.runtime.stores.url import file_of, open_event_log
 from placet.scenarios.report import RunReport
+from placet.schemas.printable import printable
 
 _EXAMPLE_CHARACTERS: Final = 100
 

@@ -1,6 +1,5 @@
 """The run of a scenario by one command: start or resume, run, verify, report."""
 
-import sys
 from pathlib import Path
 
 import typer
@@ -9,7 +8,13 @@ from placet.cli.commands.run_report import MEMORY, report_lines
 from placet.cli.progress import progress_bar, with_bar
 from placet.cli.signals import StopSignals
 from placet.cli.stores import fresh_store, require_fresh
-from placet.cli.terminal import CommandError, say, say_json, say_lines
+from placet.cli.terminal import (
+    CommandError,
+    notify,
+    say,
+    say_json,
+    say_lines,
+)
 from placet.cli.watch import Watch
 from placet.runtime.gc_tuning import tuned_gc
 from placet.runtime.history.reader import IntegrityReport, check_integrity
@@ -162,7 +167,7 @@ def collected_at(scenario: Scenario, store: str, to: str | None) -> Path:
 
 def _announce(run: OpenRun) -> None:
     if run.metrics_url is not None:
-        sys.stderr.write(f"metrics at {run.metrics_url}\n")
+        notify(f"metrics at {run.metrics_url}")
 
 
 def _last_hash(store: str) -> str:

@@ -8,7 +8,12 @@ import typer
 
 from placet.cli.commands.config import ConfigOption, read_settings
 from placet.cli.stores import TakeOver
-from placet.cli.terminal import AsJson, CommandError, say_json
+from placet.cli.terminal import (
+    AsJson,
+    CommandError,
+    notify,
+    say_json,
+)
 from placet.cli.world_options import DomainOption, SetOption, StoreOption, list_overrides
 from placet.kernel.domain import Domain
 from placet.runtime.gc_tuning import tune_gc
@@ -175,14 +180,11 @@ def _tell(settings: ServerSettings, url: str, token: str | None, *, as_json: boo
         sys.stdout.flush()
         return
     mode = ", read-only" if settings.world.read_only else ""
-    sys.stderr.write(
-        f"placet serve: world {world!r} of domain {settings.domain} at {url}, log {store}{mode}\n"
-    )
+    notify(f"placet serve: world {world!r} of domain {settings.domain} at {url}, log {store}{mode}")
     if token is not None:
-        sys.stderr.write(f"placet serve: the operator's token, until this process ends: {token}\n")
+        notify(f"placet serve: the operator's token, until this process ends: {token}")
     if page is not None:
-        sys.stderr.write(f"placet serve: dashboard at {page}\n")
-    sys.stderr.flush()
+        notify(f"placet serve: dashboard at {page}")
 
 
 def _page(url: str, token: str | None) -> str:

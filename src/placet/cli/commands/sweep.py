@@ -15,12 +15,12 @@ from placet.cli.terminal import (
     TextTable,
     complain,
     pluralize,
-    printable,
     say_json,
     say_lines,
     shorten,
 )
 from placet.schemas.codec import Json
+from placet.schemas.printable import printable
 
 if TYPE_CHECKING:
     from placet.lab.sweep.plan import SweepPlan

@@ -1,12 +1,18 @@
 """`placet token`: make the tokens of the HTTP API."""
 
-import sys
 from typing import Annotated, Final
 
 import typer
 
 from placet.cli.command_table import APPLICATION, CommandGroup
-from placet.cli.terminal import AsJson, CommandError, say, say_json, show_help_alone
+from placet.cli.terminal import (
+    AsJson,
+    CommandError,
+    notify,
+    say_json,
+    say_lines,
+    show_help_alone,
+)
 from placet.schemas.identity import OPERATOR, RESERVED_IDS
 from placet.server.credentials import Credentials, KnownToken, entry_text, hash_of, new_token
 
@@ -46,5 +52,5 @@ def new(
     if as_json:
         say_json({"token": made, "submitter": known.submitter, "sha256": known.sha256})
         return
-    say(entry_text(known))
-    sys.stderr.write(f"the token of {known.submitter}, shown only once: {made}\n")
+    say_lines(entry_text(known).split("\n"))
+    notify(f"the token of {known.submitter}, shown only once: {made}")

@@ -1,6 +1,5 @@
 """`placet turning-point`: the tick at which the outcome of a run became likely."""
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Final
@@ -14,6 +13,7 @@ from placet.cli.terminal import (
     StoreArgument,
     TextTable,
     json_line,
+    notify,
     number,
     pluralize,
     say_json,
@@ -96,7 +96,7 @@ class _Bar:
         self._show: Callable[[int], None] = lambda _: None
 
     def begin(self, cost: "Cost") -> None:
-        sys.stderr.write(f"{_cost_line(cost)}\n")
+        notify(_cost_line(cost))
         self._bars.close()  # a terminal has one bar at a time
         self._ended = 0
         self._show = self._bars.enter_context(

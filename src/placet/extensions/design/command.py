@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from placet.cli.terminal import AsJson, CommandError, say, say_json, say_lines
+from placet.cli.terminal import (
+    AsJson,
+    CommandError,
+    notify,
+    say,
+    say_json,
+    say_lines,
+)
 
 if TYPE_CHECKING:
     from placet.extensions.design.report import Report
@@ -139,7 +146,8 @@ def _print_location(store: str | None, *, is_trial: bool) -> None:
         message = "Nothing was kept: " + ("it was a dry run." if store else "there is no --store.")
     else:
         message = f"Saved. To show it: placet design --show --store {quote(store)}"
-    sys.stderr.write(f"\n{message}\n")
+    notify("")
+    notify(message)
 
 
 def _is_interactive() -> bool:

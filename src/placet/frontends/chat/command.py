@@ -14,7 +14,7 @@ from anyio.from_thread import start_blocking_portal
 from placet.agents.proposal.adapter import Adapter
 from placet.agents.session.session import Session
 from placet.cli.signals import Terminated, terminated_as_interrupted
-from placet.cli.terminal import AsJson, CommandError, printable
+from placet.cli.terminal import AsJson, CommandError, say
 from placet.cli.world_options import DomainOption, SetOption, StoreOption
 from placet.frontends.adapter_names import TerminalHumanAdapter, proposer
 from placet.frontends.chat.loop import Ask, ChatLoop, Person
@@ -177,7 +177,7 @@ def _prompt(prompt: str) -> str | None:
     try:
         return input(prompt)
     except EOFError:
-        sys.stdout.write("\n")
+        say()
         return None
 
 
@@ -190,7 +190,7 @@ def _read_and_show(prompt: str) -> str | None:
     """Read a line of a pipe, and echo it, so that the output reads as a conversation."""
     line = _read_line(prompt)
     if line and line.strip():
-        sys.stdout.write(printable(f"{prompt}{line}") + "\n")
+        say(f"{prompt}{line}")
         sys.stdout.flush()
     return line
 

@@ -13,7 +13,10 @@ import typer
 
 from placet.agents.session.session import Session
 from placet.cli.signals import StopSignals
-from placet.cli.terminal import CommandError
+from placet.cli.terminal import (
+    CommandError,
+    notify,
+)
 from placet.cli.world_options import DomainOption, SetOption, StoreOption
 from placet.domains.session import RECORDER
 from placet.frontends.mcp.stdin import lines_of_stdin
@@ -201,7 +204,6 @@ def _credentials(serve: ServeConfig) -> tuple[Credentials, str | None]:
 
 
 def _tell(url: str, token: str | None) -> None:
-    sys.stderr.write(f"placet mcp: {url}\n")
+    notify(f"placet mcp: {url}")
     if token is not None:
-        sys.stderr.write(f"placet mcp: the token, until this process ends: {token}\n")
-    sys.stderr.flush()
+        notify(f"placet mcp: the token, until this process ends: {token}")
