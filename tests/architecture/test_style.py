@@ -54,6 +54,21 @@ PROTOCOL_NAMES = frozenset({"Action", "Executor", "Intent", "ToolUnregistered"})
 # Names that hold a word of the list and are terms of the field where they stand.
 PLAIN_NAMES: frozenset[str] = frozenset({"stand_by"})
 
+# Files that write or mark up texts by themselves, each through the functions of printable.py.
+ESCAPING: dict[str, str] = {
+    "schemas/printable.py": "the functions themselves",
+    "cli/terminal.py": "what a command prints goes through it",
+    "cli/progress.py": "a bar with the words of the command itself",
+    "cli/commands/gate.py": "a line of bytes for each line",
+    "cli/commands/log.py": "an array that may be longer than memory",
+    "frontends/render.py": "a conversation, colored",
+    "lab/player.py": "a whole page in an attribute",
+    "runtime/snapshots/writer.py": "a process that its parent reads",
+    "runtime/stores/sqlite/locks.py": "the same",
+    "testing/hash_order_property.py": "the same",
+}
+WRITERS = frozenset({"sys.stdout.write", "sys.stderr.write", "sys.stdout.buffer", "html.escape"})
+
 VAGUE_NAMES = frozenset({"common", "helper", "helpers", "manager", "misc", "util", "utils"})
 IMPURE_BUILTINS = frozenset(
     {"__import__", "breakpoint", "eval", "exec", "hash", "id", "input", "open", "print"}
@@ -172,6 +187,18 @@ def pure_package_iterates_no_set(source: Source) -> Iterator[str]:
             yield f"line {node.iter.lineno}: the order of a set differs between runs: sort it"
 
 
+def output_is_escaped(source: Source) -> Iterator[str]:
+    """Find texts that leave without `schemas/printable.py`: HTML, and what commands write."""
+    path = source.path.as_posix()
+    if path in ESCAPING:
+        return
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.ImportFrom) and node.module in {"html", "rich.console"}:
+            yield f"line {node.lineno}: {node.module}; see placet.schemas.printable"
+        elif isinstance(node, ast.Attribute) and ast.unparse(node) in WRITERS:
+            yield f"line {node.lineno}: {ast.unparse(node)}; call say or notify of cli.terminal"
+
+
 def _is_set(node: ast.expr) -> bool:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         return node.func.id in {"set", "frozenset"}
@@ -197,6 +224,8 @@ RULES: list[tuple[Rule, str, str]] = [
     (pure_package_does_not_wait, "schemas/batch.py", "async def f(): ..."),
     (pure_package_iterates_no_set, "kernel/order.py", "x = [y for y in {1, 2}]"),
     (pure_package_iterates_no_set, "kernel/order.py", "for y in set(z): ..."),
+    (output_is_escaped, "lab/log.py", "from html import escape"),
+    (output_is_escaped, "cli/commands/run.py", "sys.stdout.write(name)"),
 ]
 
 

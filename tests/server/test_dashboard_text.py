@@ -7,10 +7,10 @@ from importlib.resources import files
 
 import pytest
 
+from placet.schemas.printable import UNSEEN
 from placet.server import dashboard
 
 NODE = shutil.which("node")
-pytestmark = pytest.mark.skipif(NODE is None, reason="there is no node")
 
 SPANS = {
     0: "0 µs",
@@ -28,6 +28,12 @@ SPANS = {
 }
 
 
+def test_the_page_shows_no_character_that_a_command_escapes():
+    words = files(dashboard).joinpath("format.js").read_text("utf-8")
+    assert f"const UNSEEN = /[{UNSEEN}\\u{{1bca0}}-" in words
+
+
+@pytest.mark.skipif(NODE is None, reason="there is no node")
 def test_a_duration_is_rounded_before_its_unit_is_chosen(tmp_path):
     words = files(dashboard).joinpath("format.js").read_text("utf-8")
     asked = f"{json.dumps(list(SPANS))}.map(span)"

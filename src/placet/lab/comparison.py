@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from html import escape
 from typing import NamedTuple
 
 from placet.actors.ports import EventLog
@@ -26,6 +25,7 @@ from placet.schemas.keywords import explain_keywords
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import Admitted, Refused, Scheduled, Tick, intents_of
+from placet.schemas.printable import printable_html
 
 
 class Request(NamedTuple):
@@ -227,7 +227,7 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         tables = (table_html(name, rows) for name, rows in self.tables().items())
-        return f"<p>{escape(repr(self))}</p>{''.join(tables)}"
+        return f"<p>{printable_html(repr(self))}</p>{''.join(tables)}"
 
 
 @explain_keywords

@@ -10,7 +10,6 @@ reads the log up to its present end.
 """
 
 from collections.abc import Iterable, Iterator
-from html import escape
 from pathlib import Path
 from re import compile as pattern
 from typing import TYPE_CHECKING, Self
@@ -26,6 +25,7 @@ from placet.schemas.event import Event
 from placet.schemas.keywords import explain_keywords
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.record import record_as_dict, record_type
+from placet.schemas.printable import printable_html
 
 if TYPE_CHECKING:
     from placet.runtime.history.verify_log import Verification
@@ -60,7 +60,7 @@ class PastWorld:
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><td>{escape(name)}</td><td>{len(rows)}</td></tr>"
+            f"<tr><td>{printable_html(name)}</td><td>{len(rows)}</td></tr>"
             for name, rows in self.state.items()
         )
         return (
@@ -222,7 +222,7 @@ class Log:
     def _repr_html_(self) -> str:
         last = self.at()
         return (
-            f"<p><b>{escape(self.url)}</b>: {len(self)} records, seq {last.seq}, "
+            f"<p><b>{printable_html(self.url)}</b>: {len(self)} records, seq {last.seq}, "
             f"{last.sim_time} s</p>{last._repr_html_()}"
         )
 

@@ -28,6 +28,7 @@ from placet.schemas.keywords import explain_keywords
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import AgentChanged, Header, Record, Registered, decode_record
+from placet.schemas.printable import printable_html
 
 CHANGES_MAX: Final = 100_000
 """Changes and records of a run that is put into a page."""
@@ -94,7 +95,7 @@ class ServedPlayer:
         return f"<ServedPlayer at {self.page.partition('#')[0]}>"
 
     def _repr_html_(self) -> str:
-        page = escape(self.page)
+        page = printable_html(self.page)
         return f'<a href="{page}" target="_blank" rel="noopener noreferrer">Open the player</a>'
 
 

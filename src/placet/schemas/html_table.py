@@ -1,9 +1,10 @@
 """Small tables for notebooks: `_repr_html_` of values that people meet there."""
 
 from collections.abc import Iterable, Sequence
-from html import escape
 from itertools import islice
 from typing import Final
+
+from placet.schemas.printable import printable_html
 
 ROWS_MAX: Final = 20
 _CHARS_MAX: Final = 200
@@ -33,4 +34,4 @@ def _row(tag: str, cells: Iterable[object]) -> str:
 
 def _text(value: object) -> str:
     text = str(value)
-    return escape(text if len(text) <= _CHARS_MAX else f"{text[:_CHARS_MAX]}…")
+    return printable_html(text if len(text) <= _CHARS_MAX else f"{text[:_CHARS_MAX]}…")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from placet.schemas.errors import PlacetError
+from placet.schemas.printable import escaped_json, printable_csv
 from placet.tables.arrow import TableSchema, arrow_array, pyarrow
 from placet.tables.column_types import JSON
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 SCHEMA_FILE: Final = "_schema.json"
 _COMPRESSION: Final = "zstd"
+_NOT_PLAIN: Final = r"^[=+\-@]|[^ -~]"
+"""Finds a text that escaping may change."""
 
 
 class ExportError(PlacetError):
@@ -83,6 +86,8 @@ class ArrowFile:
 class CsvFile:
     """A CSV file: a header line, lists as JSON text, nothing for null.
 
+    Texts are printable and no formulas of a spreadsheet; Parquet and Arrow keep them exactly.
+
     Args:
         path: Path of the file.
         schema: Columns of the table.
@@ -92,7 +97,7 @@ class CsvFile:
         from pyarrow import csv  # noqa: PLC0415  # an extra
 
         self._plain = pyarrow().schema(
-            [(column.name, _csv_type(column.type)) for column in schema.all_columns]
+            [(printable_csv(c.name), _csv_type(c.type)) for c in schema.all_columns]
         )
         self._types = [column.type for column in schema.all_columns]
         self._writer: Any = csv.CSVWriter(str(path), self._plain)
@@ -119,10 +124,21 @@ def _csv_type(type_name: str) -> "pa.DataType":
 
 def _csv_array(array: "pa.Array", type_name: str) -> "pa.Array":
     if type_name == JSON:
-        return array.storage
+        return _escaped(array.storage, escaped_json)
     if type_name.startswith("list<"):
-        return arrow_array(array.to_pylist(), JSON).storage
-    return array.cast(_csv_type(type_name))
+        return _escaped(arrow_array(array.to_pylist(), JSON).storage, escaped_json)
+    plain = array.cast(_csv_type(type_name))
+    return _escaped(plain, printable_csv) if plain.type == pyarrow().string() else plain
+
+
+def _escaped(texts: "pa.Array", escape: Callable[[str], str]) -> "pa.Array":
+    """Return texts escaped one by one, if any is not plain: most columns are, and cost a scan."""
+    from pyarrow import compute  # noqa: PLC0415  # an extra
+
+    if not compute.any(compute.match_substring_regex(texts, _NOT_PLAIN)).as_py():
+        return texts
+    shown = [None if text is None else escape(text) for text in texts.to_pylist()]
+    return pyarrow().array(shown, texts.type)
 
 
 FORMATS: Final[Mapping[str, Callable[[Path, TableSchema], TableFile]]] = {

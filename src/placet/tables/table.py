@@ -1,11 +1,11 @@
 """Tables in memory: rows of a log as Python values, and as Arrow, pandas and polars tables."""
 
 from collections.abc import Callable, Iterator, Mapping
-from html import escape
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from placet.schemas.codec import Json, to_json
+from placet.schemas.printable import printable_html
 from placet.tables.arrow import BatchBuilder, canonical_rows, pyarrow
 from placet.tables.column_types import JSON
 from placet.tables.definitions import DEFINITIONS
@@ -199,11 +199,12 @@ def html_table(title: str, columns: list[str], head: "pa.Table", count: int) -> 
 
 
 def _html(title: str, columns: Any, rows: Any, note: str) -> str:  # noqa: ANN401  # sequences
-    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    head = "".join(f"<th>{printable_html(name)}</th>" for name in columns)
     body = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+        "<tr>" + "".join(f"<td>{printable_html(cell)}</td>" for cell in row) + "</tr>"
+        for row in rows
     )
-    caption = f"{escape(title)}: {escape(note)}" if note else escape(title)
+    caption = f"{printable_html(title)}: {printable_html(note)}" if note else printable_html(title)
     return (
         f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead>"
         f"<tbody>{body}</tbody></table>"

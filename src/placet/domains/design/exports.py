@@ -11,6 +11,7 @@ from placet.domains.design.phases import PHASES
 from placet.domains.design.refinable_fields import REFINABLE_SCHEMA
 from placet.kernel.state.draft import Draft
 from placet.schemas.codec import Json, thaw, to_json
+from placet.schemas.printable import printable
 
 
 def _as_json(design: Mapping[str, Json]) -> str:
@@ -27,8 +28,9 @@ def _as_csv(design: Mapping[str, Json]) -> str:
 
 def _as_markdown(design: Mapping[str, Json]) -> str:
     locked = design["locked_parameters"]
+    name = printable(design["design_id"] or "(unnamed)")
     lines = [
-        f"# Design {design['design_id'] or '(unnamed)'}, version {design['design_version']}",
+        f"# Design {name}, version {design['design_version']}",
         "",
         "| parameter | value | unit | locked |",
         "|---|---|---|---|",

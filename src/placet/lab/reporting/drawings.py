@@ -1,11 +1,11 @@
 """Small SVG drawings. Colors are variables of the page, so that they follow light and dark."""
 
 from collections.abc import Sequence
-from html import escape
 from math import floor, log10
 from typing import Final, NamedTuple
 
 from placet.lab.intervals import Interval
+from placet.schemas.printable import printable_html
 
 _WIDTH: Final = 340
 _HEIGHT: Final = 220
@@ -111,19 +111,19 @@ class _Frame:
             parts.append(
                 f'<line class="grid" x1="{left}" y1="{y:.1f}" x2="{right}" y2="{y:.1f}"/>'
                 f'<text x="{left - 6}" y="{y + 3.5:.1f}" text-anchor="end">'
-                f"{escape(number_text(value))}</text>"
+                f"{printable_html(number_text(value))}</text>"
             )
         room = max(1, int((right - left) / max(1, len(x_ticks)) / 6))
         for value, label in x_ticks:
             shown = label if len(label) <= room else f"{label[: room - 1]}…"
             parts.append(
                 f'<text x="{self.x(value):.1f}" y="{bottom + 15}" text-anchor="middle">'
-                f"{escape(shown)}</text>"
+                f"{printable_html(shown)}</text>"
             )
         middle = (left + right) / 2
         parts.append(
             f'<text class="name" x="{middle:.1f}" y="{_HEIGHT - 6}" text-anchor="middle">'
-            f"{escape(x_label)}</text>"
+            f"{printable_html(x_label)}</text>"
         )
         return parts
 
@@ -140,6 +140,6 @@ def round_values(low: float, high: float, count: int = 7) -> list[float]:
 
 def _svg(body: Sequence[str], label: str) -> str:
     return (
-        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(label)}">'
+        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{printable_html(label)}">'
         f"{''.join(body)}</svg>"
     )

@@ -5,9 +5,8 @@ the page's own scripts, by their hashes, and nothing else; so a name in a log is
 """
 
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
-from html import escape
 from importlib.resources import files
 from math import isfinite
 from re import sub
@@ -15,6 +14,7 @@ from typing import Final
 
 from placet.lab.reporting.figures import Figure, Page, ReportSection
 from placet.schemas.codec import Json, to_json
+from placet.schemas.printable import printable, printable_html
 
 MARK: Final = "<!-- placet report -->"
 """In the first line of every report, by which a file is recognized that may be replaced."""
@@ -36,8 +36,8 @@ def render(page: Page) -> str:
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src {hashes}; img-src data:"
     figures = [figure for section in page.sections for figure in section.figures]
     body = [
-        f"<header><h1>{escape(page.title)}</h1>",
-        f'<p class="quiet">{escape(page.subtitle)}</p>' if page.subtitle else "",
+        f"<header><h1>{printable_html(page.title)}</h1>",
+        f'<p class="quiet">{printable_html(page.subtitle)}</p>' if page.subtitle else "",
         '<dl class="facts">',
         *(_fact(label, value) for label, value in page.facts),
         "</dl></header><main>",
@@ -50,10 +50,10 @@ def render(page: Page) -> str:
         [
             f"<!doctype html>{MARK}",
             '<html lang="en"><head><meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">',
+            f'<meta http-equiv="Content-Security-Policy" content="{printable_html(policy)}">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             '<meta name="color-scheme" content="light dark">',
-            f"<title>{escape(page.title)}</title>",
+            f"<title>{printable_html(page.title)}</title>",
             f"<style>{_asset('uPlot.min.css')}{_asset('report.css')}</style></head><body>",
             *body,
             f'<script type="application/json" id="data">{_data(figures)}</script>',
@@ -65,15 +65,15 @@ def render(page: Page) -> str:
 
 def _fact(label: str, value: str) -> str:
     kind = ' class="long"' if len(value) > _LONG_CHARACTERS else ""
-    return f"<div><dt>{escape(label)}</dt><dd{kind}>{escape(value)}</dd></div>"
+    return f"<div><dt>{printable_html(label)}</dt><dd{kind}>{printable_html(value)}</dd></div>"
 
 
 def _sections(sections: Sequence[ReportSection]) -> Iterator[str]:
     number = 0
     for section in sections:
-        yield f"<section><h2>{escape(section.title)}</h2>"
+        yield f"<section><h2>{printable_html(section.title)}</h2>"
         if not section.figures:
-            yield f'<p class="quiet">{escape(section.empty)}</p>'
+            yield f'<p class="quiet">{printable_html(section.empty)}</p>'
         yield '<div class="figures">'
         for figure in section.figures:
             yield _figure(figure, number)
@@ -87,22 +87,23 @@ def _figure(figure: Figure, number: int) -> str:
     rows = len(next(iter(figure.data.values()), ()))
     label = f"{figure.title}: line chart of {', '.join(list(figure.data)[1:])}"
     chart = (
-        f'<div class="chart lines" role="img" aria-label="{escape(label)}"></div>'
+        f'<div class="chart lines" role="img" aria-label="{printable_html(label)}"></div>'
         if figure.lines
         else f'<div class="chart">{figure.drawing}</div>'
     )
     opened = "" if has_picture else " open"
     is_wide = not has_picture and len(figure.data) > _NARROW_COLUMNS_MAX
     wide = ' class="wide"' if is_wide else ""
-    unit = f' <span class="note">{escape(figure.unit)}</span>' if figure.unit else ""
-    note = f'<p class="note">{escape(figure.note)}</p>' if figure.note else ""
+    unit = f' <span class="note">{printable_html(figure.unit)}</span>' if figure.unit else ""
+    title = printable_html(figure.title)
+    note = f'<p class="note">{printable_html(figure.note)}</p>' if figure.note else ""
     return (
         f'<figure{wide} data-figure="{number}" data-name="{name}">'
-        f"<figcaption><h3>{escape(figure.title)}{unit}</h3>{note}</figcaption>"
+        f"<figcaption><h3>{title}{unit}</h3>{note}</figcaption>"
         f"{chart if has_picture else ''}"
         f'<div class="tools"><details{opened}><summary>Data ({rows} rows)</summary>'
         '<div class="scroll" tabindex="0"></div></details>'
-        f'<button type="button" aria-label="Download {escape(figure.title)} as CSV">CSV</button>'
+        f'<button type="button" aria-label="Download {title} as CSV">CSV</button>'
         "</div></figure>"
     )
 
@@ -111,19 +112,26 @@ def _data(figures: list[Figure]) -> str:
     """Return the data of all figures as JSON that is safe inside a script element."""
     plain: list[Json] = [
         {
-            "names": list(figure.data),
-            "columns": [[_rounded(value) for value in column] for column in figure.data.values()],
+            "names": [printable(name) for name in figure.data],
+            "columns": [[_shown(value) for value in column] for column in figure.data.values()],
             "steps": figure.steps,
             "range": None if figure.y_range is None else list(figure.y_range),
         }
         for figure in figures
     ]
-    return to_json(plain).decode().replace("<", "\\u003c").replace("\u2028", "\\u2028")
+    return to_json(plain).decode().replace("<", "\\u003c")
 
 
-def _rounded(value: Json) -> Json:
+def _shown(value: Json) -> Json:
+    """Return a value of a cell with rounded numbers and printable texts."""
     if isinstance(value, float):
         return float(f"{value:.{_DIGITS}g}") if isfinite(value) else None
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, list | tuple):
+        return [_shown(item) for item in value]
+    if isinstance(value, Mapping):
+        return {printable(name): _shown(item) for name, item in value.items()}
     return value
 
 

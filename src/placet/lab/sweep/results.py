@@ -3,7 +3,6 @@
 import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from html import escape
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +14,7 @@ from placet.lab.sweep.study import COLLECTED, Row, Study
 from placet.scenarios.loader import from_text
 from placet.scenarios.variants import full_key, leaves_of
 from placet.schemas.codec import Json
+from placet.schemas.printable import printable, printable_csv, printable_html
 from placet.tables.arrow import json_text
 from placet.tables.column_types import JSON, ColumnType
 
@@ -232,7 +232,7 @@ class Results(Sequence[Row]):
         hidden = {"status", "seq", "seconds", *(() if self.failed else ("error",))}
         shown = [name for name in self.columns if name not in hidden]
         rows = self.rows[:_SHOWN_ROWS]
-        return [shown, *([_short(row[name]) for name in shown] for row in rows)]
+        return [[*map(_short, shown)], *([_short(row[name]) for name in shown] for row in rows)]
 
     def __repr__(self) -> str:
         failed = f", {len(self.failed)} failed" if self.failed else ""
@@ -248,9 +248,10 @@ class Results(Sequence[Row]):
 
     def _repr_html_(self) -> str:
         names, *rows = self.first_cells()
-        head = "".join(f"<th>{escape(name)}</th>" for name in names)
+        head = "".join(f"<th>{printable_html(name)}</th>" for name in names)
         body = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+            "<tr>" + "".join(f"<td>{printable_html(cell)}</td>" for cell in row) + "</tr>"
+            for row in rows
         )
         failed = f", {len(self.failed)} failed" if self.failed else ""
         more = f"<p>... and {len(self) - _SHOWN_ROWS} more</p>" if len(self) > _SHOWN_ROWS else ""
@@ -262,12 +263,9 @@ class Results(Sequence[Row]):
     def _as_csv(self) -> str:
         text = StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(self.columns)
+        writer.writerow(map(printable_csv, self.columns))
         for row in self.rows:
-            values = (row[name] for name in self.columns)
-            writer.writerow(
-                [json.dumps(v) if isinstance(v, list | dict | bool) else v for v in values]
-            )
+            writer.writerow([_csv_cell(row[name]) for name in self.columns])
         return text.getvalue()
 
 
@@ -354,8 +352,14 @@ def _runs(count: int) -> str:
     return "1 run" if count == 1 else f"{count} runs"
 
 
+def _csv_cell(value: Json) -> Json:
+    if isinstance(value, list | dict | bool):
+        return json.dumps(value)
+    return printable_csv(value) if isinstance(value, str) else value
+
+
 def _short(value: Json) -> str:
     if value is None:
         return ""
-    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    text = f"{value:.6g}" if isinstance(value, float) else printable(str(value))
     return text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 1]}…"

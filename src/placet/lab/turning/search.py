@@ -11,7 +11,6 @@ An interval holds for its tick, at 95 %: among many ticks, some miss the truth.
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from html import escape
 from itertools import chain
 from math import ceil, log2
 from os import cpu_count
@@ -39,6 +38,7 @@ from placet.runtime.history.reader import fold
 from placet.scenarios.ticks import tick_ns_of
 from placet.schemas.codec import Json
 from placet.schemas.keywords import explain_keywords
+from placet.schemas.printable import printable_html
 
 EVERY: Final = 10
 SEEDS: Final = 30
@@ -154,7 +154,7 @@ class TurningPoint:
         )
 
     def _repr_html_(self) -> str:
-        return f"{table_html(f'P({self.outcome})', self.rows())}<p>{escape(str(self))}</p>"
+        return f"{table_html(f'P({self.outcome})', self.rows())}<p>{printable_html(str(self))}</p>"
 
 
 @explain_keywords

@@ -1,7 +1,7 @@
 // Numbers and events in words. Plain texts: what is made of them is shown as text and never parsed.
 
-// What would hide, or turn around, what stands beside it.
-const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
+// What would hide, or turn around, what stands beside it: the list of placet/schemas/printable.py.
+const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}]/gu;
 
 /** Give a text that somebody wrote: one line, no tricks, not too long. */
 export function tame(value, charsMax = 128) {
