@@ -504,7 +504,7 @@ CONTROLS: list[tuple[Callable[[], Domain], str, str]] = [
     (
         Indiscreet,
         "hidden_changes_alter_no_answer",
-        r"if ann proposes Give .*, the answer is (admitted|no_room|odd.no_room)",
+        r"the answer(, if| to) ann proposes Give .* is (admitted|odd.no_room)",
     ),
     (Omitted, "hidden_collections_are_named", r"odd.purses/(ann|bob|cyd) is hidden from (ann|bob)"),
     (

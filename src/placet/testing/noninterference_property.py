@@ -1,42 +1,46 @@
-"""The noninterference property: things that an agent may not see change none of its answers.
+"""The noninterference property: hidden changes alter no answer to an agent.
 
-A trace is run step by step. Each step of other agents that leaves the view of one agent, the
-observer, as it was, is a hidden change. The world after it is compared with one in which as many
-seqs passed without a change: every intent of the trace, proposed by the observer as a dry run at
-several contexts, must have the same answer in both, to the last word.
+A trace is run in two worlds that differ only in state that one agent, the observer, may not see
+(`paired_runs.py`). Compared after each step, byte by byte: its view, its observation, the verdicts
+on its batches with their explanations, and dry runs of every intent of the trace at several
+contexts.
 
 A change of an entity that the observer sees is not hidden, even if the field is.
 
 Answers of a kind that declares `discloses` may differ from the rules on: its author says what its
-rule tells. Excepted are the channels that no domain can close: seqs, load and timing.
+rule tells. Excepted are the channels that no domain can close (docs/reference/threat_model.md).
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
-from placet.actors.observation.viewer import Viewer
 from placet.kernel.domain import Domain
-from placet.kernel.kernel import Kernel
-from placet.kernel.registry import hidden_collections
-from placet.schemas.codec import Json, canonical, thaw
+from placet.kernel.registry import Registry, hidden_collections
+from placet.schemas.codec import Json, canonical, thaw, to_json
 from placet.schemas.intent import SCHEMA_VERSION
-from placet.schemas.refusal import Stage
+from placet.schemas.refusal import RefusalCode, Stage
 from placet.schemas.verdict import Verdict
-from placet.testing.trace import (
-    AGENTS,
-    Factory,
-    Join,
-    Leave,
-    Proposal,
-    Propose,
-    Settle,
-    Step,
-    Trace,
-    TraceRunner,
-    one_by_one,
-)
+from placet.schemas.view import View
+from placet.testing.paired_runs import Answers, PairedRun, is_own, parts_of, proposals_of
+from placet.testing.paired_world import OBSERVER, PairedWorld
+from placet.testing.trace import AGENTS, Batch, Factory, Proposal, Trace, TraceRunner
 
-OBSERVER: Final = AGENTS[0]
+_RADIUS: Final = 3.0
+"""Radius around the observer in which `View.near` is asked, in the unit of the world."""
+
+
+class AnswerDifference(NamedTuple):
+    """An answer that differs between two worlds with equal knowledge of the observer.
+
+    Attributes:
+        asked: The answer's name, such as `its observation`.
+        first: The answer in the first world, as text.
+        second: The answer in the second world.
+    """
+
+    asked: str
+    first: str
+    second: str
 
 
 def hides_anything(domain: Domain) -> bool:
@@ -47,106 +51,127 @@ def hides_anything(domain: Domain) -> bool:
 
 def noninterference_breach(runner: TraceRunner, trace: Trace, factory: Factory) -> str | None:
     """Run a trace, and describe an answer that a hidden change alters; None if there is none."""
-    steps, kernel = list(one_by_one(trace)), runner.kernel
-    probes = _probes(steps)
-    for number, step in enumerate(steps):
-        before, seq = _view(kernel), kernel.seq
-        runner.run(step)
-        if not _is_of_others(step) or kernel.seq == seq or before is None:
-            continue
-        if _view(kernel) != before:
-            continue
-        other = TraceRunner(factory).run_all(steps[:number])
-        while other.kernel.seq < kernel.seq:  # a record that changes nothing takes a seq
-            other.kernel.set_agent_permissions(OBSERVER, None)
-        other.now = runner.now
-        for probe, context_seq in ((p, c) for p in probes for c in sorted({0, seq, kernel.seq})):
-            first, second = (_answer(world, probe, context_seq) for world in (runner, other))
-            if first != second:
-                return (
-                    f"{OBSERVER} may not see the last step, and its view is the same without it. "
-                    f"But if {probe._replace(behind=kernel.seq - context_seq)}, the answer is "
-                    f"{_text(first)}; without the step it is {_text(second)}. Refuse what an agent "
-                    "may not see as what does not exist, or say in `Kind(discloses=...)` what the "
-                    "rule tells."
-                )
+    pair = PairedRun(runner, factory, trace)
+    probes = _probes(trace)
+    for step in parts_of(trace):
+        seq = pair.first.kernel.seq
+        hidden = list(pair.differences)
+        found = _own_difference(pair, pair.run(step), is_explained=is_own(step))
+        if found is None and pair.is_alike and pair.differences:
+            hidden = pair.differences
+            found = next(_differences(pair, probes, {0, seq, pair.first.kernel.seq}), None)
+        if found is not None:
+            return (
+                f"{OBSERVER} has the same view of a second world, with "
+                f"{'; '.join(hidden)}. But {found.asked} is {found.first}; in the second world it "
+                f"is {found.second}. Refuse what an agent may not see as what does not exist, or "
+                "say in `Kind(discloses=...)` what the rule tells."
+            )
     return None
 
 
-def _probes(steps: Sequence[Step]) -> list[Proposal]:
-    """Return the distinct intents of a trace, as the observer's."""
+def _own_difference(
+    pair: PairedRun, answers: Answers, *, is_explained: bool
+) -> AnswerDifference | None:
+    """Return the first difference in the answers to batches that the observer submitted."""
+    registry = pair.first.kernel.registry
+    for batch, first, second in answers:
+        asked = f"the answer to {' and '.join(map(str, batch))}"
+        answered = [answer_of(registry, batch, verdict) for verdict in (first, second)]
+        if answered[0] != answered[1] and not _is_claimed_once(first, second):
+            return AnswerDifference(asked, *map(_text, answered))
+    if is_explained and len(answers) == 1 and pair.is_alike:
+        batch, first, second = answers[0]
+        if None in [answer_of(registry, batch, verdict) for verdict in (first, second)]:
+            return None  # the rule discloses it, and so may its explanation
+        explained = [to_json(world.explanation()).decode() for world in (pair.first, pair.second)]
+        if explained[0] != explained[1]:
+            return AnswerDifference(f"the explanation of {batch[0]}", *explained)
+    return None
+
+
+def _differences(
+    pair: PairedRun, probes: Sequence[Proposal], contexts: Iterable[int]
+) -> Iterator[AnswerDifference]:
+    """Yield the answers that differ between two worlds whose hidden state differs."""
+    first, second = pair.first, pair.second
+    seen = [_observed(world) for world in (first, second)]
+    if seen[0] != seen[1]:
+        yield AnswerDifference("its observation", *map(str, seen))
+    views = [_listed(world.view()) for world in (first, second)]
+    if views[0] != views[1]:
+        yield AnswerDifference("its view", *map(str, views))
+    for proposal in probes:
+        registry = first.kernel.registry
+        for context_seq in sorted(contexts):
+            verdicts = [_tried(world, proposal, context_seq) for world in (first, second)]
+            answered = [answer_of(registry, (proposal,), verdict) for verdict in verdicts]
+            if answered[0] != answered[1]:
+                late = proposal._replace(behind=first.kernel.seq - context_seq)
+                yield AnswerDifference(f"the answer, if {late},", *map(_text, answered))
+
+
+def _observed(world: PairedWorld) -> Json:
+    return None if world.observation is None else world.observation.encoded.decode()
+
+
+def _listed(view: View) -> list[Json]:
+    """Return the names in a view in its order, and the entities near the observer."""
+    names: list[Json] = [[collection, list(rows)] for collection, rows in view.state.items()]
+    try:
+        own = view.near([0.0], 0.0)  # raises where the world has no positions
+    except ValueError:
+        return names
+    return [*names, own, view.near([0.0], _RADIUS), view.at([0.0])]
+
+
+def _probes(trace: Trace) -> list[Proposal]:
+    """Return the distinct intents of a trace, as the observer's, and one of each other agent."""
     proposals = {
         canonical([proposal.kind, proposal.payload]): proposal._replace(agent_id=OBSERVER, behind=0)
-        for proposal in _proposals(steps)
+        for proposal in proposals_of(trace)
     }
-    return list(proposals.values())
+    probes = list(proposals.values())
+    return [*probes, *(probe._replace(agent_id=name) for probe in probes[:1] for name in AGENTS)]
 
 
-def _proposals(steps: Sequence[Step]) -> Iterator[Proposal]:
-    for step in steps:
-        if isinstance(step, Propose):
-            for batch in step.batches:
-                yield from batch
-
-
-def _is_of_others(step: Step) -> bool:
-    """Return whether a step is a change by others at an unchanged time."""
-    match step:
-        case Propose():
-            return all(proposal.agent_id != OBSERVER for proposal in _proposals([step]))
-        case Join() | Leave():
-            return step.agent_id != OBSERVER
-        case _:
-            return isinstance(step, Settle)
-
-
-def _view(kernel: Kernel) -> bytes | None:
-    """Return everything that the observer sees; None if it is not registered.
-
-    With each entity goes the seq of its latest change: an agent may know that an entity which it
-    sees has changed, even in a hidden field.
-    """
-    if OBSERVER not in kernel.ledger.agents:
-        return None
-    seen: dict[str, Json] = {}
-    for collection, entities in Viewer(kernel).view(kernel, OBSERVER).state.items():
-        for entity, fields in entities.items():
-            stamp = kernel.tree.stamp(collection, entity)
-            assert stamp is not None, "an entity in a view is there"
-            seen[f"{collection}/{entity}"] = [stamp.seq, dict(fields)]
-    return canonical(seen)
-
-
-def _answer(world: TraceRunner, probe: Proposal, context_seq: int) -> Json:
-    """Return the answer to a dry run; None where a kind discloses what its rule decides."""
+def _tried(world: PairedWorld, probe: Proposal, context_seq: int) -> Verdict:
+    """Return the verdict on a dry run that the observer submits."""
     intent = {
         "kind": probe.kind,
         "payload": probe.payload,
-        "agent_id": OBSERVER,
+        "agent_id": probe.agent_id,
         "req_id": "probe",
         "context_seq": context_seq,
         "priority": 10,
         "schema_version": SCHEMA_VERSION,
     }
     batch = {"intents": [intent], "dry_run": True}
-    verdict = world.kernel.decide(batch, world.now, submitter=OBSERVER)
-    kind = world.kernel.registry.kinds[probe.kind]
-    if kind.discloses and _has_run_rules(verdict):
+    return world.kernel.decide(batch, world.runner.now, submitter=OBSERVER)
+
+
+def answer_of(registry: Registry, batch: Batch, verdict: Verdict) -> Json:
+    """Return a verdict as JSON; None if a kind discloses what its rule decides."""
+    has_run_rules = verdict.admitted or verdict.refusals[0].stage is Stage.DOMAIN
+    if has_run_rules and any(registry.kinds[proposal.kind].discloses for proposal in batch):
         return None
-    results = [{**result.as_dict(), "seq": None} for result in verdict.results]
-    return thaw([verdict.admitted, [refusal.as_dict() for refusal in verdict.refusals], results])
+    results = [result.as_dict() for result in verdict.results]
+    refusals = [refusal.as_dict() for refusal in verdict.refusals]
+    return thaw([verdict.admitted, refusals, results, verdict.current_seq, verdict.sim_time])
 
 
-def _has_run_rules(verdict: Verdict) -> bool:
-    return verdict.admitted or verdict.refusals[0].stage is Stage.DOMAIN
+def _is_claimed_once(first: Verdict, second: Verdict) -> bool:
+    """Return whether one verdict only is a conflict: claims are an excepted channel."""
+    return (RefusalCode.CONFLICT in first.codes) != (RefusalCode.CONFLICT in second.codes)
 
 
-def _text(answer: Json) -> str:
-    if answer is None:
+def _text(answered: Json) -> str:
+    if answered is None:
         return "left to the rule"
-    admitted, refusals, results = answer
+    admitted, refusals, results, *_ = answered
     if admitted:
-        return f"admitted as {results[0]['normalized']} with output {results[0].get('output')}"
+        result = results[0]
+        return f"admitted as {result['normalized']} with output {result.get('output')}"
     refusal = refusals[0]
     changed = f", changed {refusal['changed']}" if refusal["changed"] else ""
     return f"{refusal['code']}: {refusal['message']}{changed}"
