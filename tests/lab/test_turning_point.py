@@ -86,6 +86,13 @@ def test_the_turning_point_is_the_tick_of_the_toss(coin):
     assert f"between tick {TOSS} and tick {TOSS + 1}" in str(turn)
 
 
+def test_ticks_without_a_batch_are_continued_like_others(tmp_path):
+    coin = run_coin(tmp_path, "agents.walker.count=0")
+    turn = turning_point(coin, any_heads, every=1, seeds=SEEDS)
+    assert [point.tick for point in turn.points] == list(range(8))
+    assert (turn.before, turn.tick) == (TOSS, TOSS + 1)
+
+
 def test_both_sides_of_the_coin_are_turning_points(tmp_path):
     sides = {
         turning_point(
@@ -245,6 +252,12 @@ def test_a_constant_outcome_has_no_turning_point(coin):
         ({"seeds": 3}, "3 seeds are too few: .* reaches 0.44 only, .*; give at least 4 seeds"),
         ({"seeds": 30, "threshold": 0.9}, "reaches 0.89 only, .* is 0.9; give at least 35 seeds"),
         ({"threshold": 1.0}, "above 0 and below 1, got 1"),
+        ({"threshold": float("nan")}, "above 0 and below 1, got nan"),
+        ({"threshold": 0.9999999}, "0.9999999 is so near to 1 that more than 1000000 seeds"),
+        ({"threshold": 1e-9}, "1e-09 is so near to 0 that more than 1000000 seeds"),
+        ({"threshold": 5e-324}, "so near to 0 that more than 1000000 seeds"),
+        ({"threshold": 0.99999}, "is 0.99999; give at least 384143 seeds"),
+        ({"threshold": 0.1}, "is 0.1; give at least 35 seeds"),
         ({"every": 0}, "at least 1 tick, got 0"),
         ({"jobs": 0}, "jobs must be at least 1, got 0"),
     ],

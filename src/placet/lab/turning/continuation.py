@@ -106,7 +106,8 @@ def states_at(log: EventLog, ticks: Sequence[int], tick_ns: int) -> Iterator[Tic
 
     Args:
         log: The log; it is only read.
-        ticks: Numbers of completed ticks, ascending; 0 is before the first batch.
+        ticks: Numbers of completed ticks, ascending; 0 is before the first batch, or before the
+            first tick if that has no batch.
         tick_ns: Length of a tick, nanoseconds.
 
     Raises:
@@ -117,7 +118,7 @@ def states_at(log: EventLog, ticks: Sequence[int], tick_ns: int) -> Iterator[Tic
     tick: int | None = next(wanted)
     for ordinal, data in read_on(log, past.journal.count):
         record = decode(data, ordinal)
-        if tick == 0 and isinstance(record, Admitted | Group | Refused | Scheduled):
+        if tick == 0 and isinstance(record, Admitted | Group | Refused | Scheduled | Tick):
             yield _state(past, 0)
             tick = next(wanted, None)
         past.apply(data)

@@ -8,6 +8,7 @@ the beginning; a turning point is decided by chance.
 An interval holds for its tick, at 95 %: among many ticks, some miss the truth.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -43,6 +44,9 @@ from placet.schemas.printable import printable_html
 EVERY: Final = 10
 SEEDS: Final = 30
 THRESHOLD: Final = 0.5
+
+_SEEDS_MAX: Final = 1_000_000
+"""Most seeds that a threshold may need."""
 
 _PILOT_TICKS: Final = 5
 _TESTS_OF_BLAME: Final = 10
@@ -242,13 +246,19 @@ def _check_options(every: int, seeds: int, threshold: float) -> None:
     if every < 1:
         raise LabError(f"every must be at least 1 tick, got {every}")
     if not 0 < threshold < 1:
-        raise LabError(f"the threshold is a probability above 0 and below 1, got {threshold:g}")
-    needed = next(n for n in range(1, 1_000_000) if _can_settle(n, threshold))
+        raise LabError(f"the threshold is a probability above 0 and below 1, got {threshold!r}")
+    counts = range(1, _SEEDS_MAX + 1)
+    needed = bisect_left(counts, x=True, key=lambda count: _can_settle(count, threshold)) + 1
+    if needed > _SEEDS_MAX:
+        raise LabError(
+            f"the threshold {threshold!r} is so near to {round(threshold)} that more than "
+            f"{_SEEDS_MAX} seeds would be needed to pass it; choose another"
+        )
     if seeds < needed:
         reached = f"{wilson(max(seeds, 0), seeds).low:.2f}" if seeds > 0 else "0"
         raise LabError(
             f"{seeds} seeds are too few: even if all continuations end alike, the interval reaches "
-            f"{reached} only, and the threshold is {threshold:g}; give at least {needed} seeds"
+            f"{reached} only, and the threshold is {threshold!r}; give at least {needed} seeds"
         )
 
 
