@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 from placet.actors.ports import EventLog
+from placet.runtime.snapshots.writer import EVERY_SEQS
 from placet.runtime.stores.url import open_event_log
 from placet.scenarios import load
 from placet.scenarios.report import RunReport
@@ -12,20 +13,28 @@ from placet.scenarios.scenario import Scenario
 from tests.lab.coin import TOML
 
 
-def run_coin(folder: Path, *overrides: str, stop_at: int | None = None) -> str:
+def run_coin(
+    folder: Path, *overrides: str, stop_at: int | None = None, snapshot_every_seqs: int = EVERY_SEQS
+) -> str:
     """Run the scenario of the coin, and return the path of its log."""
     scenario = folder / "coin.toml"
     scenario.write_text(TOML)
     store = folder / f"coin{len(list(folder.iterdir()))}.db"
-    run_into(store, load(scenario, overrides=overrides), stop_at)
+    run_into(store, load(scenario, overrides=overrides), stop_at, snapshot_every_seqs)
     return str(store)
 
 
-def run_into(store: Path, scenario: Scenario, stop_at: int | None = None) -> RunReport:
+def run_into(
+    store: Path,
+    scenario: Scenario,
+    stop_at: int | None = None,
+    snapshot_every_seqs: int = EVERY_SEQS,
+) -> RunReport:
     ticks = iter(range(10_000))
     runner = ScenarioRunner(
         scenario,
         store=f"sqlite:///{store}?synchronous=off",
+        snapshot_every_seqs=snapshot_every_seqs,
         is_stopped=lambda: stop_at is not None and next(ticks) > stop_at,
     )
     return asyncio.run(runner.run())

@@ -79,6 +79,25 @@ def test_a_run_and_its_fork_part_at_the_fork(runs, tmp_path):
     assert {agent.second for agent in comparison.agents} == {None}, "the fork was not continued"
 
 
+def test_a_compacted_log_is_compared_as_the_whole_one(tmp_path):
+    heads = run_coin(tmp_path, "agents.tosser.options={side='heads'}", snapshot_every_seqs=7)
+    to = str(tmp_path / "fork.db")
+    forked = fork(log_of(heads), to, ForkOptions(seed=9), at=Position(tick=5)).store
+    whole = compare(heads, open_event_log(forked))
+    assert min(agent.tick for agent in whole.agents) == 5
+    assert run_command(["compact", heads, "--keep", "35"]) == 0
+    assert log_of(heads).start().record > 0
+    assert compare(heads, open_event_log(forked)).tables() == whole.tables()
+    assert compare(open_event_log(forked), heads).ticks == whole.ticks
+
+
+def test_compacted_logs_of_other_settings_are_an_error(runs, tmp_path):
+    heads = run_coin(tmp_path, "agents.tosser.options={side='heads'}", snapshot_every_seqs=7)
+    assert run_command(["compact", heads, "--keep", "35"]) == 0
+    with pytest.raises(StoreError, match="one of them was compacted up to there; compare a copy"):
+        compare(heads, runs[1])
+
+
 def test_a_log_that_does_not_exist_is_an_error(runs, tmp_path):
     with pytest.raises(StoreError, match=r"no\.db"):
         compare(runs[0], str(tmp_path / "no.db"))

@@ -19,7 +19,7 @@ from placet.runtime.history.bisect import FirstDifference, bisect
 from placet.runtime.history.diff import decision_of
 from placet.runtime.history.reader import fold
 from placet.runtime.plugins import remake
-from placet.runtime.snapshots.recovery import decode
+from placet.runtime.snapshots.recovery import decode, read_on, recover
 from placet.schemas.codec import Json, canonical, thaw
 from placet.schemas.keywords import explain_keywords
 from placet.schemas.limits import SECOND_NS
@@ -32,7 +32,7 @@ class Request(NamedTuple):
     """One intent of a run, with the decision on its batch.
 
     Attributes:
-        tick: Number of ticks before it, counted from the first record of the log.
+        tick: Number of ticks before it, those included that a compaction removed.
         sim_time: Simulated time of the decision, seconds.
         kind: Kind of the intent.
         payload: Payload of the intent, as plain JSON.
@@ -266,12 +266,10 @@ _Requests = dict[tuple[str, str], Request]
 def _requests(log: EventLog, from_record: int) -> _Requests:
     """Read the requests of a log from a record on, with the latest decision on each."""
     requests: _Requests = {}
-    ticks = 0
-    for ordinal, data in log.read():
+    ticks = recover(log, to_record=from_record).past.ledger.tick
+    for ordinal, data in read_on(log, from_record):
         record = decode(data, ordinal)
         ticks += isinstance(record, Tick)
-        if ordinal < from_record:
-            continue
         for batch in expanded(record):
             if isinstance(batch, Admitted | Refused | Scheduled):
                 outcome = str(decision_of(batch))
