@@ -4,6 +4,8 @@ import asyncio
 from contextlib import closing
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from placet import Orchestrator, OrchestratorConfig
@@ -272,6 +274,23 @@ def test_existing_folder_is_refused_and_left_alone(tmp_path):
     assert (tmp_path / "out" / "mine").read_text() == "kept"
     with pytest.raises(CollectError, match="has no collected tables"):
         read_collected(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ('{"tables": {"../agents": {}}}', "of no collector: expected the tables agents, refusals"),
+        ('{"tables": {"world": {}}}', "cannot read the collected rows"),
+        ('{"rows": 1}', "cannot read the collected rows"),
+        ("torn", "cannot read the collected rows"),
+    ],
+)
+def test_rows_of_a_stranger_do_not_lead_out_of_the_folder(tmp_path, schema, said):
+    (tmp_path / "in").mkdir()
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "agents.parquet")
+    (tmp_path / "in" / "_schema.json").write_text(schema)
+    with pytest.raises(CollectError, match=said):
+        read_collected(tmp_path / "in")
 
 
 def test_folder_of_other_tables_is_refused(tmp_path):

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from contextlib import closing
 from decimal import Decimal
+from math import inf, nan
 from pathlib import Path
 
 import duckdb
@@ -491,6 +492,13 @@ def test_memory_of_an_export_does_not_grow_with_the_log(tmp_path):
         report = exported(tmp_path / "town.db", tmp_path / "out")
     assert report.rows["intents"] > 100
     assert max(largest) == 50
+
+
+def test_canonical_rows_tell_numbers_that_json_lacks_apart():
+    values = [nan, inf, -inf, None, "nan", "inf", 0.0]
+    digests = {canonical_rows([{"a": value}], frozenset()) for value in values}
+    assert len(digests) == len(values)
+    assert canonical_rows([{"a": nan}], frozenset()) == canonical_rows([{"a": -nan}], frozenset())
 
 
 def test_canonical_rows_do_not_depend_on_types():

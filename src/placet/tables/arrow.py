@@ -6,6 +6,7 @@ batch and not by the log.
 
 import json
 from collections.abc import Iterable, Mapping
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -192,7 +193,8 @@ class BatchBuilder:
 def canonical_rows(rows: Iterable[Mapping[str, Json]], json_columns: frozenset[str]) -> bytes:
     """Return a hash of rows that depends on their values alone, not on types, formats or versions.
 
-    Null cells are left out, JSON text is read, and a float without fraction equals its integer.
+    Null cells are left out, JSON text is read, and a float without fraction equals its integer. NaN
+    and the infinities, which JSON lacks, equal themselves alone.
 
     Args:
         rows: The rows, in order.
@@ -212,8 +214,10 @@ def canonical_rows(rows: Iterable[Mapping[str, Json]], json_columns: frozenset[s
 
 
 def _plain(value: Json) -> Json:
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
+    if isinstance(value, float):
+        if not isfinite(value):
+            return msgspec.Raw(str(value).encode())
+        return int(value) if value.is_integer() else value
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if isinstance(value, Mapping):

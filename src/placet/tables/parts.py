@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
     from placet.schemas.codec import Json
 
+TABLES: Final = frozenset({"agents", "world", REFUSALS.name})
+"""Names of the tables of a collector."""
+
 _PARTS: Final = "parts"
 _MARKER: Final = ".ticks"
 TYPES: Final = b"placet.types"
@@ -304,17 +307,25 @@ def read_collected(folder: Path) -> Tables:
     """Return the sealed tables of a folder.
 
     Raises:
-        CollectError: The folder has no sealed tables.
+        CollectError: The folder has no sealed tables, or they cannot be read.
     """
     schema = folder / SCHEMA_FILE
     if not schema.exists():
         raise CollectError(f"{folder} has no collected tables: there is no {SCHEMA_FILE} in it")
     from pyarrow import parquet  # noqa: PLC0415  # an extra
 
-    names = json.loads(schema.read_text(encoding="utf-8"))["tables"]
-    return Tables(
-        {name: Table(name, parquet.read_table(folder / f"{name}.parquet")) for name in names}
-    )
+    try:
+        names = list(json.loads(schema.read_text(encoding="utf-8"))["tables"])
+        if not TABLES.issuperset(names):  # a name of another's folder must not lead out of it
+            raise CollectError(
+                f"{schema} is of no collector: expected the tables {', '.join(sorted(TABLES))}, "
+                f"got {', '.join(map(repr, names))}"
+            )
+        return Tables(
+            {name: Table(name, parquet.read_table(folder / f"{name}.parquet")) for name in names}
+        )
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise CollectError(f"cannot read the collected rows in {folder}: {error}") from error
 
 
 def converted(column: "pa.ChunkedArray", type_name: str) -> "pa.ChunkedArray":

@@ -96,6 +96,17 @@ def test_a_damaged_row_is_named(tmp_path):
     rows.write_bytes(rows.read_bytes().replace(b'"key"', b'"kea"', 1))
     with pytest.raises(LabError, match=r"line 1 of .*jsonl is no row of a run: remove the line"):
         Results.load(tmp_path / "study")
+    rows.write_bytes(b"[1]\n")
+    with pytest.raises(LabError, match=r"line 1 of .*jsonl is no row"):
+        Results.load(tmp_path / "study")
+
+
+@pytest.mark.parametrize("key", ["id", "parts", "scenarios", "plans"])
+def test_a_damaged_manifest_is_named(tmp_path, key):
+    manifest = {"format": "placet study 1", "id": "", "parts": {}, "scenarios": {}, "plans": []}
+    (tmp_path / "manifest.json").write_text(json.dumps({**manifest, key: None}))
+    with pytest.raises(LabError, match=f"manifest.json is damaged: it has no valid '{key}'"):
+        Results.load(tmp_path)
 
 
 def test_a_failing_outcome_is_a_row_with_its_error_until_it_is_retried(tmp_path, monkeypatch):
@@ -217,14 +228,15 @@ def test_a_row_after_a_failed_write_is_whole(tmp_path, monkeypatch):
             raise OSError(errno.ENOSPC, "No space left on device")
         return write(number, data[:20])
 
+    row = {"code": "", "scenario": "", "seed": 0, "attempt": 0, "error": None}
     with study_module.Study(tmp_path).locked() as study:
         writer = study_module.RowWriter(tmp_path, study.session)
-        writer.write({"key": "first", "attempt": 0})
+        writer.write({"key": "first", **row})
         with monkeypatch.context() as patch:
             patch.setattr("placet.lab.sweep.study.os.write", write_half)
             with pytest.raises(OSError, match="No space left"):
-                writer.write({"key": "a run whose row has no room left on the disk", "attempt": 0})
-        writer.write({"key": "second", "attempt": 0})
+                writer.write({"key": "a run whose row has no room left on the disk", **row})
+        writer.write({"key": "second", **row})
         writer.close()
         assert list(study.read_rows()) == ["first", "second"]
 

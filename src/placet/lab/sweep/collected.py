@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from placet.lab.errors import LabError
 from placet.schemas.codec import Json
 from placet.tables.arrow import TableSchema, arrow_array, pyarrow
 from placet.tables.collector import Collector
@@ -44,8 +45,11 @@ def joined_table(
         folder: Folder of the files.
         runs: For each run the columns that name it, and the place of its stream: file, offset and
             size in bytes; None if it collected no such table.
+
+    Raises:
+        LabError: The rows of a run cannot be read.
     """
-    parts = [(key, _read(folder, place)) for key, place in runs if place is not None]
+    parts = [(key, _read(name, folder, place)) for key, place in runs if place is not None]
     known: dict[str, ColumnType] = {}
     for _, part in parts:
         for column, text in json.loads(part.schema.metadata[TYPES]).items():
@@ -86,13 +90,21 @@ def _table_of(
     return pyarrow().Table.from_arrays(columns, schema=pyarrow().schema(fields))
 
 
-def _read(folder: Path, place: Sequence[Json]) -> "pa.Table":
-    file, offset, size = place
-    with (folder / str(file)).open("rb") as stream:
-        stream.seek(offset)
-        data = stream.read(size)
-    with pyarrow().ipc.open_stream(data) as reader:
-        return reader.read_all()
+def _read(name: str, folder: Path, place: Sequence[Json]) -> "pa.Table":
+    try:
+        file, offset, size = place
+        if Path(file).name != file:  # a study of another's must not lead out of its folder
+            raise ValueError(f"{file!r} is no name of a file in it")
+        with (folder / file).open("rb") as stream:
+            stream.seek(offset)
+            data = stream.read(size)
+        with pyarrow().ipc.open_stream(data) as reader:
+            return reader.read_all()
+    except (OSError, ValueError, TypeError) as error:
+        raise LabError(
+            f"cannot read the rows of the table {name!r} in {folder}: {error}; run the sweep again "
+            "into another folder"
+        ) from error
 
 
 def _type_of(values: Sequence[Json]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import fields
 from typing import Final
 
-from placet.scenarios.scenario import Scenario
+from placet.scenarios.scenario import Collect, Scenario
 
 SEED: Final = "seed"
 COUNTS: Final = ("submitted", "admitted", "refused")
@@ -25,10 +25,21 @@ def clash_of(column: str) -> str | None:
     """Return what else fills a column with this name, as words; None if nothing does."""
     if column in _OWN:
         return "the sweep's own column of that name"
+    return "the key of a scenario of that name" if _is_of_scenario(column) else None
+
+
+def collected_clash(collect: Collect) -> str | None:
+    """Return the collected column that is also one which names the run; None if there is none.
+
+    The joined rows of all runs have the seed and the keys in which scenarios differ.
+    """
+    names = (*collect.agents, *collect.world)
+    return next((name for name in names if name == SEED or _is_of_scenario(name)), None)
+
+
+def _is_of_scenario(column: str) -> bool:
     head, dot, _ = column.partition(".")
-    if column in _VALUES or (dot and head in TABLES):
-        return "the key of a scenario of that name"
-    return None
+    return column in _VALUES or (bool(dot) and head in TABLES and "/" not in column)
 
 
 def clash_among(outcomes: Iterable[str]) -> str | None:

@@ -8,7 +8,7 @@ from itertools import islice
 
 from placet.lab.errors import LabError
 from placet.lab.sweep.code_version import CodeReader, CodeVersion
-from placet.lab.sweep.columns import clash_among
+from placet.lab.sweep.columns import clash_among, collected_clash
 from placet.scenarios.loader import as_text, from_text
 from placet.scenarios.scenario import Scenario
 from placet.schemas.limits import SEED_MAX, SWEEP_RUNS_MAX
@@ -91,7 +91,7 @@ def plan_sweep(
 
     Raises:
         LabError: There is no scenario, a seed is invalid, there are too many runs, or an outcome
-            function does not exist or would overwrite a column.
+            function or a collected one would overwrite a column.
         ScenarioError: A domain or a policy does not exist, or rejects its settings.
     """
     chosen = _seeds(replications, seeds)
@@ -108,6 +108,13 @@ def plan_sweep(
             )
         text = as_text(replace(scenario, seed=0))
         code = reader.version_of(scenario)
+        column = None if scenario.collect is None else collected_clash(scenario.collect)
+        if column is not None:
+            raise LabError(
+                f"{scenario.name} collects {column!r}, and the collected rows of a sweep have a "
+                "column of that name already, of the run: rename it in [collect.world]; a field "
+                f"of the agents is named with its collection, as world.agents/{column}"
+            )
         planned.append(PlannedScenario(scenario, text, scenario_digest(text), code))
         _require_bounded(len(planned) * (1 if chosen is None else len(chosen)))
     if not planned:

@@ -137,7 +137,7 @@ class Results(Sequence[Row]):
         The columns begin with the keys in which the scenarios differ, and the seed.
 
         Raises:
-            LabError: No run collected the table, or the folder was not kept.
+            LabError: No run collected the table, the folder was not kept, or it cannot be read.
             MissingExtraError: pyarrow is not installed.
         """
         from placet.lab.sweep.collected import joined_table  # noqa: PLC0415  # an extra

@@ -39,6 +39,9 @@ COLLECTED: Final = "collected"
 STREAMS: Final = "streams"
 """Key of the collected rows in a row on its way; the row says where they lie instead."""
 
+_OF_EVERY_ROW: Final = frozenset({"key", "code", "scenario", "seed", "attempt", "error"})
+_OF_A_MANIFEST: Final = (("id", str), ("parts", dict), ("scenarios", dict), ("plans", list))
+
 _RUNNING: Final = "running"
 _LOCK: Final = "lock"
 _WORKERS: Final = "workers"
@@ -125,12 +128,14 @@ class Study:
             for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], 1):
                 try:
                     row = json.loads(line)
-                    before = rows.get(row["key"])
-                except (ValueError, TypeError, KeyError):
+                except ValueError:
+                    row = None
+                if not isinstance(row, dict) or not row.keys() >= _OF_EVERY_ROW:
                     raise LabError(
                         f"line {number} of {path} is no row of a run: remove the line, and its run "
                         "is run again"
-                    ) from None
+                    )
+                before = rows.get(row["key"])
                 if before is None or before["attempt"] <= row["attempt"]:
                     rows[row["key"]] = row
         self.rows = rows
@@ -203,6 +208,9 @@ class Study:
                 f"{self.folder} is not a study of this release: {path} has not the format "
                 f"{FORMAT!r}; name another folder"
             )
+        lacking = [key for key, type_ in _OF_A_MANIFEST if type(manifest.get(key)) is not type_]
+        if lacking:
+            raise LabError(f"the study's {path} is damaged: it has no valid {lacking[0]!r}")
         return manifest
 
     def _require_no_other_use(self) -> None:
