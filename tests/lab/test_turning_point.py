@@ -93,6 +93,23 @@ def test_ticks_without_a_batch_are_continued_like_others(tmp_path):
     assert (turn.before, turn.tick) == (TOSS, TOSS + 1)
 
 
+@pytest.mark.parametrize("every", [1, 4])
+def test_a_compacted_log_is_continued_from_its_remaining_ticks(tmp_path, every):
+    coin = run_coin(tmp_path, snapshot_every_seqs=7)
+    whole = turning_point(coin, any_heads, every=every, seeds=SEEDS, blame=every == 1)
+    assert run_command(["compact", coin, "--keep", "35"]) == 0
+    rest = turning_point(coin, any_heads, every=every, seeds=SEEDS, blame=every == 1)
+    assert rest.points == tuple(point for point in whole.points if point.tick >= 4)
+    assert (rest.tick, rest.blame) == (whole.tick, whole.blame)
+
+
+def test_a_log_that_was_compacted_to_its_end_has_no_tick_to_continue(tmp_path):
+    coin = run_coin(tmp_path, snapshot_every_seqs=1)
+    assert run_command(["compact", coin, "--keep", "1"]) == 0
+    with pytest.raises(LabError, match="it was compacted, and no tick before its last is left"):
+        turning_point(coin, any_heads, seeds=SEEDS)
+
+
 def test_both_sides_of_the_coin_are_turning_points(tmp_path):
     sides = {
         turning_point(

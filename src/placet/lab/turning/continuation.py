@@ -24,7 +24,13 @@ from placet.lab.errors import LabError
 from placet.runtime.history.reader import config_from
 from placet.runtime.plugins import remake
 from placet.runtime.snapshots.files import snapshots_of
-from placet.runtime.snapshots.recovery import decode, no_beginning, read_on, trusted_snapshots
+from placet.runtime.snapshots.recovery import (
+    decode,
+    no_beginning,
+    read_on,
+    recover,
+    trusted_snapshots,
+)
 from placet.scenarios.loader import as_text, from_text
 from placet.scenarios.resume import find_run
 from placet.scenarios.scenario import Scenario
@@ -36,6 +42,7 @@ from placet.schemas.limits import SEED_MAX
 from placet.schemas.log.expand import BatchRecord, batches_of
 from placet.schemas.log.record import Admitted, Group, Refused, Scheduled, Tick, encode_record
 from placet.schemas.log.snapshot import Snapshot, decode_snapshot, encode_snapshot
+from placet.tables.walk import beginning_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +106,18 @@ def run_source(log: EventLog) -> tuple[RunSource, int]:
         raise LabError(f"cannot continue {log.url}: it has no completed tick")
     domains = (scenario.domain,) if ":" in scenario.domain else ()
     return RunSource(log.url, as_text(scenario), domains), run.ticks
+
+
+def first_tick(log: EventLog, tick_ns: int) -> int:
+    """Return the first tick whose state a log still has: 0, unless it was compacted.
+
+    Raises:
+        StoreError: The log cannot be read, or was compacted and has no valid snapshot.
+    """
+    beginning = beginning_of(log).record
+    if not beginning:
+        return 0
+    return recover(log, to_record=beginning).past.ledger.now_ns // tick_ns + 1
 
 
 def states_at(log: EventLog, ticks: Sequence[int], tick_ns: int) -> Iterator[TickState]:

@@ -29,6 +29,7 @@ from placet.lab.turning.continuation import (
     Continuation,
     RunSource,
     TickState,
+    first_tick,
     other_seeds,
     run_source,
     states_at,
@@ -178,6 +179,7 @@ def turning_point(
     """Find the tick at which the outcome of a run in a log became likely or unlikely.
 
     The log is only read. O(log), and `seeds` runs of the remaining ticks for every `every`-th tick.
+    Of a compacted log, the ticks after its oldest snapshot are continued.
 
     Args:
         store: Path or URL of a log of a stepped scenario, a `placet.Log`, or an open log.
@@ -206,7 +208,11 @@ def turning_point(
     function = find_outcome(outcome) if isinstance(outcome, str) else outcome
     until = run.parsed.ticks
     recorded = decided(function, WorldState(fold(log).state)) if completed >= until else None
-    ticks = _ticks(completed, until, every)
+    ticks = _ticks(first_tick(log, tick_ns_of(run.parsed)), completed, until, every)
+    if not ticks:
+        raise LabError(
+            f"cannot continue {log.url}: it was compacted, and no tick before its last is left"
+        )
     states = states_at(log, ticks, tick_ns_of(run.parsed))
     first = next(states)
     workers = Workers(
@@ -266,11 +272,12 @@ def _can_settle(seeds: int, threshold: float) -> bool:
     return wilson(seeds, seeds).low > threshold > wilson(0, seeds).high
 
 
-def _ticks(completed: int, until: int, every: int) -> list[int]:
+def _ticks(first: int, completed: int, until: int, every: int) -> list[int]:
     """Return the ticks from which to continue: at least one tick is left after each."""
     last = min(completed, until - 1)
-    ticks = list(range(0, last + 1, every))
-    return ticks if completed >= until or ticks[-1] == last else [*ticks, last]
+    ticks = list(range(-(-first // every) * every, last + 1, every))
+    is_last_due = completed < until or not ticks
+    return [*ticks, last] if is_last_due and last not in ticks and last >= first else ticks
 
 
 class _Speed:
