@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote
 
 from placet.actors.ports import EventLog
+from placet.schemas.printable import escaped_json
 from placet.tables.arrow import BatchBuilder, TableSchema, pyarrow
 from placet.tables.definitions import DEFINITIONS, INTENTS, REFUSALS
 from placet.tables.files import (
@@ -181,5 +182,5 @@ def _write_schema(
         }
         for name, schema in schemas.items()
     }
-    text = json.dumps({"tables": described}, indent=2, ensure_ascii=False)
-    path.write_text(text + "\n", encoding="utf-8")
+    lines = json.dumps({"tables": described}, indent=2, ensure_ascii=False).split("\n")
+    path.write_text("\n".join(map(escaped_json, lines)) + "\n", encoding="utf-8")

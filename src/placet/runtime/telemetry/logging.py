@@ -8,10 +8,13 @@ info with its code, and one per fault at error. Lines at info and above contain 
 from __future__ import annotations
 
 import sys
+from io import StringIO
 from typing import TYPE_CHECKING, Final, TextIO
 
+from placet.schemas.printable import escaped_json, printable
+
 if TYPE_CHECKING:
-    from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
+    from structlog.typing import EventDict, ExcInfo, FilteringBoundLogger, Processor, WrappedLogger
 
 LOG_FORMATS: Final = ("console", "json", "host")
 LOG_LEVELS: Final = ("debug", "info", "warning", "error", "critical")
@@ -60,6 +63,7 @@ def pipeline(log_format: str, *, colors: bool = False) -> list[Processor]:
 
     shared: list[Processor] = [
         drop_payloads,
+        escape_event,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
@@ -68,14 +72,30 @@ def pipeline(log_format: str, *, colors: bool = False) -> list[Processor]:
             *shared,
             structlog.processors.format_exc_info,
             structlog.processors.JSONRenderer(sort_keys=True),
+            lambda _logger, _method, line: escaped_json(str(line)),
         ]
     # Strings are quoted: otherwise a name that contains a line break could forge a line.
     renderer = structlog.dev.ConsoleRenderer(
         colors=colors,
-        exception_formatter=structlog.dev.plain_traceback,
+        exception_formatter=_printable_traceback,
         repr_native_str=True,
     )
     return [*shared, renderer]
+
+
+def _printable_traceback(target: TextIO, exc_info: ExcInfo) -> None:
+    """Write a traceback in which the texts of exceptions are printable, line by line."""
+    import structlog  # noqa: PLC0415  # slow, as in configure_logging
+
+    plain = StringIO()
+    structlog.dev.plain_traceback(plain, exc_info)
+    target.write("\n".join(map(printable, plain.getvalue().split("\n"))))
+
+
+def escape_event(_logger: WrappedLogger, _method: str, event_dict: EventDict) -> EventDict:
+    """Escape the unseen characters of a line's text (a structlog processor)."""
+    event_dict["event"] = printable(str(event_dict["event"]))
+    return event_dict
 
 
 def drop_payloads(_logger: WrappedLogger, method: str, event_dict: EventDict) -> EventDict:
