@@ -9,6 +9,7 @@ from keyword import iskeyword
 from typing import TYPE_CHECKING, Final, cast
 
 from placet.kernel.domain import Domain, Kind, Rule, RuleRefusal
+from placet.kernel.dropped_refusals import require_returned
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
 from placet.kernel.visibility.policy import hides_of, position_field_of
@@ -150,6 +151,7 @@ class Registry:
             self.kinds[kind.name] = kind
             self.domain_of[kind.name] = domain
             self._payloads[kind.name] = _validator_of(kind)
+        require_returned(domain)
 
     def concerned(self, agent_id: str) -> tuple[Domain, ...]:
         """Return the domains whose `on_register` and `on_remove` run for an agent of this name.
