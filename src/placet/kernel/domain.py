@@ -468,6 +468,15 @@ class Domain(Protocol):
         """Return the names of the fields that an agent may not see of a visible entity."""
         return () if self.sight is None else self.sight.hidden_fields(state, agent_id, ref)
 
+    def shares_intents(self, state: "State", agent_id: str) -> bool:
+        """Return whether an agent may read the intents of others, as the log has them.
+
+        Those of the domain's kinds, admitted and refused ones, the past included. False by default:
+        an agent reads its own, and of others the visible changes of the state.
+        `placet.kernel.intent_visibility` has the whole rule.
+        """
+        return False
+
     def should_deliver(self, state: "State", agent_id: str, intent: Intent) -> bool:
         """Return whether an agent receives an admitted intent of a `broadcast` kind.
 

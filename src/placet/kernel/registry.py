@@ -32,7 +32,7 @@ _VALUES: Final = frozenset({"default", "const", "enum", "mapping"})
 
 _HOOKS: Final = (
     *("settings", "on_open", "on_register", "on_remove", "on_tick", "on_batch", "on_settle"),
-    *("on_patch", "invariants", "may_see", "hidden_fields", "should_deliver"),
+    *("on_patch", "invariants", "may_see", "hidden_fields", "shares_intents", "should_deliver"),
 )
 """Methods of a domain that the kernel calls; their arguments are those of `Domain`."""
 
@@ -61,6 +61,7 @@ class Registry:
         with_on_batch: The domains that have `on_batch`.
         has_whole_checks: A domain has invariants or `on_batch`.
         with_on_tick: The domains that have `on_tick`.
+        with_shared_intents: The domains that have `shares_intents`.
         read_only_kinds: Names of the kinds that are declared `read_only` or have the risk `read`.
         rules: The rule of each kind, with the charge of its declared work.
         versions: Version of every kind.
@@ -91,6 +92,7 @@ class Registry:
         "with_invariants",
         "with_on_batch",
         "with_on_tick",
+        "with_shared_intents",
     )
 
     def __init__(self, domains: Sequence[Domain]) -> None:
@@ -115,6 +117,7 @@ class Registry:
         self.with_on_batch = tuple(d for d in self.domains if _overrides(d, "on_batch"))
         self.has_whole_checks = bool(self.with_invariants or self.with_on_batch)
         self.with_on_tick = tuple(d for d in self.domains if _overrides(d, "on_tick"))
+        self.with_shared_intents = tuple(d for d in self.domains if _overrides(d, "shares_intents"))
         self.read_only_kinds = frozenset(
             kind.name for kind in self if kind.read_only or kind.risk == "read"
         )

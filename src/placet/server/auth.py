@@ -9,9 +9,9 @@ from typing import Final
 
 from starlette.requests import HTTPConnection
 
+from placet.kernel import intent_visibility
 from placet.kernel.kernel import Kernel
 from placet.schemas.codec import Json
-from placet.schemas.identity import OPERATOR
 from placet.server.credentials import PRINCIPAL_KEY, Credentials, Principal
 from placet.server.http.problems import Problem
 
@@ -43,14 +43,8 @@ def authenticate(credentials: Credentials, connection: HTTPConnection) -> Princi
 
 
 def speaks_for(kernel: Kernel, submitter: str, agent_id: str) -> bool:
-    """Return whether a submitter may act for an agent, by the rule of the gate's agent stage.
-
-    That is the operator, the agent itself, and its owner.
-    """
-    if submitter in {OPERATOR, agent_id}:
-        return True
-    agent = kernel.ledger.agents.get(agent_id)
-    return agent is not None and agent.owner == submitter
+    """Return whether a submitter may act for an agent, by the rule of the gate's agent stage."""
+    return intent_visibility.speaks_for(kernel.ledger, submitter, agent_id)
 
 
 def _offered_token(scope: Mapping[str, Json]) -> str:

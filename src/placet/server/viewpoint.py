@@ -1,5 +1,7 @@
 """The visibility of a principal: state and events.
 
+Which intents it may read is decided by `placet.kernel.intent_visibility`.
+
 Visibility is judged on the present state, in the orchestrator's cycle. Visibility in the past is
 not known: a whisper is overwritten by a shout, and the log has both. So an agent is told *that* a
 visible entity has changed, and its present value; never an older one. Close changes of one entity
@@ -9,13 +11,15 @@ are reported once.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+import msgspec
+
+from placet.kernel.intent_visibility import IntentReader
 from placet.kernel.kernel import Kernel
 from placet.runtime.state_path import state_at
 from placet.schemas.codec import Json, thaw
 from placet.schemas.event import Event
-from placet.schemas.identity import OPERATOR, Ref
+from placet.schemas.identity import Ref
 from placet.schemas.verdict import FieldChange
-from placet.server.auth import speaks_for
 from placet.server.http.problems import Problem
 
 _ABOUT_A_BATCH: Final = frozenset({"batch", "refused", "scheduled"})
@@ -84,12 +88,23 @@ class Viewpoint(NamedTuple):
             return [event.as_dict() for event in events]
         visible: list[dict[str, Json]] = []
         later: set[str] = set()
+        reader = self._intent_reader(kernel)
         for event in reversed(events):
-            seen = self._event(kernel, event, later)
+            seen = self._event(kernel, event, later, reader)
             if seen is not None:
                 visible.append(seen)
         visible.reverse()
         return visible
+
+    def readable(self, kernel: Kernel, events: Sequence[Event]) -> list[Event]:
+        """Return the events of a domain that shows all of its state to the principal.
+
+        Without the batches and the refusals of intents that the principal may not read.
+        """
+        reader = self._intent_reader(kernel)
+        if reader.reads_all:
+            return list(events)
+        return [part for event in events if (part := _readable_part(event, reader)) is not None]
 
     def diff(
         self, kernel: Kernel, changes: Iterable[FieldChange], agent_ids: Iterable[str]
@@ -120,7 +135,14 @@ class Viewpoint(NamedTuple):
             for change in changes
         ]
 
-    def _event(self, kernel: Kernel, event: Event, later: set[str]) -> dict[str, Json] | None:
+    def _intent_reader(self, kernel: Kernel) -> IntentReader:
+        return IntentReader(
+            kernel.registry, kernel.ledger, kernel.tree, self.submitter, self.agent_id
+        )
+
+    def _event(
+        self, kernel: Kernel, event: Event, later: set[str], reader: IntentReader
+    ) -> dict[str, Json] | None:
         if event.type not in _ABOUT_A_BATCH | _WITH_CHANGES:
             return None
         changes = [
@@ -129,10 +151,10 @@ class Viewpoint(NamedTuple):
             if change["entity"] not in later
         ]
         later.update(change["entity"] for change in changes)
-        own: dict[str, Json] = {}
+        batch: dict[str, Json] = {}
         if event.type in _ABOUT_A_BATCH:
-            own = self._own(kernel, event)
-        if not own and not changes:
+            batch = _batch_of(event, reader)
+        if not batch and not changes:
             return None
         head = {
             "seq": event.seq,
@@ -140,26 +162,7 @@ class Viewpoint(NamedTuple):
             "type": event.type,
             "sim_time": event.sim_time,
         }
-        return {**head, **own, "changes": changes}
-
-    def _own(self, kernel: Kernel, event: Event) -> dict[str, Json]:
-        """Return the principal's own part of a batch.
-
-        Its intents, and the verdict if all are its own.
-        """
-        data = event.data
-        mine = [intent for intent in data["intents"] if self._is_own(kernel, intent["agent_id"])]
-        if not mine:
-            return {}
-        own: dict[str, Json] = {"batch_id": data["batch_id"], "intents": mine}
-        if "refusals" in data and len(mine) == len(data["intents"]):
-            own["refusals"] = data["refusals"]
-        return own
-
-    def _is_own(self, kernel: Kernel, agent_id: str) -> bool:
-        return agent_id == self.agent_id or (
-            self.submitter != OPERATOR and speaks_for(kernel, self.submitter, agent_id)
-        )
+        return {**head, **batch, "changes": changes}
 
     def _changes(self, kernel: Kernel, changes: Iterable[Json]) -> list[dict[str, Json]]:
         seen = []
@@ -178,6 +181,37 @@ class Viewpoint(NamedTuple):
     def _may_see(self, kernel: Kernel, collection: str, entity: str) -> bool:
         assert self.agent_id is not None, "whoever sees everything is not asked"
         return kernel.registry.may_see(kernel.tree, self.agent_id, Ref(collection, entity))
+
+
+def _batch_of(event: Event, reader: IntentReader) -> dict[str, Json]:
+    """Return the readable intents of a batch, with its refusals if all intents are readable."""
+    data = event.data
+    intents = [intent for intent in data["intents"] if reader.may_read(intent, data["submitter"])]
+    if not intents:
+        return {}
+    batch: dict[str, Json] = {"batch_id": data["batch_id"], "intents": intents}
+    if "refusals" in data and len(intents) == len(data["intents"]):
+        batch["refusals"] = data["refusals"]
+    return batch
+
+
+def _readable_part(event: Event, reader: IntentReader) -> Event | None:
+    """Return an event for a projection of the domains that share their intents; None for nothing.
+
+    A projection finds intents by their place in the batch, so they stay; but not the refusals of
+    intents that may not be read.
+    """
+    if event.type not in _ABOUT_A_BATCH:
+        return event
+    data = event.data
+    readable = [reader.may_read(intent, data["submitter"]) for intent in data["intents"]]
+    if not any(readable):
+        return None
+    refusals = data.get("refusals")
+    if refusals is None or all(readable):
+        return event
+    kept = [refusal for refusal in refusals if refusal[0] is None or readable[refusal[0]]]
+    return msgspec.structs.replace(event, data={**data, "refusals": kept})
 
 
 def _shows(kernel: Kernel, agent_id: str, change: FieldChange) -> bool:

@@ -211,14 +211,17 @@ async def test_a_stream_ends_when_its_token_loses_the_design():
             assert "may not read" in closed["reason"]
 
 
-async def test_events_of_a_world_have_no_payload_of_others_also_for_readers():
+async def test_readers_of_a_design_read_its_plans_at_every_address():
     async with designing() as served:
-        await make_ferry(served, editors=["bob"])
+        await make_ferry(served, editors=["bob"], readers=["dave"])
         await served.post(f"{FERRY}/actions", plan(BEAM, number=2, version=1), token="bob")
-        told = (await served.get(f"{WORLD}/events", token="bob")).text
-        assert SECRET not in told
-        assert "plan_2" in told
-        assert "plan_1:" not in told
+        await served.post(f"{WORLD}/agents", {"agent_id": "dave", "owner": "carol"})
+        for token in ("alice", "bob", "carol"):
+            for path in (f"{FERRY}/audit", f"{FERRY}/events", f"{WORLD}/events"):
+                told = (await served.get(path, token=token)).text
+                assert SECRET in told, (token, path)
+                assert "plan_1" in told
+                assert "plan_2" in told
 
 
 async def test_an_agent_that_owns_its_number_of_designs_creates_no_more():

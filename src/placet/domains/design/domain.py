@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from placet.domains.design import payloads, phase_rules, rules
-from placet.domains.design.access import DesignSight, for_writers, set_access
+from placet.domains.design.access import DesignSight, for_writers, may_read, set_access
 from placet.domains.design.exports import FORMATS, keep_export
 from placet.domains.design.phase_results import ASSUMPTIONS, PENDING, keep_results
 from placet.domains.design.phases import PHASES
@@ -122,6 +122,10 @@ class Design(Domain):
     def on_remove(self, draft: Draft, agent_id: str) -> None:
         """Delete an agent's role; its locks stay until an operator removes them."""
         draft.delete(payloads.ROLES, agent_id)
+
+    def shares_intents(self, state: State, agent_id: str) -> bool:
+        """Return whether an agent may read the design: its plans are a part of it."""
+        return may_read(state, agent_id)
 
     def on_batch(self, draft: Draft) -> None:
         """Increment the design's version if the batch changed it, and keep the previous values."""

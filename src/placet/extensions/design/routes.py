@@ -62,6 +62,7 @@ from placet.server.openapi import answers
 from placet.server.roles import Role
 from placet.server.routes.batches import verdict_answer
 from placet.server.routes.state import durable_events
+from placet.server.viewpoint import Viewpoint
 from placet.server.worlds import Worlds
 
 table = Routes("designs")
@@ -352,8 +353,8 @@ async def list_design_events(
     design_id: str, request: Request, query: DesignEventsQuery
 ) -> Response:
     """Return the design's events, from a limited number of records, and the next position."""
-    _, world = _enter(request, design_id)
-    found, page = await _records(request, world, query.since, query.from_record, query.limit)
+    who, world = _enter(request, design_id)
+    found, page = await _records(request, who, world, query.since, query.from_record, query.limit)
     answer = [one.as_dict() for event in found for one in project(event)]
     return json_response({"events": answer, **page})
 
@@ -370,25 +371,33 @@ async def list_design_audit(design_id: str, request: Request, query: AuditQuery)
 
     Rejected plans have entries too.
     """
-    _, world = _enter(request, design_id)
+    who, world = _enter(request, design_id)
     from_record = query.from_record
     if from_record is None:
         from_record = (await world.log_start()).record
-    found, page = await _records(request, world, 0, from_record, query.limit)
+    found, page = await _records(request, who, world, 0, from_record, query.limit)
     setup = setup_of(context_of(request).worlds.first)
     entries = [entry.as_dict() for entry in audit(found, setup)]
     return json_response({"entries": entries, **page})
 
 
 async def _records(
-    request: Request, world: Orchestrator, since: int, from_record: int | None, limit: int
+    request: Request,
+    who: Principal,
+    world: Orchestrator,
+    since: int,
+    from_record: int | None,
+    limit: int,
 ) -> tuple[list[Event], dict[str, Json]]:
+    """Return the events that a caller may read, and the position to continue from."""
     end = world.records
     if from_record is None and since >= world.seq:
         return [], {"next_record": end, "is_end": True}
     count_max = min(limit, context_of(request).limits.page_items_max)
     page, place = await durable_events(world, since, from_record, end, count_max)
-    return page, {"next_record": place, "is_end": place >= end}
+    viewpoint = Viewpoint(who.submitter, None if who.is_operator else who.submitter)
+    readable = await world.query(lambda kernel: viewpoint.readable(kernel, page))
+    return readable, {"next_record": place, "is_end": place >= end}
 
 
 def _enter(
