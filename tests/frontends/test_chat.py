@@ -3,6 +3,7 @@
 import io
 import json
 import os
+from pathlib import Path
 
 import anyio
 import pytest
@@ -346,8 +347,8 @@ def test_the_command_runs_placet_as_a_module():
     [
         (("--price", "1"), "--price takes IN,OUT"),
         (("--price", "a,b"), "--price takes IN,OUT"),
-        (("--price", "0,0"), "a price is that of a model"),
-        (("--price", "-1,0", "--agent", "openai:x"), "input_usd must be"),
+        (("--price", "0,0"), "'scripted' is no model, so price cannot apply"),
+        (("--price", "-1,0", "--agent", "openai:x"), "--price takes IN,OUT"),
         (("--max-usd", "much"), "--max-usd takes US dollars"),
     ],
 )
@@ -356,6 +357,43 @@ def test_a_wrong_price_or_limit_is_reported_before_a_call(placet, monkeypatch, o
     outcome = placet("chat", "--domain", "world", *options)
     assert outcome.code != 0
     assert message in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("file", "environment", "options", "message"),
+    [
+        ('name = "openai-chat:one"', {}, (), "'one' at models.example.org is not known"),
+        ('name = "x:y"', {"NAME": "openai-chat:one"}, (), "'openai-chat:one' cannot be asked"),
+        ('name = "x:y"', {"NAME": "x:z"}, ("--agent", "x:w"), "there is no model 'x:w'"),
+        ('nmae = "x:y"', {}, (), "placet.toml: there is no key 'model.nmae'; did you mean"),
+        ("max_usd = -1", {}, (), "placet.toml: max_usd must be US dollars"),
+        ("", {"MAX_USD": "much"}, (), "PLACET_MODEL_MAX_USD: model.max_usd"),
+        ("", {}, ("--set", "model.base_url=ftp://x"), "base_url must be the address of an API"),
+    ],
+)
+def test_the_model_is_that_of_the_flags_else_of_the_environment_else_of_the_file(
+    placet, monkeypatch, file, environment, options, message
+):
+    address = 'base_url = "https://models.example.org/v1"\n'
+    Path("placet.toml").write_text(f"seed = 1\nunknown = 2\n[model]\n{file}\n{address}")
+    for name, text in environment.items():
+        monkeypatch.setenv(f"PLACET_MODEL_{name}", text)
+    monkeypatch.setenv("PLACET_STORE", "ignored.db")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    outcome = placet("chat", "--domain", "world", *options)
+    assert outcome.code == 1
+    assert message in outcome.err
+
+
+def test_a_model_that_only_a_file_names_is_printed_with_its_source(placet, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    Path("placet.toml").write_text(
+        '[model]\nname = "openai-chat:one"\nbase_url = "http://127.0.0.1:9/v1"\nmax_tokens = 900\n'
+    )
+    chat = ("chat", "--domain", "world")
+    assert placet(*chat).err == "placet chat: openai-chat:one proposes (placet.toml)\n"
+    assert placet(*chat, "--agent", "scripted").err == ""
 
 
 def test_the_price_of_a_model_at_a_private_address_is_stated_once(placet, monkeypatch, tmp_path):

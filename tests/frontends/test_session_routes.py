@@ -4,6 +4,7 @@ import asyncio
 import json
 import sys
 from contextlib import asynccontextmanager
+from decimal import Decimal
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -17,7 +18,9 @@ from placet.extensions.design.plan_handler import plan_schemas
 from placet.frontends.sessions import routes as http_sessions
 from placet.frontends.sessions.wire_schemas import SCHEMAS
 from placet.server import create_app, wire_schemas
+from placet.server.config import ServeConfig
 from placet.server.credentials import hash_of
+from placet.server.model_config import ModelConfig
 from tests.agents.till import Till
 from tests.frontends.test_plugin_commands import install
 from tests.server.process import running
@@ -284,6 +287,42 @@ async def test_a_session_has_the_limits_and_the_price_of_its_opening(monkeypatch
         sessions = talk.served.app.state.sessions
         (limits,) = (o.session.limits for (_, name), o in sessions.items() if name == "two")
         assert (limits.cost_usd_max, limits.tokens_max) == (None, 9)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({}, ("openai-chat:mine", Decimal("0.5"), 900)),
+        ({"max_usd": None, "max_tokens": 7}, ("openai-chat:mine", None, 7)),
+        ({"proposer": "scripted"}, ("scripted", Decimal("0.5"), 900)),
+        ({"proposer": "openai-chat:gpt-5-mini"}, ("openai-chat:gpt-5-mini", Decimal("0.5"), 900)),
+        ({"proposer": None}, (None, Decimal("0.5"), 900)),
+        ({"proposer": "openai-chat:other"}, "'other' at api.openai.com is not known"),
+    ],
+)
+async def test_a_session_asks_the_configured_model_unless_its_body_names_another(
+    monkeypatch, body, expected
+):
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    model = ModelConfig(
+        name="openai-chat:mine",
+        base_url="http://192.168.1.4/v1",
+        price=[1, 2],
+        max_usd=0.5,
+        max_tokens=900,
+    )
+    async with serving([Till(), Sessions()], serve=ServeConfig(model=model)) as served:
+        answer = await served.post("sessions", body)
+        if isinstance(expected, str):
+            assert answer.status_code == 422
+            assert expected in answer.json()["detail"]
+            return
+        assert answer.status_code == 201, answer.text
+        (opened,) = served.app.state.sessions.values()
+        limits = opened.session.limits
+        described = (answer.json()["proposer"], limits.cost_usd_max, limits.tokens_max)
+        assert described == expected
 
 
 async def test_a_wrong_method_is_answered_with_the_methods_of_a_session():

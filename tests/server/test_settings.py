@@ -1,13 +1,17 @@
 """Configuration: later sources win, unknown keys are refused, and all of it can be printed."""
 
 import json
+import re
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from placet.agents import AgentLimits
 from placet.domains.world import World
 from placet.server.config import ServeConfig
+from placet.server.model_config import ModelConfig
 from placet.server.settings import (
     KEYS,
     VARIABLE_OF,
@@ -124,6 +128,20 @@ def test_none_is_accepted_for_optional_settings(tmp_path):
         ("default_permissions = [['Move']]", r"default_permissions: .*got \[\['Move'\]\]"),
         ("default_permissions = [{ kind = 'Move' }]", "default_permissions: .*got"),
         ("default_permissions = ['Move', 3]", "default_permissions: .*got"),
+        ("model = 'openai:x'", "no key 'model'; did you mean 'model.name'"),
+        ("[model]\napi_key = 'sk-1'", "no key 'model.api_key'; did you mean 'model.api_key_env'"),
+        ("[model]\napi_key_env = 'sk-1'", "must be the name of an environment variable"),
+        ("[model]\napi_key_env = 'AIzaSy1'", "must be the name of an environment variable"),
+        ("[model]\nbase_url = 'me:word@host'", "base_url must be the address of an API"),
+        ("[model]\nbase_url = 'http://me:word@host/v1'", "base_url must be the address"),
+        ("[model]\nbase_url = 'http://host:x/v1'", "base_url must be the address"),
+        ("[model]\nprice = 1", "model.price: .*got 1"),
+        ("[model]\nprice = [1]", r"price must be \[IN, OUT\]"),
+        ("[model]\nprice = []", r"price must be \[IN, OUT\]"),
+        ("[model]\nprice = [1, inf]", r"price must be \[IN, OUT\]"),
+        ("[model]\nmax_usd = -0.1", "max_usd must be US dollars of at least 0, got -0.1"),
+        ("[model]\nmax_usd = nan", "max_usd must be US dollars"),
+        ("[model]\nmax_tokens = 0", "max_tokens must be at least 1"),
     ],
 )
 def test_an_invalid_value_is_reported_with_its_source(tmp_path, text, said):
@@ -131,6 +149,49 @@ def test_an_invalid_value_is_reported_with_its_source(tmp_path, text, said):
     with pytest.raises(SettingsError, match=said) as told:
         load_settings(path, environ={})
     assert str(path) in str(told.value)
+    assert not {"sk-1", "AIzaSy1", "word"} & set(re.findall(r"[\w-]+", str(told.value)))
+
+
+def test_address_key_and_price_are_those_of_one_model(tmp_path):
+    path = write(
+        tmp_path,
+        """
+        [model]
+        name = "openai-chat:qwen3:4b"
+        base_url = "http://127.0.0.1:11434/v1"
+        api_key_env = "QWEN_KEY"
+        price = [0, 2.5]
+        max_usd = "none"
+        max_tokens = 900
+        """,
+    )
+    model = load_settings(path, environ={}).serve.model
+    assert model == ModelConfig(
+        name="openai-chat:qwen3:4b",
+        base_url="http://127.0.0.1:11434/v1",
+        api_key_env="QWEN_KEY",
+        price=[0, 2.5],
+        max_usd=None,
+        max_tokens=900,
+    )
+    same = {"PLACET_MODEL_NAME": "openai-chat:qwen3:4b", "PLACET_MODEL_MAX_USD": "0.5"}
+    assert load_settings(path, environ=same).serve.model == replace(model, max_usd=0.5)
+    other = {"PLACET_MODEL_NAME": "openai:gpt-5-mini", "PLACET_MODEL_PRICE": "[1, 2]"}
+    assert load_settings(path, environ=other).serve.model == ModelConfig(
+        name="openai:gpt-5-mini", price=[1, 2], max_usd=None, max_tokens=900
+    )
+    assert model.of_model("openai:gpt-5-mini") == ModelConfig(
+        name="openai:gpt-5-mini", max_usd=None, max_tokens=900
+    )
+    assert model.of_model(model.name) == model
+
+
+def test_the_limits_of_a_model_are_those_of_an_agent():
+    limits = AgentLimits()
+    assert (ModelConfig().max_usd, ModelConfig().max_tokens) == (
+        limits.cost_usd_max,
+        limits.tokens_max,
+    )
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,10 @@ SetOption: TypeAlias = Annotated[
     ),
 ]
 
-_SERVER: Final = "serve."
+_NOT_OF_A_WORLD: Final = {
+    "serve.": "a key of `placet serve`",
+    "model.": "a key of `placet chat` and `placet serve`",
+}
 
 
 def world_settings(
@@ -55,8 +58,9 @@ def world_settings(
 
     given = dict(parse_assignment(text) for text in assignments or ())
     for key in given:
-        if key.startswith(_SERVER):
-            raise SettingsError(f"--set {key}: it is a key of `placet serve`")
+        for prefix, of in _NOT_OF_A_WORLD.items():
+            if key.startswith(prefix):
+                raise SettingsError(f"--set {key}: it is {of}")
     options: dict[str, Json] = {"domain": domain, "store": store}
     given |= {
         key: Given(value, "--" + key.replace("_", "-"))

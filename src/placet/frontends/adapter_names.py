@@ -1,14 +1,18 @@
 """Adapters by the name that a person types: `scripted`, `human`, or a model."""
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from placet.agents.adapters.human import HumanAdapter
 from placet.agents.proposal.adapter import Adapter, PlannerInput, PlannerOutput
 from placet.cli.terminal import CommandError
 from placet.frontends.kept_prices import keep_price, kept_prices_path, read_kept_price
 from placet.frontends.offline_adapter import OfflineAdapter
+from placet.server.model_config import ModelConfig
 
-NAMES: Sequence[str] = ("scripted", "human")
+SCRIPTED: Final = "scripted"
+HUMAN: Final = "human"
+_OF_A_MODEL: Final = ("base_url", "api_key_env", "price")
 
 
 class TerminalHumanAdapter(HumanAdapter):
@@ -28,59 +32,67 @@ class TerminalHumanAdapter(HumanAdapter):
         return await super().propose(context)
 
 
-def proposer(
-    name: str,
-    price: Sequence[float] | None = None,
-    *,
-    has_limit: bool = True,
-    keeps_price: bool = False,
-) -> Adapter:
-    """Return the proposer adapter of this name.
+def proposer(model: ModelConfig, *, keeps_price: bool = False) -> Adapter:
+    """Return the proposer adapter of a name, with the address, key and price of its model.
 
     Args:
-        name: `scripted` parses plain sentences offline, `human` asks a person, any other name is
-            that of a model, such as `anthropic:claude-sonnet-4-5`.
-        price: US dollars for a million tokens of the model: input, output, and of cached input if
-            that differs; None for the price list, or a price that was kept.
-        has_limit: A turn has a limit in money, so the price must be known.
-        keeps_price: Keep a stated price of a model at a private address for later.
+        model: The name: `scripted` parses plain sentences offline, which is the default, `human`
+            asks a person, any other name is that of a model, such as `anthropic:claude-haiku-4-5`.
+            Without a price, that of the price list counts, or one that was kept.
+        keeps_price: Keep the price of a model at a private address for later.
 
     Raises:
         CommandError: There is no such adapter, the price is not for a model, unknown or invalid;
             or the extra `llm` is not installed.
     """
-    if price is not None and name in NAMES:
-        raise CommandError(f"a price is that of a model, and {name!r} costs nothing; leave it out")
-    if name == "scripted":
-        return OfflineAdapter()
-    if name == "human":
-        return TerminalHumanAdapter()
+    name = model.name or SCRIPTED
+    if name not in {SCRIPTED, HUMAN}:
+        return _model(name, model, keeps_price=keeps_price)
+    stated = [key for key in _OF_A_MODEL if getattr(model, key) is not None]
+    if stated:
+        raise CommandError(
+            f"{name!r} is no model, so {' and '.join(stated)} cannot apply: name the model, or "
+            "leave it out"
+        )
+    return OfflineAdapter() if name == SCRIPTED else TerminalHumanAdapter()
+
+
+def _model(name: str, config: ModelConfig, *, keeps_price: bool) -> Adapter:
     try:
         from placet.agents import Llm, Prices  # noqa: PLC0415  # the extra
     except (ImportError, AttributeError) as error:
         raise CommandError(
-            f"{name!r} is neither {' nor '.join(NAMES)}, and models need a package that is not "
-            "installed: "
-            f"pip install 'placet[llm]' ({error})"
+            f"{name!r} is neither {SCRIPTED} nor {HUMAN}, and models need a package that is not "
+            f"installed: pip install 'placet[llm]' ({error})"
         ) from error
+
+    def llm(price: Sequence[float] | None) -> Llm:
+        return Llm(
+            name,
+            prices=None if price is None else Prices(*price),
+            base_url=config.base_url,
+            api_key_env=config.api_key_env,
+        )
+
     try:
-        model = Llm(name, prices=None if price is None else Prices(*price))
+        model = llm(config.price)
         key = f"{model.address}/{model.model_name}"
-        if price is None and not model.is_priced and model.is_private:
+        if config.price is None and not model.is_priced and model.is_private:
             kept = read_kept_price(key)
-            model = model if kept is None else Llm(name, prices=Prices(*kept))
+            model = model if kept is None else llm(kept)
     except (ImportError, ValueError) as error:
         raise CommandError(f"the model {name!r} cannot be asked: {error}") from error
-    if has_limit and not model.is_priced:
-        once = f"; it is kept in {kept_prices_path()}" if model.is_private else ""
+    if config.max_usd is not None and not model.is_priced:
+        once = f"; chat keeps it in {kept_prices_path()}" if model.is_private else ""
         raise CommandError(
             f"the price of the model {model.model_name!r} at {model.address or 'its server'} is "
-            "not known, and a turn has a limit in money: state the price (--price IN,OUT, US "
-            f"dollars for a million tokens, 0,0 if it costs nothing{once}), or set no limit in "
-            "money (--max-usd none), or name a model of the price list"
+            "not known, and a turn has a limit in money: state the price (--price IN,OUT, or price "
+            "over HTTP and in [model], US dollars for a million tokens, 0,0 if it costs "
+            f"nothing{once}), or set no limit in money (--max-usd none; max_usd null over HTTP, "
+            '"none" in [model]), or name a model of the price list'
         )
-    if keeps_price and price is not None and model.is_private:
-        keep_price(key, price)
+    if keeps_price and config.price is not None and model.is_private:
+        keep_price(key, config.price)
     return model
 
 

@@ -9,6 +9,7 @@ from typing import Final
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import HttpLimits
 from placet.server.credentials import Credentials, KnownToken, read_tokens
+from placet.server.model_config import ModelConfig
 from placet.server.roles import Claims
 
 PORT_MAX: Final = 65_535
@@ -34,6 +35,7 @@ class ServeConfig:
             that tokens of this name may use. A name without claims is an agent in every world.
         drain_seconds: Seconds to keep serving after SIGTERM, while `/readyz` returns 503.
         limits: All bounds of the HTTP server.
+        model: The model that sessions ask unless they name another, and the limits of their turns.
     """
 
     host: str = "127.0.0.1"
@@ -48,6 +50,7 @@ class ServeConfig:
     claims: Claims = field(default_factory=dict)
     drain_seconds: float = 0.0
     limits: HttpLimits = field(default_factory=HttpLimits)
+    model: ModelConfig = field(default_factory=ModelConfig)
 
     def __post_init__(self) -> None:
         if not 0 <= self.port <= PORT_MAX:

@@ -32,12 +32,20 @@ from placet.schemas.config import KernelConfig
 from placet.schemas.errors import PlacetError
 from placet.schemas.limits import HttpLimits, Limits
 from placet.server.config import ServeConfig
+from placet.server.model_config import ModelConfig
 
 _SETTING: Final = "settings."
+MODEL: Final = "model."
+"""Prefix of the keys of the model that conversations ask."""
+
 VARIABLE_PREFIX: Final = "PLACET_"
 FILE_NAME: Final = "placet.toml"
 _NOTHING: Final = "none"
 """TOML has no null: this word stands for it where nothing is a value."""
+
+
+_NAME: Final = MODEL + "name"
+_OF_ONE_MODEL: Final = frozenset({f"{MODEL}{key}" for key in ("base_url", "api_key_env", "price")})
 
 
 class SettingsError(PlacetError):
@@ -132,7 +140,7 @@ class ServerSettings:
         yield "settings", dict(self.settings)
 
 
-_LEFT_OUT: Final = frozenset({"limits", "origin"})
+_LEFT_OUT: Final = frozenset({"limits", "model", "origin"})
 """Sections of their own, and what a program sets that knows what it began."""
 
 _MODELS: Final[dict[str, type[Any]]] = {
@@ -140,6 +148,7 @@ _MODELS: Final[dict[str, type[Any]]] = {
     "limits.": Limits,
     "serve.": ServeConfig,
     "serve.limits.": HttpLimits,
+    MODEL: ModelConfig,
 }
 
 
@@ -186,18 +195,57 @@ def load_settings(
             log.
         StoreError: The store's log cannot be read.
     """
-    given: dict[str, Given] = {}
+    file: dict[str, Given] = {}
     if has_file and (path is not None or Path(FILE_NAME).is_file()):
-        given |= _from_file(path or Path(FILE_NAME))
-    given |= _from_environment(os.environ if environ is None else environ)
-    given |= arguments or {}
+        file = _from_file(path or Path(FILE_NAME))
+    environment = _from_environment(os.environ if environ is None else environ)
+    given = _merged(file, environment, arguments or {})
+    store = _plain(given, "store", str)
+    return _checked(given, None if store is None else recorded_world(store))
+
+
+def load_model_config(arguments: Mapping[str, Given]) -> tuple[ModelConfig, Mapping[str, str]]:
+    """Read the model of a conversation, and the source of each value, of keys without `model.`.
+
+    Args:
+        arguments: Values from the command line, by key. Others are those of the environment
+            (`PLACET_MODEL_NAME` ...) and of the section `[model]` of `placet.toml` in the current
+            folder; nothing else of them is read.
+
+    Raises:
+        SettingsError: A key is unknown or a value invalid.
+    """
+    file = _from_file(Path(FILE_NAME)) if Path(FILE_NAME).is_file() else {}
+    prefix = VARIABLE_PREFIX + MODEL.replace(".", "_").upper()
+    environment = {name: text for name, text in os.environ.items() if name.startswith(prefix)}
+    layers = (file, _from_environment(environment), arguments)
+    given = _merged(
+        *({key: one for key, one in layer.items() if key.startswith(MODEL)} for layer in layers)
+    )
+    sources = {key.removeprefix(MODEL): one.source for key, one in given.items()}
+    return _make(given, MODEL), sources
+
+
+def _merged(*layers: Mapping[str, Given]) -> dict[str, Given]:
+    """Merge the values of all sources; later ones win.
+
+    Address, key and price of a model are dropped where a later source names another model.
+
+    Raises:
+        SettingsError: A key is unknown.
+    """
+    given: dict[str, Given] = {}
+    for layer in layers:
+        before, after = given.get(_NAME), layer.get(_NAME)
+        if before is not None and after is not None and before.value != after.value:
+            given = {key: one for key, one in given.items() if key not in _OF_ONE_MODEL}
+        given |= layer
     for key, (value, source) in given.items():
         if not _is_key(key):
             raise SettingsError(f"{source}: there is no key {key!r}{_hint(key, KEYS)}")
         if value == _NOTHING and type(None) in get_args(_TYPE_OF.get(key)):
             given[key] = Given(None, source)
-    store = _plain(given, "store", str)
-    return _checked(given, None if store is None else recorded_world(store))
+    return given
 
 
 def parse_assignment(text: str) -> tuple[str, Given]:
@@ -282,7 +330,12 @@ def _checked(given: Mapping[str, Given], recorded: RecordedWorld | None) -> Serv
         domain=domain or ("world" if recorded is None else recorded.main_domain),
         settings=settings,
         world=world,
-        serve=_make(given, "serve.", limits=_make(given, "serve.limits.")),
+        serve=_make(
+            given,
+            "serve.",
+            limits=_make(given, "serve.limits."),
+            model=_make(given, MODEL),
+        ),
         sources=sources,
         recorded=recorded,
     )
@@ -374,6 +427,8 @@ def _plain(given: Mapping[str, Given], key: str, of: type) -> Any:  # noqa: ANN4
 
 
 def _part(settings: ServerSettings, section: str) -> object:
+    if section == MODEL:
+        return settings.serve.model
     part: object = settings.serve if section.startswith("serve.") else settings.world
     if not section.endswith("limits."):
         return part

@@ -1,7 +1,7 @@
 """`placet chat`: a conversation with an agent about a world, in a terminal or through a pipe."""
 
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from getpass import getuser
@@ -14,7 +14,7 @@ from anyio.from_thread import start_blocking_portal
 from placet.agents.proposal.adapter import Adapter
 from placet.agents.session.session import Session
 from placet.cli.signals import Terminated, terminated_as_interrupted
-from placet.cli.terminal import AsJson, CommandError, say
+from placet.cli.terminal import AsJson, CommandError, notify, say
 from placet.cli.world_options import DomainOption, SetOption, StoreOption
 from placet.frontends.adapter_names import TerminalHumanAdapter, proposer
 from placet.frontends.chat.loop import Ask, ChatLoop, Person
@@ -25,6 +25,8 @@ from placet.kernel.domain import Domain
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json
+from placet.server.model_config import ModelConfig
+from placet.server.settings import MODEL, Given, load_model_config, parse_assignment
 
 _PERSON_SECONDS_MAX = 3_600
 """How long a person who proposes may take."""
@@ -33,13 +35,13 @@ _PERSON_SECONDS_MAX = 3_600
 def chat(  # noqa: PLR0917  # the command line has no positions
     domain: DomainOption = None,
     agent: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="WHO",
             help="Who proposes: scripted (reads sentences, offline), human, or a model such as "
-            "anthropic:NAME.",
+            "anthropic:NAME. Default: name in [model] of placet.toml, else scripted.",
         ),
-    ] = "scripted",
+    ] = None,
     mode: Annotated[str | None, ModeOption] = None,
     store: StoreOption = None,
     assignments: SetOption = None,
@@ -84,19 +86,19 @@ def chat(  # noqa: PLR0917  # the command line has no positions
     """
     check_words(mode, session)
     is_there = _is_somebody_there() and not as_json
-    chosen: dict[str, Json] = {}
+    flags: dict[str, Given] = {}
+    if agent is not None:
+        flags["name"] = Given(agent, "--agent")
+    if price is not None:
+        flags["price"] = Given(read_price(price), "--price")
     if max_usd is not None:
-        chosen["cost_usd_max"] = read_max_usd(max_usd)
+        flags["max_usd"] = Given(read_max_usd(max_usd), "--max-usd")
     if max_tokens is not None:
-        chosen["tokens_max"] = max_tokens
-    adapter = proposer(
-        agent,
-        None if price is None else read_price(price),
-        has_limit=chosen.get("cost_usd_max", 0) is not None,
-        keeps_price=True,
-    )
-    domains, config = conversation_world("chat", domain, store, assignments)
-    opening = _opened(domains, config, session, mode, adapter, chosen)
+        flags["max_tokens"] = Given(max_tokens, "--max-tokens")
+    model, of_world = _chosen_model(flags, assignments)
+    adapter = proposer(model, keeps_price=price is not None)
+    domains, config = conversation_world("chat", domain, store, of_world)
+    opening = _opened(domains, config, session, mode, adapter, model)
     who = Person(person or _login_name(), role, is_there)
     try:
         with terminated_as_interrupted():
@@ -104,6 +106,26 @@ def chat(  # noqa: PLR0917  # the command line has no positions
     except Terminated as terminated:
         return terminated.exit_code
     return int(has_failed and not is_there)
+
+
+def _chosen_model(
+    flags: Mapping[str, Given], assignments: Sequence[str] | None
+) -> tuple[ModelConfig, list[str]]:
+    """Return the model of the conversation, and the values of `--set` that are not about it.
+
+    A model that the command line does not name is printed: its calls may cost.
+
+    Raises:
+        SettingsError: A setting is unknown or invalid.
+    """
+    parsed = {text: parse_assignment(text) for text in assignments or ()}
+    of_model = dict(one for one in parsed.values() if one[0].startswith(MODEL))
+    of_flags = {MODEL + key: given for key, given in flags.items()}
+    config, sources = load_model_config({**of_model, **of_flags})
+    source = sources.get("name", "")
+    if config.name is not None and not source.startswith("--"):
+        notify(f"placet chat: {config.name} proposes ({source})")
+    return config, [text for text, (key, _) in parsed.items() if not key.startswith(MODEL)]
 
 
 def _talk(
@@ -146,19 +168,20 @@ async def _opened(
     session: str,
     mode: str | None,
     adapter: Adapter,
-    chosen: dict[str, Json],
+    model: ModelConfig,
 ) -> AsyncIterator[Session]:
+    more: dict[str, Json] = {}
     if isinstance(adapter, TerminalHumanAdapter):
         seconds_max = max(config.limits.effect_seconds_max, _PERSON_SECONDS_MAX)
         config = replace(config, limits=replace(config.limits, effect_seconds_max=seconds_max))
-        chosen = {**chosen, "seconds_max": _PERSON_SECONDS_MAX}
+        more = {"seconds_max": _PERSON_SECONDS_MAX}
     async with Orchestrator(domains, config) as world:
         opening = Session.open(
             world=world,
             session=session,
             mode=mode,  # type: ignore[arg-type]  # checked above
             adapter=adapter,
-            limits=agent_limits(chosen),
+            limits=agent_limits(model, **more),
         )
         async with opening as opened:
             yield opened

@@ -1,6 +1,7 @@
 """The bodies of sessions over HTTP, and the adapter that one names."""
 
-from typing import Annotated, Literal
+from dataclasses import replace
+from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType, field
 
@@ -11,10 +12,18 @@ from placet.frontends.adapter_names import proposer
 from placet.schemas.codec import Json
 from placet.server.http.parameters import Fields, Identity, PathPart
 from placet.server.http.problems import Problem
+from placet.server.model_config import ModelConfig
 
 _SessionName = Annotated[PathPart, Meta(max_length=SESSION_CHARS_MAX)]
 _Role = Annotated[str, Meta(max_length=ROLE_CHARS_MAX)]
 _Price = Annotated[list[Annotated[float, Meta(ge=0)]], Meta(min_length=2, max_length=3)]
+_Proposer = Annotated[
+    str,
+    Meta(
+        description="scripted, a model, or null for commands only; absent: the model of the "
+        "server's configuration, else scripted"
+    ),
+]
 _People = Annotated[dict[Identity, _Role], Meta(description="name -> role, which may be empty")]
 
 
@@ -22,22 +31,27 @@ class SessionOpening(Fields, frozen=True):
     """Request body that opens a session; without an agent, the session keeps its present agent.
 
     `price` is that of the model, US dollars for a million tokens of input, output, and of cached
-    input if that differs. `max_usd` (null: no limit) and `max_tokens` limit a turn.
+    input if that differs. `max_usd` (null: no limit) and `max_tokens` limit a turn. The defaults
+    are in the section `[model]` of the server's configuration, with address and key of that model.
     """
 
     session: _SessionName = "main"
     agent: Identity | None = None
     mode: ModeName | None = None
-    proposer: Annotated[str | None, Meta(description="scripted, a model, or null")] = "scripted"
+    proposer: _Proposer | UnsetType | None = UNSET
     people: _People = field(default_factory=dict)
     price: _Price | None = None
     max_usd: Annotated[float, Meta(ge=0)] | UnsetType | None = UNSET
     max_tokens: Annotated[int, Meta(ge=1)] | UnsetType = UNSET
 
-    def limits(self) -> dict[str, Json]:
-        """Return the limits of the agent that the body states, as fields of `AgentLimits`."""
-        chosen = {"cost_usd_max": self.max_usd, "tokens_max": self.max_tokens}
-        return {name: value for name, value in chosen.items() if value is not UNSET}
+    def model(self, configured: ModelConfig) -> ModelConfig:
+        """Return the model and the limits that the body states, over those of the server."""
+        name = configured.name if self.proposer is UNSET else self.proposer
+        chosen = {"price": self.price, "max_usd": self.max_usd, "max_tokens": self.max_tokens}
+        stated: dict[str, Any] = {key: value for key, value in chosen.items() if value is not UNSET}
+        if self.price is None:
+            del stated["price"]
+        return replace(configured.of_model(name), **stated)
 
 
 class SessionMode(Fields, frozen=True):
@@ -66,20 +80,16 @@ class ApprovalDecision(Fields, frozen=True):
     actions: Annotated[list[ReplacementAction], Meta(min_length=1)] | UnsetType = UNSET
 
 
-def adapter_of(
-    name: str | None, price: list[float] | None = None, *, has_limit: bool = True
-) -> object:
-    """Return the proposer adapter of this name, or None for None.
+def adapter_of(model: ModelConfig) -> object:
+    """Return the proposer adapter of a model's name.
 
     Raises:
         Problem: The name is unknown, or `human`, since a person cannot be asked over HTTP; or the
             price is invalid, not for a model, or unknown although a turn has a limit in money.
     """
-    if name is None:
-        return None
-    if name == "human":
+    if model.name == "human":
         raise Problem("request_invalid", "proposer must be 'scripted', a model, or null")
     try:
-        return proposer(name, price, has_limit=has_limit)
+        return proposer(model)
     except CommandError as error:
         raise Problem("request_invalid", str(error)) from error

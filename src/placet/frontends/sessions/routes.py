@@ -20,6 +20,7 @@ from placet.agents.proposal.turn_result import Turn
 from placet.agents.session.opener import agent_of
 from placet.agents.session.session import Session
 from placet.domains.session import Sessions
+from placet.frontends.adapter_names import SCRIPTED
 from placet.frontends.client_turn import failed_turn, visible_turn
 from placet.frontends.model_budget import agent_limits
 from placet.frontends.sessions.bodies import (
@@ -119,8 +120,9 @@ async def open_session(world: str, request: Request) -> Response:
     agent = await _agent_of(orchestrator, name, body.agent)
     if agent in body.people:
         raise Problem("request_invalid", f"{agent!r} proposes, so it does not decide")
-    adapter = adapter_of(body.proposer, body.price, has_limit=body.max_usd is not None)
-    limits = agent_limits(body.limits())
+    model = body.model(context.config.model)
+    adapter = None if body.proposer is None else adapter_of(model)
+    limits = agent_limits(model)
     opened: dict[Key, _OpenSession] = request.app.state.sessions
     if (world, name) in opened:
         raise Problem("conflict", f"the session {name!r} is open already")
@@ -139,7 +141,8 @@ async def open_session(world: str, request: Request) -> Response:
         raise Problem("request_invalid", str(error)) from error
     except SessionError as error:  # another was faster
         raise Problem("conflict", str(error), refusal=error.code) from error
-    opening = _OpenSession(session, body.proposer, body.people)
+    proposer = None if adapter is None else model.name or SCRIPTED
+    opening = _OpenSession(session, proposer, body.people)
     if opened.setdefault((world, name), opening) is not opening:  # another was opened meanwhile
         await session.close()
         raise Problem("conflict", f"the session {name!r} is open already")

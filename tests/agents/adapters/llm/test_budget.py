@@ -44,7 +44,7 @@ async def test_a_request_that_may_exceed_the_limit_in_money_is_not_sent() -> Non
             assert (await session.send("say hi")).outcome == "applied"
 
 
-async def test_what_was_spent_counts_before_the_next_request_and_replays_without_a_model() -> None:
+async def test_a_turn_that_reaches_its_limit_in_money_replays_without_a_model() -> None:
     limits = AgentLimits(cost_usd_max=Decimal("0.41"))
     async with Provider([OPENAI.says(UNKNOWN), OPENAI.says(SPEAK)]) as provider:
         llm = Llm(OPENAI.model(provider.url), prices=OUTPUT_ONLY)
@@ -95,17 +95,16 @@ async def test_an_answer_that_thinks_is_not_limited_below_its_thoughts() -> None
         model = ANTHROPIC.model(provider.url)
         await Llm(model).propose(context(tokens_left=3_000))
         await Llm(model, settings=thinking).propose(context(tokens_left=3_000))
-        await Llm(model, settings={**thinking, "max_tokens": 2_900}).propose(
-            context(tokens_left=3_000)
-        )
+        stated: Any = {**thinking, "max_tokens": 2_900}
+        await Llm(model, settings=stated).propose(context(tokens_left=3_000))
         with pytest.raises(PlannerOverBudget, match="at most 32768 out"):
             await Llm(model, settings=thinking, prices=OUTPUT_ONLY).propose(
                 context(usd_left=Decimal(3))
             )
-    plain, counted, stated = (one.body["max_tokens"] for one in provider.asked)
+    plain, counted, chosen = (one.body["max_tokens"] for one in provider.asked)
     assert plain < 3_000
     assert counted > 3_000
-    assert stated == 2_900
+    assert chosen == 2_900
 
 
 async def test_a_picture_is_not_counted_by_its_bytes() -> None:
@@ -119,11 +118,11 @@ async def test_the_reserve_of_a_request_counts_the_tools_that_it_offers() -> Non
     from pydantic_ai.models import ModelRequestParameters
 
     from placet.agents.adapters.llm.messages import conversation
-    from placet.agents.adapters.llm.reserve import tokens_asked
+    from placet.agents.adapters.llm.reserve import tokens_of_request
 
     messages = conversation(context(), is_searching=False)
     async with Provider([OPENAI.says(SPEAK, usage=0)]) as provider:
         raw = await Llm(OPENAI.model(provider.url)).propose(context())
         sent = len(str(provider.asked[0].body)) / 4
-    assert raw.usage.input_tokens > tokens_asked(messages, ModelRequestParameters())
+    assert raw.usage.input_tokens > tokens_of_request(messages, ModelRequestParameters())
     assert 0.8 < raw.usage.input_tokens / sent < 1.25

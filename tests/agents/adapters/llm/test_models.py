@@ -385,8 +385,9 @@ def test_a_model_is_found_by_its_name(
     ("name", "says"),
     [
         ("function", "give the function itself"),
-        ("nobody:x", "Unknown model"),
-        ("openai:gpt-5", "OPENAI_API_KEY"),
+        ("nobody:x", "there is no model 'nobody:x'; name a provider and its model, such as"),
+        ("grok:x", "there is no model 'grok:x'; did you mean 'xai:"),
+        ("openai:gpt-5", "the environment variable OPENAI_API_KEY is not set"),
         ("cohere:command", "cohere"),
     ],
 )
@@ -397,6 +398,50 @@ def test_an_unusable_model_is_an_error_at_construction(
     monkeypatch.setenv("CO_API_KEY", "k")
     with pytest.raises(ValueError, match=says):
         Llm(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "says"),
+    [
+        ("openai-chat:x", {"api_key_env": "MISSING_KEY"}, "variable MISSING_KEY is not set"),
+        (
+            "deepseek:x",
+            {"base_url": "http://127.0.0.1/v1"},
+            "takes no base_url; .*openai-chat:NAME",
+        ),
+        ("nobody:x", {"base_url": "http://127.0.0.1/v1"}, "there is no model 'nobody:x'"),
+        (TestModel(), {"base_url": "http://127.0.0.1/v1"}, "has an address of its own"),
+        (TestModel(), {"api_key_env": "PATH"}, "has an address of its own"),
+    ],
+)
+def test_an_unusable_address_or_key_is_an_error_at_construction(
+    monkeypatch: pytest.MonkeyPatch, name: Any, options: dict[str, str], says: str
+) -> None:
+    monkeypatch.setenv("DEEPSEEK_API_KEY", "k")
+    with pytest.raises(ValueError, match=says):
+        Llm(name, **options)
+
+
+@pytest.mark.parametrize(
+    ("key_env", "sent", "advice"),
+    [
+        (None, "api-key-not-set", "none was sent to this base_url; name the environment variable"),
+        ("MY_KEY", "sk-mine", "check the environment variable MY_KEY"),
+    ],
+)
+async def test_the_key_of_a_provider_is_not_sent_to_another_address(
+    monkeypatch: pytest.MonkeyPatch, key_env: str | None, sent: str, advice: str
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-openai")
+    monkeypatch.setenv("MY_KEY", "sk-mine")
+    async with Provider([OpenAI().fails(401, "no")]) as provider:
+        url = f"{provider.url}/v1"
+        llm = Llm("openai-chat:qwen3:4b", base_url=url, api_key_env=key_env)
+        assert llm.address == provider.url.removeprefix("http://")
+        with pytest.raises(PlannerUnavailable, match=rf"refused the key \(401\): {advice}"):
+            await llm.propose(context())
+        (asked,) = provider.asked
+    assert asked.headers["authorization"] == f"Bearer {sent}"
 
 
 def run(code: str) -> str:

@@ -48,8 +48,14 @@ def host_of(model: Model) -> str | None:
     return address.hostname if address.port is None else f"{address.hostname}:{address.port}"
 
 
-def cause_of(error: Exception, model: Model) -> str:
-    """Return why a request failed and what to do; for an unknown error its class."""
+def cause_of(error: Exception, model: Model, key_advice: str = "") -> str:
+    """Return why a request failed and what to do; for an unknown error its class.
+
+    Args:
+        error: The error of the model's client.
+        model: The model.
+        key_advice: What to do about a key that is refused; empty for the provider's variable.
+    """
     name = type(error).__name__.removeprefix("_HTTP")
     text = next((text for kind, text in _CAUSES if isinstance(error, kind)), name)
     status, after = "", None
@@ -60,17 +66,18 @@ def cause_of(error: Exception, model: Model) -> str:
     elif type(error) is ModelAPIError and "JSON" in error.message:
         text = _PAGE
     variable = _VARIABLES.get(model.system)
+    place_of_key = f"environment variable {variable}" if variable else "key of this provider"
     return text.format(
         at=host_of(model) or model.system,
         model=repr(model.model_name),
         status=status,
-        key=f"environment variable {variable}" if variable else "key of this provider",
+        key=key_advice or f"check the {place_of_key}",
         later="later" if after is None else f"in {ceil(after)} s",
     )
 
 
 _CAUSES: Final[tuple[tuple[type[Exception], str], ...]] = (
-    (ModelAuthenticationError, "{at} refused the key{status}: check the {key}"),
+    (ModelAuthenticationError, "{at} refused the key{status}: {key}"),
     (
         ModelNotFoundError,
         "{at} does not know the model {model}{status}: check its name, and that the server has it",

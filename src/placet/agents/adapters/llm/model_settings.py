@@ -57,8 +57,8 @@ def answer_tokens_max(settings: ModelSettings, tokens_left: int) -> int | None:
 
     Args:
         settings: Settings of every request (`request_settings`).
-        tokens_left: Tokens that the turn has left for the answer, at least 1. They bound the answer
-            of a model that does not think: a limit below what it may think would be refused.
+        tokens_left: Tokens that the turn has left for the answer, at least 1. They do not
+            bound a model that thinks, because its thoughts count and have a limit already.
     """
     limit = settings.get("max_tokens")
     return limit if limit is None or _thinks(settings) else min(limit, tokens_left)

@@ -9,8 +9,6 @@ from time import monotonic
 from types import TracebackType
 from typing import Final, Self, TypeAlias
 
-from pydantic_ai import models
-from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
@@ -24,6 +22,7 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
 from placet.agents.adapters.llm import tool_search as finding
+from placet.agents.adapters.llm.endpoint import find_model, key_advice
 from placet.agents.adapters.llm.failures import host_of
 from placet.agents.adapters.llm.messages import conversation
 from placet.agents.adapters.llm.model_settings import request_settings
@@ -35,7 +34,7 @@ from placet.agents.adapters.llm.prices import (
     pricing_of,
 )
 from placet.agents.adapters.llm.requests import Requests
-from placet.agents.adapters.llm.reserve import reserve, tokens_answered, tokens_asked
+from placet.agents.adapters.llm.reserve import reserve, tokens_of_answer, tokens_of_request
 from placet.agents.adapters.llm.responses import account_of, call_of, kept
 from placet.agents.proposal.adapter import PlannerInput, PlannerOutput, PlannerUnavailable, Usage
 from placet.agents.proposal.codes import Code
@@ -60,7 +59,6 @@ _BROKEN_OFF: Final[Mapping[str | None, tuple[str, str]]] = {
 }
 """Why calls are no plan that did not come to their end: what is missing belongs to it."""
 _SEARCH_FIRST: Final = "not proposed: read what was found, then propose all of the plan at once"
-_RENAMED: Final = {"google-gla:": "google:"}
 
 
 @explain_keywords
@@ -77,13 +75,18 @@ class Llm:
             is absent.
         attempt_seconds_max: Maximum seconds of one request, within the time of the turn.
         on_text: Called with the text of an answer as it streams.
+        base_url: Address of the model's server; None is the provider's own. With an address, no key
+            is sent unless `api_key_env` names it.
+        api_key_env: Environment variable with the key; None is the one that the provider's client
+            reads.
 
     Attributes:
         model_name: Name of the model, as its server knows it.
         address: Host and port of the model's server; empty if it has none.
 
     Raises:
-        ValueError: There is no such model or setting, or the provider lacks a key.
+        ValueError: There is no such model or setting, its key is missing, or an address or a key is
+            stated with a model object or a function.
     """
 
     def __init__(
@@ -95,8 +98,18 @@ class Llm:
         settings: ModelSettings | None = None,
         attempt_seconds_max: float = 60.0,
         on_text: Callable[[str], None] | None = None,
+        base_url: str | None = None,
+        api_key_env: str | None = None,
     ) -> None:
-        self._model = _model_of(model)
+        if isinstance(model, str):
+            self._model = _named(model, base_url, api_key_env)
+        elif base_url is not None or api_key_env is not None:
+            raise ValueError(
+                "base_url and api_key_env are for a model that is named, as in "
+                "Llm('openai-chat:qwen3:4b', base_url=...); this one has an address of its own"
+            )
+        else:
+            self._model = model if isinstance(model, Model) else FunctionModel(model)
         self.model_name = self._model.model_name
         self.address = host_of(self._model) or ""
         self._pricing = pricing_of(self._model, prices)
@@ -104,7 +117,11 @@ class Llm:
         if temperature is not None:
             self._settings["temperature"] = temperature
         self._requests = Requests(
-            self._model, self._settings, attempt_seconds_max=attempt_seconds_max, on_text=on_text
+            self._model,
+            self._settings,
+            attempt_seconds_max=attempt_seconds_max,
+            on_text=on_text,
+            key_advice=key_advice(base_url, api_key_env),
         )
 
     @property
@@ -150,14 +167,16 @@ class Llm:
         searches = 0
         while True:
             sent = [*messages, *account]
-            asked = tokens_asked(sent, parameters)
+            request_tokens = tokens_of_request(sent, parameters)
             try:
-                limit = reserve(self._model, self._pricing, self._settings, context, usage, asked)
+                limit = reserve(
+                    self._model, self._pricing, self._settings, context, usage, request_tokens
+                )
                 answer, requests = await self._requests.send(sent, parameters, ends_at, limit)
             except PlannerUnavailable as error:
                 error.usage = usage  # the searches before it are paid for
                 raise
-            usage = usage.plus(self._usage(answer, requests, asked))
+            usage = usage.plus(self._usage(answer, requests, request_tokens))
             if answer is None or answer.finish_reason == "content_filter":
                 return self._raw(
                     PlannerOutput(text=_FILTERED, refused=True), usage, answer, account
@@ -186,7 +205,7 @@ class Llm:
         name = (answer.model_name if answer else None) or self._model.model_name
         return raw._replace(usage=usage, model=name, response=account_of(account))
 
-    def _usage(self, answer: ModelResponse | None, requests: int, asked: int) -> Usage:
+    def _usage(self, answer: ModelResponse | None, requests: int, request_tokens: int) -> Usage:
         """Return the tokens of an answer: the provider's count, or an estimate without one."""
         counted = answer or ModelResponse(
             parts=[], model_name=self._model.model_name, provider_name=self._model.system
@@ -194,10 +213,10 @@ class Llm:
         used = counted.usage
         is_estimated = not used.input_tokens or not used.output_tokens
         if is_estimated:
-            written = 0 if answer is None else tokens_answered(answer)
+            written = 0 if answer is None else tokens_of_answer(answer)
             used = replace(
                 used,
-                input_tokens=used.input_tokens or asked,
+                input_tokens=used.input_tokens or request_tokens,
                 output_tokens=used.output_tokens or written,
             )
             counted = replace(counted, usage=used)
@@ -213,20 +232,10 @@ class Llm:
         )
 
 
-def _model_of(model: str | Model | Function) -> Model:
-    if isinstance(model, Model):
-        return model
-    if not isinstance(model, str):
-        return FunctionModel(model)
-    if model == "function":
+def _named(name: str, base_url: str | None, api_key_env: str | None) -> Model:
+    if name == "function":
         raise ValueError("give the function itself: Llm(function), or Llm(FunctionModel(...))")
-    name = model
-    for old, new in _RENAMED.items():
-        name = new + name.removeprefix(old) if name.startswith(old) else name
-    try:
-        return models.infer_model(name)
-    except (UserError, ImportError) as error:  # a key, or the provider's own package, is missing
-        raise ValueError(str(error)) from error
+    return find_model(name, base_url, api_key_env)
 
 
 def _parameters(context: PlannerInput, is_searching: bool) -> ModelRequestParameters:

@@ -74,6 +74,7 @@ class Requests:
         settings: Settings of each request.
         attempt_seconds_max: Maximum seconds of one attempt.
         on_text: Called with the text of an answer as it streams; None waits for the whole answer.
+        key_advice: What to do about a key that is refused; empty for the provider's variable.
         sleep: Function that waits a number of seconds.
     """
 
@@ -84,8 +85,10 @@ class Requests:
         *,
         attempt_seconds_max: float,
         on_text: Callable[[str], None] | None = None,
+        key_advice: str = "",
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
     ) -> None:
+        self._key_advice = key_advice
         self._model = model
         self._settings = settings
         self._attempt_seconds_max = attempt_seconds_max
@@ -188,7 +191,7 @@ class Requests:
             wait = None if was_shown else _wait_seconds(error)  # no word is shown twice
             if self._has_other_limit_field(error):
                 wait = 0.0
-            return Failed(cause_of(error, self._model), wait)
+            return Failed(cause_of(error, self._model, self._key_advice), wait)
 
     def _has_other_limit_field(self, error: Exception) -> bool:
         """Return whether the server refused the field of the token limit; the other is used then.

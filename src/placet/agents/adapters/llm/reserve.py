@@ -1,4 +1,4 @@
-"""What the next request may cost at most, before it is sent.
+"""Computes the most that the next request may cost, before it is sent.
 
 A request that the rest of a turn's budget may not pay for is not sent. Its tokens are estimated
 from its size: messages and tools, 4 bytes a token, and a fixed count for a picture.
@@ -35,7 +35,7 @@ def reserve(
     settings: ModelSettings,
     context: PlannerInput,
     used: Usage,
-    asked: int,
+    request_tokens: int,
 ) -> int | None:
     """Return the limit of tokens of the next answer; None if the model's client sets it.
 
@@ -43,40 +43,42 @@ def reserve(
         model: The model.
         pricing: Its price.
         settings: Settings of every request.
-        context: The planner input, with what is left of the turn's budget.
-        used: Usage since then.
-        asked: Estimated tokens of the request.
+        context: The planner input, with the rest of the turn's budget.
+        used: Usage of earlier requests for the same input.
+        request_tokens: Estimated tokens of the request.
 
     Raises:
         PlannerOverBudget: The tokens or the money that are left may not suffice.
     """
     left = context.tokens_left - used.input_tokens - used.output_tokens
     needed = min(ANSWER_TOKENS_MIN, settings.get("max_tokens", ANSWER_TOKENS_MIN))
-    if asked + needed > left:
-        raise PlannerOverBudget(tokens_message(asked, needed, left), Code.TOKENS_EXHAUSTED)
-    limit = answer_tokens_max(settings, left - asked)
-    answered = THINKING_TOKENS_MAX if limit is None else limit
-    cost = _cost_max(model, pricing, asked, answered)
+    if request_tokens + needed > left:
+        raise PlannerOverBudget(tokens_message(request_tokens, needed, left), Code.TOKENS_EXHAUSTED)
+    limit = answer_tokens_max(settings, left - request_tokens)
+    answer_tokens = THINKING_TOKENS_MAX if limit is None else limit
+    cost = _cost_max(model, pricing, request_tokens, answer_tokens)
     if context.usd_left is not None and cost is not None and used.cost_usd is not None:
         usd_left = context.usd_left - used.cost_usd
         if cost > max(Decimal(0), usd_left):
-            message = cost_message(cost, asked, answered, usd_left)
+            message = cost_message(cost, request_tokens, answer_tokens, usd_left)
             raise PlannerOverBudget(message, Code.COST_EXHAUSTED)
     return limit
 
 
-def _cost_max(model: Model, pricing: Pricing, asked: int, answered: int) -> Decimal | None:
+def _cost_max(
+    model: Model, pricing: Pricing, request_tokens: int, answer_tokens: int
+) -> Decimal | None:
     """Return the most US dollars of a request; None if the price is unknown."""
     answer = ModelResponse(
         parts=[],
-        usage=RequestUsage(input_tokens=asked, output_tokens=answered),
+        usage=RequestUsage(input_tokens=request_tokens, output_tokens=answer_tokens),
         model_name=model.model_name,
         provider_name=model.system,
     )
     return cost_of(answer, pricing.prices)
 
 
-def tokens_asked(messages: Sequence[ModelMessage], parameters: ModelRequestParameters) -> int:
+def tokens_of_request(messages: Sequence[ModelMessage], parameters: ModelRequestParameters) -> int:
     """Return the estimated tokens of a request: its messages and the tools that it offers."""
     tools = "".join(
         f"{tool.name}{tool.description}{tool.parameters_json_schema}"
@@ -86,7 +88,7 @@ def tokens_asked(messages: Sequence[ModelMessage], parameters: ModelRequestParam
     return tokens_of(str(account_of(texts))) + tokens_of(tools) + media * _MEDIUM_TOKENS
 
 
-def tokens_answered(answer: ModelResponse) -> int:
+def tokens_of_answer(answer: ModelResponse) -> int:
     """Return the estimated tokens of an answer."""
     return tokens_of(str(account_of([answer])))
 

@@ -1,0 +1,84 @@
+"""The configuration of the model that conversations ask: the section `[model]`."""
+
+import re
+from dataclasses import dataclass, replace
+from math import isfinite
+from typing import Final
+from urllib.parse import urlsplit
+
+_PRICES: Final = (2, 3)
+_VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelConfig:
+    """The model that conversations ask, and the limits of a turn.
+
+    Attributes:
+        name: Name of the model, such as `anthropic:claude-haiku-4-5`; None asks no model.
+        base_url: Address of the model's server; None is its provider's. With an address, no key is
+            sent unless `api_key_env` names it.
+        api_key_env: Name of the environment variable with the key; None is the one that the
+            provider's client reads.
+        price: US dollars for a million tokens: input, output, and of cached input if that differs;
+            None for the price list.
+        max_usd: Limit of a turn in US dollars; None for no limit.
+        max_tokens: Limit of a turn in tokens, input and output.
+
+    Raises:
+        ValueError: A value is none of these.
+    """
+
+    name: str | None = None
+    base_url: str | None = None
+    api_key_env: str | None = None
+    price: list[float] | None = None
+    max_usd: float | None = 1.0
+    max_tokens: int = 50_000
+
+    def __post_init__(self) -> None:
+        _check_url(self.base_url)
+        if self.api_key_env is not None and not _VARIABLE.fullmatch(self.api_key_env):
+            raise ValueError(  # without the value, which may be the key
+                "api_key_env must be the name of an environment variable in capitals, not the key"
+            )
+        if self.price is not None and not _is_price(self.price):
+            raise ValueError(
+                "price must be [IN, OUT] or [IN, OUT, CACHED] in US dollars for a million tokens, "
+                f"each at least 0, got {self.price!r}"
+            )
+        if self.max_usd is not None and not (isfinite(self.max_usd) and self.max_usd >= 0):
+            raise ValueError(f"max_usd must be US dollars of at least 0, got {self.max_usd!r}")
+        if self.max_tokens < 1:
+            raise ValueError(f"max_tokens must be at least 1, got {self.max_tokens!r}")
+
+    def of_model(self, name: str | None) -> "ModelConfig":
+        """Return the configuration for a model; address, key and price are those of `name` only."""
+        if self.name in {None, name}:
+            return replace(self, name=name)
+        return ModelConfig(name=name, max_usd=self.max_usd, max_tokens=self.max_tokens)
+
+
+def _is_price(price: list[float]) -> bool:
+    return len(price) in _PRICES and all(isfinite(one) and one >= 0 for one in price)
+
+
+def _check_url(url: str | None) -> None:
+    """Raise unless an address is http or https, with a host and without a password.
+
+    Raises:
+        ValueError: It is another; the message does not repeat it, because it may hold a key.
+    """
+    if url is None:
+        return
+    try:
+        parts = urlsplit(url)
+        is_address = parts.scheme in {"http", "https"} and bool(parts.hostname)
+        has_secret = parts.username is not None or parts.port == 0
+    except ValueError:
+        is_address = has_secret = False
+    if not is_address or has_secret:
+        raise ValueError(
+            "base_url must be the address of an API without name and password, such as "
+            "http://127.0.0.1:11434/v1; a key is read from the variable that api_key_env names"
+        )
