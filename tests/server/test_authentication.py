@@ -155,6 +155,7 @@ async def test_cross_origin_calls_need_a_listed_origin():
         named = await served.ask("OPTIONS", "batches", token=None, headers=asked)
         assert named.headers["access-control-allow-origin"] == "https://a.example"
         assert "access-control-allow-credentials" not in named.headers
+        assert "idempotency-key" in named.headers["access-control-allow-headers"]
         other = {**asked, "origin": "https://b.example"}
         refused = await served.ask("OPTIONS", "batches", token=None, headers=other)
         assert "access-control-allow-origin" not in refused.headers

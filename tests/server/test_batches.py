@@ -5,6 +5,7 @@ import json
 
 import httpx
 import pytest
+from jsonschema import Draft202012Validator
 
 from placet.cli.commands.gate_session import GateSession
 from placet.domains.program import Program
@@ -72,6 +73,39 @@ async def test_missing_fields_come_from_the_token_and_the_header():
     assert first.headers["idempotency-window"] == "req_ids=1024, seconds=600"
     (refusal,) = without.json()["refusals"]
     assert (refusal["code"], refusal["details"]["missing"]) == ("field_missing", ["req_id"])
+
+
+@pytest.mark.parametrize(
+    "keys", [[""], ['""'], ['"a'], ["a" * 125], ["\xe9"], ["a", "b"]], ids=ascii
+)
+async def test_an_invalid_idempotency_key_is_refused(keys):
+    async with serving() as served:
+        sent = [(b"authorization", b"Bearer " + TOKENS["operator"].encode())]
+        sent += [(b"idempotency-key", key.encode("latin-1")) for key in keys]
+        answer = await served.client.post(f"{WORLD}/batches", json=add("r"), headers=sent)
+        assert (answer.status_code, answer.json()["code"]) == (422, "request_invalid")
+        assert "Idempotency-Key must be one key of 1 to 124" in answer.json()["detail"]
+
+
+async def test_the_document_declares_what_an_intent_may_leave_out():
+    async with serving(limits_of_world=Limits(batch_intents_max=2)) as served:
+        document = (await served.get("/openapi.json")).json()
+        paths, schemas = document["paths"], document["components"]["schemas"]
+        assert schemas["Intent.Add"]["required"] == ["kind", "payload"]
+        assert schemas["Batch"]["oneOf"][0]["maxItems"] == 2
+        for path in ("batches", "dry-run"):
+            submit = paths[f"/api/v1/worlds/{{world}}/{path}"]["post"]
+            (header,) = [one for one in submit["parameters"] if one["in"] == "header"]
+            assert (header["name"], header["required"]) == ("Idempotency-Key", False)
+            declared = Draft202012Validator(header["schema"])
+            longest, bare = "k" * 124, {"kind": "Add", "payload": {"amount": 5}}
+            assert declared.is_valid(longest)
+            assert not any(map(declared.is_valid, ["", '""', '"a', "a" * 125, " a", "\xe9"]))
+            headers = {"idempotency-key": longest}
+            answer = await served.post(path, [bare, bare], headers=headers, token="alice")
+            assert answer.status_code == 200
+        many = await served.submit(add("a"), add("b"), add("c"))
+        assert (many.status_code, codes(many)) == (413, ["batch_too_large"])
 
 
 async def test_a_dry_run_has_the_same_answer_and_changes_nothing():

@@ -73,8 +73,9 @@ def build_app(
     app.state.kinds = cache(
         lambda: {"domains": registry_json(domains), "limits": asdict(config.kernel_config().limits)}
     )
+    intents_max = config.limits.batch_intents_max
     app.state.openapi = cache(
-        lambda: build_document(app.routes, domains, app.state.schemas, _version())
+        lambda: build_document(app.routes, domains, app.state.schemas, _version(), intents_max)
     )
     app.router.routes += _routes(app, serve)
     return app
@@ -177,8 +178,8 @@ def middleware(serve: ServeConfig, credentials: Credentials) -> Iterator[Middlew
             CORSMiddleware,
             allow_origins=list(serve.cors_origins),
             allow_methods=["GET", "POST", "PUT", "DELETE"],
-            allow_headers=["authorization", "content-type", HEADER],
-            expose_headers=["retry-after", HEADER],
+            allow_headers=["authorization", "content-type", "idempotency-key", HEADER],
+            expose_headers=["retry-after", "idempotency-window", HEADER],
         )
     yield Middleware(FairShare, credentials, serve.limits)
 

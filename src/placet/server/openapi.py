@@ -19,7 +19,7 @@ from placet.server.http.parameters import Fields, properties_of
 from placet.server.http.problems import MEDIA_TYPE
 from placet.server.http.routing import Answers, ApiRoute, Body, Operation
 from placet.server.http.verdict_status import status_table
-from placet.server.wire_schemas import SCHEMAS, intent_schema
+from placet.server.wire_schemas import SCHEMAS, batch_schema, intent_schema
 
 _REFERENCE: Final = "#/components/schemas/"
 _DESCRIPTION: Final = (
@@ -49,6 +49,7 @@ def build_document(
     domains: Sequence[Domain],
     more: Mapping[str, Json],
     version: str,
+    intents_max: int,
 ) -> dict[str, Json]:
     """Build the OpenAPI document of an application's routes.
 
@@ -57,6 +58,7 @@ def build_document(
         domains: Domains, whose kinds define the schemas of intents.
         more: Additional schemas of plug-ins, by name.
         version: Version of the application.
+        intents_max: Most intents of a batch.
     """
     described = [route for route in routes if isinstance(route, ApiRoute)]
     bodies = {
@@ -77,7 +79,13 @@ def build_document(
             for route in described
         },
         "components": {
-            "schemas": {**SCHEMAS, **structs, **_intents(domains), **more},
+            "schemas": {
+                **SCHEMAS,
+                "Batch": batch_schema(intents_max),
+                **structs,
+                **_intents(domains),
+                **more,
+            },
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     }
@@ -99,6 +107,10 @@ def _operation(route: ApiRoute, operation: Operation) -> dict[str, Json]:
     ]
     if operation.query is not None:
         parameters += _parameters(operation.query)
+    parameters += [
+        {"name": name, "in": "header", "required": False, "schema": dict(schema)}
+        for name, schema in operation.headers.items()
+    ]
     if parameters:
         described["parameters"] = parameters
     if operation.body is not None:

@@ -84,21 +84,6 @@ _WORLD: Final = {
 }
 
 SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
-    "Batch": {
-        "oneOf": [
-            array_schema(_ref("Intent"), minItems=1, maxItems=512),
-            object_schema(
-                {
-                    "intents": array_schema(_ref("Intent"), minItems=1, maxItems=512),
-                    "sim_time": _SECONDS,
-                    "dry_run": _BOOLEAN,
-                    "valid_for_s": _SECONDS,
-                },
-                optional=("sim_time", "dry_run", "valid_for_s"),
-            ),
-            _ref("Intent"),
-        ]
-    },
     "Verdict": object_schema(
         {
             "batch_id": _TEXT,
@@ -246,18 +231,26 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
 }
 
 
+def batch_schema(intents_max: int) -> dict[str, Json]:
+    """Build the JSON Schema of a batch in its three forms; `intents_max` bounds its intents."""
+    intents = array_schema(_ref("Intent"), minItems=1, maxItems=intents_max)
+    options = {"sim_time": _SECONDS, "dry_run": _BOOLEAN, "valid_for_s": _SECONDS}
+    batch = object_schema({"intents": intents, **options}, optional=tuple(options))
+    return {"oneOf": [intents, batch, _ref("Intent")]}
+
+
 def intent_schema(kind: str, payload: Json) -> dict[str, Json]:
     """Build the JSON Schema of an intent of one kind; `payload` is the schema of its payload.
 
-    `agent_id` and `req_id` are required, because a schema cannot know the token and the headers of
-    a request, by which they may be left out.
+    What the server fills in is optional. A schema cannot know whether the token is an agent's, by
+    which `agent_id` may be left out, nor whether the request has the header for `req_id`.
     """
     return object_schema(
         {
             "kind": {"const": kind},
             "payload": payload,
-            "agent_id": _ID,
-            "req_id": _ID,
+            "agent_id": {**_ID, "description": "by default the agent of the token"},
+            "req_id": {**_ID, "description": "by default of the header Idempotency-Key"},
             "context_seq": _SEQ,
             "priority": {"type": "integer", "minimum": 0, "maximum": 100},
             "schema_version": {
@@ -267,7 +260,9 @@ def intent_schema(kind: str, payload: Json) -> dict[str, Json]:
             },
             "valid_until": _SECONDS,
         },
-        optional=("context_seq", "priority", "schema_version", "valid_until"),
+        optional=(
+            *("agent_id", "req_id", "context_seq", "priority", "schema_version", "valid_until"),
+        ),
     )
 
 

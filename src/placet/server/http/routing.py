@@ -7,6 +7,7 @@ that is sent twice, is refused.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from starlette.requests import Request
@@ -50,6 +51,7 @@ class Operation(NamedTuple):
         answers: The possible statuses, with their OpenAPI response objects.
         query: Struct of the query parameters; None for no parameters.
         body: The body; None for no body.
+        headers: Optional headers of the request, name -> JSON Schema.
     """
 
     function: Callable[..., Awaitable[Response]]
@@ -58,6 +60,7 @@ class Operation(NamedTuple):
     answers: Answers
     query: type[Fields] | None
     body: Body | None
+    headers: Mapping[str, Mapping[str, Json]]
 
 
 class ApiRoute(Route):
@@ -97,6 +100,7 @@ class Routes:
         *,
         query: type[Fields] | None = None,
         body: Body | None = None,
+        headers: Mapping[str, Mapping[str, Json]] = MappingProxyType({}),
         is_hot: bool = False,
     ) -> Callable[[Function], Function]:
         """Return a decorator that registers a function for a method of a path, as an `Operation`.
@@ -108,6 +112,7 @@ class Routes:
             answers: The possible statuses, with their OpenAPI response objects.
             query: Struct of the query parameters; None for no parameters.
             body: The body; None for no body.
+            headers: Optional headers of the request, name -> JSON Schema.
             is_hot: The path is requested often, so it is matched before others.
         """
         path = self._prefix + path
@@ -117,7 +122,9 @@ class Routes:
         def register(function: Function) -> Function:
             operations = self._paths.setdefault(path, {})
             assert method not in operations, f"{method} {path} has a function"
-            operations[method] = Operation(function, self._tag, summary, answers, query, body)
+            operations[method] = Operation(
+                function, self._tag, summary, answers, query, body, headers
+            )
             return function
 
         return register

@@ -4,8 +4,11 @@ The response is a verdict, as of `placet gate`. A client that disconnects does n
 it is decided, and its verdict is returned for the same batch again, or on request.
 """
 
+import re
 from collections.abc import Sequence
+from typing import Final
 
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -13,6 +16,7 @@ from placet.kernel.gate.wire_defaults import with_req_ids
 from placet.runtime.orchestrator import Orchestrator
 from placet.runtime.verdict_json import verdict_line
 from placet.schemas.codec import Json, from_json
+from placet.schemas.json_value import format_value
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.refusal import Refusal, RefusalCode, Stage
 from placet.schemas.verdict import Verdict
@@ -29,7 +33,21 @@ from placet.server.wire_schemas import EXAMPLES
 
 table = Routes("batches")
 
-_BATCH = Body("Batch", EXAMPLES["Batch"])
+_BATCH: Final = Body("Batch", EXAMPLES["Batch"])
+
+_BARE_KEY: Final = "[!#-~]([ !#-~]{0,122}[!#-~])?"
+"""Visible ASCII; `KEY:511` is no longer than a req_id may be."""
+
+_KEY: Final = re.compile(f'{_BARE_KEY}|"{_BARE_KEY}"')
+_HEADERS: Final = {
+    "Idempotency-Key": {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": 126,
+        "pattern": f"^({_KEY.pattern})$",
+        "description": "the req_id of an intent that has none; KEY:0, KEY:1 ... of several intents",
+    }
+}
 
 
 class VerdictQuery(Fields, frozen=True):
@@ -40,7 +58,13 @@ class VerdictQuery(Fields, frozen=True):
 
 
 @table.on(
-    "POST", "/worlds/{world}/batches", "Submit a batch", VERDICT_ANSWERS, body=_BATCH, is_hot=True
+    "POST",
+    "/worlds/{world}/batches",
+    "Submit a batch",
+    VERDICT_ANSWERS,
+    body=_BATCH,
+    headers=_HEADERS,
+    is_hot=True,
 )
 async def submit_batch(world: str, request: Request) -> Response:
     """Decide a batch as a whole, and return its verdict.
@@ -54,7 +78,13 @@ async def submit_batch(world: str, request: Request) -> Response:
 
 
 @table.on(
-    "POST", "/worlds/{world}/dry-run", "Dry-run a batch", VERDICT_ANSWERS, body=_BATCH, is_hot=True
+    "POST",
+    "/worlds/{world}/dry-run",
+    "Dry-run a batch",
+    VERDICT_ANSWERS,
+    body=_BATCH,
+    headers=_HEADERS,
+    is_hot=True,
 )
 async def dry_run_batch(world: str, request: Request) -> Response:
     """Return the verdict that a batch would have now, without changing anything."""
@@ -86,15 +116,14 @@ async def get_verdict(world: str, request: Request, query: VerdictQuery) -> Resp
 async def _decide(world: str, request: Request, *, dry_run: bool) -> Response:
     context = context_of(request)
     who, orchestrator = context.enter(request, world, needs=Role.AGENT)
+    key = _idempotency_key(request.headers)
     body = await context.body(request)
     try:
         raw = from_json(body)
     except ValueError as error:
         return verdict_answer(_no_json(orchestrator, str(error) if body else "the body is empty"))
-    key = request.headers.get("idempotency-key")
     if key is not None:
-        limits = orchestrator.config.limits
-        raw = with_req_ids(raw, key.strip('"'), limits.batch_intents_max)
+        raw = with_req_ids(raw, key, orchestrator.config.limits.batch_intents_max)
     pending = orchestrator.submit_nowait(
         raw, dry_run=dry_run, submitter=who.submitter, fill_missing=True
     )
@@ -112,6 +141,25 @@ async def _decide(world: str, request: Request, *, dry_run: bool) -> Response:
     answer = verdict_answer(verdict, diff=diff)
     answer.headers["idempotency-window"] = _window(orchestrator)
     return answer
+
+
+def _idempotency_key(headers: Headers) -> str | None:
+    """Return the key of a request; None without one.
+
+    Raises:
+        Problem: The header is no key, or there are several.
+    """
+    keys = headers.getlist("idempotency-key")
+    if not keys:
+        return None
+    if len(keys) > 1 or _KEY.fullmatch(keys[0]) is None:
+        shown = format_value(keys[0] if len(keys) == 1 else keys)
+        raise Problem(
+            "request_invalid",
+            f"the header Idempotency-Key must be one key of 1 to 124 visible ASCII characters, "
+            f"with or without quotes around it, got {shown}",
+        )
+    return keys[0].strip('"')
 
 
 def _window(world: Orchestrator) -> str:
