@@ -152,22 +152,27 @@ def _request_body(body: Body) -> dict[str, Json]:
     return {"required": not body.is_optional, "content": content}
 
 
-def _intents(domains: Sequence[Domain]) -> dict[str, Json]:
-    """Return the schemas of intents, one for each kind, and of their payloads."""
+def payload_schemas(domains: Sequence[Domain]) -> tuple[dict[str, Json], dict[str, Json]]:
+    """Return the JSON Schema of the payload of each kind, and of the parts they share, by name."""
     registry = Registry(domains)
     names = sorted(registry.kinds)
     payloads, shared = TypeAdapter.json_schemas(
         [(name, "validation", registry.payload_validator(name)) for name in names],
         ref_template=_REFERENCE + "{model}",
     )
-    schemas: dict[str, Json] = dict(shared.get("$defs", {}))
-    for name in names:
-        schemas[f"Intent.{name}"] = intent_schema(name, payloads[name, "validation"])
+    return {name: payloads[name, "validation"] for name in names}, dict(shared.get("$defs", {}))
+
+
+def _intents(domains: Sequence[Domain]) -> dict[str, Json]:
+    """Return the schemas of intents, one for each kind, and of their payloads."""
+    payloads, schemas = payload_schemas(domains)
+    for name, payload in payloads.items():
+        schemas[f"Intent.{name}"] = intent_schema(name, payload)
     schemas["Intent"] = {
-        "oneOf": [{"$ref": f"{_REFERENCE}Intent.{name}"} for name in names],
+        "oneOf": [{"$ref": f"{_REFERENCE}Intent.{name}"} for name in payloads],
         "discriminator": {
             "propertyName": "kind",
-            "mapping": {name: f"{_REFERENCE}Intent.{name}" for name in names},
+            "mapping": {name: f"{_REFERENCE}Intent.{name}" for name in payloads},
         },
     }
     return schemas

@@ -1,6 +1,7 @@
 """Programs over HTTP: routes onto the kinds, with the gate's verdicts for answers."""
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from placet.domains.program import Program
 from placet.domains.session import Sessions
@@ -104,3 +105,25 @@ async def test_routes_exist_only_with_the_program_domain():
             answer = await served.post("sessions/main/messages", {"message": sentence})
             assert (answer.status_code, answer.json()["route"]) == (200, "command")
         assert "Hello, world!" in answer.text
+
+
+async def test_bodies_are_declared_as_the_payloads_that_the_gate_takes():
+    async with serving(Program()) as served:
+        document = (await served.get("/openapi.json")).json()
+        parts = {"components": document["components"]}
+        for body, path, is_valid in (
+            ({"entry": "main"}, "compile", True),
+            ({"entry": "main", "req_id": "r", "context_seq": 0}, "compile", True),
+            ({"entry": "main", "req_id": "r", "context_seq": -1}, "compile", False),
+            ({"entry": "Main"}, "compile", False),
+            ({}, "compile", False),
+            ({"entry": "main", "more": 1}, "compile", False),
+            ({"mutations": []}, "mutations", False),
+            ({"function": "main", "fuel": 0}, "simulate", False),
+        ):
+            route = document["paths"][f"/api/v1/programs/{{program}}/{path}"]["post"]
+            schema = route["requestBody"]["content"]["application/json"]["schema"]
+            assert Draft202012Validator(schema | parts).is_valid(body) is is_valid, body
+            answer = await served.post(f"{PROGRAM}/{path}", body)
+            is_unsound = "request_invalid" in answer.text or '"stage":"structure"' in answer.text
+            assert is_unsound is not is_valid, answer.text

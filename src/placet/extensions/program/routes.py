@@ -4,7 +4,7 @@ A program is a world. A body is the payload of one kind, optionally with `req_id
 The response is the gate's verdict, with the kind's output in its result.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from secrets import token_hex
 from typing import Annotated, Final, Literal, NamedTuple
 
@@ -15,15 +15,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from placet.domains.program.domain import HELLO
+from placet.kernel.domain import Domain
 from placet.kernel.kernel import Kernel
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json
 from placet.schemas.intent import SCHEMA_VERSION
 from placet.server.context import RequestContext, context_of
-from placet.server.http.parameters import Fields, Identity, read_fields
+from placet.server.http.parameters import Fields, Identity, Place, properties_of, read_fields
 from placet.server.http.problems import Problem
 from placet.server.http.routing import ApiRoute, Body, Routes
-from placet.server.openapi import VERDICT_ANSWERS
+from placet.server.openapi import VERDICT_ANSWERS, payload_schemas
 from placet.server.roles import Role
 from placet.server.routes.batches import verdict_answer
 
@@ -40,7 +41,7 @@ class RequestKey(Fields, frozen=True):
     """Optional fields of a request body, in addition to the fields of the payload."""
 
     req_id: Identity | None = None
-    context_seq: int | None = None
+    context_seq: Place | None = None
 
 
 class ChangesQuery(Fields, frozen=True):
@@ -59,6 +60,7 @@ class _Route(NamedTuple):
         name: Last part of its path.
         operation_id: Its name in the OpenAPI document.
         kind: Kind of the submitted intent.
+        body: Name of the schema of its body.
         summary: Short description.
         tells: Description in one sentence.
         example: Example payload.
@@ -67,6 +69,7 @@ class _Route(NamedTuple):
     name: str
     operation_id: str
     kind: str
+    body: str
     summary: str
     tells: str
     example: Mapping[str, Json]
@@ -77,6 +80,7 @@ _ROUTES: Final = (
         "mutations",
         "mutate_program",
         "program.mutate_batch",
+        "ProgramMutations",
         "Change functions",
         "Do all mutations, in order, or none. Safe to repeat with one `req_id`.",
         {"mutations": list(HELLO)},
@@ -85,6 +89,7 @@ _ROUTES: Final = (
         "verify",
         "verify_program",
         "program.verify",
+        "ProgramVerification",
         "List errors and warnings",
         "List errors and warnings of one function, or of all.",
         {"function": "main"},
@@ -93,6 +98,7 @@ _ROUTES: Final = (
         "simulate",
         "simulate_program",
         "program.simulate",
+        "ProgramSimulation",
         "Run a function",
         "Run a function with bounded fuel.",
         {"function": "main", "inputs": {}},
@@ -101,6 +107,7 @@ _ROUTES: Final = (
         "compile",
         "compile_program",
         "program.compile",
+        "ProgramCompilation",
         "Compile to Python",
         "Make Python source of a function and all it calls.",
         {"entry": "main"},
@@ -111,8 +118,23 @@ _ROUTES: Final = (
 def routes(app: Starlette) -> list[ApiRoute]:
     """Return the HTTP routes of programs; empty unless the app's worlds are programs."""
     context: RequestContext = app.state.context
-    served = any(domain.name == _PROGRAM for domain in context.worlds.first.domains)
-    return table.routes() if served else []
+    domains = context.worlds.first.domains
+    if not any(domain.name == _PROGRAM for domain in domains):
+        return []
+    app.state.schemas = {**app.state.schemas, **_body_schemas(domains)}
+    return table.routes()
+
+
+def _body_schemas(domains: Sequence[Domain]) -> dict[str, Json]:
+    """Return the schemas of the bodies, by name: a payload, with the fields of `RequestKey`."""
+    payloads, shared = payload_schemas(domains)
+    schemas: dict[str, Json] = {}
+    for route in _ROUTES:
+        payload = payloads[route.kind]
+        payload = shared.get(payload.get("$ref", "").rpartition("/")[2], payload)
+        properties = {**payload["properties"], **properties_of(RequestKey)}
+        schemas[route.body] = {**payload, "properties": properties}
+    return schemas
 
 
 def _add(route: _Route) -> None:
@@ -131,17 +153,12 @@ def _add(route: _Route) -> None:
         )
 
     submit.__name__, submit.__doc__ = route.operation_id, route.tells
-    schema = {
-        "type": "object",
-        "description": f"The payload of `{route.kind}`, with req_id and context_seq beside it if "
-        "need be",
-    }
     table.on(
         "POST",
         f"/programs/{{program}}/{route.name}",
         route.summary,
         VERDICT_ANSWERS,
-        body=Body(schema, {"default": {"value": route.example}}),
+        body=Body(route.body, {"default": {"value": route.example}}),
     )(submit)
 
 
