@@ -21,7 +21,7 @@ from placet.kernel.decide import Answer, Decision, decide_batch
 from placet.kernel.domain import Domain
 from placet.kernel.gate.dedup import remembered_verdict
 from placet.kernel.gate.domain_rules import DomainRules, EffectValidator
-from placet.kernel.gate.wire_defaults import with_defaults
+from placet.kernel.gate.wire_defaults import with_defaults, with_ints
 from placet.kernel.group.decide import GroupDecision
 from placet.kernel.group.record import GroupRecorder
 from placet.kernel.group.row import Entry, row_of
@@ -297,6 +297,10 @@ class Kernel:
             filled = with_defaults(batch, submitter, self.ledger.seq, intents_max)
             if filled is not batch:
                 checked = self._structure.check(filled, submitter, batch_id)
+            if not isinstance(checked, CheckedBatch):
+                whole = with_ints(filled, [refusal.at for refusal in checked])
+                if whole is not filled:
+                    checked = self._structure.check(whole, submitter, batch_id)
         if isinstance(checked, CheckedBatch):
             return checked
         listed = tuple(checked[: self.config.limits.refusals_listed_max])

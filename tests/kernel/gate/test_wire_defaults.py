@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from placet.kernel.gate.wire_defaults import with_defaults, with_req_ids
+from placet.kernel.gate.wire_defaults import with_defaults, with_ints, with_req_ids
 from placet.schemas.identity import OPERATOR
 from placet.schemas.intent import SCHEMA_VERSION
 from tests.kernel.builders import add, kernel_of
@@ -86,3 +86,37 @@ def test_the_kernel_fills_in_only_when_it_is_asked_to():
     assert (filled["agent_id"], filled["context_seq"]) == ("alice", kernel.seq)
     still: Any = kernel.check({"kind": "Add", "payload": {"amount": 1}}, "alice", fill_missing=True)
     assert still.refusals[0].details["missing"] == ["req_id"]
+
+
+@pytest.mark.parametrize(
+    "form", [lambda one: one, lambda one: [one], lambda one: {"intents": [one]}]
+)
+def test_a_whole_float_is_an_int_where_it_was_refused(form):
+    at = [f"/intents/0/{place}" for place in ("priority", "payload/n/1", "payload/x", "payload")]
+    raw = form({"priority": 3.0, "context_seq": 1.0, "payload": {"n": [1.0, 2.0], "m": 5.0}})
+    before = copy.deepcopy(raw)
+    whole = with_ints(raw, at)
+    assert repr(whole) == repr(
+        form({"priority": 3, "context_seq": 1.0, "payload": {"n": [1.0, 2], "m": 5.0}})
+    )
+    assert repr(raw) == repr(before)
+
+
+@pytest.mark.parametrize("value", [1.5, 1e300, -(2.0**63), "3.0", True, None, {}, [], 3])
+def test_other_values_stay_as_they_are(value):
+    for raw in (value, [{"n": value}], {"intents": value}, {"intents": [{"n": value}]}):
+        assert with_ints(raw, ["/intents/0/n", "/intents/0", "", "/intents"]) is raw
+
+
+def test_the_kernel_takes_whole_floats_at_an_edge_alone():
+    kernel = kernel_of()
+    one = {**add("r", 2), "priority": 10.0, "payload": {"amount": 2.0}}
+    assert [refusal.at for refusal in kernel.check([one]).refusals] == [
+        "/intents/0/priority",
+        "/intents/0/payload/amount",
+    ]
+    checked = kernel.check([one], fill_missing=True)
+    assert kernel.decide(checked).admitted
+    again = kernel.decide([add("r", 2)])
+    assert again.admitted
+    assert again.replayed

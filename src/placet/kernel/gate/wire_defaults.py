@@ -1,15 +1,19 @@
 """Defaults of fields that an intent from outside may leave out: agent, context, priority, version.
 
-They are filled in at the edges (HTTP, `placet gate`, agent handles), once the structure stage has
+A whole number written as 3.0 is an int where an int is expected: to JSON they are one number.
+Both are filled in at the edges (HTTP, `placet gate`, agent handles), once the structure stage has
 refused a batch: a complete batch pays nothing for them. A null is a value, and stays refused.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from operator import is_
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from placet.schemas.identity import OPERATOR
 from placet.schemas.intent import DEFAULT_PRIORITY, SCHEMA_VERSION
+
+_INT_MAX: Final = 2.0**63
+"""A larger int is none that JSON must carry, and is refused as such."""
 
 _Complete: TypeAlias = Callable[[int, dict[str, Any]], dict[str, Any]]
 """Returns an intent with more fields, or the same object; its first argument is the position."""
@@ -59,6 +63,43 @@ def with_req_ids(raw: object, key: str, intents_max: int) -> object:
         return {**intent, "req_id": key if is_single else f"{key}:{index}"}
 
     return _completed(raw, with_req_id, intents_max)
+
+
+def with_ints(raw: object, at: Iterable[str]) -> object:
+    """Return a batch with ints in place of whole floats. O(size of the batch).
+
+    Args:
+        raw: The batch as submitted; not changed. It is returned as is if it has no such float.
+        at: JSON pointers to the values that were refused, each below `/intents`.
+    """
+    places = [pointer.split("/")[2:] for pointer in at]
+    if type(raw) is dict and "intents" in raw:
+        intents = _with_ints(raw["intents"], places)
+        return raw if intents is raw["intents"] else {**raw, "intents": intents}
+    if type(raw) is dict:
+        return _with_ints(raw, [place[1:] for place in places])
+    return _with_ints(raw, places)
+
+
+def _with_ints(value: object, places: list[list[str]]) -> object:
+    if type(value) is float:
+        return int(value) if value.is_integer() and abs(value) < _INT_MAX else value
+    if not isinstance(value, dict | list):
+        return value
+    below: dict[str, list[list[str]]] = {}
+    for place in filter(None, places):
+        below.setdefault(place[0], []).append(place[1:])
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    changed = {
+        key: new
+        for key, old in items
+        if str(key) in below and (new := _with_ints(old, below[str(key)])) is not old
+    }
+    if not changed:
+        return value
+    if isinstance(value, dict):
+        return {**value, **changed}
+    return [changed.get(index, item) for index, item in enumerate(value)]
 
 
 def _completed(raw: object, complete: _Complete, intents_max: int) -> object:
