@@ -6,11 +6,12 @@ down once in `wire_schemas`; the tests hold every answer to them.
 
 from collections.abc import Iterable, Mapping, Sequence
 from inspect import getdoc
-from typing import Final
+from typing import Any, Final
 
 import msgspec
-from pydantic import TypeAdapter
+from pydantic import ConfigDict, TypeAdapter
 from starlette.routing import BaseRoute
+from typing_extensions import is_typeddict
 
 from placet.kernel.domain import Domain
 from placet.kernel.registry import Registry
@@ -154,13 +155,34 @@ def _request_body(body: Body) -> dict[str, Json]:
 
 def payload_schemas(domains: Sequence[Domain]) -> tuple[dict[str, Json], dict[str, Json]]:
     """Return the JSON Schema of the payload of each kind, and of the parts they share, by name."""
-    registry = Registry(domains)
-    names = sorted(registry.kinds)
-    payloads, shared = TypeAdapter.json_schemas(
-        [(name, "validation", registry.payload_validator(name)) for name in names],
+    kinds = sorted(Registry(domains), key=lambda kind: kind.name)
+    lists, shared = TypeAdapter.json_schemas(
+        [(kind.name, "validation", _list_of(kind.payload)) for kind in kinds],
         ref_template=_REFERENCE + "{model}",
     )
-    return {name: payloads[name, "validation"] for name in names}, dict(shared.get("$defs", {}))
+    payloads = {kind.name: lists[kind.name, "validation"]["items"] for kind in kinds}
+    parts = dict(shared.get("$defs", {}))
+    for schema in (*payloads.values(), *parts.values()):
+        _close_patterns(schema)
+    return payloads, parts
+
+
+def _list_of(payload: Any) -> "TypeAdapter[list[Any]]":  # noqa: ANN401  # pydantic reads it
+    """Return a validator of payloads: a TypedDict without a configuration is closed at the gate."""
+    is_bare = is_typeddict(payload) and not hasattr(payload, "__pydantic_config__")
+    return TypeAdapter(list[payload], config=ConfigDict(extra="forbid") if is_bare else None)
+
+
+def _close_patterns(schema: Json) -> None:
+    """Forbid the keys that match no pattern, which pydantic checks and does not declare."""
+    if isinstance(schema, dict):
+        if isinstance(schema.get("patternProperties"), dict):
+            schema.setdefault("additionalProperties", False)
+        for part in schema.values():
+            _close_patterns(part)
+    elif isinstance(schema, list):
+        for part in schema:
+            _close_patterns(part)
 
 
 def _intents(domains: Sequence[Domain]) -> dict[str, Json]:

@@ -19,7 +19,6 @@ from placet.kernel.domain import Domain
 from placet.kernel.kernel import Kernel
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json
-from placet.schemas.intent import SCHEMA_VERSION
 from placet.server.context import RequestContext, context_of
 from placet.server.http.parameters import Fields, Identity, Place, properties_of, read_fields
 from placet.server.http.problems import Problem
@@ -33,8 +32,6 @@ table = Routes("programs")
 _PROGRAM: Final = "program"
 _HOST: Final = "host"
 """In whose name the operator edits; nobody else may have it."""
-
-_PRIORITY: Final = 10
 
 
 class RequestKey(Fields, frozen=True):
@@ -130,8 +127,8 @@ def _body_schemas(domains: Sequence[Domain]) -> dict[str, Json]:
     payloads, shared = payload_schemas(domains)
     schemas: dict[str, Json] = {}
     for route in _ROUTES:
-        payload = payloads[route.kind]
-        payload = shared.get(payload.get("$ref", "").rpartition("/")[2], payload)
+        reference: str = payloads[route.kind]["$ref"]  # each is a TypedDict, so a named part
+        payload: dict[str, Json] = shared[reference.rpartition("/")[2]]
         properties = {**payload["properties"], **properties_of(RequestKey)}
         schemas[route.body] = {**payload, "properties": properties}
     return schemas
@@ -187,16 +184,16 @@ async def _propose(
     if name == _HOST and not who.is_operator:
         raise Problem("forbidden", f"the name {_HOST!r} is the operator's in a program")
     await _register(world, name)
-    intent = {
+    intent: dict[str, Json] = {
         "kind": kind,
         "payload": dict(payload),
         "agent_id": name,
         "req_id": key.req_id or f"http-{token_hex(8)}",
-        "context_seq": world.seq if key.context_seq is None else key.context_seq,
-        "priority": _PRIORITY,
-        "schema_version": SCHEMA_VERSION,
     }
-    return verdict_answer(await world.submit_nowait([intent], submitter=who.submitter))
+    if key.context_seq is not None:
+        intent["context_seq"] = key.context_seq
+    verdict = await world.submit_nowait([intent], submitter=who.submitter, fill_missing=True)
+    return verdict_answer(verdict)
 
 
 async def _register(world: Orchestrator, name: str) -> None:
