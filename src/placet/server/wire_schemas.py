@@ -251,7 +251,7 @@ def intent_schema(kind: str, payload: Json) -> dict[str, Json]:
             "payload": payload,
             "agent_id": {**_ID, "description": "by default the agent of the token"},
             "req_id": {**_ID, "description": "by default of the header Idempotency-Key"},
-            "context_seq": _SEQ,
+            "context_seq": {**_SEQ, "exclusiveMaximum": 2**63},
             "priority": {"type": "integer", "minimum": 0, "maximum": 100},
             "schema_version": {
                 "type": "string",

@@ -20,9 +20,9 @@ from placet.domains.design.actions.plans import (
     intent_payload,
     plan_body,
 )
-from placet.domains.design.actions.protocol import ActionPlan, Intent, stale_message
+from placet.domains.design.actions.protocol import ActionPlan, Intent, IntentType, stale_message
 from placet.domains.design.domain import Design
-from placet.domains.design.payloads import PARAMETERS
+from placet.domains.design.payloads import PARAMETERS, LogIntent
 from placet.domains.design.settings import DesignSettings
 from placet.domains.design.views import read_design, version_of
 from placet.extensions.design.text import Clarification, parse_text, rewordings
@@ -136,7 +136,15 @@ def setup_of(world: Orchestrator) -> DesignSettings:
 def plan_schemas() -> dict[str, Json]:
     """Return the JSON Schema of a plan as a request body, and the schemas it refers to."""
     schema = PLAN_BODY.json_schema(ref_template="#/components/schemas/{model}")
-    return {**schema.pop("$defs", {}), "Plan": schema}
+    parts = schema.pop("$defs", {})
+    intent = parts[LogIntent.__name__]
+    types = {"intent_type": {"enum": [kind.value for kind in IntentType]}}
+    schema["properties"]["intent"] = {
+        "anyOf": [{"$ref": "#/components/schemas/PlanIntent"}, {"type": "null"}],
+        "description": "the person's sentence; its intent_id and design_id are the plan's",
+    }
+    plan_intent = {**intent, "properties": {**intent["properties"], **types}}
+    return {**parts, "PlanIntent": plan_intent, "Plan": schema}
 
 
 def preview_of(

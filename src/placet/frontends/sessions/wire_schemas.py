@@ -1,6 +1,7 @@
 """Sessions in the OpenAPI document: bodies with examples, and schemas of answers."""
 
 from collections.abc import Mapping
+from inspect import getdoc
 from typing import Any, Final
 
 from pydantic import BaseModel
@@ -61,8 +62,17 @@ def _models(*models: type[BaseModel]) -> dict[str, Json]:
     return schemas
 
 
+_EDIT: Final = {"type": "array", "items": {"$ref": f"{_REFERENCE}ReplacementAction"}, "minItems": 1}
+
 SCHEMAS: Final[Mapping[str, Json]] = {
     **_models(Turn, ApprovalRequest),
+    "ApprovalDecision": {
+        "oneOf": [
+            _closed({"decision": {"enum": ["approve", "deny"]}}, "decision"),
+            _closed({"decision": {"const": "edit"}, "actions": _EDIT}, "decision", "actions"),
+        ],
+        "description": getdoc(ApprovalDecision),
+    },
     "Session": _closed(
         {
             "session": _ID,

@@ -41,6 +41,10 @@ _READING: Final = (401, 403, 404, 409, 410, 503)
 _Text = Annotated[str, Meta(max_length=512)]
 _Offset = Annotated[int, Meta(ge=0, le=2**53)]
 _Unit = Literal["record", "tick"]
+_PATHS: Final = Meta(
+    extra_json_schema={"propertyNames": {"pattern": "[^/]/+[^/]"}},
+    description="path -> value: collection/entity/field, or collection/entity",
+)
 
 
 class AtQuery(Fields, frozen=True):
@@ -116,7 +120,7 @@ class ForkRequest(Fields, frozen=True):
     """
 
     record: Place
-    put: dict[str, Json] = field(default_factory=dict)
+    put: Annotated[dict[str, Json], _PATHS] = field(default_factory=dict)
     dropped: list[Identity] = field(default_factory=list)
     seed: Annotated[int, Meta(ge=0, le=SEED_MAX)] | None = None
     replay: bool = False

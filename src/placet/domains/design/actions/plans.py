@@ -7,7 +7,7 @@ A plan is one batch: its head, `design.plan`, then one intent per action. Their 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, NamedTuple, NotRequired, TypeAlias
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from placet.domains.design import payloads
@@ -23,6 +23,7 @@ from placet.domains.design.actions.protocol import (
 from placet.domains.design.refinable_fields import Step
 from placet.schemas.codec import Json
 from placet.schemas.errors import PlacetError
+from placet.schemas.identity import ID_PATTERN
 from placet.schemas.intent import SCHEMA_VERSION
 from placet.schemas.json_value import format_value, message_for, pointer
 from placet.schemas.keywords import explain_keywords
@@ -219,14 +220,21 @@ WireAction: TypeAlias = Annotated[_one, Field(discriminator="action_type")]
 """An action on the wire: a union that `action_type` tells apart."""
 
 
+def _whole(value: object) -> object:
+    """Return 3 for 3.0: to JSON they are one number."""
+    return int(value) if type(value) is float and value.is_integer() else value
+
+
 class PlanBody(TypedDict):
     """The body of a request to execute a plan; the request's path names the design."""
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
 
-    plan_id: Annotated[str, Field(min_length=1, max_length=payloads.PLAN_ID_CHARS_MAX)]
+    plan_id: Annotated[
+        str, Field(min_length=1, max_length=payloads.PLAN_ID_CHARS_MAX, pattern=ID_PATTERN)
+    ]
     intent_id: Annotated[str, Field(min_length=1, max_length=128)]
-    design_version_before: Annotated[int, Field(ge=0, lt=2**63)]
+    design_version_before: Annotated[int, Field(ge=0, lt=2**63), BeforeValidator(_whole)]
     actions: Annotated[list[WireAction], Field(min_length=1, max_length=510)]
     proposed_at: NotRequired[Annotated[str, Field(max_length=64)] | None]
     intent: NotRequired[payloads.LogIntent | None]
