@@ -113,5 +113,9 @@ def hangs(state: Mapping[str, Mapping[str, Mapping[str, Json]]]) -> bool:
     return True
 
 
+def exits(state: Mapping[str, Mapping[str, Mapping[str, Json]]]) -> bool:
+    raise SystemExit(3)
+
+
 def raises(state: Mapping[str, Mapping[str, Mapping[str, Json]]]) -> bool:
     raise KeyError("bank")

@@ -383,6 +383,8 @@ def test_target_that_cannot_be_written_is_a_clear_error(town_log, tmp_path, targ
 
 
 def test_unknown_table_suggests_the_nearest():
+    with pytest.raises(PlacetError, match="no table 'qqq'; the tables are intents, "):
+        TableOptions(names=("qqq",))
     with pytest.raises(PlacetError, match="did you mean 'intents'"):
         TableOptions(names=("intent",))
 

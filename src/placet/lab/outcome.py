@@ -80,7 +80,7 @@ def decided(outcome: Outcome, state: Mapping[str, Mapping[str, Mapping[str, Json
         answer = outcome(state)
     except PlacetError:
         raise
-    except Exception as error:  # it is code of the user, and the error is reported
+    except (Exception, SystemExit) as error:  # it is code of the user, and the error is reported
         raise LabError(f"the outcome function {name} raised {error!r}") from error
     if type(answer).__name__ not in {"bool", "bool_"}:  # those of numpy are no subclass of bool
         raise LabError(f"the outcome function {name} returned {answer!r}, expected True or False")

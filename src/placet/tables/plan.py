@@ -73,10 +73,9 @@ class TableOptions:
     def __post_init__(self) -> None:
         for name in self.names:
             if name not in DEFINITIONS:
-                raise PlacetError(
-                    f"there is no table {name!r}; did you mean {nearest(name, DEFINITIONS)[0]!r}? "
-                    f"The tables are {', '.join(DEFINITIONS)}"
-                )
+                near = nearest(name, DEFINITIONS, 1)
+                hint = f"; did you mean {near[0]!r}? The tables" if near else "; the tables"
+                raise PlacetError(f"there is no table {name!r}{hint} are {', '.join(DEFINITIONS)}")
         if self.every is not None and self.every < 1:
             raise PlacetError(f"every must be a number of ticks from 1 on, got {self.every}")
 

@@ -4,9 +4,11 @@ import asyncio
 import errno
 import json
 import os
+import sys
 from collections import Counter
 from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from itertools import count
+from platform import node
 
 import pytest
 
@@ -36,9 +38,8 @@ def marks(tmp_path, monkeypatch):
 def sweep(to, scenarios=None, **more):
     return run_scenarios(
         scenarios or short_town().product(max_step=[0.5, 1]),
-        executor=InlineExecutor(),
         to=to,
-        **{"replications": 2, **more},
+        **{"replications": 2, "executor": InlineExecutor(), **more},
     )
 
 
@@ -129,6 +130,22 @@ def test_an_outcome_that_is_no_finite_number_is_an_error_in_its_row(tmp_path):
     assert "returned nan; expected a finite number" in results[0]["error"]
 
 
+def test_an_outcome_that_exits_is_a_row_with_its_error(tmp_path):
+    results = sweep(tmp_path / "study", outcome=exiting)
+    assert "exiting raised SystemExit(3)" in results[0]["error"]
+    assert len(results) == 4
+
+
+def test_a_policy_that_exits_is_a_row_with_its_error(tmp_path, own_policy):
+    (tmp_path / "standing.py").write_text(POLICY.replace("return []", "raise SystemExit(3)"))
+    results = sweep(tmp_path / "study", [own_policy])
+    assert [row["error"] for row in results] == ["SystemExit: 3"] * 2
+
+
+def exiting(state):
+    raise SystemExit(3)
+
+
 def test_a_failing_policy_is_a_row_with_its_error(tmp_path):
     scenario = short_town().with_values({"agents.folk.options.popular": "many"})
     (row,) = sweep(tmp_path / "study", [scenario], replications=1)
@@ -153,7 +170,29 @@ def own_policy(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "beside.py").write_text("STEP = 1\n")
     (tmp_path / "standing.py").write_text(POLICY)
+    for name in ("beside", "standing"):
+        sys.modules.pop(name, None)
     return short_town().with_values({"agents.folk.policy": "standing:Stander"})
+
+
+class WithoutModules(InlineExecutor):
+    """Runs calls where the modules of the current folder cannot be found."""
+
+    def submit(self, function, /, *args, **kwargs):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir("/")
+            patch.setattr(sys, "path", [path for path in sys.path if "/test_" not in path])
+            patch.delitem(sys.modules, "standing")
+            return super().submit(function, *args, **kwargs)
+
+
+def test_a_module_that_a_worker_lacks_ends_the_sweep_and_is_named(tmp_path, own_policy):
+    with pytest.raises(
+        LabError,
+        match=rf"worker process {os.getpid()} on {node()} cannot import the module 'standing'",
+    ):
+        sweep("study", [short_town(), own_policy], executor=WithoutModules())
+    assert len(Results.load("study")) == 2, "the finished runs are kept, and no other has a row"
 
 
 def test_a_study_of_other_code_stops_the_sweep_and_names_the_file(tmp_path, own_policy):

@@ -52,7 +52,7 @@ class SweepPlan:
 
     scenarios: Sequence[PlannedScenario]
     seeds: Sequence[int] | None
-    outcomes: Sequence[str]
+    outcomes: tuple[str, ...]
 
     def runs(self) -> dict[str, tuple[PlannedScenario, int]]:
         """Return each run by its key, scenario by scenario."""
@@ -95,9 +95,9 @@ def plan_sweep(
         ScenarioError: A domain or a policy does not exist, or rejects its settings.
     """
     chosen = _seeds(replications, seeds)
-    outcomes = tuple(dict.fromkeys(outcomes))
-    reader = CodeReader(outcomes)
-    clash = clash_among(outcomes)
+    distinct = tuple(dict.fromkeys(outcomes))
+    reader = CodeReader(distinct)
+    clash = clash_among(distinct)
     if clash is not None:
         raise LabError(f"{clash}: rename the function")
     planned: list[PlannedScenario] = []
@@ -119,7 +119,7 @@ def plan_sweep(
         _require_bounded(len(planned) * (1 if chosen is None else len(chosen)))
     if not planned:
         raise LabError("a sweep needs at least one scenario, got none")
-    return SweepPlan(tuple(planned), chosen, outcomes)
+    return SweepPlan(tuple(planned), chosen, distinct)
 
 
 def scenario_digest(text: str) -> str:

@@ -8,18 +8,21 @@ import os
 import signal
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from math import isfinite
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
+from platform import node
 from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
 from types import FrameType
 from typing import Any, Final, Literal, TypeAlias
 
+from placet.lab.errors import LabError
 from placet.lab.outcome import find_outcome
 from placet.lab.sweep.columns import clash_of
 from placet.lab.sweep.execution import Ended, execute
@@ -27,8 +30,9 @@ from placet.lab.sweep.half_run import HalfRun
 from placet.lab.sweep.plan import scenario_of
 from placet.lab.sweep.study import LOGS, MANIFEST, STREAMS, Row, RowWriter, writing
 from placet.runtime.gc_tuning import tune_gc
+from placet.runtime.plugins import import_from_here
 from placet.schemas.codec import Json
-from placet.schemas.errors import INTERRUPTS, StoreError
+from placet.schemas.errors import StoreError
 from placet.schemas.json_value import from_numpy
 
 Logs: TypeAlias = Literal["all", "failed", "none"]
@@ -76,7 +80,7 @@ class RunTask:
     text: str
     seed: int
     attempt: int
-    outcomes: Sequence[str]
+    outcomes: tuple[str, ...]
     study: tuple[str, str, str]
     logs: Logs
     timeout_s: float | None
@@ -93,10 +97,11 @@ def run_task(task: RunTask) -> Row:
         collected rows.
 
     Raises:
-        LabError: The study's folder cannot be written.
+        LabError: The study's folder cannot be written, or a module cannot be imported here.
         StoreError: The log of the run cannot be written.
     """
     _prepare_process()
+    _require_modules(_named_specs(task.text, task.outcomes))
     writer = _writer(*task.study)
     if writer is None:
         return _run_apart(task)
@@ -113,6 +118,36 @@ def run_task(task: RunTask) -> Row:
     finally:
         writer.end()
     return row | {"is_written": True}
+
+
+@lru_cache(maxsize=64)  # a worker runs a scenario under many seeds
+def _named_specs(text: str, outcomes: tuple[str, ...]) -> frozenset[str]:
+    """Return what a scenario and a sweep name as `module:attribute`."""
+    scenario = scenario_of(text, 0)
+    policies = (cohort.policy for cohort in scenario.agents.values())
+    collected = () if scenario.collect is None else scenario.collect.world.values()
+    return frozenset(
+        spec for spec in (scenario.domain, *policies, *collected, *outcomes) if ":" in spec
+    )
+
+
+def _require_modules(specs: Iterable[str]) -> None:
+    """Import the modules that a run names, which the sweep's process has imported.
+
+    Where that fails, the process is at fault and not the run: all of its runs would fail.
+
+    Raises:
+        LabError: A module cannot be imported.
+    """
+    for module in sorted({spec.partition(":")[0] for spec in specs}):
+        try:
+            import_from_here(module)
+        except ImportError as error:
+            raise LabError(
+                f"the worker process {os.getpid()} on {node()} cannot import the module "
+                f"{module!r}, which the sweep's process could: {error}. Put it where the workers "
+                "find it, as on their PYTHONPATH; what is finished is kept"
+            ) from error
 
 
 def _run_apart(task: RunTask) -> Row:
@@ -166,11 +201,11 @@ def _row_of(task: RunTask, log: Path | None) -> Row:
             row[STREAMS] = ended.collected
             row["outcomes"] = outcomes_of(task.outcomes, ended.state)
         row |= {"error": None, "traceback": None}
-    except (*INTERRUPTS, StoreError):
+    except (KeyboardInterrupt, GeneratorExit, StoreError):
         raise
     except RunTimeout:
         row |= _failure("timeout", f"the run took longer than {task.timeout_s:g} s", "")
-    except BaseException as error:  # noqa: BLE001  # code of the user: a row says what it raised
+    except BaseException as error:  # noqa: BLE001  # code of the user, also where it exits: a row
         text = str(error) if isinstance(error, OutcomeError) else f"{_name(error)}: {error}"
         row |= _failure("failed", text, "".join(traceback.format_exception(error)))
     return row | {
@@ -208,7 +243,7 @@ def outcomes_of(names: Sequence[str], state: Mapping[str, Any]) -> dict[str, Jso
         name = spec.rpartition(":")[2]
         try:
             answer = function(state)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise OutcomeError(f"the outcome function {spec} raised {error!r}") from error
         values = answer if isinstance(answer, Mapping) else {name: answer}
         for key, value in values.items():
