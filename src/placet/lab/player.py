@@ -18,6 +18,7 @@ from typing import Final
 from weakref import finalize
 
 from placet.actors.ports import EventLog
+from placet.lab.files import replaced_whole
 from placet.lab.log import Log
 from placet.runtime.stores.reading import log_to_read
 from placet.runtime.timeline.moments import event_of, history_of
@@ -57,9 +58,14 @@ class PlayerPage:
     records: int
 
     def save(self, path: str | Path) -> Path:
-        """Write the page to a file, and return its path."""
+        """Write the page to a file, and return its path.
+
+        Raises:
+            LabError: It cannot be written.
+        """
         target = Path(path)
-        target.write_text(self.html, "utf-8")
+        with replaced_whole(target) as draft:
+            draft.write_text(self.html, "utf-8")
         return target
 
     def __repr__(self) -> str:

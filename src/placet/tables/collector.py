@@ -106,6 +106,7 @@ class Collector:
         self._folder = None if to is None else PartFolder(Path(to), self._tables)
         self._has_begun = False
         self._is_closed = False
+        self._is_of_log = False
         self._tick = 0
         self._part_at = 0.0
         self.failure: CollectError | None = None
@@ -170,15 +171,21 @@ class Collector:
         """Write the last part, and seal the tables; a second call does nothing.
 
         Raises:
-            CollectError: The tables cannot be written, or the collecting has failed.
+            CollectError: The tables cannot be written, or the collecting has failed. Parts of a
+                live world are left; what was collected from a log is removed.
         """
         if self._is_closed:
             return
         self._is_closed = True
         self._flush_refusals()
         if self._folder is not None and self._has_begun:
-            self._folder.write(self._tick)
-            self._folder.seal()
+            try:
+                self._folder.write(self._tick)
+                self._folder.seal()
+            except CollectError:
+                if self._is_of_log:
+                    self._folder.remove()
+                raise
         self.check()
 
     def __enter__(self) -> Self:
@@ -213,8 +220,8 @@ class Collector:
     def collect(self, log: EventLog, *, on_tick: Callable[[int], None] = lambda _: None) -> None:
         """Collect from a log: the rows that would have been collected while it was written.
 
-        If it fails, no folder is left. O(log). Refusals that left no record are not in it; of a
-        compacted log, the part from its oldest snapshot on is read.
+        If it or `close` fails, no folder is left. O(log). Refusals that left no record are not in
+        it; of a compacted log, the part from its oldest snapshot on is read.
 
         Args:
             log: The log; it is only read.
@@ -225,6 +232,7 @@ class Collector:
             StoreError: The log cannot be read.
         """
         self.begin()
+        self._is_of_log = True
         try:
             self._collect_between(log, 0, on_tick)
             self.check()

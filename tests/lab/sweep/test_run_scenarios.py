@@ -138,6 +138,7 @@ def test_an_outcome_that_exits_is_a_row_with_its_error(tmp_path):
 
 def test_a_policy_that_exits_is_a_row_with_its_error(tmp_path, own_policy):
     (tmp_path / "standing.py").write_text(POLICY.replace("return []", "raise SystemExit(3)"))
+    sys.modules.pop("standing", None)
     results = sweep(tmp_path / "study", [own_policy])
     assert [row["error"] for row in results] == ["SystemExit: 3"] * 2
 

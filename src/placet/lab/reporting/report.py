@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from placet.lab.errors import LabError
+from placet.lab.files import replaced_whole
 from placet.lab.reporting.page import MARK, render
 from placet.lab.reporting.run_report import run_page
 from placet.lab.reporting.study_report import study_page
@@ -36,7 +37,8 @@ def report(
         on_progress: Called with the number of records of a log that were read, and of all.
 
     Raises:
-        LabError: The source is no log and no study, or another file has the name.
+        LabError: The source is no log and no study, another file has the name, or the report cannot
+            be written.
         StoreError: The log cannot be read, or is empty.
     """
     is_folder = isinstance(source, str | Path) and Path(source).is_dir()
@@ -53,10 +55,8 @@ def report(
         page = with_vega(page)
     target = Path(to) if to is not None else Path(f"{stem}-report.html")
     _require_replaceable(target)
-    try:
-        target.write_text(render(page), encoding="utf-8")
-    except OSError as error:
-        raise LabError(f"cannot write {target}: {error.strerror}") from error
+    with replaced_whole(target) as draft:
+        draft.write_text(render(page), encoding="utf-8")
     return target
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from placet.lab.errors import LabError
+from placet.lab.files import replaced_whole
 from placet.lab.sweep.columns import CODE, COUNTS, ENDS, SEED, TABLES
 from placet.lab.sweep.plan import run_key
 from placet.lab.sweep.study import COLLECTED, Row, Study
@@ -197,25 +198,27 @@ class Results(Sequence[Row]):
         """Write the rows to a file, by its ending: .csv, .jsonl, .parquet or .arrow.
 
         Raises:
-            LabError: The ending is another, or the extra `lab` is missing for Parquet and Arrow.
+            LabError: The ending is another, the extra `lab` is missing for Parquet and Arrow, or
+                the file cannot be written.
         """
         path = Path(path)
-        if path.suffix == ".jsonl":
-            path.write_text("".join(json.dumps(row) + "\n" for row in self.rows))
-        elif path.suffix == ".csv":
-            path.write_text(self._as_csv())
-        elif path.suffix == ".parquet":
-            table = self.to_arrow()
-            from pyarrow import parquet  # noqa: PLC0415  # an extra
-
-            parquet.write_table(table, path)
-        elif path.suffix == ".arrow":
-            table = self.to_arrow()
-            from pyarrow import feather  # noqa: PLC0415  # an extra
-
-            feather.write_feather(table, str(path), compression="uncompressed")
-        else:
+        if path.suffix not in {".csv", ".jsonl", ".parquet", ".arrow"}:
             raise LabError(f"{path}: expected an ending .csv, .jsonl, .parquet or .arrow")
+        with replaced_whole(path) as draft:
+            if path.suffix == ".jsonl":
+                draft.write_text("".join(json.dumps(row) + "\n" for row in self.rows))
+            elif path.suffix == ".csv":
+                draft.write_text(self._as_csv())
+            elif path.suffix == ".parquet":
+                table = self.to_arrow()
+                from pyarrow import parquet  # noqa: PLC0415  # an extra
+
+                parquet.write_table(table, draft)
+            else:
+                table = self.to_arrow()
+                from pyarrow import feather  # noqa: PLC0415  # an extra
+
+                feather.write_feather(table, str(draft), compression="uncompressed")
         return path
 
     def __len__(self) -> int:
