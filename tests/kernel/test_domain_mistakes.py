@@ -167,3 +167,19 @@ def test_a_hook_that_writes_a_collection_of_another_domain_is_undone(hook, act):
     with pytest.raises(ForeignWriteError, match=r"domain 'shop' wrote bank\.purses/till"):
         act(kernel)
     assert trace(kernel) == before
+
+
+def test_a_value_that_a_rule_changes_in_place_is_explained():
+    def buy_more(draft, intent):
+        draft.create(OWN, "lamp", {"buyers": []})
+        draft.get(OWN, "lamp", "buyers").append(intent["agent_id"])
+
+    shop = shop_with(kinds=[Kind("Buy", Buy, buy_more)])
+    kernels = [Kernel(shop), Kernel(shop, KernelConfig(on_rule_error="raise"))]
+    for kernel in kernels:
+        kernel.register_agent("alice")
+    (refusal,) = kernels[0].decide(intent("Buy", {"count": 1})).refusals
+    assert "change a copy, such as list(value)" in refusal.details["message"]
+    with pytest.raises(AttributeError) as caught:
+        kernels[1].decide(intent("Buy", {"count": 1}))
+    assert "change a copy, such as list(value)" in caught.value.__notes__[-1]

@@ -1,7 +1,12 @@
 """The documented exceptions: one for each kind of refusal, and their attributes."""
 
+from operator import delitem, setitem
+from types import MappingProxyType
+from typing import Any
+
 import pytest
 
+from placet.schemas.codec import freeze
 from placet.schemas.errors import (
     AgentError,
     BackpressureError,
@@ -14,12 +19,16 @@ from placet.schemas.errors import (
     StaleContextError,
     StoreError,
     ValidationError,
+    advice_on,
     describe_error,
     error_of,
     error_type,
 )
 from placet.schemas.refusal import STAGE_OF, Refusal, RefusalCode, Stage
 from placet.schemas.verdict import Verdict
+
+SHOWN: Any = MappingProxyType({"a": 1})
+"""The fields of an entity, as a rule and a view show them."""
 
 TYPE_OF_STAGE: dict[Stage, type[PlacetError]] = {
     Stage.ADMISSION: BackpressureError,
@@ -111,3 +120,29 @@ def test_an_error_whose_text_raises_is_described_by_its_type():
             raise RuntimeError
 
     assert describe_error(MuteError()).startswith("MuteError")
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda: freeze([1]).append(2),
+        lambda: setitem(freeze([1]), 0, 2),
+        lambda: setitem(SHOWN, "a", 2),
+        lambda: delitem(SHOWN, "a"),
+        lambda: SHOWN.update(a=2),
+    ],
+)
+def test_a_write_into_a_value_of_a_state_is_described_with_the_way_to_do_it(write):
+    with pytest.raises((TypeError, AttributeError)) as caught:
+        write()
+    assert describe_error(caught.value).endswith("by draft.put, or propose it in an intent")
+
+
+@pytest.mark.parametrize("error", [AttributeError("a"), TypeError("b"), KeyError("c")])
+def test_another_error_is_described_without_advice(error):
+    assert advice_on(error) == ""
+    assert describe_error(error) == f"{type(error).__name__}: {error}"
+
+
+def test_an_error_without_a_text_is_described_by_its_type():
+    assert describe_error(ValueError()) == "ValueError"

@@ -10,6 +10,7 @@ from placet.scenarios.policies import IntentFactory, PolicyFactory, ScriptedPoli
 from placet.scenarios.scenario import Member, Scenario, ScenarioError
 from placet.scenarios.ticks import REQ_IDS, req_id_of
 from placet.schemas.codec import Json
+from placet.schemas.errors import describe_error
 from placet.schemas.intent import REQUIRED_FIELDS, Intent, new_intent
 from placet.schemas.view import View
 
@@ -62,7 +63,9 @@ class ScenarioAgent:
         except ScenarioError:
             raise
         except Exception as error:
-            raise self._fault(f"raised {_shown(error)} as it was made for", error) from error
+            raise self._fault(
+                f"raised {describe_error(error)} as it was made for", error
+            ) from error
 
     def _intent(
         self, kind: str, mapping: Mapping[str, Json] | None = None, /, **payload: Json
@@ -98,7 +101,7 @@ class ScenarioAgent:
             problem, batch = self._read(answer)
         except Exception as error:
             # The policy may be user code. Stop the run: without this agent it would be another one.
-            problem = f"raised {_shown(error)} in tick {tick + 1} ({view.sim_time:g} s) for"
+            problem = f"raised {describe_error(error)} in tick {tick + 1} ({view.sim_time:g} s) for"
             raise self._fault(problem, error) from error
         if problem:
             raise self._fault(f"returned {problem} in tick {tick + 1} ({view.sim_time:g} s) for")
@@ -175,11 +178,6 @@ def _joined(failures: Sequence[PolicyError]) -> PolicyError:
     if others:
         first.args = (f"{first}; in this tick the policies of {others} more agents failed too",)
     return first
-
-
-def _shown(error: Exception) -> str:
-    text = str(error)
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def _cut(value: object) -> str:

@@ -182,11 +182,35 @@ _TEXT_CHARS_MAX: Final = 1_000
 def describe_error(error: BaseException) -> str:
     """Return the text of an error as a log takes it: bounded in length and valid Unicode.
 
-    If its own `str` raises, the name of its type.
+    It ends with an advice if the error is a change of an immutable value in place. If its own `str`
+    raises, it is the name of its type.
     """
     name = type(error).__name__
     try:
-        words = f"{name}: {error}"
+        words = f"{name}: {error}" if f"{error}" else name
+        advice = advice_on(error)
+        if advice:
+            words += f"; {advice}"
     except Exception:  # noqa: BLE001  # the boundary of plug-in code: a hostile object
         return name
     return words[:_TEXT_CHARS_MAX].encode("utf-8", "replace").decode()
+
+
+_IMMUTABLE: Final = (
+    "values of a state are immutable: change a copy, such as list(value) or dict(value), and write "
+    "it by draft.put, or propose it in an intent"
+)
+
+
+def advice_on(error: BaseException) -> str:
+    """Return an advice if an error is a write into a tuple or a mapping of a state; else empty."""
+    if isinstance(error, AttributeError):
+        name, is_list = error.name or "", isinstance(error.obj, tuple)
+        wrong = hasattr(list, name) if is_list else hasattr(dict, name)
+        return _IMMUTABLE if wrong and (is_list or isinstance(error.obj, Mapping)) else ""
+    # The texts of `tuple`, `mappingproxy` and the mappings of a view; they have no attributes.
+    is_write = isinstance(error, TypeError) and str(error).endswith(_WRITES)
+    return _IMMUTABLE if is_write else ""
+
+
+_WRITES: Final = ("does not support item assignment", "does not support item deletion")

@@ -117,3 +117,15 @@ def test_collections_of_a_domain_that_hides_nothing_are_shown_whole():
 
     kernel = Kernel([World(), Plain()])
     assert list(Viewer(kernel).view(kernel, "ann").state["plain.boxes"]) == ["box"]
+
+
+def test_a_missing_key_suggests_what_the_agent_sees(kernel):
+    propose(kernel, "ann", 0, "Speak", text="psst", channel="private", target_id="bob")
+    state = Viewer(kernel).view(kernel, "cid").state
+    with pytest.raises(KeyError, match=r"no visible collection 'agents'; did you mean 'world\.ag"):
+        state["agents"]
+    with pytest.raises(KeyError, match=r"no visible collection 'world\.speech'; did you mean 'w"):
+        state["world.speech"]  # which is hidden
+    with pytest.raises(KeyError, match="no entity 'anne'; did you mean 'ann'"):
+        state["world.agents"]["anne"]
+    assert state.get("agents", 7) == state["world.agents"].get("anne", 7) == 7

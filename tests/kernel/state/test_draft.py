@@ -6,7 +6,7 @@ import pytest
 
 from placet.kernel.state.draft import Draft, ToolUnregistered
 from placet.kernel.state.transaction import NO_CHANGES, Transaction
-from placet.kernel.state.tree import State
+from placet.kernel.state.tree import State, WorldState
 from placet.schemas.codec import canonical
 from placet.schemas.refusal import Notice
 
@@ -36,6 +36,8 @@ def test_a_draft_reads_its_own_writes(draft):
     ("act", "error", "why"),
     [
         (lambda d: d.put("c", "none", "f", 1), KeyError, "no entity c/none; create it before"),
+        (lambda d: d.put("cc", "e", "f", 1), KeyError, "no entity cc/e; did you mean the coll"),
+        (lambda d: d.state["c"], TypeError, "a state has no .'c'.: read it by get.*a rule writes"),
         (lambda d: d.put("none", "e", "f", 1), KeyError, "no entity none/e; create it before"),
         (lambda d: d.put("c", "e", "", 1), ValueError, "a field needs a name"),
         (lambda d: d.put("c", "e", 1, 1), TypeError, "requires a 'str' object"),
@@ -46,8 +48,8 @@ def test_a_draft_reads_its_own_writes(draft):
         (lambda d: d.create("c", "x", {1: 1}), TypeError, "keys must be str"),
         (lambda d: d.create("c", 1), TypeError, "names must be strings"),
         (lambda d: d.create(1, "x"), TypeError, "names must be strings"),
-        (lambda d: d.delete("c", "none"), KeyError, "no entity c/none to delete"),
-        (lambda d: d.delete("none", "e"), KeyError, "no entity none/e to delete"),
+        (lambda d: d.delete("c", "none"), KeyError, "no entity c/none; it cannot be deleted"),
+        (lambda d: d.delete("none", "e"), KeyError, "no entity none/e; it cannot be deleted"),
         (lambda d: d.emit("fax", {}), ToolUnregistered, "fax"),
         (lambda d: d.emit("mail", {"a": {1}}), TypeError, "plain JSON, got set"),
         (lambda d: d.normalize({"a": {1}}), TypeError, "plain JSON, got set"),
@@ -178,3 +180,14 @@ def test_the_repr_of_a_draft_shows_its_agent_and_writes(draft):
     assert repr(draft) == "<Draft of 'alice' at seq 9, 1.5 s: 1 writes, 1 effects>"
     assert repr(draft.state) == "<State: c 1>"
     assert repr(State()) == "<State: empty>"
+
+
+def test_the_state_as_a_mapping_suggests_the_key_that_it_has(draft):
+    state = WorldState(draft.state)
+    with pytest.raises(KeyError, match="there is no collection 'cc'; did you mean 'c'"):
+        state["cc"]
+    with pytest.raises(KeyError, match="there is no entity 'x'; there are e"):
+        state["c"]["x"]
+    draft.delete("c", "e")
+    with pytest.raises(KeyError, match="there is no collection 'c'; there is none"):
+        state["c"]

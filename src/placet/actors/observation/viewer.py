@@ -16,6 +16,7 @@ from placet.kernel.visibility.positions import Point, point_of
 from placet.schemas.codec import Json
 from placet.schemas.identity import Ref
 from placet.schemas.limits import SECOND_NS
+from placet.schemas.missing_key import MissingKeyError
 from placet.schemas.view import View
 
 Entities = Mapping[str, Mapping[str, Json]]
@@ -80,13 +81,15 @@ class _SeenState(Mapping[str, Entities]):
             entities = self._collections.get(collection)
         if entities is not None:
             return entities
-        rows = cut.world_state[collection]
+        rows = cut.world_state.get(collection)
+        if rows is None:
+            raise MissingKeyError(collection, "visible collection", self)
         if not cut.registry.hiding(collection):
             cut.collections[collection] = rows
             return rows
         seen = _SeenEntities(rows, cut, self._agent_id, collection)
         if not seen.is_any_visible():
-            raise KeyError(collection)
+            raise MissingKeyError(collection, "visible collection", self)
         self._collections[collection] = seen
         return seen
 
@@ -167,10 +170,9 @@ class _SeenEntities(Mapping[str, Mapping[str, Json]]):
         self._ids: dict[str, None] | None = None
 
     def __getitem__(self, entity: str) -> Mapping[str, Json]:
-        fields = self._rows[entity]
-        ids = self._ids
-        if (entity not in ids) if ids is not None else not self._may_see(entity):
-            raise KeyError(entity)
+        fields, ids = self._rows.get(entity), self._ids
+        if fields is None or (entity not in ids if ids is not None else not self._may_see(entity)):
+            raise MissingKeyError(entity, "visible entity", self)
         registry, state = self._cut.registry, self._cut.state
         ref = Ref(self._collection, entity)
         return without(fields, registry.hidden_fields(state, self._agent_id, ref))

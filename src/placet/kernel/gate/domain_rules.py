@@ -17,7 +17,7 @@ from placet.kernel.state.draft import ToolUnregistered, WorkExceeded
 from placet.kernel.state.transaction import Mark
 from placet.kernel.state.tree import WorldState
 from placet.schemas.batch import CheckedBatch
-from placet.schemas.errors import INTERRUPTS, describe_error
+from placet.schemas.errors import INTERRUPTS, advice_on, describe_error
 from placet.schemas.identity import OPERATOR, Ref
 from placet.schemas.intent import Intent
 from placet.schemas.json_value import format_value, to_json_value
@@ -80,6 +80,9 @@ class DomainRules:
             self.on_fault(where, error)
             return
         error.add_note(f"raised by the {where}; it changed nothing, and no record was made of it")
+        advice = advice_on(error)
+        if advice:
+            error.add_note(advice)
         context = error.__context__
         try:
             raise error

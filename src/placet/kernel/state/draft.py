@@ -16,6 +16,7 @@ from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json, freeze, is_flat, sort_last
 from placet.schemas.identity import SYSTEM
 from placet.schemas.limits import SECOND_NS, UNLIMITED
+from placet.schemas.name_suggestions import nearest
 from placet.schemas.refusal import Notice
 
 ABSENT: Final = object()
@@ -264,8 +265,8 @@ class Draft:
         try:
             row = self.state.collections[collection].entities[entity]
         except KeyError:
-            message = f"no entity {collection}/{entity}; create it before you put a field"
-            raise KeyError(message) from None
+            remedy = "create it before you put a field"
+            raise KeyError(self._no_entity(collection, entity, remedy)) from None
         if not field:
             raise ValueError("a field needs a name")
         if type(value) is float:
@@ -331,7 +332,7 @@ class Draft:
         rows = self.state.collections.get(collection)
         row = None if rows is None else rows.entities.pop(entity, None)
         if rows is None or row is None:
-            raise KeyError(f"no entity {collection}/{entity} to delete")
+            raise KeyError(self._no_entity(collection, entity, "it cannot be deleted"))
         rows.mark_changed(entity)
         self._touch(collection, entity, None)
         self._undo.append((collection, entity, WHOLE, row, row, 0, "", 0))
@@ -340,6 +341,12 @@ class Draft:
         grave = Stamp(row.seq, row.by, row.foreign_seq)
         grave.touch(self.seq, self.agent_id)
         rows.tombstones[entity] = grave
+
+    def _no_entity(self, collection: str, entity: str, remedy: str) -> str:
+        known = self.state.collections
+        near = () if collection in known else nearest(str(collection), known, 1)
+        hint = f"did you mean the collection {near[0]!r}?" if near else remedy
+        return f"there is no entity {collection}/{entity}; {hint}"
 
     def claim(self, resource: str) -> str | None:
         """Claim a resource that only one agent may have in this group.

@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from itertools import islice
 from types import MappingProxyType
-from typing import Final, TypeVar, cast, overload
+from typing import Final, NoReturn, TypeVar, cast, overload
 
 from placet.kernel.state.entity_cut import EntityCut
 from placet.schemas.codec import Json, canonical, freeze, thaw
+from placet.schemas.missing_key import MissingKeyError
 
 _MODULUS_MASK: Final = (1 << 128) - 1
 DIRTY_MAX: Final = 65_536
@@ -23,6 +24,12 @@ _SHOWN_MAX: Final = 10
 
 
 Default = TypeVar("Default")
+
+
+_READ_AND_WRITE: Final = (
+    "read it by get(collection, entity, field), entity, exists and ids; a rule writes by put, "
+    "create and delete of its draft"
+)
 
 
 class Stamp:
@@ -140,6 +147,10 @@ class State:
         counts = {name: len(rows.entities) for name, rows in sorted(self.collections.items())}
         entities = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
         return f"<State: {entities or 'empty'}>"
+
+    def __getitem__(self, collection: object) -> NoReturn:
+        """Explain how a state is read; a view of it is a mapping, this is not."""
+        raise TypeError(f"a state has no [{collection!r}]: {_READ_AND_WRITE}")
 
     # reading
 
@@ -319,10 +330,10 @@ class WorldState(Mapping[str, Mapping[str, Mapping[str, Json]]]):
         self._state = state
 
     def __getitem__(self, collection: str) -> Mapping[str, Mapping[str, Json]]:
-        entities = self._state.collections[collection].entities
-        if not entities:  # an empty collection may be there because of an undone batch
-            raise KeyError(collection)
-        return _CollectionView(entities)
+        rows = self._state.collections.get(collection)
+        if rows is None or not rows.entities:  # it may be there because of an undone batch
+            raise MissingKeyError(collection, "collection", self)
+        return _CollectionView(rows.entities)
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(n for n, rows in self._state.collections.items() if rows.entities))
@@ -342,7 +353,10 @@ class _CollectionView(Mapping[str, Mapping[str, Json]]):
         self._entities = entities
 
     def __getitem__(self, entity: str) -> Mapping[str, Json]:
-        return MappingProxyType(self._entities[entity].fields)
+        row = self._entities.get(entity)
+        if row is None:
+            raise MissingKeyError(entity, "entity", self)
+        return MappingProxyType(row.fields)
 
     @overload
     def get(self, entity: str, /) -> Mapping[str, Json] | None: ...
