@@ -430,7 +430,7 @@ def test_bench_prints_the_results_of_the_benchmarks(placet, monkeypatch):
     }
     asked = []
 
-    def run(names, seconds):
+    def run(names, seconds, on_progress):
         asked.append((names, seconds))
         return [result]
 

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -75,7 +75,11 @@ BARS: Final = (
 
 
 def run(
-    workloads: Sequence[str] = (), seconds: float = 5.0, *, scale: Scale | None = None
+    workloads: Sequence[str] = (),
+    seconds: float = 5.0,
+    *,
+    scale: Scale | None = None,
+    on_progress: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> list[dict[str, Json]]:
     """Run workloads one after another, and return their results as plain JSON.
 
@@ -85,6 +89,7 @@ def run(
         workloads: Names of `WORKLOADS`; if empty, the six of throughput and latency.
         seconds: Timed work of each contender of each workload.
         scale: Sizes of the workloads; None for the specification's.
+        on_progress: Called with the number of workloads that are measured, and of all.
 
     Returns:
         For each workload at least `workload`, `intents_per_second`, `ratio_to_reference`,
@@ -99,8 +104,12 @@ def run(
         raise ValueError(f"no workload is called {unknown[0]!r}; there are {', '.join(WORKLOADS)}")
     if not 0 < seconds < float("inf"):
         raise ValueError(f"seconds must be a finite number > 0, got {seconds!r}")
+    results: list[dict[str, Json]] = []
     with tuned_gc():
-        return [asyncio.run(_result(name, seconds, scale or Scale())) for name in names]
+        for name in names:
+            on_progress(len(results), len(names))
+            results.append(asyncio.run(_result(name, seconds, scale or Scale())))
+    return results
 
 
 async def _result(name: str, seconds: float, scale: Scale) -> dict[str, Json]:

@@ -4,10 +4,15 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from time import monotonic
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from placet.actors.ports import EventLog
 from placet.schemas.printable import printable
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+_Log = TypeVar("_Log", bound=EventLog)
 
 _QUICK_S: Final = 1.0
 """A read that takes less time shows no bar, and does not load rich."""
@@ -15,16 +20,17 @@ _QUICK_S: Final = 1.0
 _REPORTED_RECORDS: Final = 512
 _WHOLE_RATE_MIN: Final = 10
 
+_shown: "Final[list[Progress]]" = []
+"""The bar on the terminal, if there is one: two would draw over each other."""
 
-def with_bar(log: EventLog, description: str) -> EventLog:
+
+def with_bar(log: _Log, description: str) -> _Log:
     """Return a log whose long reads show a bar on a terminal; it is the same object."""
     if not sys.stderr.isatty():
         return log
     read = log.read
-    is_shown = False
 
     def read_with_bar(from_record: int = 0) -> Iterator[tuple[int, bytes]]:
-        nonlocal is_shown
         began, total = monotonic(), log.count()
         on_record: Callable[..., None] | None = None
         with ExitStack() as stack:
@@ -32,12 +38,10 @@ def with_bar(log: EventLog, description: str) -> EventLog:
                 if ordinal % _REPORTED_RECORDS == 0:
                     if on_record is not None:
                         on_record(ordinal)
-                    elif not is_shown and monotonic() - began > _QUICK_S:
+                    elif not _shown and monotonic() - began > _QUICK_S:
                         bar = progress_bar(description, total, "records")
-                        on_record, is_shown = stack.enter_context(bar), True
+                        on_record = stack.enter_context(bar)
                 yield ordinal, data
-        if on_record is not None:
-            is_shown = False
 
     log.read = read_with_bar  # type: ignore[method-assign]  # of this object alone
     return log
@@ -46,6 +50,8 @@ def with_bar(log: EventLog, description: str) -> EventLog:
 @contextmanager
 def progress_bar(description: str, total: int | None, unit: str) -> Iterator[Callable[..., None]]:
     """Show a bar with rate and time left while the block runs; it is removed at the end.
+
+    Nothing is shown if stderr is no terminal. A bar that is still there is removed for this one.
 
     Args:
         description: Text before the bar.
@@ -85,6 +91,13 @@ def progress_bar(description: str, total: int | None, unit: str) -> Iterator[Cal
         Rate(),
         TimeRemainingColumn(),
     )
+    for other in _shown:
+        other.stop()
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        _shown[:] = [progress]
         task = progress.add_task(printable(description), total=total)
-        yield lambda completed, total=total: progress.update(task, completed=completed, total=total)
+        try:
+            yield lambda done, total=total: progress.update(task, completed=done, total=total)
+        finally:
+            if _shown == [progress]:
+                _shown.clear()

@@ -217,7 +217,7 @@ class Collector:
 
     # from the log
 
-    def collect(self, log: EventLog, *, on_tick: Callable[[int], None] = lambda _: None) -> None:
+    def collect(self, log: EventLog) -> None:
         """Collect from a log: the rows that would have been collected while it was written.
 
         If it or `close` fails, no folder is left. O(log). Refusals that left no record are not in
@@ -225,7 +225,6 @@ class Collector:
 
         Args:
             log: The log; it is only read.
-            on_tick: Called with the number of completed ticks.
 
         Raises:
             CollectError: A function of the world raised, or the tables cannot be written.
@@ -234,7 +233,7 @@ class Collector:
         self.begin()
         self._is_of_log = True
         try:
-            self._collect_between(log, 0, on_tick)
+            self._collect_between(log, 0)
             self.check()
         except BaseException:
             if self._folder is not None:
@@ -263,13 +262,11 @@ class Collector:
             self._folder.continue_from(last)
             self._tick = self._folder.last_tick
         if self._tick < last or self._has_refusals:
-            self._collect_between(log, self._tick, lambda _: None)
+            self._collect_between(log, self._tick)
             self.check()
         self._tick = last
 
-    def _collect_between(
-        self, log: EventLog, after_tick: int, on_tick: Callable[[int], None]
-    ) -> None:
+    def _collect_between(self, log: EventLog, after_tick: int) -> None:
         """Collect from the ticks of a log after one."""
         beginning = beginning_of(log).record
         past = recover(log, to_record=beginning).past if beginning else Replayer()
@@ -278,7 +275,6 @@ class Collector:
             if isinstance(record, Tick):
                 if past.ledger.tick > after_tick:
                     self._take(past.state, past.ledger)
-                    on_tick(past.ledger.tick)
             elif self._has_refusals and past.ledger.tick >= after_tick:
                 for part in expanded(record):
                     if isinstance(part, Refused) and part.due_of is None:

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from placet.cli.progress import progress_bar
 from placet.cli.terminal import AsJson, CommandError, Line, TextTable, say_json, say_lines
 
 
@@ -28,7 +29,8 @@ def bench(
             raise CommandError(
                 f"unknown workload {name!r}; the workloads are {', '.join(WORKLOADS)}"
             )
-    results = run(names, seconds)
+    with progress_bar("bench", None, "workloads") as on_progress:
+        results = run(names, seconds, on_progress=on_progress)
     if as_json:
         say_json(results)
         return

@@ -39,8 +39,8 @@ def bisect(
     """
     from placet.runtime.history.bisect import bisect as find_parting  # noqa: PLC0415  # and pydantic with it
 
-    logs = with_bar(log_to_read(store), "bisect"), log_to_read(other)
-    parting = find_parting(*logs, partial(remake, given=domain or ()))
+    first, second = (with_bar(log_to_read(log), "bisect") for log in (store, other))
+    parting = find_parting(first, second, partial(remake, given=domain or ()))
     if as_json:
         say_json(parting.as_dict())
     else:

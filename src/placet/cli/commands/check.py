@@ -9,6 +9,7 @@ import typer
 
 from placet.cli.commands.verify import lines_of
 from placet.cli.domains import AgainBy
+from placet.cli.progress import with_bar
 from placet.cli.terminal import (
     AsJson,
     CommandError,
@@ -43,7 +44,7 @@ def check(
         )
     from placet.runtime.history.pack import check as check_pack  # noqa: PLC0415  # and pydantic with it
 
-    checked = check_pack(log, partial(remake, given=domain or ()))
+    checked = check_pack(with_bar(log, "check"), partial(remake, given=domain or ()))
     if as_json:
         say_json(checked.as_dict())
         return 0 if checked.is_ok else 1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from placet.cli.progress import progress_bar
+from placet.cli.progress import with_bar
 from placet.cli.terminal import (
     AsJson,
     CommandError,
@@ -70,7 +70,7 @@ def collect(
     from placet.scenarios.scenario import Collect  # noqa: PLC0415  # see above
 
     functions = dict(map(_function, world or ()))
-    with closing(log_to_read(store)) as log:
+    with closing(with_bar(log_to_read(store), "collect")) as log:
         if agents or world or refusals:
             chosen = Collect(agents=tuple(agents or ()), refusals=refusals, world=functions)
         else:
@@ -78,8 +78,8 @@ def collect(
         if every is not None:
             chosen = replace(chosen, every=every)
         collector = collector_for(chosen, Path(to))
-        with progress_bar(f"collect {store}", None, "ticks") as on_tick, tuned_gc():
-            collector.collect(log, on_tick=on_tick)
+        with tuned_gc():
+            collector.collect(log)
             collector.close()
     rows = {name: len(collected) for name, collected in collector.tables().items()}
     if as_json:

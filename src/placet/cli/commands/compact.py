@@ -5,6 +5,7 @@ from typing import Annotated, Final
 
 import typer
 
+from placet.cli.progress import with_bar
 from placet.cli.terminal import AsJson, StoreArgument, number, pluralize, say, say_json
 from placet.runtime.snapshots.files import snapshots_of
 from placet.runtime.stores.reading import log_to_read
@@ -29,7 +30,7 @@ def compact(
     """
     from placet.runtime.snapshots.compaction import compact as compact_log  # noqa: PLC0415  # and SQLite with it
 
-    log = log_to_read(store)
+    log = with_bar(log_to_read(store), "compact")
     files, path = snapshots_of(log), file_of(log)
     assert files is not None, "a log that can be read again has snapshots"
     before = _size_of(path)

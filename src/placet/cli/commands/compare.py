@@ -88,7 +88,8 @@ def _compare_study(folder: str, key: str, *, as_json: bool) -> None:
 def _compare_logs(store: str, other: str, domain: list[str], *, as_json: bool) -> int:
     from placet.lab.comparison import compare as compared  # noqa: PLC0415  # and pydantic with it
 
-    runs = compared(with_bar(log_to_read(store), "compare"), log_to_read(other), domains=domain)
+    first, second = (with_bar(log_to_read(log), "compare") for log in (store, other))
+    runs = compared(first, second, domains=domain)
     if as_json:
         say_json(runs.as_dict())
     else:

@@ -54,8 +54,9 @@ def diff(
     """
     from placet.runtime.history.diff import diff as compare  # noqa: PLC0415  # and pydantic with it
 
+    first, second = (with_bar(log_to_read(log), "diff") for log in (store, other))
     try:
-        worlds = compare(with_bar(log_to_read(store), "diff"), log_to_read(other), at=at, path=path)
+        worlds = compare(first, second, at=at, path=path)
     except ValidationError as error:  # there is nothing to compare
         raise typer.BadParameter(str(error), param_hint="--path") from error
     if as_json:

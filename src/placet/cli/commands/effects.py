@@ -10,6 +10,7 @@ from typing import Annotated, Final, TypeAlias
 import typer
 
 from placet.actors.ports import EventLog
+from placet.cli.progress import with_bar
 from placet.cli.terminal import (
     AsJson,
     CommandError,
@@ -89,7 +90,7 @@ def effects(
     """
     if state is not None and state not in EFFECT_STATES:
         raise typer.BadParameter(f"--state must be one of {', '.join(EFFECT_STATES)}")
-    log = log_to_read(store)
+    log = with_bar(log_to_read(store), "effects")
     path = file_of(log)
     if any(resolve):
         _resolve(log, path, resolve, output, domain or (), as_json=as_json)

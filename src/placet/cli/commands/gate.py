@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 from placet.cli.commands.gate_input import InputStream, LineSplitter
 from placet.cli.commands.gate_session import GateSession
+from placet.cli.progress import with_bar
 from placet.cli.signals import StopSignals
 from placet.cli.stores import TakeOver
 from placet.cli.terminal import (
@@ -56,7 +57,7 @@ def gate(
         domains, log = settings.make_domains(), None  # before a file is made for them
         list_overrides(settings, domains, "gate")
         if store is not None:
-            log = stack.enter_context(closing(open_event_log(store)))
+            log = stack.enter_context(closing(with_bar(open_event_log(store), "gate")))
         session = GateSession(
             domains, log, config=settings.world.kernel_config(), take_over=take_over
         )

@@ -12,6 +12,7 @@ import typer
 
 from placet.actors.ports import EventLog
 from placet.cli.pager import paged
+from placet.cli.progress import with_bar
 from placet.cli.selection import (
     AgentOption,
     FromOption,
@@ -116,7 +117,7 @@ def log(
     source = log_to_read(store)
     if follow:
         return _follow(source, selection, as_json=as_json)
-    records = _existing_log(selected_records(source, selection))
+    records = _existing_log(store, selection)
     if as_json:
         _print_json_array(records)
         return 0
@@ -195,10 +196,19 @@ def _as_json(ordinal: int, record: Record) -> str:
     return printable_json(event.as_dict())
 
 
-def _existing_log(records: Iterator[tuple[int, Record]]) -> Iterator[tuple[int, Record]]:
-    """Read the first record, so that a log that cannot be read is an error before any output."""
+def _existing_log(store: str, selection: Selection) -> Iterator[tuple[int, Record]]:
+    """Read the first record, so that a log that cannot be read is an error before any output.
+
+    The search shows a bar, and on a terminal the bar ends before the first line of output.
+    """
+    records = selected_records(with_bar(log_to_read(store), "log"), selection)
     first = next(records, None)
-    return iter(()) if first is None else chain((first,), records)
+    if first is None:
+        return iter(())
+    if not sys.stdout.isatty():
+        return chain((first,), records)
+    records.close()
+    return selected_records(log_to_read(store), selection, from_record=first[0])
 
 
 def _print_json_array(records: Iterator[tuple[int, Record]]) -> None:

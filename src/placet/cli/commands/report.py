@@ -1,15 +1,14 @@
 """`placet report`: a page about a run or a study, in one file."""
 
 import webbrowser
-from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from placet.cli.progress import progress_bar
+from placet.cli.progress import with_bar
 from placet.cli.terminal import AsJson, say, say_json
+from placet.runtime.stores.reading import log_to_read
 
 
 def report(
@@ -37,15 +36,9 @@ def report(
     """
     from placet.lab.reporting.report import report as written  # noqa: PLC0415  # scenarios with it
 
-    with ExitStack() as bars:
-        show: Callable[[int], None] | None = None
-
-        def advance(done: int, total: int) -> None:
-            nonlocal show
-            show = show or bars.enter_context(progress_bar(source, total, "records"))
-            show(done)
-
-        path = written(source, to, collected=collected, vega=vega, on_progress=advance)
+    is_study = Path(source).is_dir()
+    chosen = source if is_study else with_bar(log_to_read(source), "report")
+    path = written(chosen, to, collected=collected, vega=vega)
     size = path.stat().st_size
     if as_json:
         say_json({"path": str(path), "bytes": size})

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from placet.cli.progress import progress_bar
+from placet.cli.progress import progress_bar, with_bar
 from placet.cli.terminal import (
     AsJson,
     Line,
@@ -70,7 +70,7 @@ def turning_point(
     with ExitStack() as bars:
         bar = _Bar(store, bars)
         turn = find(
-            log_to_read(store),
+            with_bar(log_to_read(store), "turning-point"),
             outcome,
             every=every,
             seeds=seeds,

@@ -122,7 +122,7 @@ def _salvage(
         return [hint] if _may_be_saved(integrity) else []
     if integrity.is_ok:
         return [f"Nothing was saved in {new}: all of {store} is valid."]
-    past = save_what_holds(log_to_read(store), _new_log(new)).past
+    past = save_what_holds(with_bar(log_to_read(store), "salvage"), _new_log(new)).past
     report["salvaged"] = {"records": past.journal.count, "seq": past.ledger.seq}
     kept = pluralize(past.journal.count, "record")
     return [f"Saved in {new}: {kept}, up to seq {past.ledger.seq}. Continue with that log."]
@@ -156,7 +156,7 @@ def _require_verified(store: str, verification: "Verification") -> None:
 
 def _expect(store: str, integrity: IntegrityReport, head: str, report: dict[str, Json]) -> str:
     """Look for the expected head, add the result to the report, and describe it."""
-    record = find_head(log_to_read(store), head, integrity.end)
+    record = find_head(with_bar(log_to_read(store), "find the head"), head, integrity.end)
     report["expected"] = {"head": head, "record": record}
     if record is None:
         report["ok"] = False
@@ -176,7 +176,8 @@ def _check_anchors(
 ) -> list[str]:
     """Check the anchors of a file, add the result to the report, and describe it."""
     anchors = read_anchors(path, integrity.world)
-    checked = check_anchors(log_to_read(store), anchors, integrity.end)
+    log = with_bar(log_to_read(store), "check the anchors")
+    checked = check_anchors(log, anchors, integrity.end)
     report["anchors"] = checked.as_dict()
     lines = []
     if checked.skipped:

@@ -1,6 +1,5 @@
 """Write the report of a run or of a study."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 from placet.lab.errors import LabError
@@ -22,7 +21,6 @@ def report(
     *,
     collected: str | Path | None = None,
     vega: bool = False,
-    on_progress: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> Path:
     """Write a report as one HTML file that opens without a network, and return its path.
 
@@ -34,7 +32,6 @@ def report(
         collected: Folder of the rows that a collector wrote; None is `STORE.collected`, if it is
             there.
         vega: Draw the line charts with altair and vl-convert, as SVG; they must be installed.
-        on_progress: Called with the number of records of a log that were read, and of all.
 
     Raises:
         LabError: The source is no log and no study, another file has the name, or the report cannot
@@ -48,7 +45,7 @@ def report(
         page, stem = study_page(folder, Results.load(folder)), folder.resolve().name
     else:
         log = log_of(source)
-        page = run_page(log, None if collected is None else Path(collected), on_progress)
+        page = run_page(log, None if collected is None else Path(collected))
         path = file_of(log)
         stem = page.title if path is None else path.stem
     if vega:

@@ -1,7 +1,7 @@
 """The figures of one run, from one pass over its log: rates, refusals, fairness, effects, cost."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 LINES_MAX: Final = 7
 """Largest number of lines in a chart; the rest is one line."""
 
-_PROGRESS_RECORDS: Final = 1_000
 _OTHER: Final = "all others"
 
 
@@ -189,17 +188,12 @@ class _Reader:
         self._group = []
 
 
-def run_page(
-    log: EventLog,
-    collected: Path | None = None,
-    on_progress: Callable[[int, int], None] = lambda _done, _all: None,
-) -> Page:
+def run_page(log: EventLog, collected: Path | None = None) -> Page:
     """Return the report of a run. O(log) time, O(entities + agents) memory.
 
     Args:
         log: The log; it is only read.
         collected: Folder of collected rows; None is the one beside the log, if there is one.
-        on_progress: Called with the number of records that were read, and of all.
 
     Raises:
         StoreError: The log cannot be read, or is empty.
@@ -211,13 +205,11 @@ def run_page(
     run = find_run(log)
     has_ticks = run is not None and run.scenario.clock == "stepped"
     reader = _Reader(has_ticks=has_ticks)
-    first, end = log.start().record, log.count()
+    end = log.count()
     for ordinal, data in log.read():
         if ordinal >= end:  # a run that goes on
             break
         reader.read(data, decode(data, ordinal))
-        if ordinal % _PROGRESS_RECORDS == 0:
-            on_progress(ordinal - first, end - first)
     counts = reader.close()
     scenario = None if run is None else run.scenario
     start = log.start()

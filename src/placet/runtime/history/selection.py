@@ -3,7 +3,7 @@
 A `Group` record is taken apart first (`expanded`), so that a selection matches single batches.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from re import Pattern
 
@@ -78,19 +78,21 @@ class Selection:
 
 
 def selected_records(
-    log: EventLog, selection: Selection, *, end: int | None = None
-) -> Iterator[tuple[int, Record]]:
+    log: EventLog, selection: Selection, *, from_record: int | None = None, end: int | None = None
+) -> Generator[tuple[int, Record], None, None]:
     """Yield the selected `(ordinal, record)` pairs of a log, one for each batch.
 
     Args:
         log: The log; it is only read, and may be written meanwhile.
         selection: The records to yield.
+        from_record: Ordinal number of the first record to read; None is that of the first seq.
         end: Ordinal number after the last record to read; None is the end of the log.
 
     Raises:
         StoreError: The log cannot be read.
     """
-    for ordinal, data in log.read(log.find_seq(selection.from_seq)):
+    start = log.find_seq(selection.from_seq) if from_record is None else from_record
+    for ordinal, data in log.read(start):
         record = decode(data, ordinal)
         is_after = selection.to_seq is not None and first_seq(record) > selection.to_seq
         if is_after or (end is not None and ordinal >= end):
