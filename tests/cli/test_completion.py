@@ -1,8 +1,12 @@
 """What a shell completes, what a person sees on a terminal, and the list of scenarios."""
 
 import io
+import os
 import re
+import shutil
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +14,7 @@ from placet.cli import pager
 from placet.cli.app import run_command
 from placet.cli.terminal import ColoredLine, TextTable, say_lines
 from placet.scenarios import bundled
+from tests.cli.command_line import PLACET
 
 
 def completed(capsys, monkeypatch, *words):
@@ -146,3 +151,27 @@ def test_long_read_shows_a_bar_on_a_terminal_and_ends_with_it(town, monkeypatch)
     assert shown[0] == ("verify", len(plain), "records")
     assert shown[1:-1] == [*range(50, len(plain), 50)]
     assert shown[-1] == "end"
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+def test_bash_itself_offers_scenarios_domains_agents_and_kinds(town, monkeypatch):
+    monkeypatch.setenv("_PLACET_COMPLETE", "source_bash")
+    script = subprocess.run([*PLACET], capture_output=True, text=True, check=True).stdout
+    monkeypatch.delenv("_PLACET_COMPLETE")
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    lines = {
+        "placet sweep to": "town",
+        "placet run ru": "rush",
+        "placet kinds --domain wor": "world",
+        "placet log town.db --agent folk_12": "folk_12",
+        "placet explain town.db folk_12": "folk_12",
+        "placet fork town.db new.db --drop-agent folk_12": "folk_12",
+        "placet effects town.db --kind Mo": "Move",
+    }
+    for line in lines:
+        script += f"COMP_WORDS=({line}) COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))\n"
+        script += '_placet_completion placet; echo "${COMPREPLY[*]}"\n'
+    shown = subprocess.run(
+        ["bash", "-c", script], capture_output=True, text=True, check=True, cwd=town.folder
+    )
+    assert dict(zip(lines, shown.stdout.splitlines(), strict=True)) == lines

@@ -10,6 +10,7 @@ from typing import Annotated, Final, TypeAlias
 import typer
 
 from placet.actors.ports import EventLog
+from placet.cli import completion
 from placet.cli.progress import with_bar
 from placet.cli.terminal import (
     AsJson,
@@ -66,6 +67,7 @@ _Domain: TypeAlias = Annotated[
         metavar="D",
         help="With --resolve or --settle-again, if the log does not have the settings of its "
         "domain: an installed name or module:attribute.",
+        autocompletion=completion.domains,
     ),
 ]
 
@@ -73,7 +75,9 @@ _Domain: TypeAlias = Annotated[
 def effects(
     store: StoreArgument,
     *,
-    kind: Annotated[str | None, typer.Option(help="Only effects of this kind.")] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="Only effects of this kind.", autocompletion=completion.kinds)
+    ] = None,
     state: _State = None,
     resolve: _Resolve = ("", ""),
     settle_again: _SettleAgain = None,

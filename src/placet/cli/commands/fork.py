@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
+from placet.cli import completion
 from placet.cli.domains import AgainBy
 from placet.cli.progress import with_bar
 from placet.cli.terminal import (
@@ -84,7 +85,12 @@ def fork(
     at_record: _AtRecord = None,
     put: _Put = None,
     drop_agent: Annotated[
-        list[str] | None, typer.Option(metavar="A", help="Start without this agent. Repeatable.")
+        list[str] | None,
+        typer.Option(
+            metavar="A",
+            help="Start without this agent. Repeatable.",
+            autocompletion=completion.agents,
+        ),
     ] = None,
     seed: _Seed = None,
     world: Annotated[

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 import typer
 
+from placet.cli import completion
 from placet.cli.progress import progress_bar
 from placet.cli.signals import Terminated, terminated_as_interrupted
 from placet.cli.terminal import (
@@ -27,7 +28,12 @@ if TYPE_CHECKING:
     from placet.lab.sweep.results import Results
 
 _Scenarios: TypeAlias = Annotated[
-    str, typer.Argument(metavar="SCENARIO", help="A bundled scenario such as town, or a TOML file.")
+    str,
+    typer.Argument(
+        metavar="SCENARIO",
+        help="A bundled scenario such as town, or a TOML file.",
+        autocompletion=completion.scenarios,
+    ),
 ]
 _Axes: TypeAlias = Annotated[
     list[str] | None,
