@@ -3,6 +3,7 @@
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -38,13 +39,20 @@ def running(*arguments: object) -> Iterator["subprocess.Popen[str]"]:
             process.kill()
 
 
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
 def number(looked, name):
     return int(looked.fact(name).split()[0].partition(",")[0])
 
 
-def test_a_run_is_watched_paused_stepped_and_an_agent_suspended(browser, tmp_path):
+@pytest.mark.parametrize("engine", ["kernel", "actors"])
+def test_a_run_is_watched_paused_stepped_and_an_agent_suspended(browser, tmp_path, engine):
     store = tmp_path / "town.db"
     options = ["--agents", 20, "--ticks", 100_000, "--store", store, "--no-verify", "--watch"]
+    options += ["--metrics-port", free_port()] if engine == "actors" else []
     with running("run", "town", *options) as run:
         assert run.stderr is not None
         lines = iter(run.stderr.readline, "")

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from placet import Simulation, StoreError
+from placet import AgentError, Simulation, StoreError
 from placet.domains.world import World
 from placet.runtime import kernel_world
 from placet.runtime.history.reader import check_integrity
 from placet.runtime.stores.url import open_event_log
-from placet.scenarios import load
+from placet.scenarios import engine, load
 from placet.scenarios.engine import OpenRun, run_scenario
 from placet.scenarios.report import RunReport
 from placet.scenarios.resume import find_run
@@ -199,6 +199,31 @@ def test_run_is_stopped_between_two_ticks_and_reported(tmp_path):
     resumed = by_kernel(TOWN, store, is_resumed=True)
     assert (resumed.ticks, resumed.resumed_at, resumed.is_stopped) == (TICKS, 2, False)
     assert resumed.digest == whole.digest
+
+
+def test_agent_is_suspended_between_two_ticks_by_both_engines_alike(tmp_path, monkeypatch):
+    def suspended(store):
+        """Suspend folk_1 before the second tick, and resume it before the fourth."""
+        runs: list[OpenRun] = []
+        ticks = iter(range(100))
+
+        def is_stopped():
+            if runs and runs[0].report.ticks in {1, 3}:
+                change = {1: "suspended", 3: "resumed"}[runs[0].report.ticks]
+                runs[0].change_agent("folk_1", change)
+                with pytest.raises(AgentError, match="nobody"):
+                    runs[0].change_agent("nobody", change)
+            return next(ticks) > 50
+
+        report = run_scenario(TOWN, store=store, on_open=runs.append, is_stopped=is_stopped)
+        return report.digest, report.refusals
+
+    stores = [f"sqlite:///{tmp_path}/{name}.db?synchronous=off" for name in "ab"]
+    kernel = suspended(stores[0])
+    monkeypatch.setattr(engine, "reason_for_actors", lambda _: "this test")
+    assert suspended(stores[1]) == kernel
+    assert kernel[1]["agent/agent_suspended"] == 2
+    assert kernel[0] != by_kernel(TOWN).digest
 
 
 class FailingSnapshots(InThisProcess):

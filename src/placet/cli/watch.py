@@ -98,9 +98,6 @@ class Watch:
 
     def _change_agent(self, agent_id: str, change: str) -> None:
         assert self._run is not None, "commands come from an open run's player"
-        if self._run.change_agent is None:
-            notify("placet run: a run with actors suspends no agents")
-            return
         try:
             self._run.change_agent(agent_id, change)
         except AgentError as error:

@@ -19,6 +19,7 @@ from placet.scenarios.report import RunReport
 from placet.scenarios.runner import ScenarioRunner
 from placet.scenarios.scenario import Scenario
 from placet.scenarios.setup import RunSetup, prepare
+from placet.schemas.errors import AgentError
 from placet.tables.collector import Collector
 
 
@@ -29,15 +30,15 @@ class OpenRun:
     Attributes:
         report: The report as far as the run has come.
         state: Returns the live state of the world, which may be read between two ticks.
+        change_agent: Suspends or resumes an agent (`suspended`, `resumed`) before the next tick;
+            `is_stopped` may call it. It raises AgentError if there is no such agent.
         metrics_url: URL of the metrics; None if none are served.
-        change_agent: Suspends or resumes an agent (`suspended`, `resumed`) between two ticks; None
-            where actors run the world.
     """
 
     report: RunReport
     state: Callable[[], WorldState]
+    change_agent: Callable[[str, str], None]
     metrics_url: str | None = None
-    change_agent: Callable[[str, str], None] | None = None
 
 
 def run_scenario(
@@ -104,8 +105,13 @@ def _run(
         return _run_by_kernel(setup, on_open, on_tick, is_stopped)
 
     def opened(world: Orchestrator) -> None:
+        def change_agent(agent_id: str, change: str) -> None:
+            if not world.query_nowait(lambda kernel: agent_id in kernel.ledger.agents):
+                raise AgentError(f"agent {agent_id!r} is not registered; nothing was changed")
+            runner.change_agent(agent_id, change)
+
         state = partial(world.query_nowait, lambda kernel: kernel.state)
-        on_open(OpenRun(runner.report, state, world.metrics_url))
+        on_open(OpenRun(runner.report, state, change_agent, world.metrics_url))
 
     runner = ScenarioRunner(
         setup.scenario, on_open=opened, on_tick=on_tick, is_stopped=is_stopped, **options
@@ -125,9 +131,7 @@ def _run_by_kernel(
             runner.world.kernel.change_agent(agent_id, change)
             runner.world.flush()
 
-        on_open(
-            OpenRun(runner.report, lambda: runner.world.kernel.state, change_agent=change_agent)
-        )
+        on_open(OpenRun(runner.report, lambda: runner.world.kernel.state, change_agent))
         while runner.report.ticks < setup.scenario.ticks and not is_stopped():
             runner.tick()
             on_tick(runner.report.ticks)

@@ -11,6 +11,7 @@ outcome depends on timing.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from itertools import islice
@@ -84,6 +85,7 @@ class ScenarioRunner:
         self._is_stopped = is_stopped
         self._agents: list[ScenarioAgent] = []
         self._handles: dict[str, AgentHandle] = {}
+        self._changes: deque[tuple[str, str]] = deque()
         self._acts = 0
         self._ticks_begun = 0
 
@@ -91,6 +93,13 @@ class ScenarioRunner:
     def report(self) -> RunReport:
         """The report as far as the run has come; `run` returns it complete."""
         return self._report
+
+    def change_agent(self, agent_id: str, change: str) -> None:
+        """Suspend or resume an agent (`suspended`, `resumed`) before the next tick.
+
+        `is_stopped` may call it, which a run waits for as long as an operator pauses it.
+        """
+        self._changes.append((agent_id, change))
 
     async def run(self) -> RunReport:
         """Run the scenario to its end; the log is closed when this returns.
@@ -114,6 +123,7 @@ class ScenarioRunner:
                 await world.query(self._collector.attach)
             if scenario.clock == "stepped":
                 while report.ticks < scenario.ticks and not self._is_stopped():
+                    await self._change_agents(world)
                     await self._tick(world)
                     report.ticks += 1
                     self._on_tick(report.ticks)
@@ -153,6 +163,14 @@ class ScenarioRunner:
         except (PlacetError, TypeError) as error:
             raise registration_error(self._scenario, member, error) from error
 
+    async def _change_agents(self, world: Orchestrator) -> None:
+        while self._changes:
+            agent_id, change = self._changes.popleft()
+            if change == "suspended":
+                await world.suspend_agent(agent_id)
+            else:
+                await world.resume_agent(agent_id)
+
     async def _tick(self, world: Orchestrator) -> None:
         views = await world.views_for([agent.agent_id for agent in self._agents])
         proposals = propose_all(self._agents, views, self._report.ticks)
@@ -171,7 +189,7 @@ class ScenarioRunner:
         began, agents = world.sim_time, self._agents
         if self._is_resumed and self._report.ticks > ticks_at(self._scenario, began):
             began += self._scenario.tick_s  # every agent acted in the last tick of the log
-        tasks = [asyncio.create_task(self._act(agent, began)) for agent in agents]
+        tasks = [asyncio.create_task(self._act(world, agent, began)) for agent in agents]
         try:
             await asyncio.gather(*tasks)
         finally:
@@ -179,7 +197,7 @@ class ScenarioRunner:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _act(self, agent: ScenarioAgent, began: float) -> None:
+    async def _act(self, world: Orchestrator, agent: ScenarioAgent, began: float) -> None:
         """Act at each remaining tick; an agent that is late for a tick acts at once."""
         report, scenario = self._report, self._scenario
         handle, first = self._handles[agent.agent_id], report.ticks
@@ -187,6 +205,7 @@ class ScenarioRunner:
             await handle.sleep_until(began + (number - first) * scenario.tick_s)
             if not self._may_begin(number):
                 return
+            await self._change_agents(world)
             if batch := agent.propose(await handle.refresh_view(), number):
                 report.count(batch, await handle.submit(batch))
             self._acts += 1
