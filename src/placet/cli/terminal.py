@@ -179,6 +179,11 @@ def rounded_json(value: Json) -> str:
     return to_json(_rounded(value)).decode()
 
 
+def rounded_line(value: Json) -> str:
+    """Return a value as JSON for people on one line: rounded, and cut to 160 characters."""
+    return shorten(rounded_json(value), _JSON_CHARACTERS_MAX)
+
+
 def _rounded(value: Json) -> Json:
     if isinstance(value, float):
         return float(f"{value:.6g}")

@@ -11,10 +11,10 @@ from placet.cli.terminal import (
     AsJson,
     Line,
     TextTable,
-    json_line,
     number,
     pluralize,
     rounded_json,
+    rounded_line,
     say_json,
     say_lines,
     shorten,
@@ -173,7 +173,9 @@ def _request(request: "Request | None") -> str:
     if request is None:
         return "-"
     refused = "" if request.is_admitted else f" ({request.outcome})"
-    return shorten(f"{request.kind} {json_line(dict(request.payload))}{refused}", _CELL_CHARACTERS)
+    return shorten(
+        f"{request.kind} {rounded_line(dict(request.payload))}{refused}", _CELL_CHARACTERS
+    )
 
 
 def _cells(first: "Json", second: "Json") -> tuple[str, str]:

@@ -17,6 +17,7 @@ from placet.cli.terminal import (
     is_text,
     json_line,
     quotas_text,
+    rounded_line,
     say_json,
     say_lines,
 )
@@ -71,7 +72,8 @@ def explain(
 
     For each of the seven stages: the values it compared, and its result.
 
-    Reads only the log, at the state of the decision. Exit code 1 if the log has no verdict.
+    Reads only the log, at the state of the decision. Numbers are rounded to six digits; --json has
+    all of them. Exit code 1 if the log has no verdict.
     """
     if (agent_id is None or req_id is None) == (seq is None):
         raise typer.BadParameter("give AGENT and REQ_ID, or --seq N")
@@ -147,7 +149,7 @@ def _batch_lines(explained: Explanation) -> Iterator[Line]:
                 f"{mark} {index}",
                 intent["agent_id"],
                 intent["req_id"],
-                f"{intent['kind']} {json_line(intent['payload'])}",
+                f"{intent['kind']} {rounded_line(intent['payload'])}",
             )
         )
     if len(rows) > _LISTED_MAX:
@@ -198,7 +200,7 @@ def _result_lines(explained: Explanation) -> Iterator[Line]:
     for stage in explained.stages:
         for change in (c for refusal in stage.refusals for c in refusal.get("changed", ())):
             yield ""
-            yield f"{change['entity']} is now {json_line(change['now'])}"
+            yield f"{change['entity']} is now {rounded_line(change['now'])}"
     if explained.changes:
         yield ""
         yield "Changes:"
@@ -210,7 +212,13 @@ def _result_lines(explained: Explanation) -> Iterator[Line]:
         yield ""
         yield "No changes."
     for effect in explained.effects:
-        yield f"Effect {effect['key']}: {effect['kind']} {json_line(effect['payload'])}"
+        yield f"Effect {effect['key']}: {effect['kind']} {rounded_line(effect['payload'])}"
+
+
+def _changed_text(before: Json, after: Json) -> str:
+    """Return two values, rounded unless they would then look the same."""
+    was, now = rounded_line(before), rounded_line(after)
+    return f"{json_line(before)} -> {json_line(after)}" if was == now else f"{was} -> {now}"
 
 
 def _change_rows(change: _Fact) -> list[tuple[str, ...]]:
@@ -221,7 +229,10 @@ def _change_rows(change: _Fact) -> list[tuple[str, ...]]:
         first += " (new)"
     rows: list[tuple[str, ...]] = []
     for name, value in change["fields"].items():
-        was = "" if change["what"] == "created" else f"{json_line(value['before'])} -> "
-        rows.append((first, name, f"{was}{json_line(value['after'])}"))
+        if change["what"] == "created":
+            text = rounded_line(value["after"])
+        else:
+            text = _changed_text(value["before"], value["after"])
+        rows.append((first, name, text))
         first = ""
     return rows or [(first, "")]
