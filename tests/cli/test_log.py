@@ -152,6 +152,9 @@ def test_log_lines_are_truncated_to_the_width_of_a_terminal(town, monkeypatch):
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     lines = town("log", "town.db").out.splitlines()
     assert max(map(len, lines)) == 60
+    monkeypatch.setenv("COLUMNS", "90")
+    refused = town("log", "town.db", "--refused").out.splitlines()[1]
+    assert " Interact - domain/world." in refused, "without the payload, up to the reason"
 
 
 # replay

@@ -183,10 +183,10 @@ def _terminal_width() -> int:
 def _say(ordinal: int, record: Record, width: int) -> None:
     seq = "-" if isinstance(record, Refused) else record.seq  # `explain --seq` finds no refusal
     type_ = record_type(record)
-    line = printable(
-        f"{ordinal:>8} {seq:>8} {record.now_ns / SECOND_NS:>9.3f} s  "
-        f"{type_:<10} {_summary(record)}".rstrip()
-    )
+    place = f"{ordinal:>8} {seq:>8} {record.now_ns / SECOND_NS:>9.3f} s  {type_:<10} "
+    line = printable(f"{place}{_summary(record)}".rstrip())
+    if width and len(line) > width and isinstance(record, Refused):  # its reason is at the end
+        line = printable(f"{place}{_batch_summary(record, with_payloads=False)}")
     say(shorten(line, width), _COLORS.get(type_)) if width else say(line)
 
 
@@ -283,15 +283,15 @@ def _by_operator(record: ForkAdopted | Patched) -> str:
     return f"world {record.world!r}, forked from {record.parent!r} here{seed}{put}{dropped}"
 
 
-def _batch_summary(record: Admitted | Refused | Scheduled) -> str:
+def _batch_summary(record: Admitted | Refused | Scheduled, *, with_payloads: bool = True) -> str:
     parts = [record.batch_id]
     agent_id = None
     for intent in intents_of(record):
         if intent["agent_id"] != agent_id:
             agent_id = intent["agent_id"]
             parts.append(f"{agent_id}:")
-        payload = rounded_json(intent["payload"])
-        parts.append(f"{intent['req_id']} {intent['kind']} {payload}")
+        payload = f" {rounded_json(intent['payload'])}" if with_payloads else ""
+        parts.append(f"{intent['req_id']} {intent['kind']}{payload}")
     if isinstance(record, Refused):
         parts += [f"- {stage}/{code}: {message}" for _, stage, code, message in record.refusals]
     if isinstance(record, Scheduled):
