@@ -58,7 +58,7 @@ def test_other_options_of_the_sweep_are_part_of_the_pair():
     ("rows", "option", "message"),
     [
         ([], "limit", "there are no results to compare"),
-        (ROWS, "limits", "no column 'limits' in every row; there are seed, limit, loss, error"),
+        (ROWS, "limits", "no column 'limits'; there are seed, limit, loss, error"),
         (ROWS[:3], "limit", "limit has the values 1: expected at least two"),
         (ROWS[2:4], "limit", "have 0 pairs of runs .* run the sweep with more seeds"),
         ([{"seed": 1, "x": 0}, {"seed": 1, "x": 1}], "x", "no column of numbers besides seed, x"),

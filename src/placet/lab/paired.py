@@ -186,9 +186,12 @@ def _rows(results: Any) -> list[Mapping[str, Any]]:  # noqa: ANN401  # a table o
 
 
 def _require_column(rows: Sequence[Mapping[str, Any]], name: str) -> None:
-    if any(name not in row for row in rows):
+    missing = sum(name not in row for row in rows)
+    if missing == len(rows):
         known = ", ".join(dict.fromkeys(key for row in rows for key in row))
-        raise LabError(f"the results have no column {name!r} in every row; there are {known}")
+        raise LabError(f"the results have no column {name!r}; there are {known}")
+    if missing:
+        raise LabError(f"{missing} of {len(rows)} rows of the results have no column {name!r}")
 
 
 def _is_number(value: Any) -> bool:  # noqa: ANN401  # a cell of any table

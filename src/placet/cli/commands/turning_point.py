@@ -12,10 +12,10 @@ from placet.cli.terminal import (
     Line,
     StoreArgument,
     TextTable,
-    json_line,
     notify,
     number,
     pluralize,
+    rounded_line,
     say_json,
     say_lines,
 )
@@ -179,7 +179,10 @@ def _blame_lines(blame: "Blame") -> Iterator[Line]:
     if not blame.is_clear:
         yield "These intervals overlap, so chance may blame the wrong batches: give more --seeds"
     if not blame.causes:
-        yield "No batch is to blame: it tips without all of them too"
+        yield (
+            f"No batch is to blame: without all of them P is {blame.without_all.share:.2f}, which "
+            "is beyond the threshold too"
+        )
     for cause in blame.causes:
         those = "this batch" if len(cause.batches) == 1 else f"these {len(cause.batches)} together"
         yield f"Without {those} it does not tip: P is {cause.without.share:.2f}"
@@ -187,7 +190,7 @@ def _blame_lines(blame: "Blame") -> Iterator[Line]:
             (
                 str(batch.seq),
                 ", ".join(batch.agent_ids),
-                "; ".join(f"{kind} {json_line(payload)}" for kind, payload in batch.intents),
+                "; ".join(f"{kind} {rounded_line(payload)}" for kind, payload in batch.intents),
             )
             for batch in cause.batches[:_BATCHES_SHOWN]
         ]
