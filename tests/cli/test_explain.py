@@ -3,7 +3,7 @@
 import pytest
 
 from placet import Orchestrator, OrchestratorConfig
-from placet.cli.commands.explain import explanation_lines
+from placet.cli.commands.explain import _change_rows, explanation_lines
 from placet.cli.terminal import plain_lines
 from placet.domains.world import World
 from placet.kernel import Kernel, KernelConfig
@@ -224,6 +224,17 @@ def test_a_forgotten_agent_is_not_reported_as_never_registered():
         kernel.change_agent(agent_id, "removed")
     notes = explain(in_memory(records), "alice", "r", [Lab()]).notes
     assert notes == ("'alice' is not registered; agents removed long ago are forgotten",)
+
+
+def test_numbers_are_rounded_unless_the_change_would_vanish():
+    change = {"entity": "a/b", "what": "changed"}
+    fields = {
+        "long": {"before": [0.1 + 0.2, 1 / 3], "after": [24.557504718642495, 1]},
+        "near": {"before": 0.3, "after": 0.1 + 0.2},
+    }
+    rows = _change_rows({**change, "fields": fields})
+    assert rows[0] == ("a/b", "long", "[0.3,0.333333] -> [24.5575,1]")
+    assert rows[1] == ("", "near", "0.3 -> 0.30000000000000004")
 
 
 def test_a_thousand_changes_are_truncated():
