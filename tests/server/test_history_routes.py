@@ -22,10 +22,11 @@ HISTORY = "/api/v1/worlds/run/history"
 
 
 @asynccontextmanager
-async def playing(log, domains=remake):
+async def playing(log, domains=remake, given=()):
     """Yield a client of the application of `placet play`, with the operator's token."""
     known = [KnownToken(OPERATOR, hash_of("op")), KnownToken("ann", hash_of("ann"))]
-    app = build_play_app("run", Source(log, domains, "run.db"), ServeConfig(), Credentials(known))
+    source = Source(log, domains, "run.db", given)
+    app = build_play_app("run", source, ServeConfig(), Credentials(known))
     transport = httpx.ASGITransport(app)
     headers = {"authorization": "Bearer op"}
     async with (
@@ -97,7 +98,7 @@ async def test_a_request_is_explained_and_a_view_is_shown():
 async def test_a_fork_is_played_beside_its_parent_and_the_parent_is_unchanged(tmp_path):
     log = log_of(world_records())
     before = [data for _, data in log.read()]
-    async with playing(log) as client:
+    async with playing(log, given=["town:World"]) as client:
         body = {
             "record": 10,
             "put": {"world.agents/ann/position": [50.0, 50.0, 0.0]},
@@ -106,6 +107,7 @@ async def test_a_fork_is_played_beside_its_parent_and_the_parent_is_unchanged(tm
         forked = (await client.post(f"{HISTORY}/forks", json=body)).json()
         assert forked["counterfactual"]["batches"] > 0
         assert "--set 'world.agents/ann/position=[50.0,50.0,0.0]'" in forked["command"]
+        assert forked["command"].endswith("--replay --domain town:World")
         worlds = (await client.get("/api/v1/history")).json()["worlds"]
         assert [one["world"] for one in worlds] == ["run", "run-fork-1"]
         moment = await client.get(

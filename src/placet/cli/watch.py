@@ -6,7 +6,7 @@ output; the run executes them between two ticks. So a player costs the run only 
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty, Queue
 from threading import Thread
@@ -27,10 +27,13 @@ class Watch:
     Args:
         store: The store of the run, which another process can read.
         is_stopped: Returns whether the run was told to end; a pause ends then.
+        domains: Names of the domains that the player is given, `module:attribute`.
     """
 
-    def __init__(self, store: str, is_stopped: Callable[[], bool]) -> None:
-        self._store = store
+    def __init__(
+        self, store: str, is_stopped: Callable[[], bool], domains: Sequence[str] = ()
+    ) -> None:
+        self._store, self._domains = store, domains
         self._is_stopped = is_stopped
         self._commands: Queue[dict[str, Json]] = Queue()
         self._run: OpenRun | None = None
@@ -46,6 +49,7 @@ class Watch:
         """
         self._run = run
         command = [sys.executable, "-m", "placet", "play", self._store, "--json", "--control"]
+        command += [f"--domain={name}" for name in self._domains]
         # In a session of its own: Ctrl-C is for the run, whose end ends the player.
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(

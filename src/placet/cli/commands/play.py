@@ -65,7 +65,7 @@ def play(
         raise CommandError(f"{store} is empty: there is no world in it to play")
     serve = ServeConfig(host=host, port=port, tokens=tokens)
     credentials, token = _credentials(serve)
-    source = Source(log, partial(remake, given=domain or ()), store)
+    source = Source(log, partial(remake, given=domain or ()), store, domain or ())
     controls = _controls() if control else None
     app = build_play_app(_world_of(log), source, serve, credentials, controls)
     listening = listen(serve)

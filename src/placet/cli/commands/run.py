@@ -14,6 +14,7 @@ from placet.schemas.limits import SCENARIO_AGENTS_MAX, SCENARIO_TICKS_MAX, SEED_
 
 if TYPE_CHECKING:
     from placet.cli.watch import Watch
+    from placet.scenarios.scenario import Scenario
 
 _Scenario: TypeAlias = Annotated[
     str | None,
@@ -147,7 +148,7 @@ def run(
     collected = None if chosen.collect is None else collected_at(chosen, store, collect_to)
     if collected is None and collect_to is not None:
         raise typer.BadParameter("--collect-to needs a scenario with a [collect] table")
-    watching = _watch(store, stop) if watch else None
+    watching = _watch(chosen, store, stop) if watch else None
     report = live(
         chosen,
         stop,
@@ -166,7 +167,7 @@ def run(
     return code
 
 
-def _watch(store: str, stop: StopSignals) -> "Watch":
+def _watch(scenario: "Scenario", store: str, stop: StopSignals) -> "Watch":
     """Return the player of a run that begins.
 
     Raises:
@@ -181,7 +182,9 @@ def _watch(store: str, stop: StopSignals) -> "Watch":
         )
     if find_spec("starlette") is None or find_spec("uvicorn") is None:
         raise CommandError("--watch needs the extra serve: pip install 'placet[serve]'")
-    return Watch(store, stop.is_set)
+    # A domain of the user's own is in no package: the log does not say where its module is.
+    given = [scenario.domain] if ":" in scenario.domain else []
+    return Watch(store, stop.is_set, given)
 
 
 def _require_alone(store: str, others: Sequence[object]) -> None:

@@ -105,4 +105,6 @@ def fork_command(played: PlayedWorld, record: int, options: ForkOptions) -> str 
         words += ["--seed", str(options.seed)]
     if options.is_replayed:
         words.append("--replay")
+    for domain in played.source.given:
+        words += ["--domain", domain]
     return " ".join(map(quote, words))

@@ -33,11 +33,13 @@ class Source(NamedTuple):
         log: The log; it is only read.
         domains: The domains that decided it, or a function that recreates them from the log.
         store: The store as a user types it for other commands; None if no other process reads it.
+        given: Names of the domains that such a command needs to be given, with --domain.
     """
 
     log: EventLog
     domains: Sequence[Domain] | Maker
     store: str | None = None
+    given: Sequence[str] = ()
 
 
 class PlayedWorld:
