@@ -85,7 +85,7 @@ SPEAK = {"kind": "Speak", "payload": {"text": "a"}, "agent_id": "alice", "req_id
         ("history/forks", {"record": 0, "put": {"agents": None}}),
     ],
 )
-async def test_what_the_document_forbids_is_refused_and_has_no_excuse(path, body):
+async def test_request_that_the_document_forbids_is_refused_without_an_exception(path, body):
     async with serving(World(), agents=("alice",)) as served:
         sent = await send(served, "post", f"{WORLD}/{path}", body)
     assert not sent.is_allowed

@@ -13,7 +13,7 @@ def replaced_whole(target: Path) -> Iterator[Path]:
     """Return a path to write to, which replaces `target` when the block ends without an error.
 
     Raises:
-        LabError: The disk is full, or the folder cannot be written. What was there is left.
+        LabError: The disk is full, or the folder cannot be written. The old file is left.
     """
     draft = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:

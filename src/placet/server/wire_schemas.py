@@ -242,8 +242,9 @@ def batch_schema(intents_max: int) -> dict[str, Json]:
 def intent_schema(kind: str, payload: Json) -> dict[str, Json]:
     """Build the JSON Schema of an intent of one kind; `payload` is the schema of its payload.
 
-    What the server fills in is optional. A schema cannot know whether the token is an agent's, by
-    which `agent_id` may be left out, nor whether the request has the header for `req_id`.
+    Fields that the server fills in are optional. A schema cannot know whether the token is an
+    agent's, by which `agent_id` may be left out, nor whether the request has the header for
+    `req_id`.
     """
     return object_schema(
         {

@@ -172,7 +172,7 @@ class Collector:
 
         Raises:
             CollectError: The tables cannot be written, or the collecting has failed. Parts of a
-                live world are left; what was collected from a log is removed.
+                live world are left; rows collected from a log are removed.
         """
         if self._is_closed:
             return

@@ -55,7 +55,7 @@ _locks_here: Final[set[int]] = set()
 
 
 def _close_copied_locks() -> None:
-    """Close the copies of locks in a forked process, which would hold them as long as it lives."""
+    """Close the copies of locks in a forked process, which would hold them until its end."""
     for lock in _locks_here:
         os.close(lock)
     _locks_here.clear()

@@ -122,7 +122,7 @@ def run_task(task: RunTask) -> Row:
 
 @lru_cache(maxsize=64)  # a worker runs a scenario under many seeds
 def _named_specs(text: str, outcomes: tuple[str, ...]) -> frozenset[str]:
-    """Return what a scenario and a sweep name as `module:attribute`."""
+    """Return the names of the form `module:attribute` in a scenario and a sweep."""
     scenario = scenario_of(text, 0)
     policies = (cohort.policy for cohort in scenario.agents.values())
     collected = () if scenario.collect is None else scenario.collect.world.values()
