@@ -18,6 +18,8 @@ from placet.envs.parallel_env import EnvAdapter, WorldEnv
 from placet.errors import ValidationError
 from placet.kernel import KernelConfig
 from placet.kernel.registry import Registry
+from placet.tables.collector import Collector
+from placet.tables.parts import CollectError, read_collected
 from tests.kernel.domains import Lab
 
 STAY, EAST, WEST, NORTH, SOUTH = range(len(STEPS))
@@ -71,6 +73,63 @@ def test_episodes_after_a_seed_follow_from_it_and_differ():
     first = starts(grid_env())
     assert first == starts(grid_env())
     assert len({str(start) for start in first}) > 3
+
+
+def widest(state):
+    """Return the largest x of an agent."""
+    return max(agent["position"][0] for agent in state["world.agents"].values())
+
+
+def test_rows_of_each_episode_are_collected_with_its_refusals(tmp_path):
+    def collector(episode: int) -> Collector:
+        return Collector(
+            agents=["position"],
+            world={"widest": widest},
+            refusals=True,
+            to=tmp_path / str(episode),
+        )
+
+    env = corner_env(collector=collector, max_steps=3)
+    for seed in (3, 3, None):
+        env.reset(seed)
+        while env.agents:
+            env.step(dict.fromkeys(env.agents, WEST))
+    env.close()
+    first, second, third = (read_collected(tmp_path / str(number)) for number in range(3))
+    assert {n: t.digest() for n, t in first.items()} == {n: t.digest() for n, t in second.items()}
+    assert first["agents"].digest() != third["agents"].digest()
+    assert [row["tick"] for row in first["world"].rows()] == [1, 2, 3]
+    positions = {name: a["position"] for name, a in env.kernel.state["world.agents"].items()}
+    last = {row["agent"]: row["position"] for row in list(third["agents"].rows())[-2:]}
+    assert last == {name: list(position) for name, position in positions.items()}
+    refusals = [*first["refusals"].rows(), *third["refusals"].rows()]
+    assert {row["code"] for row in refusals} == {"world.out_of_bounds"}
+    assert {row["kind"] for row in refusals} == {"Move"}
+    assert max(row["tick"] for row in refusals) == 2
+
+
+def test_an_episode_without_a_collector_collects_nothing():
+    kept = []
+
+    def every_second(episode: int) -> Collector | None:
+        if episode % 2:
+            return None
+        kept.append(Collector(agents=["position"]))
+        return kept[-1]
+
+    env = corner_env(collector=every_second)
+    for _ in range(4):
+        env.reset(1)
+        env.step(dict.fromkeys(env.agents, STAY))
+    assert env.collector is None
+    assert [len(collector.tables()["agents"]) for collector in kept] == [2, 2]
+
+
+def test_a_function_of_the_collector_that_raises_is_an_error_of_the_step():
+    env = corner_env(collector=lambda _: Collector(world={"n": lambda state: 1 / 0}))
+    env.reset(1)
+    with pytest.raises(CollectError, match="the column 'n' raised ZeroDivisionError"):
+        env.step(dict.fromkeys(env.agents, STAY))
 
 
 def test_a_refused_action_is_reported_and_changes_nothing():

@@ -4,7 +4,7 @@ It is also an example of an adapter: it uses only intents and views, as any clie
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 try:
     import numpy as np
@@ -20,6 +20,9 @@ from placet.runtime.plugins import find_domain
 from placet.schemas.codec import Json
 from placet.schemas.keywords import explain_keywords
 from placet.schemas.view import View
+
+if TYPE_CHECKING:
+    from placet.tables.collector import Collector
 
 STEPS: Final = ((0, 0), (1, 0), (-1, 0), (0, 1), (0, -1))
 """What an action adds to x and y; the first proposes nothing."""
@@ -101,6 +104,7 @@ def grid_env(
     others_max: int = 8,
     max_steps: int = 100,
     render_mode: str | None = None,
+    collector: "Callable[[int], Collector | None]" = lambda _: None,
 ) -> WorldEnv:
     """Create the environment of a grid whose agents start at positions drawn from the seed.
 
@@ -115,6 +119,7 @@ def grid_env(
         others_max: Largest number of other agents in an observation, the nearest ones.
         max_steps: Steps after which the episode is truncated.
         render_mode: As of `WorldEnv`.
+        collector: As of `WorldEnv`.
 
     Raises:
         ValueError: An argument is invalid; the message names it.
@@ -132,6 +137,7 @@ def grid_env(
         _random_positions(agents, width, height),
         max_steps=max_steps,
         render_mode=render_mode,
+        collector=collector,
     )
 
 

@@ -29,6 +29,8 @@ from placet.schemas.view import View
 if TYPE_CHECKING:
     import numpy as np
 
+    from placet.tables.collector import Collector
+
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Registrations: TypeAlias = Mapping[str, Mapping[str, Json]]
 """Agent -> the keywords of its registration."""
@@ -89,10 +91,13 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         tick_s: Simulated seconds of a step.
         config: Quotas, limits and so on; its seed is used until `reset` gets one.
         render_mode: `rgb_array`: `render` draws the map of the world; None draws nothing.
+        collector: Creates the collector of an episode from the number of episodes before it; None
+            collects nothing. It is closed when the next episode begins, and by `close`.
 
     Attributes:
         kernel: The world of the present episode.
         render_mode: As passed.
+        collector: The collector of the present episode; None collects nothing.
     """
 
     def __init__(
@@ -105,6 +110,7 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         tick_s: float = 1.0,
         config: KernelConfig | None = None,
         render_mode: str | None = None,
+        collector: "Callable[[int], Collector | None]" = lambda _: None,
     ) -> None:
         if max_steps < 1:
             raise ValueError(f"max_steps must be at least 1, got {max_steps!r}")
@@ -122,6 +128,9 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         self._seed = self._config.seed
         self._episode = -1
         self._steps = 0
+        self._make_collector = collector
+        self._episodes_begun = 0
+        self.collector: Collector | None = None
         self.possible_agents = list(self._registrations_for(self._seed))
         self.agents: list[str] = []
         self.observation_spaces = {a: adapter.observation_space(a) for a in self.possible_agents}
@@ -152,7 +161,9 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
 
         Raises:
             PlacetError: An agent cannot be registered.
+            CollectError: The rows of the last episode cannot be written.
         """
+        self.close()
         self._episode += 1
         if seed is not None:
             self._seed, self._episode = int(seed), 0
@@ -162,6 +173,10 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         registrations = self._registrations_for(self.kernel.config.seed)
         for agent in self.agents:
             self.kernel.register_agent(agent, **registrations[agent])
+        self.collector = self._make_collector(self._episodes_begun)
+        self._episodes_begun += 1
+        if self.collector is not None:
+            self.collector.attach(self.kernel)
         self._viewer = Viewer(self.kernel)
         self._views = self._read_views()
         return self._observations(), {agent: {} for agent in self.agents}
@@ -185,6 +200,7 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         Raises:
             ValueError: An action is outside its space, or of an agent that is not active, or the
                 episode has ended.
+            CollectError: A function of the collector raised, or its rows cannot be written.
         """
         self._check_actions(actions)
         before, adapter = self._views, self._adapter
@@ -194,6 +210,7 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         verdicts = dict(
             zip(batches, self.kernel.step(self._tick_s, [*batches.values()]), strict=True)
         )
+        self._collect_refusals(batches, verdicts)
         self._steps += 1
         after = self._views = self._read_views()
         active = self.agents
@@ -204,6 +221,15 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         infos = {agent: _info(verdicts.get(agent)) for agent in active}
         self.agents = [a for a in active if not (terminations[a] or truncations[a])]
         return observations, rewards, terminations, truncations, infos
+
+    def close(self) -> None:
+        """Close the collector of the present episode, so that its tables are whole.
+
+        Raises:
+            CollectError: They cannot be written, or the collecting has failed.
+        """
+        if self.collector is not None:
+            self.collector.close()
 
     def render(self) -> "Array | None":
         """Return the map of the world, from above: height x width x 3, uint8.
@@ -217,6 +243,15 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
 
         image, self._frame = draw_map(self.kernel.state, self._frame)
         return image
+
+    def _collect_refusals(
+        self, batches: Mapping[str, Sequence[Mapping[str, Json]]], verdicts: Mapping[str, Verdict]
+    ) -> None:
+        if self.collector is None:
+            return
+        for agent, verdict in verdicts.items():
+            self.collector.note(batches[agent], verdict, self._steps)
+        self.collector.check()
 
     def _new_kernel(self) -> Kernel:
         """Create the world of an episode, seeded by the latest seed and the episode's number."""
