@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from itertools import count
+from pathlib import Path
 from platform import node
 
 import pytest
@@ -233,6 +234,18 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
         sweep(tmp_path)
 
 
+@pytest.mark.parametrize("make", [str, Path])
+def test_a_url_is_no_folder_of_a_study(tmp_path, monkeypatch, make):
+    monkeypatch.chdir(tmp_path)
+    url = make("postgresql://ann:secret@db.example/worlds?world=town")
+    with pytest.raises(LabError, match="a study is a folder, got the URL postgresql:") as raised:
+        sweep(url)
+    with pytest.raises(LabError, match="a study is a folder"):
+        Results.load(url)
+    assert "secret" not in str(raised.value)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_two_sweeps_do_not_write_one_study(tmp_path):
     with (
         study_module.Study(tmp_path / "study").locked(),
@@ -322,6 +335,8 @@ def test_a_misspelled_setting_is_refused_before_any_run(tmp_path):
         ({"replications": None, "seeds": [-1]}, "a seed must be"),
         ({"outcome": "no_such_module:f"}, "no_such_module"),
         ({"scenarios": ["town"]}, "expected scenarios"),
+        ({"logs": "fail"}, "logs must be one of 'all', 'failed', 'none', got 'fail'"),
+        ({"on": "slurm"}, "on must be one of 'here', 'ray', got 'slurm'"),
     ],
 )
 def test_contradicting_arguments_are_refused(tmp_path, arguments, message):

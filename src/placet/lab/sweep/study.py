@@ -19,12 +19,14 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from re import compile as pattern
 from typing import Any, Final, TypeAlias
 from uuid import uuid4
 from weakref import finalize
 
 from placet.lab.errors import LabError
 from placet.lab.sweep.plan import SweepPlan
+from placet.runtime.stores.postgres.address import shown_url
 from placet.schemas.codec import Json
 
 Row: TypeAlias = dict[str, Json]
@@ -42,6 +44,7 @@ STREAMS: Final = "streams"
 _OF_EVERY_ROW: Final = frozenset({"key", "code", "scenario", "seed", "attempt", "error"})
 _OF_A_MANIFEST: Final = (("id", str), ("parts", dict), ("scenarios", dict), ("plans", list))
 
+_URL: Final = pattern(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _RUNNING: Final = "running"
 _LOCK: Final = "lock"
 _WORKERS: Final = "workers"
@@ -80,6 +83,11 @@ class Study:
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
+        if _URL.match(str(folder)):  # also `x:/y`, which is what a path makes of `x://y`
+            raise LabError(
+                f"a study is a folder, got the URL {shown_url(str(folder))}: no rows and no logs "
+                "of a sweep are kept in a database; name a path"
+            )
         self.manifest: dict[str, Any] = self._read_manifest()
         self.rows: dict[str, Row] = {}
         self.session = ""

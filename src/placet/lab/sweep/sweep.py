@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from multiprocessing import current_process
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal, cast
+from typing import Literal, TypeAlias, cast, get_args
 
 from placet.lab.errors import LabError
 from placet.lab.outcome import Outcome, spec_of
@@ -20,6 +20,8 @@ from placet.lab.sweep.worker import NOWHERE, Logs, RunTask
 from placet.scenarios.scenario import Scenario
 from placet.schemas.keywords import explain_keywords
 from placet.schemas.limits import SWEEP_TIMEOUT_S_MAX
+
+Where: TypeAlias = Literal["here", "ray"]
 
 
 @explain_keywords
@@ -37,7 +39,7 @@ def run_scenarios(
     anyway: bool = False,
     timeout_s: float | None = None,
     columns: Iterable[str] = (),
-    on: Literal["here", "ray"] = "here",
+    on: Where = "here",
     ray_address: str | None = None,
     ship: Iterable[str | Path] = (),
     on_progress: OnProgress = lambda _: None,
@@ -89,6 +91,7 @@ def run_scenarios(
     )
     if timeout_s is not None and isinstance(executor, ThreadPoolExecutor):
         raise LabError("a run in a thread cannot be ended: leave out timeout_s, or use processes")
+    _require_one_of("on", on, get_args(Where))
     if on == "ray" and executor is not None:
         raise LabError('give `executor` or `on="ray"`, not both')
     arguments = SweepArguments(
@@ -106,6 +109,11 @@ def run_scenarios(
         )
     pools: Pools = GivenPools(executor) if executor is not None else own_pools(plan, jobs)
     return sweep_here(plan, pools, arguments)
+
+
+def _require_one_of(name: str, value: str, known: Sequence[str]) -> None:
+    if value not in known:
+        raise LabError(f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}")
 
 
 def own_pools(plan: SweepPlan, jobs: int | None) -> OwnPools:
@@ -140,11 +148,13 @@ class SweepArguments:
     on_progress: OnProgress = lambda _: None
 
     def __post_init__(self) -> None:
-        """Check the timeout.
+        """Check the timeout and the name of the logs.
 
         Raises:
-            LabError: It is not above 0 and at most a year; NaN is neither.
+            LabError: The timeout is not above 0 and at most a year; NaN is neither. Or no logs
+                have the name.
         """
+        _require_one_of("logs", self.logs, get_args(Logs))
         if self.timeout_s is not None and not 0 < self.timeout_s <= SWEEP_TIMEOUT_S_MAX:
             raise LabError(
                 f"timeout_s must be a number of seconds above 0 and at most {SWEEP_TIMEOUT_S_MAX}, "
