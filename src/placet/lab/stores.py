@@ -8,7 +8,7 @@ from placet.lab.errors import LabError
 from placet.lab.log import Log
 from placet.runtime.stores.reading import log_to_read
 from placet.runtime.stores.sqlite.heartbeat import Heartbeat
-from placet.runtime.stores.url import file_of
+from placet.runtime.stores.url import file_of, writing_session_of
 
 Store: TypeAlias = str | Path | Log | EventLog
 """A path or URL of a log, or the open log."""
@@ -30,14 +30,21 @@ def require_unwritten(log: EventLog) -> None:
 
     Raises:
         LabError: A live process writes it.
+        StoreError: The store cannot be reached.
     """
+    writer = _writer_of(log)
+    if writer is not None:
+        raise LabError(
+            f"{log.url} is written by {writer}: wait until the run ends, or stop it, and ask "
+            "again; a copy made by `placet pack` can be asked at once"
+        )
+
+
+def _writer_of(log: EventLog) -> str | None:
     path = file_of(log)
     if path is None:
-        return
+        return writing_session_of(log)
     heartbeat = Heartbeat(path)
     writer = heartbeat.read()
-    if writer is not None and heartbeat.is_alive(writer):
-        raise LabError(
-            f"{log.url} is written by {writer}, since {writer.since}: wait until the run ends, or "
-            "stop it, and ask again; a copy made by `placet pack` can be asked at once"
-        )
+    is_alive = writer is not None and heartbeat.is_alive(writer)
+    return f"{writer}, since {writer.since}" if writer is not None and is_alive else None

@@ -182,6 +182,19 @@ def fence_of(log: EventLog) -> Fence | None:
     return log.fence if _is_postgres(log) else None
 
 
+def writing_session_of(log: EventLog) -> str | None:
+    """Return the session that writes a log in PostgreSQL, for messages; None if there is none.
+
+    Raises:
+        StoreError: The store cannot be reached.
+    """
+    if not _is_postgres(log):
+        return None
+    from placet.runtime.stores.postgres.fence import writer_of  # noqa: PLC0415  # an extra
+
+    return writer_of(log.address)
+
+
 def change_feed_of(log: EventLog) -> ChangeFeed | None:
     """Subscribe to notifications of appends to a log; None if readers of the store must poll.
 

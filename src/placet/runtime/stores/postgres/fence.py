@@ -10,7 +10,7 @@ The epoch in the log backs the lock (`postgres/layout.py`): if a pooler or an op
 lock, an append of the old writer is still refused.
 """
 
-from contextlib import suppress
+from contextlib import closing, suppress
 from threading import Event, Thread
 from time import monotonic
 from typing import Any, Final
@@ -223,6 +223,25 @@ class PostgresFence:
             return StoreError(f"cannot open {url}: its writer has just gone; try again", store=url)
         pid, name, host, since = row
         return in_use(url, f"{name!r} at {host}, server process {pid},", since)
+
+
+def writer_of(address: PostgresAddress) -> str | None:
+    """Return the session that holds the fence of a log, for messages; None if there is none.
+
+    It needs a reader's rights alone.
+
+    Raises:
+        StoreError: The server cannot be reached, or refuses the login.
+    """
+    with (
+        closing(connect(address, "reader")) as connection,
+        postgres_faults("read", address.url),
+    ):
+        row = connection.execute(_HOLDER, (address.key("writer"),)).fetchone()
+    if row is None:
+        return None
+    pid, name, host, since = row
+    return f"{name!r} at {host}, server process {pid}, since {since}"
 
 
 def announce_follower(connection: Connection[TupleRow], address: PostgresAddress) -> None:
