@@ -253,6 +253,7 @@ def test_function_that_raises_ends_the_collecting_and_not_the_world(tmp_path):
     [
         ({}, "nothing to collect"),
         ({"agents": "position"}, r"such as \['position'\]"),
+        ({"agents": [3]}, "a field of the agents is a name, got 3"),
         ({"every": 0, "refusals": True}, "from 1 on, got 0"),
         ({"world": {"a": "math"}}, "expected module:function"),
         ({"world": {"a": "no_such_module:f"}}, "cannot import no_such_module"),

@@ -46,6 +46,11 @@ def test_filters_select_exactly_the_matching_records(town_log, filters, holds):
     assert [(e.record, e.seq) for e in log.records(**filters)] == expected
 
 
+def test_a_filter_that_is_no_regular_expression_is_an_error(town_log):
+    with pytest.raises(PlacetError, match=r"grep='\(' is no regular expression: missing \)"):
+        next(placet.Log(town_log).records(grep="("))
+
+
 def test_at_returns_the_world_at_a_seq_a_tick_and_the_end(town_log):
     log = placet.Log(town_log)
     end = log.at()
@@ -56,6 +61,8 @@ def test_at_returns_the_world_at_a_seq_a_tick_and_the_end(town_log):
     assert "folk_1" in end.agents
     with pytest.raises(StoreError, match="has no tick 99"):
         log.at(tick=99)
+    with pytest.raises(StoreError, match=f"it ends at seq {end.seq}$"):
+        log.at(10**9)
     with pytest.raises(ValueError, match="a position is one number"):
         log.at(5, tick=1)
 

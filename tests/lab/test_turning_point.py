@@ -277,6 +277,8 @@ def test_a_constant_outcome_has_no_turning_point(coin):
         ({"threshold": 0.99999}, "is 0.99999; give at least 384143 seeds"),
         ({"threshold": 0.1}, "is 0.1; give at least 35 seeds"),
         ({"every": 0}, "at least 1 tick, got 0"),
+        ({"every": 2.5}, "at least 1 tick, got 2.5"),
+        ({"seeds": 30.5}, "a number of seeds, got 30.5"),
         ({"jobs": 0}, "jobs must be at least 1, got 0"),
     ],
 )

@@ -200,6 +200,12 @@ def test_empty_groups_get_equal_shares(small):
     assert [cohort.count for cohort in empty.with_agents(7).agents.values()] == [4, 3]
 
 
+@pytest.mark.parametrize("count", [-1, 1.5, 10**12])
+def test_a_number_of_agents_out_of_bounds_is_refused(small, count):
+    with pytest.raises(ScenarioError, match=f"expected 0 to 1000000 agents, got {count}"):
+        load(small).with_agents(count)
+
+
 def test_agents_without_a_group_are_refused(small):
     nobody = replace(load(small), agents={})
     assert nobody.with_agents(0) == nobody

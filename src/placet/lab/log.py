@@ -9,9 +9,9 @@ A `Log` only reads: it takes no fence and changes no file, so a writer is not di
 reads the log up to its present end.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from re import compile as pattern
 from typing import TYPE_CHECKING, Self
 
 from placet.kernel.log.replay import Replayer
@@ -124,15 +124,20 @@ class Log:
             grep: Yield only records in whose JSON this regular expression is found.
 
         Raises:
+            PlacetError: `grep` is no regular expression.
             StoreError: The log cannot be read, or is damaged.
         """
+        try:
+            wanted = None if grep is None else re.compile(grep)
+        except re.error as error:
+            raise PlacetError(f"grep={grep!r} is no regular expression: {error}") from None
         chosen = Selection(
             from_seq,
             to_seq,
             _names(agent),
             _names(kind),
             refused,
-            None if grep is None else pattern(grep),
+            wanted,
         )
         for ordinal, record in selected_records(self._log, chosen, end=self._log.count()):
             sim_time = record.now_ns / SECOND_NS

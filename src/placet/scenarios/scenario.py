@@ -244,10 +244,13 @@ class Scenario:
         If all cohorts are empty, each gets an equal share.
 
         Raises:
-            ScenarioError: There is no cohort.
+            ScenarioError: There is no cohort, or the count is out of bounds.
 
         Source: the largest-remainder method (Hamilton); ties go to the cohort that stands first.
         """
+        if type(count) is not int or not 0 <= count <= SCENARIO_AGENTS_MAX:
+            problem = f"expected 0 to {SCENARIO_AGENTS_MAX} agents, got {count!r}"
+            raise ScenarioError(self.name, "agents", problem)
         if count and not self.agents:
             raise ScenarioError(
                 self.name, "agents", f"there is no cohort for {count} agents; add one"

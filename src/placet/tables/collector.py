@@ -84,6 +84,9 @@ class Collector:
             raise CollectError(f"every must be a number of ticks from 1 on, got {every!r}")
         if isinstance(agents, str):
             raise CollectError(f"agents must be a list of fields, such as [{agents!r}]")
+        for name in agents:
+            if not isinstance(name, str):
+                raise CollectError(f"a field of the agents is a name, got {name!r}")
         self.every = every
         self._fields = [_Field(name) for name in agents]
         self._world = {name: _function(name, f) for name, f in (world or {}).items()}

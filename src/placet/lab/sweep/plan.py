@@ -147,8 +147,8 @@ def _seeds(replications: int | None, seeds: Iterable[int] | None) -> tuple[int, 
     if seeds is not None and replications is not None:
         raise LabError("give `replications` or `seeds`, not both")
     if replications is not None:
-        if replications < 1:
-            raise LabError(f"replications must be at least 1, got {replications}")
+        if type(replications) is not int or replications < 1:
+            raise LabError(f"replications must be at least 1, got {replications!r}")
         _require_bounded(replications)
         return tuple(range(1, replications + 1))
     if seeds is None:

@@ -57,8 +57,8 @@ class OwnPools:
     is_apart = False
 
     def __init__(self, jobs: int, *, with_main: bool = False) -> None:
-        if jobs < 1:
-            raise LabError(f"jobs must be at least 1, got {jobs}")
+        if type(jobs) is not int or jobs < 1:
+            raise LabError(f"jobs must be at least 1, got {jobs!r}")
         self._jobs = jobs
         self._class = ProcessPoolExecutor if with_main else _PoolWithoutMain
         self._context = _process_context()
@@ -126,7 +126,12 @@ class GivenPools:
             LabError: It is of a class that cannot be copied.
         """
         if self._factory is not None:
-            return self._factory()
+            made = self._factory()
+            if not isinstance(made, Executor):
+                raise LabError(
+                    f"`executor` must return a concurrent.futures executor, got {made!r}"
+                )
+            return made
         if self._first is not None and not is_alone:
             first, self._first = self._first, None
             return first

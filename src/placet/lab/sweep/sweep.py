@@ -83,6 +83,15 @@ def run_scenarios(
     _require_no_worker()
     listed = [scenarios] if isinstance(scenarios, Scenario) else scenarios
     outcomes = [outcome] if isinstance(outcome, str) or callable(outcome) else outcome
+    _require_iterable("scenarios", listed, 'Scenario.load("town").product(max_step=[1, 2])')
+    _require_iterable("outcome", outcomes, "a function, or a list of functions")
+    if seeds is not None:
+        _require_iterable("seeds", seeds, "a list or a range, such as range(1, 21)")
+    if not (executor is None or isinstance(executor, Executor) or callable(executor)):
+        raise LabError(
+            "`executor` must be a concurrent.futures executor, or a function that returns one, got "
+            f"{executor!r}"
+        )
     plan = plan_sweep(
         listed,
         replications=replications,
@@ -116,10 +125,15 @@ def _require_one_of(name: str, value: str, known: Sequence[str]) -> None:
         raise LabError(f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}")
 
 
+def _require_iterable(name: str, value: object, example: str) -> None:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise LabError(f"`{name}` must be {example}, got {value!r}")
+
+
 def own_pools(plan: SweepPlan, jobs: int | None) -> OwnPools:
     """Return the pools of worker processes for a plan."""
     has_main = any(spec.startswith("__main__:") for spec in plan.outcomes)
-    return OwnPools(jobs or 1, with_main=has_main)
+    return OwnPools(1 if jobs is None else jobs, with_main=has_main)
 
 
 def _require_no_worker() -> None:
@@ -155,10 +169,12 @@ class SweepArguments:
                 have the name.
         """
         _require_one_of("logs", self.logs, get_args(Logs))
-        if self.timeout_s is not None and not 0 < self.timeout_s <= SWEEP_TIMEOUT_S_MAX:
+        timeout_s = self.timeout_s
+        is_number = isinstance(timeout_s, int | float)
+        if timeout_s is not None and not (is_number and 0 < timeout_s <= SWEEP_TIMEOUT_S_MAX):
             raise LabError(
                 f"timeout_s must be a number of seconds above 0 and at most {SWEEP_TIMEOUT_S_MAX}, "
-                f"got {self.timeout_s!r}"
+                f"got {timeout_s!r}"
             )
 
 

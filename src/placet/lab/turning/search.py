@@ -249,8 +249,10 @@ def turning_point(
 
 
 def _check_options(every: int, seeds: int, threshold: float) -> None:
-    if every < 1:
-        raise LabError(f"every must be at least 1 tick, got {every}")
+    if type(every) is not int or every < 1:
+        raise LabError(f"every must be at least 1 tick, got {every!r}")
+    if type(seeds) is not int:
+        raise LabError(f"seeds must be a number of seeds, got {seeds!r}")
     if not 0 < threshold < 1:
         raise LabError(f"the threshold is a probability above 0 and below 1, got {threshold!r}")
     counts = range(1, _SEEDS_MAX + 1)

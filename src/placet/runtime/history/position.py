@@ -151,6 +151,8 @@ def _to_seq(log: EventLog, seq: int) -> Cut:
             )
         before = record.seq
     if end is None:
+        for ordinal, data in log.read(max(log.count() - 1, 0)):
+            before = decode(data, ordinal).seq
         raise PositionError(f"{log.url} has no seq {seq}: it ends at seq {before}", store=log.url)
     return Cut(end)
 
