@@ -87,6 +87,11 @@ class Provider:
         """Wait until every client has hung up."""
         await asyncio.gather(*self._open)
 
+    def step(self, asked: ReceivedRequest) -> Step:
+        """Return the next step of the script; a provider without a script overrides it."""
+        over = Step({"error": {"message": "the script is over"}}, status=400)
+        return next(self._steps, over)
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
@@ -95,9 +100,7 @@ class Provider:
             while (asked := await _read(reader)) is not None:
                 self.asked.append(asked)
                 self.came.set()
-                step = next(
-                    self._steps, Step({"error": {"message": "the script is over"}}, status=400)
-                )
+                step = self.step(asked)
                 if step.is_silent:
                     await reader.read()
                     self.left.set()

@@ -415,7 +415,7 @@ def test_an_unusable_model_is_an_error_at_construction(
     ],
 )
 def test_an_unusable_address_or_key_is_an_error_at_construction(
-    monkeypatch: pytest.MonkeyPatch, name: Any, options: dict[str, str], says: str
+    monkeypatch: pytest.MonkeyPatch, name: Any, options: dict[str, Any], says: str
 ) -> None:
     monkeypatch.setenv("DEEPSEEK_API_KEY", "k")
     with pytest.raises(ValueError, match=says):
