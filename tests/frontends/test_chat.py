@@ -392,7 +392,8 @@ def test_a_model_that_only_a_file_names_is_printed_with_its_source(placet, monke
         '[model]\nname = "openai-chat:one"\nbase_url = "http://127.0.0.1:9/v1"\nmax_tokens = 900\n'
     )
     chat = ("chat", "--domain", "world")
-    assert placet(*chat).err == "placet chat: openai-chat:one proposes (placet.toml)\n"
+    said = "placet chat: openai-chat:one at http://127.0.0.1:9/v1 proposes (placet.toml)\n"
+    assert placet(*chat).err == said
     assert placet(*chat, "--agent", "scripted").err == ""
 
 

@@ -117,7 +117,8 @@ def test_a_chat_at_a_terminal_asks_shows_the_cost_and_can_be_stopped(model, tmp_
     configure(tmp_path, model, max_usd="0.05")
     words = ("chat", "--domain", "world", "--mode", "interactive", "--as", "ann", "--store", "c.db")
     with Terminal(*words, folder=tmp_path) as chat:
-        assert f"placet chat: {MODEL} proposes (placet.toml)" in chat.until(PROMPT)
+        shown = chat.until(PROMPT)
+        assert f"placet chat: {MODEL} at {model.base_url} proposes (placet.toml)" in shown
         chat.type("say hello\n")
         chat.say("y", HELD)
         chat.until("0 Speak applied")

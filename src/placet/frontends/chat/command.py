@@ -113,7 +113,8 @@ def _chosen_model(
 ) -> tuple[ModelConfig, list[str]]:
     """Return the model of the conversation, and the values of `--set` that are not about it.
 
-    A model that the command line does not name is printed: its calls may cost.
+    A model that the command line does not name is printed with its address: its calls may cost,
+    and the view of the agent and the key go there.
 
     Raises:
         SettingsError: A setting is unknown or invalid.
@@ -124,7 +125,8 @@ def _chosen_model(
     config, sources = load_model_config({**of_model, **of_flags})
     source = sources.get("name", "")
     if config.name is not None and not source.startswith("--"):
-        notify(f"placet chat: {config.name} proposes ({source})")
+        at = "" if config.base_url is None else f" at {config.base_url}"
+        notify(f"placet chat: {config.name}{at} proposes ({source})")
     return config, [text for text, (key, _) in parsed.items() if not key.startswith(MODEL)]
 
 
