@@ -217,6 +217,18 @@ class BoundedConnection(HttpToolsProtocol):
         self._stop_waiting_for_request()
         super().on_message_complete()
 
+    def send_400_response(self, msg: str) -> None:
+        """Refuse bytes that are not HTTP; without an answer where one is under way or was sent.
+
+        A second answer to one request would be taken for the answer to the next.
+        """
+        latest = self._latest_cycle
+        if self._is_in_head or latest is None or not latest.response_started:
+            detail = "this is not a request of HTTP/1.1: its head or its chunks are malformed"
+            self._refuse(Problem("request_malformed", detail))
+        else:
+            self._close()
+
     # What the server calls.
 
     def on_response_complete(self) -> None:

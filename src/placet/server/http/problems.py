@@ -28,6 +28,7 @@ _POLICY_VIOLATION: Final = 1008
 """Code with which a WebSocket is closed."""
 
 STATUS_OF_PROBLEM: Final[Mapping[str, HTTPStatus]] = {
+    "request_malformed": HTTPStatus.BAD_REQUEST,
     "unauthenticated": HTTPStatus.UNAUTHORIZED,
     "forbidden": HTTPStatus.FORBIDDEN,
     "not_found": HTTPStatus.NOT_FOUND,
