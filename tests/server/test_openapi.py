@@ -84,7 +84,7 @@ async def test_the_examples_of_the_document_pass():
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("domain", "uncovered"),
     [
