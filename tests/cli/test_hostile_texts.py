@@ -1,16 +1,21 @@
 """No command shows a character of others that a reader does not see, nor a formula or markup."""
 
+import ast
 import asyncio
 import csv
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from placet import Orchestrator, OrchestratorConfig
+import placet
+from placet import Log, Orchestrator, OrchestratorConfig
 from placet.cli.app import run_command
 from placet.cli.command_table import COMMANDS
 from placet.domains.session import Sessions
+from placet.kernel import Kernel
+from placet.lab import Scenario, compare, play, run_scenarios, turning_point
 from placet.runtime.entry_points import COMMANDS as PLUGIN_COMMANDS
 from placet.runtime.entry_points import plugins
 from placet.schemas.printable import unseen_characters
@@ -33,7 +38,7 @@ count = 2
 policy = "tests.cli.hostile:Crier"
 [collect]
 refusals = true
-world = {{ {quoted(NAME)} = "tests.cli.hostile:text" }}
+world = {{ {quoted("=[red]<b>")} = "tests.cli.hostile:text" }}
 """
 CHECK = "placet.kernel.kernel.require_clear_name"
 DOMAIN = ("--domain", "tests.cli.hostile:Hostile")
@@ -96,7 +101,7 @@ ARGUMENTS: dict[str, list[tuple[str, ...]]] = {
         ("config", "--set", "store=town.db", "--set", f"domain={DOMAIN[1]}"),
         ("config", "--set", f"world={TEXT}"),
     ],
-    "token": [("token", "new", "--agent", NAME), ("token", "new", "--agent", TEXT)],
+    "token": [("token", "new", "--agent", "=[red]"), ("token", "new", "--agent", TEXT)],
     "new": [("new", "domain", "garden"), ("new", "domain", NAME)],
     "design": [("design", f"set length to {TEXT}"), ("design", "--store", "town.db", "--show")],
 }
@@ -128,7 +133,7 @@ def logs(tmp_path_factory):
     (folder / "hostile.toml").write_text(SCENARIO)
     with pytest.MonkeyPatch.context() as before:
         before.chdir(folder)
-        before.setattr(CHECK, lambda _: None)
+        before.setattr(CHECK, lambda *_: None)
         for store, seed in (("town.db", "1"), ("other.db", "2")):
             done = run_command(["run", "hostile.toml", "--store", store, "--seed", seed])
             assert done == 0
@@ -155,7 +160,7 @@ async def _write_mail():
 @pytest.fixture
 def call(logs, capsys, monkeypatch):
     monkeypatch.chdir(logs)
-    monkeypatch.setattr(CHECK, lambda _: None)
+    monkeypatch.setattr(CHECK, lambda *_: None)
     return CommandLine(capsys, logs)
 
 
@@ -232,3 +237,52 @@ def test_a_server_prints_no_unseen_character(logs, command):
         assert_printable(server.out.readline().decode())
         server.send_signal(signal.SIGTERM)
         assert_printable(server.end().err)
+
+
+async def _shown_of_a_world():
+    async with Orchestrator(Hostile()) as world:
+        agent = await world.register_agent(NAME)
+        intents = [agent.intent("Whisper", n=n, **{TEXT: TEXT}) for n in (0, 2)]
+        verdicts = [await world.submit([intent]) for intent in intents]
+        view = await agent.refresh_view()
+        return [world, *verdicts, view, view.state]
+
+
+def test_a_notebook_shows_no_unseen_character_of_any_value(call):
+    kernel = Kernel(Hostile())
+    kernel.register_agent(NAME)
+    payload: dict[str, Any] = {"n": 0, TEXT: TEXT}
+    kernel.decide([kernel.intent("Whisper", agent=NAME, **payload)], 0)
+    log = Log("town.db")
+    scenario = Scenario.load("hostile.toml")
+    swept = run_scenarios([scenario], outcome="tests.cli.hostile:lucky")
+    turn = turning_point("town.db", "tests.cli.hostile:lucky", every=3, seeds=4)
+    shown: list[Any] = [
+        *(*asyncio.run(_shown_of_a_world()), kernel, kernel.state, Hostile(), swept, turn),
+        *(log, log.at(), log.intents, log.tables(), *log.tables().values(), play("town.db")),
+        *(compare("town.db", "other.db"), next(iter(log.records()))),
+    ]
+    for value in shown:
+        assert_printable(repr(value))
+        if hasattr(value, "_repr_html_"):
+            page = value._repr_html_()
+            assert_printable(page)
+            assert "<b>" not in page or "=[red]<b>" not in page
+    names = {type(value).__name__ for value in shown} | {"ServedPlayer"}  # an address alone
+    assert set(_classes_with_html()) <= names
+
+
+def _classes_with_html():
+    for path in (Path(placet.__file__).parent).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                methods = (part for part in node.body if isinstance(part, ast.FunctionDef))
+                if any(method.name == "_repr_html_" for method in methods):
+                    yield node.name
+
+
+def test_the_message_of_an_error_has_no_unseen_character():
+    error = placet.PlacetError(f"there is no log {TEXT}")
+    assert_printable(str(error))
+    assert str(error).count("\n") == TEXT.count("\n")
+    assert str(placet.PlacetError("é\n中")) == "é\n中"

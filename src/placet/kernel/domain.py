@@ -15,6 +15,7 @@ from placet.schemas.effect import Delivery, Effect, Settlement
 from placet.schemas.identity import Ref, is_kind_name
 from placet.schemas.intent import Intent
 from placet.schemas.keywords import explain_keywords
+from placet.schemas.printable import printable
 
 if TYPE_CHECKING:
     from placet.kernel.state.draft import Draft
@@ -393,7 +394,7 @@ class Domain(Protocol):
     def __repr__(self) -> str:
         # It may be shown before a subclass has set its attributes.
         version, kinds = getattr(self, "version", "?"), getattr(self, "kinds", ())
-        return f"<{type(self).__name__}, version {version}, {len(kinds)} kinds>"
+        return printable(f"<{type(self).__name__}, version {version}, {len(kinds)} kinds>")
 
     def settings(self) -> Mapping[str, Json] | None:
         """Return the keywords that rebuild this domain, as plain JSON; None if none can.

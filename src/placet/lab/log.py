@@ -25,7 +25,7 @@ from placet.schemas.event import Event
 from placet.schemas.keywords import explain_keywords
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.record import record_as_dict, record_type
-from placet.schemas.printable import printable_html
+from placet.schemas.printable import printable, printable_html
 
 if TYPE_CHECKING:
     from placet.runtime.history.verify_log import Verification
@@ -222,7 +222,7 @@ class Log:
         raise ValueError("name a request, explain(agent_id, req_id), or a seq, explain(seq=...)")
 
     def __repr__(self) -> str:
-        return f"<Log {self.url}: {len(self)} records>"
+        return printable(f"<Log {self.url}: {len(self)} records>")
 
     def _repr_html_(self) -> str:
         last = self.at()

@@ -8,6 +8,7 @@ from placet.scenarios.fairness import FairnessStats
 from placet.scenarios.scenario import Scenario
 from placet.schemas.codec import Json
 from placet.schemas.intent import Intent
+from placet.schemas.printable import printable
 from placet.schemas.verdict import Verdict
 
 
@@ -52,7 +53,7 @@ class RunReport:
     def __repr__(self) -> str:
         codes = ", ".join(f"{key} {count}" for key, count in self.refusals.most_common())
         refused = f"{self.refused} refused" + (f" ({codes})" if codes else "")
-        return (
+        return printable(
             f"<RunReport of {self.scenario.name!r}, seed {self.scenario.seed}: "
             f"{self.scenario.agents_count} agents, {self.ticks} ticks, {self.submitted} intents: "
             f"{self.admitted} admitted, {refused}; seq {self.seq}, digest {self.digest}, "

@@ -7,6 +7,7 @@ a refusal instead, with the same data as attributes.
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from placet.schemas.printable import printable
 from placet.schemas.refusal import Refusal, RefusalCode, Stage
 from placet.schemas.verdict import Verdict
 
@@ -25,13 +26,15 @@ extension.
 class PlacetError(Exception):
     """Base class of the exceptions that placet raises on purpose.
 
+    Its message names ids and texts of others: unseen characters in it are escaped.
+
     Attributes:
         refusals: Refusals of the batch; empty if the error is not about a batch.
         verdict: Verdict of the batch; None if the error is not about a batch.
     """
 
     def __init__(self, message: str, *, verdict: Verdict | None = None) -> None:
-        super().__init__(message)
+        super().__init__("\n".join(map(printable, message.split("\n"))))
         self.verdict = verdict
         self.refusals: Sequence[Refusal] = () if verdict is None else verdict.refusals
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from placet.schemas.codec import Json
+from placet.schemas.printable import printable
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -258,7 +259,7 @@ def format_value(value: object) -> str:
         text = _SHORT_REPR.repr(value)
     except Exception as error:  # noqa: BLE001  # a hostile object's own methods
         return f"<{type(value).__name__} that raises {type(error).__name__}>"
-    text = text.encode("utf-8", "backslashreplace").decode()
+    text = printable(text)
     return text if len(text) <= _SHOWN_CHARS_MAX else text[: _SHOWN_CHARS_MAX - 1] + "…"
 
 

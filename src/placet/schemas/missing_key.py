@@ -5,6 +5,7 @@ from itertools import islice
 from typing import Final
 
 from placet.schemas.name_suggestions import nearest
+from placet.schemas.printable import printable
 
 _COMPARED_MAX: Final = 1_000
 _LISTED_MAX: Final = 8
@@ -28,7 +29,7 @@ class MissingKeyError(KeyError):
         self._known = known
 
     def __str__(self) -> str:
-        return f"there is no {self._noun} {self._key!r}; {self._hint()}"
+        return printable(f"there is no {self._noun} {self._key!r}; {self._hint()}")
 
     def _hint(self) -> str:
         names = list(islice(self._known, _COMPARED_MAX))

@@ -12,6 +12,7 @@ import msgspec
 
 from placet.schemas.codec import Json, from_canonical, thaw
 from placet.schemas.html_table import html_table
+from placet.schemas.printable import printable
 from placet.schemas.refusal import Notice, Refusal
 
 
@@ -210,7 +211,7 @@ class Verdict(msgspec.Struct, eq=False, gc=False):
         outcome = f"admitted at seq {self.seq}" if self.admitted else f"refused: {codes}"
         marks = [m for m in ("replayed", "dry_run", "scheduled") if getattr(self, m)]
         name = f"{self.batch_id} " if self.batch_id else ""
-        return f"<Verdict {', '.join([f'{name}{outcome}', *marks])}>"
+        return printable(f"<Verdict {', '.join([f'{name}{outcome}', *marks])}>")
 
     def _repr_html_(self) -> str:
         caption = repr(self)[1:-1]

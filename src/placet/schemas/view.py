@@ -9,6 +9,7 @@ import msgspec
 from placet.schemas.codec import Json, to_json
 from placet.schemas.html_table import html_table
 from placet.schemas.identity import Ref
+from placet.schemas.printable import printable
 
 
 class Places(Protocol):
@@ -97,7 +98,7 @@ class View(msgspec.Struct, frozen=True):
 
     def __repr__(self) -> str:
         count = sum(map(len, self.state.values()))
-        return f"<View of {self.agent_id} at seq {self.view_seq}, {count} entities>"
+        return printable(f"<View of {self.agent_id} at seq {self.view_seq}, {count} entities>")
 
     def _repr_html_(self) -> str:
         caption = f"view of {self.agent_id} at seq {self.view_seq}, {self.sim_time:g} s"
@@ -198,7 +199,7 @@ class Observation(msgspec.Struct, frozen=True):
         )
 
     def __repr__(self) -> str:
-        return (
+        return printable(
             f"<Observation {self.kind} for {self.agent_id} at seq {self.view_seq}, "
             f"{len(self.changes)} changes, {len(self.events)} events>"
         )

@@ -5,7 +5,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from placet.schemas.codec import Json, to_json
-from placet.schemas.printable import printable_html
+from placet.schemas.printable import printable, printable_html
 from placet.tables.arrow import BatchBuilder, canonical_rows, pyarrow
 from placet.tables.column_types import JSON
 from placet.tables.definitions import DEFINITIONS
@@ -81,7 +81,7 @@ class Table:
         return frame
 
     def __repr__(self) -> str:
-        return f"<Table {self.name}: {len(self)} rows, {len(self.columns)} columns>"
+        return printable(f"<Table {self.name}: {len(self)} rows, {len(self.columns)} columns>")
 
     def _repr_html_(self) -> str:
         return html_table(self.name, self.columns, self.arrow.slice(0, _ROWS_SHOWN), len(self))
@@ -108,7 +108,7 @@ class Tables(Mapping[str, Table]):
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{name} {len(table)}" for name, table in self.items())
-        return f"<Tables: {counts or 'none'}>"
+        return printable(f"<Tables: {counts or 'none'}>")
 
     def _repr_html_(self) -> str:
         rows = [(name, str(len(table)), ", ".join(table.columns)) for name, table in self.items()]

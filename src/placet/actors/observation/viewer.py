@@ -17,6 +17,7 @@ from placet.schemas.codec import Json
 from placet.schemas.identity import Ref
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.missing_key import MissingKeyError
+from placet.schemas.printable import printable
 from placet.schemas.view import View
 
 Entities = Mapping[str, Mapping[str, Json]]
@@ -101,7 +102,7 @@ class _SeenState(Mapping[str, Entities]):
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{name}: {len(entities)}" for name, entities in self.items())
-        return f"<state as {self._agent_id} sees it: {sizes or 'no entities'}>"
+        return printable(f"<state as {self._agent_id} sees it: {sizes or 'no entities'}>")
 
     # positions
 
@@ -186,7 +187,7 @@ class _SeenEntities(Mapping[str, Mapping[str, Json]]):
         return sum(1 for _ in self)
 
     def __repr__(self) -> str:
-        return f"<{self._collection} as {self._agent_id} sees it: {len(self)} entities>"
+        return printable(f"<{self._collection} as {self._agent_id} sees it: {len(self)} entities>")
 
     def is_any_visible(self) -> bool:
         """Return whether any entity is visible; the agent's own is tried first."""

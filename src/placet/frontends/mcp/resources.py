@@ -11,7 +11,8 @@ from placet.agents.proposal.catalogue import wire_name
 from placet.agents.session.session import Session
 from placet.frontends.world_factory import catalogue_of
 from placet.runtime.orchestrator import Orchestrator
-from placet.schemas.codec import Json, to_json
+from placet.schemas.codec import Json
+from placet.schemas.printable import printable_json
 from placet.server.http.problems import Problem
 from placet.server.routes.state import durable_events
 from placet.server.viewpoint import Viewpoint
@@ -73,7 +74,7 @@ class Resources:
         """
         uri = str(params.uri)
         contents = types.TextResourceContents(
-            uri=uri, mime_type=_JSON, text=to_json(await self._value(uri)).decode()
+            uri=uri, mime_type=_JSON, text=printable_json(await self._value(uri))
         )
         return types.ReadResourceResult(contents=[contents])
 

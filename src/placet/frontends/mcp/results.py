@@ -13,6 +13,7 @@ from placet.frontends.client_turn import unrecorded_turn
 from placet.frontends.render import changed, command_of
 from placet.kernel.domain import Kind
 from placet.schemas.codec import Json, from_json
+from placet.schemas.printable import printable
 
 _CHANGES_ASKED: Final = 20
 _TURN_SCHEMA: Final = Turn.model_json_schema(mode="serialization")
@@ -89,7 +90,7 @@ def plan_tool(name: str, kinds: Sequence[str]) -> types.Tool:
 def result_of(turn: Turn) -> types.CallToolResult:
     """Return a turn as the result of a tool call: the turn as data, and a text for the model."""
     return types.CallToolResult(
-        content=[types.TextContent(type="text", text="\n".join(_words(turn)))],
+        content=[types.TextContent(type="text", text="\n".join(map(printable, _words(turn))))],
         structured_content=from_json(turn.model_dump_json()),
         is_error=turn.outcome in {"refused", "failed"},
     )
@@ -117,7 +118,7 @@ def confirmation(
     if len(diff) > _CHANGES_ASKED:
         lines.append(f"    and {len(diff) - _CHANGES_ASKED} more")
     return types.ElicitRequestFormParams(
-        message="\n".join(lines),
+        message="\n".join(map(printable, lines)),
         requested_schema={
             "type": "object",
             "properties": {name: {"type": "boolean", "title": "Apply it"}},

@@ -14,6 +14,7 @@ from typing import Final, NoReturn, TypeVar, cast, overload
 from placet.kernel.state.entity_cut import EntityCut
 from placet.schemas.codec import Json, canonical, freeze, thaw
 from placet.schemas.missing_key import MissingKeyError
+from placet.schemas.printable import printable
 
 _MODULUS_MASK: Final = (1 << 128) - 1
 DIRTY_MAX: Final = 65_536
@@ -146,7 +147,7 @@ class State:
     def __repr__(self) -> str:
         counts = {name: len(rows.entities) for name, rows in sorted(self.collections.items())}
         entities = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
-        return f"<State: {entities or 'empty'}>"
+        return printable(f"<State: {entities or 'empty'}>")
 
     def __getitem__(self, collection: object) -> NoReturn:
         """Explain how a state is read; a view of it is a mapping, this is not."""
@@ -343,7 +344,7 @@ class WorldState(Mapping[str, Mapping[str, Mapping[str, Json]]]):
 
     def __repr__(self) -> str:
         sizes = (f"{name}: {len(entities)}" for name, entities in self.items())
-        return f"<WorldState of {', '.join(sizes) or 'no entities'}>"
+        return printable(f"<WorldState of {', '.join(sizes) or 'no entities'}>")
 
 
 class _CollectionView(Mapping[str, Mapping[str, Json]]):
