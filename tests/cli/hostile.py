@@ -22,7 +22,8 @@ def shout(draft: Draft, intent: Intent) -> RuleRefusal | None:
     """Create an entity with hostile name and fields; refuse every third time."""
     payload = intent["payload"]
     if payload["n"] % 3 == 2:
-        return refuse("odd", f"refused: {TEXT}", at=f"/{TEXT}", suggestions=[TEXT], **{TEXT: TEXT})
+        details: dict[str, Json] = {TEXT: TEXT}
+        return refuse("odd", f"refused: {TEXT}", at=f"/{TEXT}", suggestions=[TEXT], **details)
     if not draft.exists(BOX, NAME):
         draft.create(BOX, NAME, {TEXT: None, "luck": 0.0})
     draft.put(BOX, NAME, TEXT, {TEXT: [TEXT, payload["n"]]})

@@ -64,7 +64,7 @@ def test_an_mcp_client_does_not_continue_the_session_of_another_agent(placet):
 def test_a_name_that_is_too_long_is_a_usage_error(placet, command):
     outcome = placet(command, "--domain", "world", "--session", LONG)
     assert outcome.code == 2
-    assert "at most 64 characters, got 65" in outcome.err
+    assert "1 to 64 characters, got 65" in outcome.err
 
 
 # over MCP

@@ -436,6 +436,8 @@ class Kernel:
         require_owner(agent, owner)
         if agent is None:
             require_clear_name(agent_id)
+            if owner is not None:
+                require_clear_name(owner, "an owner")
             agent = self._control.register_agent(
                 agent_id, permitted, owner, priority_max, quotas or {}, attributes
             )

@@ -17,6 +17,7 @@ from placet.schemas.codec import ENCODE_ERRORS, Json, canonical, freeze, from_ca
 from placet.schemas.identity import RESERVED_IDS, Ref
 from placet.schemas.intent import Intent
 from placet.schemas.name_suggestions import nearest
+from placet.schemas.names import name_fault
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -131,7 +132,8 @@ class Registry:
     def _add(self, domain: Domain) -> None:
         _require_hooks(type(domain))
         name = domain.name
-        if type(name) is not str or not name.isidentifier() or iskeyword(name):
+        is_name = type(name) is str and name.isidentifier() and not name_fault(name)
+        if not is_name or iskeyword(name):
             raise ValueError(
                 f"a domain's name must be an identifier such as 'my_shop', got {name!r} of "
                 f"{type(domain).__name__}"

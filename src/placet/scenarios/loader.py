@@ -19,6 +19,7 @@ from pydantic_core import ErrorDetails
 from placet.scenarios.policies import find_policy
 from placet.scenarios.scenario import AgentCohort, Collect, ObjectSort, Scenario, ScenarioError
 from placet.schemas.codec import Json
+from placet.schemas.names import path_part_fault
 
 _ENTRIES: Final[Mapping[str | int, type]] = {"agents": AgentCohort, "objects": ObjectSort}
 """Tables of a scenario whose keys are names of entries."""
@@ -57,8 +58,19 @@ def load(scenario: str | Path, *, overrides: Iterable[str] = ()) -> Scenario:
         raise ScenarioError(source, "", f"this is not TOML: {error}") from None
     for override in overrides:
         _override(raw, override)
-    raw.setdefault("name", Path(source).stem)
+    _require_name(source, raw.setdefault("name", Path(source).stem))
     return from_values(source, raw)
+
+
+def _require_name(source: str, name: Json) -> None:
+    """Check the name of a scenario, which is that of its world and of the files beside its log.
+
+    Raises:
+        ScenarioError: The rule for names in paths refuses it.
+    """
+    fault = path_part_fault(name) if isinstance(name, str) else ""
+    if fault:
+        raise ScenarioError(source, "name", f"it {fault}")
 
 
 def from_values(source: str, raw: Mapping[str, Json]) -> Scenario:

@@ -17,13 +17,6 @@ KIND_CHARS_MAX: Final = 64
 ID_PATTERN: Final = r"^[^\x00-\x1f\x7f-\x9f]+$"
 """An identity holds no control characters (C0, DEL, C1)."""
 
-MISLEADING_CHARACTERS: Final = r"\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff"
-"""Characters that reorder, hide or break the text around them: bidirectional controls, zero-width
-characters, line and paragraph separators. Unicode counts them as Cf, Zl and Zp, not as Cc.
-The inside of a bracket expression."""
-
-_MISLEADING: Final = re.compile(f"[{MISLEADING_CHARACTERS}]")
-
 _SEGMENT: Final = r"[A-Za-z](?:_?[A-Za-z0-9])*"
 KIND_PATTERN: Final = re.compile(rf"{_SEGMENT}(?:\.{_SEGMENT})*")
 """Segments neither end with `_` nor contain `__`, so that `.` and `__` can replace each other."""
@@ -60,11 +53,6 @@ def is_identity(value: object) -> bool:
         and re.fullmatch(ID_PATTERN, value) is not None
         and _is_encodable(value)
     )
-
-
-def misleading_characters(name: str) -> str:
-    """Return the characters of a name that reorder, hide or break the text around them."""
-    return "".join(_MISLEADING.findall(name))
 
 
 def _is_encodable(value: str) -> bool:

@@ -16,7 +16,8 @@ from typing import Final, NamedTuple
 
 from placet.schemas.codec import Json, to_json
 from placet.schemas.errors import PlacetError
-from placet.schemas.identity import OPERATOR, RESERVED_IDS, is_identity
+from placet.schemas.identity import OPERATOR, RESERVED_IDS
+from placet.schemas.names import name_fault
 
 PREFIX: Final = "placet_"
 """Begins every token, so that scanners for leaked secrets know one."""
@@ -126,10 +127,13 @@ def _check(token: KnownToken) -> None:
             f"the sha256 of a token must be {_HASH_CHARS} lower-case hexadecimal digits, "
             f"got {len(text)} characters for {token.submitter!r}; `placet token new` makes one"
         )
-    if token.submitter != OPERATOR and (
-        not is_identity(token.submitter) or token.submitter in RESERVED_IDS
-    ):
+    if token.submitter == OPERATOR:
+        return
+    if token.submitter in RESERVED_IDS:
         raise CredentialsError(f"{token.submitter!r} cannot be the name of an agent")
+    fault = name_fault(token.submitter)
+    if fault:
+        raise CredentialsError(f"the name of a token {fault}")
 
 
 def read_tokens(path: Path) -> list[KnownToken]:

@@ -21,6 +21,7 @@ from placet.runtime.stores.files import quoted
 from placet.runtime.stores.postgres.address import SCHEMES
 from placet.runtime.stores.url import file_of, open_event_log
 from placet.schemas.errors import StoreError
+from placet.schemas.names import path_part_fault
 from placet.server.config import ServeConfig
 from placet.server.http.problems import Problem
 from placet.server.store_watch import StoreWatch
@@ -128,6 +129,7 @@ class Worlds:
         Raises:
             Problem: The name is in use or cannot be a file name, or there are too many worlds.
         """
+        _check_name(name, self.what)
         async with self._making:
             if name in self._open:
                 raise Problem("conflict", f"there is a {self.what} {name!r} already")
@@ -216,6 +218,17 @@ class Worlds:
 
 def _stem(name: str) -> str:
     return quote(name, safe="")
+
+
+def _check_name(name: str, what: str) -> None:
+    """Refuse a name that cannot be a part of a path.
+
+    Raises:
+        Problem: The name is refused.
+    """
+    fault = path_part_fault(name)
+    if fault:
+        raise Problem("request_invalid", f"the name of a {what} {fault}")
 
 
 def _check_file(name: str, what: str) -> None:

@@ -33,6 +33,7 @@ from placet.schemas.keywords import explain_keywords
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import Refused, Tick, intents_of
+from placet.schemas.names import name_fault
 from placet.schemas.refusal import FINAL_STAGES
 from placet.schemas.verdict import Verdict
 from placet.tables.arrow import pyarrow
@@ -87,6 +88,9 @@ class Collector:
         for name in agents:
             if not isinstance(name, str):
                 raise CollectError(f"a field of the agents is a name, got {name!r}")
+        for name in world or ():
+            if fault := name_fault(name):
+                raise CollectError(f"the name of a column {fault}")
         self.every = every
         self._fields = [_Field(name) for name in agents]
         self._world = {name: _function(name, f) for name, f in (world or {}).items()}

@@ -102,10 +102,10 @@ async def test_a_new_session_belongs_to_the_agent_of_its_first_turn() -> None:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("x" * (SESSION_CHARS_MAX + 1), "at most 64 characters, got 65"),
+        ("x" * (SESSION_CHARS_MAX + 1), "1 to 64 characters, got 65"),
         ("", "1 to 64 characters"),
-        ("a\nb", "control character"),
-        ("\ud800", "control character"),
+        ("a\nb", "no control, bidirectional"),
+        ("a\u202eb", "no control, bidirectional"),
     ],
 )
 def test_an_invalid_session_name_is_refused_at_opening(name: str, why: str) -> None:

@@ -515,6 +515,20 @@ async def test_a_design_is_reopened_with_the_quotas_of_its_own_log(tmp_path):
     assert dict(after.config.quotas) == quotas
 
 
+async def test_no_name_of_a_design_leads_out_of_the_folder_of_the_designs(tmp_path):
+    place = tmp_path / "place"
+    place.mkdir()
+    hostile = ["..", "../up", "/abs", "..\\up", ".hidden", "a/../../up", "%2e%2e%2fup", "a\0", "a."]
+    hostile += ["con", "NUL.txt", "a\u202eb", "a\u200b", "a ", "~", "$HOME", "-rf", "a:b", "?x#y"]
+    async with designing(store=f"sqlite:///{place}/ships.db") as served:
+        made = [n for n in hostile if (await served.post(DESIGNS, {"design_id": n})).is_success]
+    assert made == ["%2e%2e%2fup", "~", "$HOME", "-rf", "a:b", "?x#y"]
+    assert [path.name for path in tmp_path.iterdir()] == ["place"]
+    logs = {path.name for path in place.rglob("*.db")}
+    assert len(logs) == len(made) + 1
+    assert {path.parent for path in place.rglob("*.db")} == {place, place / "ships"}
+
+
 async def test_a_design_name_has_at_most_the_bytes_of_a_file_name(tmp_path):
     names = ["a" * 128, "\u00fc" * 33]
     async with designing(store=f"sqlite:///{tmp_path}/ships.db") as served:

@@ -18,7 +18,7 @@ from tests.kernel.domains import COUNTS, THINGS, Lab
 def test_an_agent_name_must_be_an_identity_and_not_reserved(name):
     kernel, _ = reused()
     before = trace(kernel)
-    with pytest.raises(AgentError, match="an agent_id must be 1 to 128 characters"):
+    with pytest.raises(AgentError, match="an agent_id must "):
         kernel.register_agent(name)
     assert trace(kernel) == before
 
@@ -40,7 +40,7 @@ def test_a_new_agent_name_may_not_reorder_or_hide_text(character):
     [
         ({"priority_max": 101}, "priority_max must be an int in 0..100"),
         ({"priority_max": True}, "priority_max must be an int in 0..100"),
-        ({"owner": "a\n"}, "the owner of 'carol' must be an identity"),
+        ({"owner": "a\n"}, "an owner must have no control"),
         ({"permissions": "Add"}, "permissions must be a set of kinds or None"),
         ({"permissions": [7]}, "permissions must be a set of kinds or None"),
         ({"quotas": {"Add": {"rate": 0, "burst": 1}}}, "rate must be > 0"),

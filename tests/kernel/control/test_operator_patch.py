@@ -194,7 +194,7 @@ def test_an_agent_named_twice_is_dropped_once():
 
 def test_a_fork_needs_another_name_than_its_parent():
     require_fork("w2", "world", "simulate")
-    for world in ("world", "", "a/b", "x" * 129, "\n"):
+    for world in ("world", "", "a/b", "..", "con", "x" * 129, "\n", "a\u202e"):
         with pytest.raises(ValueError, match="needs another name"):
             require_fork(world, "world", "refuse")
     with pytest.raises(ValueError, match="effects must be one of refuse, simulate"):

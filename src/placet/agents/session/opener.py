@@ -21,7 +21,7 @@ from placet.kernel.domain import Domain
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.orchestrator import Orchestrator
 from placet.runtime.plugins import find_domain
-from placet.schemas.identity import is_identity
+from placet.schemas.names import name_fault
 
 AGENT: Final = "agent"
 """Default id of the agent of a new session."""
@@ -140,17 +140,15 @@ def session_name(name: str) -> str:
     """Check the name of a session, and return it.
 
     Raises:
-        ValueError: The name is empty, too long, or has control characters.
+        ValueError: The name is too long, or the rule for names refuses it.
     """
-    if len(name) > SESSION_CHARS_MAX:
+    if not 1 <= len(name) <= SESSION_CHARS_MAX:
         raise ValueError(
-            f"the name of a session has at most {SESSION_CHARS_MAX} characters, got {len(name)}"
+            f"the name of a session has 1 to {SESSION_CHARS_MAX} characters, got {len(name)}"
         )
-    if not is_identity(name):
-        raise ValueError(
-            f"the name of a session has 1 to {SESSION_CHARS_MAX} characters, none of them a "
-            f"control character, got {name!r}"
-        )
+    fault = name_fault(name)
+    if fault:
+        raise ValueError(f"the name of a session {fault}")
     return name
 
 

@@ -8,15 +8,12 @@ import re
 import unicodedata
 from typing import Final, NamedTuple
 
+from placet.schemas.names import DEVICE
+
 SEGMENTS_MAX: Final = 8
 SEGMENT_BYTES_MAX: Final = 255
 TEMPORARY_PREFIX: Final = ".placet-"
 """Of the executor's own files, before they are put in their place."""
-
-_DEVICE: Final = re.compile(
-    r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$)(\..*)?", re.IGNORECASE
-)
-"""Names that are devices on Windows, with any ending."""
 
 _BAD_CHARACTER: Final = re.compile(r"[\\:\x00-\x1f\x7f-\x9f]").search
 """Finds a separator of another system, or a control character (Unicode category Cc)."""
@@ -59,7 +56,7 @@ def _segment_fault(segment: str) -> PathFault | None:
         why = f"is longer than {SEGMENT_BYTES_MAX} bytes"
     elif segment[-1] in ". ":
         why = "ends in a dot or a space"
-    elif _DEVICE.fullmatch(segment):
+    elif DEVICE.fullmatch(segment):
         why = "is the name of a device on some systems"
     elif segment.startswith(TEMPORARY_PREFIX):
         why = f"begins with {TEMPORARY_PREFIX!r}, which is kept for files in the making"

@@ -25,7 +25,7 @@ from placet.kernel.state.transaction import NO_CHANGES, Transaction
 from placet.schemas.codec import ENCODE_ERRORS, Json, freeze, thaw
 from placet.schemas.config import AGENT_WORK, WORLD_WORK, Quota
 from placet.schemas.errors import INTERRUPTS, AgentError, ValidationError, describe_error
-from placet.schemas.identity import RESERVED_IDS, SYSTEM, is_identity, misleading_characters
+from placet.schemas.identity import RESERVED_IDS, SYSTEM, is_identity
 from placet.schemas.json_value import InvalidJsonValue, format_value, to_json_value
 from placet.schemas.limits import SECOND_NS, Limits
 from placet.schemas.log.record import (
@@ -41,6 +41,7 @@ from placet.schemas.log.record import (
     Tick,
     encode_record,
 )
+from placet.schemas.names import name_fault, path_part_fault
 
 Hook: TypeAlias = Callable[[], object]
 R = TypeVar("R", bound=Record)
@@ -68,7 +69,11 @@ class Control:
 
         Raises:
             ValidationError: An `on_open` raised, or made what no record can hold.
+            ValueError: The rule for names in paths refuses the name of the world.
         """
+        refused = path_part_fault(world)
+        if refused:
+            raise ValueError(f"the name of a world {refused}")
         registry, draft = self._context.registry, self._context.draft
 
         def header(changes: Changes) -> Header:
@@ -138,8 +143,6 @@ class Control:
         """
         ledger, draft = self._ledger, self._context.draft
         agent_id = self._new_name(agent_id)
-        if owner is not None and not is_identity(owner):
-            raise AgentError(f"the owner of {agent_id!r} must be an identity, got {owner!r}")
         if type(priority_max) is not int or not 0 <= priority_max <= _PRIORITY_MAX:
             raise ValueError(f"priority_max must be an int in 0..100, got {priority_max!r}")
         if AGENT_WORK in quotas or WORLD_WORK in quotas:
@@ -374,20 +377,17 @@ def _plain(attributes: Mapping[str, Json], limits: Limits) -> dict[str, Json]:
     return plain
 
 
-def require_clear_name(agent_id: object) -> None:
-    """Check that a new name has no bidirectional, zero-width or separator characters.
+def require_clear_name(name: object, what: str = "an agent_id") -> None:
+    """Check the name of a new agent or owner by the rule for names.
 
-    It is not checked when a log is re-executed: a log with such a name verifies.
+    It is not checked when a log is re-executed: a log with other names verifies.
 
     Raises:
-        AgentError: The name has such a character.
+        AgentError: The rule refuses it.
     """
-    found = misleading_characters(agent_id) if isinstance(agent_id, str) else ""
-    if found:
-        raise AgentError(
-            f"an agent_id must have no bidirectional, zero-width or separator characters, got "
-            f"{found!a} in {agent_id!a}; leave them out"
-        )
+    fault = name_fault(name)
+    if fault:
+        raise AgentError(f"{what} {fault}")
 
 
 def require_owner(agent: Agent | None, owner: str | None) -> None:

@@ -18,11 +18,12 @@ from placet.kernel.state.draft import Draft
 from placet.schemas.codec import Json
 from placet.schemas.config import KernelConfig
 from placet.schemas.errors import AgentError, ValidationError
-from placet.schemas.identity import OPERATOR, is_identity
+from placet.schemas.identity import OPERATOR
 from placet.schemas.json_value import InvalidJsonValue, to_json_value
 from placet.schemas.limits import Limits
 from placet.schemas.log.operator_records import Given
 from placet.schemas.log.record import Changes, ForkAdopted, Patched
+from placet.schemas.names import path_part_fault
 
 EFFECTS: Final = ("refuse", "simulate")
 """How a fork treats effects; the default first."""
@@ -156,10 +157,11 @@ def require_fork(world: str, parent: str, effects: str, seed: int | None = None)
         ValueError: The name is not an identity, or is the parent's: their effects would have the
             same keys. Or the seed is out of range.
     """
-    if not is_identity(world) or "/" in world or world == parent:
+    fault = path_part_fault(world)
+    if fault or world == parent:
         raise ValueError(
-            "a fork needs another name, which is part of the key of every effect: expected 1 to "
-            f"128 characters without '/', other than {parent!r}, got {world!r}"
+            "a fork needs another name, which is part of the key of every effect: it "
+            f"{fault or f'must be other than that of its parent, got {world!r}'}"
         )
     if effects not in EFFECTS:
         raise ValueError(f"effects must be one of {', '.join(EFFECTS)}, got {effects!r}")

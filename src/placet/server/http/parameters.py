@@ -15,6 +15,7 @@ from msgspec import Meta, Struct, structs
 from placet.schemas.codec import Json
 from placet.schemas.identity import ID_CHARS_MAX, ID_PATTERN
 from placet.schemas.json_value import format_value
+from placet.schemas.names import NAME_PATTERN, PATH_PART_PATTERN
 from placet.server.http.problems import Problem
 
 
@@ -46,13 +47,25 @@ Identity = Annotated[
         description="1 to 128 characters, none of them a control character",
     ),
 ]
+NewName = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=ID_CHARS_MAX,
+        extra_json_schema={"pattern": NAME_PATTERN},
+        description="1 to 128 characters: no control, bidirectional or zero-width character",
+    ),
+]
+"""A name to register; the world checks it, and has a sentence for each fault."""
+
 PathPart = Annotated[
     str,
     Meta(
         min_length=1,
-        pattern=r"^(?!\.{1,2}" + _END + r")[^/\x00-\x1f\x7f-\x9f]+" + _END,
-        extra_json_schema={"pattern": r"^[^/\x00-\x1f\x7f-\x9f]+$"},
-        description="a part of a path: it has no '/', and is no '.' or '..'",
+        pattern=PATH_PART_PATTERN.replace("$", _END),
+        extra_json_schema={"pattern": PATH_PART_PATTERN},
+        description="a part of a path: no '/', no '\\', no dot at its beginning, no dot or space "
+        "at its end, and no control, bidirectional or zero-width character",
     ),
 ]
 ViewAgent = Annotated[Identity | None, Meta(description="See what this agent sees.")]

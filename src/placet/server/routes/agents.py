@@ -13,11 +13,12 @@ from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json
 from placet.schemas.config import FULL_BURST_NS_MAX
 from placet.schemas.errors import AgentError
-from placet.schemas.identity import ID_CHARS_MAX, ID_PATTERN, MISLEADING_CHARACTERS, RESERVED_IDS
+from placet.schemas.identity import RESERVED_IDS
 from placet.schemas.limits import SECOND_NS
+from placet.schemas.names import NAME_PATTERN
 from placet.server.auth import speaks_for
 from placet.server.context import RequestContext, context_of
-from placet.server.http.parameters import Fields, Identity, PageLimit
+from placet.server.http.parameters import Fields, NewName, PageLimit
 from placet.server.http.problems import Problem
 from placet.server.http.responses import json_response
 from placet.server.http.routing import Body, Routes
@@ -33,18 +34,9 @@ _METHOD_BELOW: Final = {"permissions": "PUT", "suspend": "POST", "resume": "POST
 """The last part of a path below an agent, and its method."""
 
 _NewAgent = Annotated[
-    str,
-    Meta(
-        min_length=1,
-        max_length=ID_CHARS_MAX,
-        extra_json_schema={
-            "pattern": ID_PATTERN.replace("]", MISLEADING_CHARACTERS + "]"),
-            "not": {"enum": sorted(RESERVED_IDS)},
-        },
-        description="1 to 128 characters: no control, bidirectional or zero-width character",
-    ),
+    NewName,
+    Meta(extra_json_schema={"pattern": NAME_PATTERN, "not": {"enum": sorted(RESERVED_IDS)}}),
 ]
-"""The name of an agent to be; the world checks it, and has a sentence for each fault."""
 
 
 class AgentsQuery(Fields, frozen=True):
@@ -69,7 +61,7 @@ class Registration(Fields, frozen=True):
 
     agent_id: _NewAgent
     permissions: list[str] | None = None
-    owner: Identity | None = None
+    owner: NewName | None = None
     priority_max: Annotated[int, Meta(ge=0, le=_PRIORITY_MAX)] = _PRIORITY_MAX
     quotas: dict[str, QuotaFields] = field(default_factory=dict)
     attributes: dict[str, Json] = field(default_factory=dict)
