@@ -52,6 +52,26 @@ def test_a_line_may_leave_out_priority_context_and_version(session):
     assert refusal["details"]["missing"] == ["agent_id"]
 
 
+def test_an_unknown_minor_version_is_logged_once(session, capsys):
+    ask(session, ANN)
+    for number, version in enumerate(("1.7.0", "1.7.0", "1.0.0", "1.8.0")):
+        line = {**move(number=number, to=(1, 0)), "schema_version": version}
+        assert ask(session, line)["admitted"]
+    logged = capsys.readouterr().err
+    assert logged.count("unknown schema_version") == 2
+    assert logged.count("1.7.0") == logged.count("1.8.0") == 1
+
+
+@pytest.mark.parametrize("given", [b"", b"\n \n"])
+def test_without_a_line_a_domain_and_a_log_the_gate_says_what_to_do(tmp_path, given):
+    done = run_process("gate", folder=tmp_path, stdin=given)
+    assert (done.code, done.out) == (2, "")
+    assert "`echo '" in done.err
+    assert "placet gate --domain world" in done.err
+    assert not [*tmp_path.iterdir()]
+    assert run_process("gate", "--domain", "world", folder=tmp_path, stdin=given) == (0, "", "")
+
+
 # lines
 
 

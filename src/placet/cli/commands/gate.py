@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, BinaryIO, Final
 
+import typer
+
 from placet.cli.commands.gate_input import InputStream, LineSplitter
 from placet.cli.commands.gate_session import GateSession
 from placet.cli.progress import with_bar
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from placet.server.settings import ServerSettings
 
 _KEYS: Final = frozenset({"domain", "store", "settings", "limits", *RECORDED})
+_EXAMPLE: Final = '{"register": "ann", "position": [0, 0]}'
 _SHOWN_BYTES_MAX: Final = 1 << 22
 """Answers that may wait for one durable write; a flood of tiny lines fills it before its read."""
 
@@ -46,8 +49,9 @@ def gate(
     A line is an intent, an array of them, {"intents": [...], "sim_time": t, "dry_run": false}, or
     {"register": "agent_1", "permissions": ["Move"], "position": [0, 0]}. Each line
     gets one line of output, in order, when its result is durable; blank lines are skipped. The
-    exit code at the end of the input is 0, also after refusals. Time follows the machine's clock,
-    also where a log was written in steps; the domain's on_tick does not run.
+    exit code at the end of the input is 0, also after refusals; it is 2 if there was neither a line
+    nor a domain nor a log. Time follows the machine's clock, also where a log was written in steps;
+    the domain's on_tick does not run.
     """
     if sys.stdin is None:
         raise CommandError("there is no standard input to read; give a pipe or a file")
@@ -65,6 +69,11 @@ def gate(
             notify("placet gate: type JSON lines; Ctrl-D ends the input")
         tune_gc()
         _converse(session, InputStream(sys.stdin.fileno(), stop), sys.stdout.buffer)
+        if session.lines_count == 0 and domain is None and store is None and not stop.is_set():
+            raise typer.BadParameter(
+                "no line came, and there is neither a domain nor a log; type for example "
+                f"`echo '{_EXAMPLE}' | placet gate --domain world`"
+            )
     return stop.exit_code
 
 

@@ -84,6 +84,11 @@ class GateSession:
         """Maximum bytes of one input line: the size limit of a batch."""
         return self._kernel.config.limits.batch_bytes_max
 
+    @property
+    def lines_count(self) -> int:
+        """Number of input lines so far."""
+        return self._lines
+
     def answer(self, line: bytes | None) -> bytes:
         """Handle one input line, and return the line of output.
 
@@ -135,6 +140,8 @@ class GateSession:
         checked = kernel.check(raw, fill_missing=True)
         if isinstance(checked, Verdict):
             return verdict_line(checked)
+        if checked.notices:
+            self._reports.unknown_versions(checked)
         decision = kernel.decide_checked([checked], self._clock.now_ns())
         verdict = next(verdict for batch, verdict in decision.answers if batch is checked)
         return verdict_line(verdict)

@@ -96,7 +96,7 @@ def mcp(  # noqa: PLR0917  # the command line has no positions
         )
     try:
         from placet.frontends.mcp.server import McpServer  # noqa: F401, PLC0415  # the extra
-    except ModuleNotFoundError as error:
+    except ImportError as error:  # also of a name that another version of mcp does not have
         raise CommandError(missing_module(error)) from error
     domains, config = conversation_world("mcp", domain, store, assignments)
     options = _Options(domains, config, session, agent, mode, person)
@@ -106,7 +106,7 @@ def mcp(  # noqa: PLR0917  # the command line has no positions
     return 0 if number is None else 128 + number
 
 
-def missing_module(error: ModuleNotFoundError) -> str:
+def missing_module(error: ImportError) -> str:
     """Return the message for a missing module: the extra, or an `mcp` of another major version."""
     try:
         found = version("mcp")
