@@ -51,6 +51,7 @@ def test_the_files_are_written_and_listed(placet):
 def test_the_next_steps_are_printed(placet):
     lines = placet("new", "domain", "garden").out.splitlines()
     assert lines[0] == "The domain garden is in placet-garden. Next:"
+    assert "  pip install -e '.[test]'" in lines, "pytest is no dependency of placet"
     assert "  placet gate --domain garden:Garden" in lines
 
 

@@ -67,6 +67,7 @@ def domain(
         return
     say(f"The domain {name} is in {folder}. Next:")
     say(f"  cd {quote(str(folder))}")
+    say("  pip install -e '.[test]'")
     say("  python -m pytest")
     say(f"  placet gate --domain {spec}")
     say("  placet run scenario.toml")
