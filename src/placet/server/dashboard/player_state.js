@@ -66,16 +66,20 @@ function showNames(collections) {
 function showTable({ collection, total, offset, fields, rows }, choose) {
   const table = byId("state");
   const head = made("tr");
-  for (const name of ["id", ...fields]) {
-    const cell = made("th", "", tame(name, 40), true);
+  const isNumber = fields.map((_, k) => {
+    const known = rows.map(([, values]) => values[k]).filter((value) => value !== null && value !== undefined);
+    return known.length > 0 && known.every((value) => typeof value === "number");
+  });
+  for (const [k, name] of ["id", ...fields].entries()) {
+    const cell = made("th", isNumber[k - 1] ? "number" : "", tame(name, 40), true);
     cell.scope = "col";
     head.append(cell);
   }
   table.tHead.replaceChildren(head);
   table.tBodies[0].replaceChildren(...rows.map(([id, values]) => {
     const row = made("tr");
-    row.append(linked(id, () => choose(collection, id)), ...values.map((value) => {
-      const cell = made("td", typeof value === "number" ? "number" : "");
+    row.append(linked(id, () => choose(collection, id)), ...values.map((value, k) => {
+      const cell = made("td", isNumber[k] ? "number" : "");
       cell.append(made("bdi", "", cellText(value)));
       return cell;
     }));
