@@ -5,6 +5,7 @@ import { span, whole } from "./format.js";
 
 let history = null;
 let at = null;
+let began = null; // {now, indexed} when the page first saw that the log is being read
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
 /** Listen to the slider; `seek` is called with the seq that the reader wants. */
@@ -24,7 +25,13 @@ export function showHistory(next) {
   show("progress-row", isReading);
   if (isReading) {
     byId("progress").value = history.indexed / Math.max(1, history.records);
-    write("progress-says", `reading the log: ${whole(history.indexed)} of ${whole(history.records)} records`);
+    const now = performance.now();
+    began ??= { now, indexed: history.indexed };
+    const seconds = (now - began.now) / 1000;
+    const rate = seconds > 0 ? `, ${whole((history.indexed - began.indexed) / seconds)} a second` : "";
+    write("progress-says", `reading the log: ${whole(history.indexed)} of ${whole(history.records)} records${rate}`);
+  } else {
+    began = null;
   }
   const admitted = history.bars.reduce((sum, [, yes]) => sum + yes, 0);
   const refused = history.bars.reduce((sum, [, , no]) => sum + no, 0);
