@@ -97,11 +97,12 @@ def _figure(figure: Figure, number: int) -> str:
     unit = f' <span class="note">{printable_html(figure.unit)}</span>' if figure.unit else ""
     title = printable_html(figure.title)
     note = f'<p class="note">{printable_html(figure.note)}</p>' if figure.note else ""
+    count = "1 row" if rows == 1 else f"{rows} rows"
     return (
         f'<figure{wide} data-figure="{number}" data-name="{name}">'
         f"<figcaption><h3>{title}{unit}</h3>{note}</figcaption>"
         f"{chart if has_picture else ''}"
-        f'<div class="tools"><details{opened}><summary>Data ({rows} rows)</summary>'
+        f'<div class="tools"><details{opened}><summary>Data ({count})</summary>'
         '<div class="scroll" tabindex="0"></div></details>'
         f'<button type="button" aria-label="Download {title} as CSV">CSV</button>'
         "</div></figure>"

@@ -25,7 +25,7 @@
     return new uPlot({
       width, height: 230, series: [{ label: x, value: (_, v) => (v === null || v === undefined ? "" : shown(v)) }, ...series],
       scales: { x: { time: false }, y: figure.range ? { range: figure.range } : {} },
-      axes: [{ ...axis, font, size: 34 }, { ...axis, font, size: 52, values: (_, vs) => vs.map((v) => (Math.abs(v) >= 1e4 ? `${shown(v / 1e3)}k` : shown(v))) }],
+      axes: [{ ...axis, font, size: 34, label: x, labelSize: 18, labelFont: font }, { ...axis, font, size: 52, values: (_, vs) => vs.map((v) => (Math.abs(v) >= 1e4 ? `${shown(v / 1e3)}k` : shown(v))) }],
       cursor: { points: { size: 6 } }, legend: { live: true },
     }, figure.columns, place);
   }
