@@ -232,7 +232,10 @@ class Observer:
         return dirty_set.marks
 
     def _diff(self, refs: Iterable[Ref]) -> dict[Ref, tuple[Fields | None, Change | None]]:
-        """Return, for each entity that differs, the fields visible now and the change to send."""
+        """Return, for each entity that differs, the fields visible now and the change to send.
+
+        By name: the order of the marks depends on entities that the agent may not see.
+        """
         visible, known, agent_id = self._visible, self._known, self.agent_id
         row_of, seen = visible.published.row, visible.seen
         diffs: dict[Ref, tuple[Fields | None, Change | None]] = {}
@@ -248,7 +251,7 @@ class Observer:
                 if change is not None and not visible.may_name_author(agent_id, ref, row):
                     change = row.anonymous(change)
                 diffs[ref] = (now, change)
-        return diffs
+        return {ref: diffs[ref] for ref in sorted(diffs)}
 
     def _defer_excess(
         self,
