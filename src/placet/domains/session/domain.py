@@ -116,10 +116,11 @@ class Sessions(Domain):
     def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
         """Return whether a session, turn or approval request is the agent's; False for grants.
 
-        A session is visible while its latest turn is stored, so a former agent's sessions are not.
+        False for a collection as a whole, in which those of other agents come and go. A session is
+        visible while its latest turn is stored, so a former agent's sessions are not.
         """
         if ref.entity is None:
-            return True
+            return False
         if ref.collection == APPROVALS:
             return bool(state.get(APPROVALS, ref.entity, "proposer") == agent_id)
         turn = ref.entity

@@ -67,12 +67,14 @@ class WithinDistance(Visibility):
     def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
         """Return whether the entity is within the reach, or has no position.
 
-        Nothing tells where a deleted entity was, so it is hidden from all agents but its own.
+        Nothing tells where a deleted entity was, so it is hidden from all agents but its own. So is
+        a collection as a whole: entities out of reach come and go there.
         """
         there = self.place(state, ref)
         if there is None:
             entity = ref.entity
-            return entity in {None, agent_id} or state.exists(ref.collection, entity)
+            is_there = entity is not None and state.exists(ref.collection, entity)
+            return entity == agent_id or is_there
         here = self.place(state, Ref(self.agent_collection, agent_id))
         return here is not None and _square(_point(here), _point(there)) <= self.square
 
