@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
-from placet.domains.world import World
+from placet.domains.world import AGENTS, World
 from placet.kernel.registry import Registry
 from placet.kernel.visibility.distance import WithinDistance
 from placet.kernel.visibility.policy import Visibility
 from placet.schemas.codec import canonical
+from placet.schemas.identity import Ref
 from tests.domains.world_driver import WorldDriver
 
 NAMES = ("bob", "vault", "zed", "coin")
@@ -141,3 +142,24 @@ def test_a_policy_that_shows_everything_knows_every_agent():
     assert Visibility().agent_collection == ""
     registry = WorldDriver().kernel.registry
     assert registry.may_know_agent(WorldDriver().kernel.tree, "ann", "system")
+
+
+def test_the_distance_of_a_hidden_position_is_not_told():
+    sight = {"hidden_fields": ["position"]}
+    world = World(objects={"lamp": {"position": FAR}}, observation=sight, interaction_range=3)
+    stage = WorldDriver(world, agents=("ann",))
+    for name, place in (("bob", FAR), ("eve", [0, 0])):
+        stage.kernel.register_agent(name, position=place, inventory=[f"ring of {name}"])
+    assert stage.interact("ann", "examine", "eve").admitted
+    for target in ("bob", "ring of bob"):
+        refusal = stage.interact("ann", "examine", target).refusals[0]
+        assert refusal.message == (
+            f"{target!r} is more than 3 away, which is the reach; move nearer first"
+        )
+        assert refusal.details == {"agent_id": "ann", "kind": "Interact", "range": 3.0}
+    assert stage.interact("ann", "examine", "lamp").refusals[0].details["distance"] == 100.0
+
+
+def test_a_collection_of_which_parts_are_out_of_sight_is_hidden_as_a_whole():
+    kernel = life(NAMES).kernel
+    assert not kernel.registry.may_see(kernel.tree, "ann", Ref(AGENTS))

@@ -98,6 +98,8 @@ def _with_invariants(kind: Kind) -> Kind:
     return replace(kind, rule=rule_and_invariants)
 
 
+_OF_THE_PAST: Final = "Earlier versions of all functions, and their authors, which no view shows."
+
 _KINDS: Final = (
     Kind(
         "program.mutate_batch",
@@ -139,6 +141,7 @@ _KINDS: Final = (
         rules.history_query,
         risk="read",
         summary="List what changed, or compare two moments.",
+        discloses=_OF_THE_PAST,
     ),
     Kind(
         "program.restore",
@@ -147,6 +150,7 @@ _KINDS: Final = (
         reads=rules.reads_all,
         risk="medium",
         summary="Restore the program of a seq.",
+        discloses=_OF_THE_PAST,
     ),
 )
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from placet.domains.world.interactions import (
+    disclosed_by,
     interact_rule,
     interaction_names,
     reads_self_and_target,
@@ -33,7 +34,7 @@ from placet.domains.world.settings import (
     read_teams,
 )
 from placet.domains.world.spawn import displace, place
-from placet.domains.world.views import is_addressed_to, read_visibility
+from placet.domains.world.views import hidden_fields_of, is_addressed_to, read_visibility
 from placet.kernel.domain import Domain, Kind, Rule, RuleRefusal, VisibilityPolicy
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
@@ -156,6 +157,7 @@ def _kinds(
     settings: WorldSettings, own: Mapping[str, Rule], sight: VisibilityPolicy | None
 ) -> tuple[Kind, ...]:
     names = interaction_names(settings, own)
+    discloses = disclosed_by(settings, hidden_fields_of(settings.observation))
     kinds = (
         ("Move", Move, move_rule(settings), None, "Go to a place."),
         (
@@ -185,6 +187,7 @@ def _kinds(
             summary=summary,
             broadcast=name == "Speak",
             choices={"interaction_type": names} if name == "Interact" else {},
+            discloses=discloses if name == "Interact" else "",
         )
         for name, payload, rule, reads, summary in kinds
     )

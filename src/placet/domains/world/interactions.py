@@ -4,7 +4,7 @@ An interaction is a rule with a name. A world's own interactions are added to th
 replace them. Before a rule runs, its target is checked to exist and to be in range.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -80,7 +80,8 @@ def interact_rule(
             return _interaction_unknown(name, rules)
         if sight is not None and not _is_seen(draft, intent, sight):
             return _target_unknown(intent["payload"]["target_id"])
-        return _out_of_reach(draft, intent, settings.interaction_range) or rule(draft, intent)
+        reach = settings.interaction_range
+        return _out_of_reach(draft, intent, reach, sight) or rule(draft, intent)
 
     return interact
 
@@ -88,6 +89,21 @@ def interact_rule(
 def interaction_names(settings: WorldSettings, own: Mapping[str, Rule]) -> tuple[str, ...]:
     """Return the names of a world's interactions, sorted."""
     return tuple(sorted({**_built_in(settings), **own}))
+
+
+def disclosed_by(settings: WorldSettings, hidden_fields: Collection[str]) -> str:
+    """Return the sentence on what `Interact` discloses of hidden fields; empty for nothing.
+
+    Args:
+        settings: Settings of the world.
+        hidden_fields: Fields of other agents that a world hides.
+    """
+    disclosed = []
+    if settings.interaction_range is not None and "position" in hidden_fields:
+        disclosed.append("whether a target, whose position is hidden, is in range")
+    if settings.inventory_max is not None and "inventory" in hidden_fields:
+        disclosed.append("whether the receiver of a give, whose inventory is hidden, has room")
+    return f"{' and '.join(disclosed).capitalize()}." if disclosed else ""
 
 
 def _built_in(settings: WorldSettings) -> dict[str, Rule]:
@@ -121,7 +137,9 @@ def _target_unknown(target_id: str) -> RuleRefusal:
     )
 
 
-def _out_of_reach(draft: Draft, intent: Intent, reach: float | None) -> RuleRefusal | None:
+def _out_of_reach(
+    draft: Draft, intent: Intent, reach: float | None, sight: VisibilityPolicy | None
+) -> RuleRefusal | None:
     target_id = intent["payload"]["target_id"]
     if not draft.exists(OBJECTS, target_id) and not draft.exists(AGENTS, target_id):
         return _target_unknown(target_id)
@@ -130,6 +148,13 @@ def _out_of_reach(draft: Draft, intent: Intent, reach: float | None) -> RuleRefu
     here, there = position_of(draft, intent["agent_id"]), position_of(draft, target_id)
     if here is None or there is None or is_within(here, there, reach):
         return None
+    if sight is not None and _is_position_hidden(draft, intent, sight):
+        return refuse(
+            "out_of_range",
+            f"{target_id!r} is more than {reach:g} away, which is the reach; move nearer first",
+            at="/target_id",
+            range=reach,
+        )
     away = distance(here, there)
     return refuse(
         "out_of_range",
@@ -140,6 +165,16 @@ def _out_of_reach(draft: Draft, intent: Intent, reach: float | None) -> RuleRefu
         range=reach,
         position=list(there),
     )
+
+
+def _is_position_hidden(draft: Draft, intent: Intent, sight: VisibilityPolicy) -> bool:
+    """Return whether the agent may not see the position of its target, or of its carrier."""
+    target_id = intent["payload"]["target_id"]
+    holder = holder_of(draft, target_id)
+    ref = Ref(AGENTS, target_id if holder is None else holder)
+    if holder is None and draft.exists(OBJECTS, target_id):
+        ref = Ref(OBJECTS, target_id)
+    return "position" in sight.hidden_fields(draft.state, intent["agent_id"], ref)
 
 
 def examine(_draft: Draft, _intent: Intent) -> None:

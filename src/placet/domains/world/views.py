@@ -141,6 +141,17 @@ def read_visibility(name: str, observation: object) -> VisibilityPolicy:
     return AllOf(*_read_parts(name, observation), _Audible())
 
 
+def hidden_fields_of(observation: Mapping[str, Json] | None) -> frozenset[str]:
+    """Return the fields that a valid `observation` setting hides of other agents, in any part."""
+    hidden: frozenset[str] = frozenset()
+    for key, value in (observation or {}).items():
+        if key == "hidden_fields":
+            hidden |= frozenset(value)
+        elif key in {"any_of", "all_of"}:
+            hidden = hidden.union(*map(hidden_fields_of, value))
+    return hidden
+
+
 def _read_parts(name: str, setting: object) -> list[Visibility]:
     if not isinstance(setting, Mapping) or not setting:
         raise ValueError(
