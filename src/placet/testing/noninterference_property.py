@@ -11,7 +11,7 @@ Answers of a kind that declares `discloses` may differ from the rules on: its au
 rule tells. Excepted are the channels that no domain can close (docs/reference/threat_model.md).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from placet.kernel.domain import Domain
@@ -24,6 +24,12 @@ from placet.schemas.view import View
 from placet.testing.paired_runs import Answers, PairedRun, is_own, parts_of, proposals_of
 from placet.testing.paired_world import OBSERVER, PairedWorld
 from placet.testing.trace import AGENTS, Batch, Factory, Proposal, Trace, TraceRunner
+
+_TRIED_MAX: Final = 12
+"""Proposals that are tried after one step; of a longer trace the next ones after the next step."""
+
+_OLDEST_EVERY: Final = 4
+"""One proposal in this number is tried at seq 0 too; another one after each step."""
 
 _RADIUS: Final = 3.0
 """Radius around the observer in which `View.near` is asked, in the unit of the world."""
@@ -51,7 +57,11 @@ def hides_anything(domain: Domain) -> bool:
 
 def noninterference_breach(runner: TraceRunner, trace: Trace, factory: Factory) -> str | None:
     """Run a trace, and describe an answer that a hidden change alters; None if there is none."""
-    pair = PairedRun(runner, factory, trace)
+    return difference_of(PairedRun(runner, factory, trace), trace)
+
+
+def difference_of(pair: PairedRun, trace: Trace) -> str | None:
+    """Run a trace in two new worlds, and describe the first answer that differs; None without."""
     probes = _probes(trace)
     for step in parts_of(trace):
         seq = pair.first.kernel.seq
@@ -59,7 +69,7 @@ def noninterference_breach(runner: TraceRunner, trace: Trace, factory: Factory) 
         found = _own_difference(pair, pair.run(step), is_explained=is_own(step))
         if found is None and pair.is_alike and pair.differences:
             hidden = pair.differences
-            found = next(_differences(pair, probes, {0, seq, pair.first.kernel.seq}), None)
+            found = next(_differences(pair, probes, seq), None)
         if found is not None:
             return (
                 f"{OBSERVER} has the same view of a second world, with "
@@ -91,9 +101,15 @@ def _own_difference(
 
 
 def _differences(
-    pair: PairedRun, probes: Sequence[Proposal], contexts: Iterable[int]
+    pair: PairedRun, probes: Sequence[Proposal], seq_before: int
 ) -> Iterator[AnswerDifference]:
-    """Yield the answers that differ between two worlds whose hidden state differs."""
+    """Yield the answers that differ between two worlds whose hidden state differs.
+
+    Args:
+        pair: The worlds.
+        probes: Proposals of which some are tried, at `seq_before` and now.
+        seq_before: Seq of the worlds before the latest step.
+    """
     first, second = pair.first, pair.second
     seen = [_observed(world) for world in (first, second)]
     if seen[0] != seen[1]:
@@ -101,13 +117,16 @@ def _differences(
     views = [_listed(world.view()) for world in (first, second)]
     if views[0] != views[1]:
         yield AnswerDifference("its view", *map(str, views))
-    for proposal in probes:
-        registry = first.kernel.registry
+    registry, seq = first.kernel.registry, first.kernel.seq
+    start = seq * _TRIED_MAX % max(1, len(probes))
+    tried = [*probes[start:], *probes[:start]][:_TRIED_MAX]
+    for number, proposal in enumerate(tried, start=seq):
+        contexts = {seq_before, seq} if number % _OLDEST_EVERY else {0, seq_before, seq}
         for context_seq in sorted(contexts):
             verdicts = [_tried(world, proposal, context_seq) for world in (first, second)]
             answered = [answer_of(registry, (proposal,), verdict) for verdict in verdicts]
             if answered[0] != answered[1]:
-                late = proposal._replace(behind=first.kernel.seq - context_seq)
+                late = proposal._replace(behind=seq - context_seq)
                 yield AnswerDifference(f"the answer, if {late},", *map(_text, answered))
 
 
@@ -157,7 +176,7 @@ def answer_of(registry: Registry, batch: Batch, verdict: Verdict) -> Json:
         return None
     results = [result.as_dict() for result in verdict.results]
     refusals = [refusal.as_dict() for refusal in verdict.refusals]
-    return thaw([verdict.admitted, refusals, results, verdict.current_seq, verdict.sim_time])
+    return thaw([verdict.admitted, refusals, results, verdict.sim_time])
 
 
 def _is_claimed_once(first: Verdict, second: Verdict) -> bool:

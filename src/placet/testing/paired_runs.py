@@ -48,13 +48,16 @@ class PairedRun:
     Attributes:
         first: The world that runs the whole trace.
         second: The world that differs in hidden steps.
-        differences: Descriptions of the hidden steps that the second world omitted or replaced.
+        differences: Descriptions of the hidden steps that the second world omitted or replaced,
+            since it was a copy of the first.
+        hidden_count: Number of all such steps.
     """
 
     def __init__(self, runner: TraceRunner, factory: Factory, trace: Trace) -> None:
         self.first = PairedWorld(factory, runner)
         self.second = PairedWorld(factory)
         self.differences: list[str] = []
+        self.hidden_count = 0
         self._proposed = [
             batch for step in trace if isinstance(step, Propose) for batch in step.batches
         ]
@@ -65,7 +68,9 @@ class PairedRun:
         first, second = self.first, self.second
         if not (first.is_observed and second.is_observed):
             return False
-        return first.knowledge() == second.knowledge()
+        # The order of a later group is drawn by its number, which is as excepted as a seq.
+        groups = [(w.kernel.ledger.tick, w.kernel.ledger.group) for w in (first, second)]
+        return groups[0] == groups[1] and first.knowledge() == second.knowledge()
 
     def run(self, step: Step) -> Answers:
         """Run one step in both worlds; return the answers to the observer's own batches.
@@ -105,6 +110,7 @@ class PairedRun:
                 if self.is_alike:
                     if replacement is not step:
                         self.differences.append(_difference(step, replacement))
+                        self.hidden_count += 1
                     return
             self.second = self.second.copy(len(self.second.history) - before)
         self._join()
@@ -115,8 +121,17 @@ class PairedRun:
             yield Idle(0, 1, self.first.runner.now)
         else:
             batch = step.batches[0]
-            late = tuple(proposal._replace(behind=_FROM_FUTURE) for proposal in batch)
-            yield step._replace(batches=(late,))
+            there = [name for name in self.second.kernel.ledger.agents if name != OBSERVER]
+            late = tuple(
+                proposal._replace(
+                    behind=_FROM_FUTURE,
+                    agent_id=proposal.agent_id if proposal.agent_id in there else there[0],
+                )
+                for proposal in batch
+                if there
+            )
+            if late:
+                yield step._replace(batches=(late,))
             agents = _agents_of(batch)
             others = [b for b in self._proposed if _agents_of(b) == agents and b != batch]
             for other in others[:_OTHERS_MAX]:

@@ -82,6 +82,8 @@ class PairedWorld:
         self._hub = ObserverHub(self.kernel.registry, lambda *_: None, time)
         self._observer: Observer | None = None
         self._records = self.kernel.record_count
+        self._logged = 0
+        self._knowledge: Knowledge | None = None
         self._viewer = Viewer(self.kernel)
         self._past = Verifier([factory()])
 
@@ -98,10 +100,12 @@ class PairedWorld:
     def run(self, entry: Entry) -> list[Verdict]:
         """Run one entry, and return the verdicts of its batches."""
         self.history.append(entry)
+        self._knowledge = None
         verdicts: list[Verdict] = []
         if isinstance(entry, Idle):
             self.runner.now = max(self.runner.now, entry.now)
             self.runner.story += [""] * entry.lines
+            self.kernel.decide_group([], self.runner.now)  # its time is that of the other world
             for _ in range(entry.records):
                 self.kernel.set_agent_permissions(OBSERVER, None)
         else:
@@ -112,6 +116,7 @@ class PairedWorld:
 
     def look(self) -> None:
         """Set `observation` to all changes since the last observation."""
+        self._knowledge = None
         observer = self._observer
         if observer is None and self.is_observed:
             observer = self._observer = self._hub.observer(OBSERVER, self._begin)
@@ -131,7 +136,12 @@ class PairedWorld:
         return self._viewer.view(self.kernel, OBSERVER)
 
     def knowledge(self) -> Knowledge:
-        """Return the observer's knowledge."""
+        """Return the observer's knowledge. O(visible entities) after each entry."""
+        if self._knowledge is None:
+            self._knowledge = self._read_knowledge()
+        return self._knowledge
+
+    def _read_knowledge(self) -> Knowledge:
         kernel, state = self.kernel, self.view().state
         seen: dict[str, Json] = {
             f"{collection}/{entity}": [_stamp(kernel, collection, entity), dict(fields)]
@@ -145,11 +155,13 @@ class PairedWorld:
         return Knowledge(data, tuple([e.seq, e.agent_id, e.kind, e.payload] for e in events))
 
     def explanation(self) -> Json:
-        """Return the stages that explain the latest record; None if it is no batch's.
+        """Return the stages that explain the latest entry; None if its record is no batch's.
 
         Without the depths of executors, which are load.
         """
         past, log = self._past, self.runner.log
+        if not self._logged:
+            return None
         past.is_folding = True
         while past.journal.count < len(log) - 1:
             past.apply(log[past.journal.count])
@@ -172,6 +184,7 @@ class PairedWorld:
             if observer.end:
                 self._hub.detach(observer)
                 self._observer = None
+        self._logged = len(new)
         self._records = self.kernel.record_count
 
     async def _begin(self, look: Callable[[Kernel], None]) -> None:

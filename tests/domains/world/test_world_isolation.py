@@ -144,7 +144,7 @@ def test_a_policy_that_shows_everything_knows_every_agent():
     assert registry.may_know_agent(WorldDriver().kernel.tree, "ann", "system")
 
 
-def test_the_distance_of_a_hidden_position_is_not_told():
+def test_a_refusal_for_range_omits_the_distance_of_a_hidden_position():
     sight = {"hidden_fields": ["position"]}
     world = World(objects={"lamp": {"position": FAR}}, observation=sight, interaction_range=3)
     stage = WorldDriver(world, agents=("ann",))
