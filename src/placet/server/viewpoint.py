@@ -168,11 +168,23 @@ class Viewpoint(NamedTuple):
         seen = []
         for change in changes:
             collection, _, entity = change["entity"].partition("/")
-            if self._may_see(kernel, collection, entity):
+            ref = Ref(collection, entity)
+            if self._may_see(kernel, collection, entity) and self._may_know(kernel, ref, change):
                 fields = self._seen(kernel, collection, entity)
                 now = None if fields is None else dict(fields)
                 seen.append({"entity": change["entity"], "fields": now, "whole": True})
         return seen
+
+    def _may_know(self, kernel: Kernel, ref: Ref, change: Mapping[str, Json]) -> bool:
+        """Return whether an entity that is visible now may be reported as changed at an event.
+
+        Where entities may be hidden, at its latest change and its agent's own ones: at an earlier
+        change by another agent it may have been hidden.
+        """
+        if change["by"] == self.agent_id or not kernel.registry.hiding(ref.collection):
+            return True
+        stamp = kernel.tree.stamp(*ref)
+        return stamp is not None and stamp.seq == change["seq"]
 
     def _seen(self, kernel: Kernel, collection: str, entity: str) -> Mapping[str, Json] | None:
         assert self.agent_id is not None, "whoever sees everything is not asked"
