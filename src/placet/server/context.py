@@ -124,6 +124,7 @@ class RequestContext(CallerContext):
     Attributes:
         worlds: The worlds that the server serves.
         access: A plug-in's own rule about who may use its worlds; None for no rule.
+        admits_unregistered: A token that `access` admits reads without a registered agent.
         streams: The open WebSockets.
         metrics: Text of the Prometheus metrics, cached.
     """
@@ -132,6 +133,7 @@ class RequestContext(CallerContext):
         super().__init__(config, credentials)
         self.worlds = worlds
         self.access: AccessRule | None = None
+        self.admits_unregistered = False
         self.streams = Streams(config.limits)
         worlds.on_reopened.append(self.streams.on_reopened)
         self.metrics = MetricsText(config.limits.metrics_age_ms_max)

@@ -32,10 +32,12 @@ class Viewpoint(NamedTuple):
     Attributes:
         submitter: The caller: the operator, or the name whose agents the token acts for.
         agent_id: Agent whose view applies; None for the operator, who sees everything.
+        is_admitted: The world's own access rule names the agent, so that it need not be registered.
     """
 
     submitter: str
     agent_id: str | None
+    is_admitted: bool = False
 
     @property
     def is_whole(self) -> bool:
@@ -43,13 +45,15 @@ class Viewpoint(NamedTuple):
         return self.agent_id is None
 
     def check(self, kernel: Kernel) -> None:
-        """Raise unless the agent is registered, or the name owns a registered agent.
+        """Raise unless the agent is admitted or registered, or the name owns a registered agent.
 
         Raises:
             Problem: There is no such agent.
         """
         ledger, name = kernel.ledger, self.agent_id
-        if name is not None and name not in ledger.agents and name not in ledger.owned:
+        if self.is_admitted or name is None:
+            return
+        if name not in ledger.agents and name not in ledger.owned:
             raise Problem("not_found", f"there is no agent {name!r}; register it first")
 
     def state(self, kernel: Kernel, path: str) -> Json:

@@ -140,6 +140,7 @@ def routes(app: Starlette) -> list[ApiRoute]:
         )
         return [made, *beside]
 
+    context.admits_unregistered = True  # a design is all that its world shows
     worlds.make = make
     worlds.what = _WORLD_NOUN
     app.state.schemas = {**app.state.schemas, **SCHEMAS, **plan_schemas()}

@@ -193,7 +193,9 @@ async def sight_of(
     if agent is not None:
         await context.check_speaks_for(world, who, agent)
         return Viewpoint(who.submitter, agent)
-    return Viewpoint(who.submitter, None if who.is_operator else who.submitter)
+    if who.is_operator:
+        return Viewpoint(who.submitter, None)
+    return Viewpoint(who.submitter, who.submitter, context.admits_unregistered)
 
 
 async def durable_events(

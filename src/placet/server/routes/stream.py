@@ -28,6 +28,7 @@ from placet.server.credentials import Principal
 from placet.server.http.parameters import Fields, Place, ViewAgent, read_query
 from placet.server.http.problems import Problem, deny
 from placet.server.http.routing import API_PREFIX
+from placet.server.routes.state import sight_of
 from placet.server.viewpoint import Viewpoint
 
 GOING_AWAY: Final = 1001
@@ -126,9 +127,8 @@ async def _admit(
     Raises:
         Problem: It may not see this, the query is unsound, or the server shuts down.
     """
-    if query.agent is not None:
-        await context.check_speaks_for(world, who, query.agent)
-    sight, latency = _sight(who, query.agent), query.latency_model()
+    sight = await sight_of(context, who, world, query.agent)
+    latency = query.latency_model()
     await world.query(sight.check)
     if latency is not None and not query.observe:
         raise Problem("request_invalid", "a latency is of observations; say observe=true")
@@ -139,10 +139,6 @@ async def _admit(
     if context.is_draining:
         raise Problem("unavailable", "the server takes no more streams; come back later")
     return sight, latency
-
-
-def _sight(who: Principal, agent: str | None) -> Viewpoint:
-    return Viewpoint(who.submitter, agent or (None if who.is_operator else who.submitter))
 
 
 class _ClientSpoke(Exception):  # noqa: N818  # it is no error of ours
