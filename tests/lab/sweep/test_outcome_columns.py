@@ -36,6 +36,18 @@ def beyond_64_bits(state):
     return 2**64 + len(state["world.agents"])
 
 
+def vast(state):
+    return 1 << 1023
+
+
+def long_list(state):
+    return list(range(10**6))
+
+
+def large(state):
+    return (1 << 1023) - 1
+
+
 def sweep(outcome, **more):
     return run_scenarios(short_town(), executor=InlineExecutor(), outcome=outcome, **more)
 
@@ -81,6 +93,20 @@ def test_an_integer_beyond_64_bits_is_json_text_in_a_table(tmp_path):
     assert results.to_arrow()["beyond_64_bits"].to_pylist() == [str(2**64 + 4)]
     assert results.to_polars()["beyond_64_bits"].to_list() == [str(2**64 + 4)]
     results.write(tmp_path / "rows.parquet")
+
+
+def test_the_error_of_an_outcome_is_short():
+    (row,) = sweep(long_list)
+    assert "returned [0, 1, 2, 3" in row["error"]
+    assert len(row["error"]) < 300
+
+
+def test_an_integer_beyond_the_largest_double_is_no_outcome():
+    (row,) = sweep(vast)
+    assert "returned an integer of 1024 bits; expected a finite number" in row["error"]
+    results = sweep(large)
+    assert results.column("large") == [(1 << 1023) - 1]
+    assert results.means("large") == [float((1 << 1023) - 1)]
 
 
 @pytest.mark.parametrize(

@@ -184,6 +184,21 @@ def test_ray_client_and_functions_of_a_script_are_refused(monkeypatch):
         run_scenarios(short_town(), on="ray", executor=InlineExecutor())
 
 
+@pytest.mark.parametrize(
+    ("address", "problem"),
+    [
+        ("head", "--ray-address must be HOST:PORT of the cluster's head, got 'head'"),
+        ("head:", "must be HOST:PORT"),
+        ("127.0.0.1:99999999", "cannot reach Ray at 127.0.0.1:99999999"),
+        ("127.0.0.1:1", "cannot reach Ray at 127.0.0.1:1: .*refused; start its head there with"),
+    ],
+)
+def test_an_address_at_which_no_ray_listens_is_refused_at_once(tmp_path, address, problem):
+    with pytest.raises(LabError, match=problem):
+        run_scenarios(short_town(), on="ray", ray_address=address, to=tmp_path / "study")
+    assert not (tmp_path / "study").exists()
+
+
 def test_modules_of_the_current_folder_travel_and_installed_ones_are_compared(
     tmp_path, monkeypatch
 ):

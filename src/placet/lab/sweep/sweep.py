@@ -64,7 +64,7 @@ def run_scenarios(
         to: Folder of the study. Runs that are finished in it are not repeated. None: no folder is
             kept.
         logs: Which runs keep their logs in the folder. With `all` and `failed`, a run that was
-            killed after 5 s or more is resumed from its log.
+            killed after 5 s or more is resumed from its log; not on Ray.
         retry: Run those alone whose row is an error.
         anyway: Go on although the study was made by other code; the rows get a column `code`.
         timeout_s: Longest time of a run, seconds. Not for threads.

@@ -33,7 +33,7 @@ from placet.runtime.gc_tuning import tune_gc
 from placet.runtime.plugins import import_from_here
 from placet.schemas.codec import Json
 from placet.schemas.errors import StoreError
-from placet.schemas.json_value import from_numpy
+from placet.schemas.json_value import format_value, from_numpy
 
 Logs: TypeAlias = Literal["all", "failed", "none"]
 """Which runs keep their logs."""
@@ -43,6 +43,9 @@ LOG: Final = "log"
 
 NOWHERE: Final = ("", "", "")
 """The study of a run whose worker leaves writing to the sweep's process."""
+
+_INT_BITS_MAX: Final = 1_023
+"""Every integer of so many bits is below the largest double, so that means can be computed."""
 
 _TRACEBACK_CHARS_MAX: Final = 4_000
 _GRACE_S: Final = 5.0
@@ -263,14 +266,21 @@ def _require_free(columns: Mapping[str, Json], spec: str, column: str) -> None:
 
 def _plain(spec: str, value: Any) -> Json:  # noqa: ANN401  # checked here
     plain: Any = from_numpy(value)
-    if plain is None or type(plain) in {bool, int, str}:
+    if plain is None or type(plain) in {bool, str}:
+        return plain
+    if type(plain) is int and plain.bit_length() <= _INT_BITS_MAX:
         return plain
     if type(plain) is float and isfinite(plain):
         return plain
     raise OutcomeError(
-        f"the outcome function {spec} returned {value!r}; expected a finite number, True, False, "
-        "text, None, or a mapping of names to these"
+        f"the outcome function {spec} returned {_shown(value)}; expected a finite number, True, "
+        "False, text, None, or a mapping of names to these"
     )
+
+
+def _shown(value: Any) -> str:  # noqa: ANN401  # of the user
+    is_vast = type(value) is int and value.bit_length() > _INT_BITS_MAX
+    return f"an integer of {value.bit_length()} bits" if is_vast else format_value(value)
 
 
 def _failure(status: str, error: str, trace: str) -> dict[str, Json]:

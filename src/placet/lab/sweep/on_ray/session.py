@@ -4,6 +4,7 @@ import contextlib
 import logging
 import os
 import signal
+import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from pathlib import Path
@@ -20,13 +21,16 @@ _ENVIRONMENT: Final = {
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",  # else, under `uv run`, workers would be started by uv
 }
 _CALLS_PER_SLOT: Final = 16
+_CONNECT_S: Final = 10.0
 
 
 def require_ray(address: str | None) -> None:
-    """Check that Ray is installed, and that an address can be used.
+    """Check that Ray is installed, and that something listens at an address.
+
+    Ray itself takes minutes to find out that nothing does.
 
     Raises:
-        LabError: It is not, or it cannot.
+        LabError: It is not, or nothing does.
     """
     if (address or "").startswith("ray://"):
         raise LabError(
@@ -38,6 +42,21 @@ def require_ray(address: str | None) -> None:
         import ray  # noqa: F401, PLC0415  # an extra; after the environment is set
     except ImportError:
         raise LabError("--on ray needs Ray: pip install 'placet[ray]'") from None
+    if address is not None:
+        _require_listener(address)
+
+
+def _require_listener(address: str) -> None:
+    host, _, port = address.rpartition(":")
+    if not (host and port.isdecimal()):
+        raise LabError(f"--ray-address must be HOST:PORT of the cluster's head, got {address!r}")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_S).close()
+    except (OSError, OverflowError, UnicodeError) as error:
+        raise LabError(
+            f"cannot reach Ray at {address}: {error}; start its head there with "
+            f"`ray start --head --port {port}`"
+        ) from error
 
 
 @contextlib.contextmanager
