@@ -29,19 +29,17 @@ def test_forked_workers_do_not_keep_the_lock_of_a_study(tmp_path):
 
 
 def test_a_process_forked_during_a_sweep_does_not_keep_its_lock(tmp_path):
-    read, write = os.pipe()
     with study_module.Study(tmp_path).locked():
+        assert open_files(tmp_path / "lock")
+        read, write = os.pipe()
         child = os.fork()
         if not child:
-            os.close(write)
-            os.read(read, 1)
+            os.write(write, b"open" if open_files(tmp_path / "lock") else b"none")
             os._exit(0)
+        os.waitpid(child, 0)
+        assert os.read(read, 4) == b"none"
         os.close(read)
-        assert open_files(tmp_path / "lock")
-        links = list(Path(f"/proc/{child}/fd").iterdir())
-        assert tmp_path / "lock" not in [link.readlink() for link in links]
-    os.close(write)
-    os.waitpid(child, 0)
+        os.close(write)
 
 
 def test_threads_of_sweeps_leave_no_file_open(tmp_path):
