@@ -71,6 +71,10 @@ def register_owner(name):
     Kernel(Lab()).register_agent("ann", owner=name)
 
 
+def register_executor(name):
+    Kernel(Lab()).change_executor(name, 1)
+
+
 def hold_token(name):
     Credentials([KnownToken(name, "0" * 64)])
 
@@ -100,7 +104,15 @@ def load_scenario(name):
     load("town", overrides=[f'name="{quoted}"'])
 
 
-NAMING = [register, register_owner, hold_token, open_session, collect, name_domain]
+NAMING = [
+    register,
+    register_owner,
+    register_executor,
+    hold_token,
+    open_session,
+    collect,
+    name_domain,
+]
 NAMING_PATHS = [begin_world, fork_world, load_scenario]
 
 

@@ -17,7 +17,6 @@ from placet.kernel.state.transaction import NO_CHANGES
 from placet.schemas.codec import Json, freeze, thaw
 from placet.schemas.effect import Effect, EffectKey, EffectMark, Settlement
 from placet.schemas.errors import INTERRUPTS, ValidationError, describe_error
-from placet.schemas.identity import is_identity
 from placet.schemas.json_value import InvalidJsonValue, TooLarge, to_json_value
 from placet.schemas.limits import Limits
 from placet.schemas.log.record import (
@@ -28,6 +27,7 @@ from placet.schemas.log.record import (
     SettlementFailed,
     encode_record,
 )
+from placet.schemas.names import name_fault
 
 _WHY_CHARS_MAX: Final = 1_000
 _BEFORE: Final[dict[EffectMark, EffectMark | None]] = {"started": None, "in_doubt": "started"}
@@ -56,8 +56,9 @@ class Outbox:
         Raises:
             ValueError: The kind is not a name, or the bound is not a positive int.
         """
-        if not is_identity(kind):
-            raise ValueError(f"an effect kind must be 1 to 128 characters, got {kind!r}")
+        fault = name_fault(kind)
+        if fault:
+            raise ValueError(f"an effect kind {fault}")
         if depth_max is not None and (type(depth_max) is not int or depth_max < 1):
             raise ValueError(f"depth_max must be an int >= 1 or None, got {depth_max!r}")
         ledger = self._ledger
