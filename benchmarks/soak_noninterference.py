@@ -1,6 +1,6 @@
 """Is an answer to an agent different in two worlds that differ in hidden state only?
 
-    ./dev python benchmarks/soak_noninterference.py [--pairs N] [--jobs N] [--json]
+    ./dev python benchmarks/soak_noninterference.py [--pairs N] [--steps N] [--jobs N] [--json]
 
 Runs pairs of whole runs of every scene of `tests/noninterference` (all built-in domains and two of
 the tests' own): a trace of 24 steps of three agents in two worlds, of which the second omits or
@@ -25,7 +25,7 @@ from placet.bench.report import machine
 from placet.testing.noninterference_property import difference_of
 from placet.testing.paired_runs import PairedRun
 from placet.testing.trace import TraceRunner
-from tests.noninterference.scenes import SCENES
+from tests.noninterference.scenes import SCENES, STEPS
 
 FIRST_SEED = 1_000
 """Above the seeds that the tests run."""
@@ -47,11 +47,11 @@ class Outcome(NamedTuple):
     found: str
 
 
-def run_pair(job: tuple[str, int]) -> Outcome:
-    """Run the pair of a scene and a seed."""
-    name, seed = job
+def run_pair(job: tuple[str, int, int]) -> Outcome:
+    """Run the pair of a scene, a seed and a number of steps."""
+    name, seed, steps = job
     scene = SCENES[name]
-    trace = scene.trace(seed)
+    trace = scene.trace(seed, steps)
     pair = PairedRun(TraceRunner(scene.factory), scene.factory, trace)
     found = difference_of(pair, trace)
     return Outcome(name, seed, pair.hidden_count, found or "")
@@ -61,11 +61,15 @@ def main() -> int:
     """Read the options, run, and print; return 1 if an answer differs."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--pairs", type=int, default=3_000)
+    parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     options = parser.parse_args()
     names = list(SCENES)
-    jobs = [(names[n % len(names)], FIRST_SEED + n // len(names)) for n in range(options.pairs)]
+    jobs = [
+        (names[n % len(names)], FIRST_SEED + n // len(names), options.steps)
+        for n in range(options.pairs)
+    ]
     began = time.perf_counter()
     with ProcessPoolExecutor(options.jobs) as pool:
         outcomes = list(pool.map(run_pair, jobs, chunksize=20))

@@ -54,12 +54,12 @@ class Scene(NamedTuple):
     agents: Sequence[str] = AGENTS
     opening: Sequence[Step] = ()
 
-    def trace(self, seed: int, factory: Callable[[], Domain] | None = None) -> Trace:
-        """Draw the trace of a seed."""
+    def trace(self, seed: int, count: int = STEPS) -> Trace:
+        """Draw the trace of a seed, of a number of steps after the registrations."""
         random = Random(f"{seed}")
         steps: list[Step] = [Join(name, self.attributes(random)) for name in self.agents]
         steps += self.opening
-        steps += [self._step(random) for _ in range(STEPS)]
+        steps += [self._step(random) for _ in range(count)]
         return tuple(steps)
 
     def _step(self, random: Random) -> Step:
