@@ -5,7 +5,7 @@ from typing_extensions import TypedDict
 
 from placet.kernel import Domain, Kernel, KernelConfig, Kind
 from placet.kernel.registry import ForeignWriteError
-from placet.schemas.errors import ValidationError
+from placet.schemas.errors import DomainError, ValidationError
 from tests.kernel.builders import intent, trace
 
 OWN, THEIRS = "shop.shelf", "bank.purses"
@@ -66,6 +66,25 @@ def test_a_kind_names_the_mistake_in_its_rule(rule, why):
 
 def test_a_kind_takes_a_rule_that_shows_no_signature():
     assert Kind("Buy", Buy, max).name == "Buy"  # type: ignore[arg-type]  # compiled
+
+
+def test_settings_that_raise_are_named_with_their_place():
+    def settings(self):
+        return {"size": 1}["color"]
+
+    with pytest.raises(
+        DomainError, match=r"settings of domain 'shop' raised KeyError: 'color' \(test_"
+    ) as c:
+        Kernel(shop_with(settings=settings))
+    assert isinstance(c.value.__cause__, KeyError)
+
+
+def test_an_interrupt_of_settings_passes_through():
+    def settings(self):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Kernel(shop_with(settings=settings))
 
 
 def test_reads_must_be_a_function():

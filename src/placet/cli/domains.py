@@ -7,7 +7,8 @@ import typer
 from placet.cli import completion
 from placet.cli.terminal import CommandError
 from placet.kernel.domain import Domain
-from placet.runtime.plugins import find_domain
+from placet.runtime.plugins import find_domain, make_domain
+from placet.schemas.errors import DomainError
 
 DomainOption: TypeAlias = Annotated[
     str | None,
@@ -33,15 +34,13 @@ def open_plain(spec: str) -> Domain:
 
     Raises:
         CommandError: The domain cannot be created without settings.
+        DomainError: Its code raised, or it is none.
         DomainNotFound: There is no such domain.
     """
     factory = find_domain(spec)
     try:
-        domain = factory()
+        return make_domain(spec, factory)
+    except DomainError:
+        raise
     except (TypeError, ValueError) as error:
         raise CommandError(f"domain {spec!r} cannot be made without settings: {error}") from error
-    if not isinstance(domain, Domain):
-        raise CommandError(
-            f"{spec!r} makes no domain: expected a subclass of placet.Domain, got {domain!r}"
-        )
-    return domain

@@ -13,6 +13,7 @@ from types import CodeType, FunctionType, MethodType
 from typing import Final
 
 from placet.kernel.domain import Domain, conflict, refuse
+from placet.schemas.errors import DomainError
 
 _CALLS: Final = frozenset(
     code for name, code in opcode.opmap.items() if name.startswith("CALL") and "INTR" not in name
@@ -31,7 +32,7 @@ def require_returned(domain: Domain) -> None:
     that these name.
 
     Raises:
-        ValueError: One does; the message has its place.
+        DomainError: One does; the message has its place.
     """
     methods = [each for made in type(domain).__mro__ for each in vars(made).values()]
     waiting = [_function_of(each) for each in [*(kind.rule for kind in domain.kinds), *methods]]
@@ -44,7 +45,7 @@ def require_returned(domain: Domain) -> None:
         dropped, named = _look_at(function)
         if dropped is not None:
             name, line = dropped
-            raise ValueError(
+            raise DomainError(
                 f"{function.__qualname__} calls {name}(...) and drops the refusal, which refuses "
                 f"nothing; write `return {name}(...)` ({function.__code__.co_filename}:{line})"
             )

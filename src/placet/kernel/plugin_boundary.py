@@ -7,7 +7,8 @@
 from types import TracebackType
 from typing import Final
 
-from placet.schemas.errors import INTERRUPTS
+from placet import schemas
+from placet.schemas.errors import INTERRUPTS, DomainError, describe_error
 
 
 class PluginError(Exception):
@@ -27,13 +28,39 @@ class PluginError(Exception):
 
 
 _KERNEL: Final = __file__.removesuffix("plugin_boundary.py")
+_OWN: Final = (_KERNEL, schemas.__file__.removesuffix("__init__.py"))
 
 
-def place_of(error: BaseException) -> str:
+def raised_by(where: str, error: BaseException, *callers: str) -> DomainError:
+    """Return the error of a domain's code that raised before a world is open.
+
+    Args:
+        where: The call, such as `settings of domain 'shop'`.
+        error: The exception.
+        callers: Files that called the domain, outside of the kernel.
+    """
+    return DomainError(f"{where} raised {describe_error(error)}{short_place_of(error, *callers)}")
+
+
+def short_place_of(error: BaseException, *callers: str) -> str:
+    """Return the place of an error without its folder, in parentheses; empty if it has none.
+
+    A person at another machine may read it, who must not learn paths.
+    """
+    place = place_of(error, *callers)
+    name = place[max(place.rfind("/"), place.rfind("\\")) + 1 :]
+    return f" ({name})" if name else ""
+
+
+def place_of(error: BaseException, *callers: str) -> str:
     """Return the place at which a domain's code raised: `FILE:LINE in FUNCTION`.
 
     It is the last line of the files beside that of the function that the kernel called, so that
     an exception of the kernel or of a library is placed where the domain called it.
+
+    Args:
+        error: The exception.
+        callers: Files that called the domain, outside of the kernel.
 
     Returns:
         Empty if no line of the domain ran, such as for a wrong number of arguments.
@@ -44,7 +71,7 @@ def place_of(error: BaseException) -> str:
     while step is not None:
         code = step.tb_frame.f_code
         file = code.co_filename
-        if not file.startswith(_KERNEL):
+        if not file.startswith(_OWN) and file not in callers:
             if folder is None:
                 folder = file[: max(file.rfind("/"), file.rfind("\\")) + 1]
             if file.startswith(folder):

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Final, cast
 
 from placet.kernel.domain import Domain, Kind, Rule, RuleRefusal
 from placet.kernel.dropped_refusals import require_returned
+from placet.kernel.plugin_boundary import raised_by
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
 from placet.kernel.visibility.policy import hides_of, position_field_of
 from placet.schemas.codec import ENCODE_ERRORS, Json, canonical, freeze, from_canonical
+from placet.schemas.errors import INTERRUPTS, DomainError
 from placet.schemas.identity import RESERVED_IDS, Ref
 from placet.schemas.intent import Intent
 from placet.schemas.name_suggestions import nearest
@@ -108,7 +110,7 @@ class Registry:
         for domain in self.domains:
             self._add(domain)
         if not self.kinds:
-            raise ValueError("a world needs at least one domain with at least one kind")
+            raise DomainError("a world needs at least one domain with at least one kind")
         sights = [domain.sight for domain in self.domains if domain.sight is not None]
         collections = sorted({sight.agent_collection for sight in sights} - {""})
         self._agent_collections = tuple(filter(self.hiding, collections))
@@ -134,25 +136,25 @@ class Registry:
         name = domain.name
         is_name = type(name) is str and name.isidentifier() and not name_fault(name)
         if not is_name or iskeyword(name):
-            raise ValueError(
+            raise DomainError(
                 f"a domain's name must be an identifier such as 'my_shop', got {name!r} of "
                 f"{type(domain).__name__}"
             )
         version: object = domain.version
         if type(version) is not str:
-            raise ValueError(f"the version of domain {name!r} must be a string, got {version!r}")
+            raise DomainError(f"the version of domain {name!r} must be a string, got {version!r}")
         hidden = hidden_collections(domain)
         if isinstance(hidden, str) or not isinstance(hidden, Collection | None):
-            raise ValueError(
+            raise DomainError(
                 f"`hides` of {name!r} must be a set of names of collections, or None, "
                 f"got {hidden!r}"
             )
         if any(other.name == name for other in self.domains if other is not domain):
-            raise ValueError(f"two domains are called {name!r}; a name may be used once")
+            raise DomainError(f"two domains are called {name!r}; a name may be used once")
         for kind in _kinds_of(domain):
             if kind.name in self.kinds:
                 other = self.domain_of[kind.name].name
-                raise ValueError(f"kind {kind.name!r} of {name!r} is already a kind of {other!r}")
+                raise DomainError(f"kind {kind.name!r} of {name!r} is already a kind of {other!r}")
             self.kinds[kind.name] = kind
             self.domain_of[kind.name] = domain
             self._payloads[kind.name] = _validator_of(kind)
@@ -195,11 +197,11 @@ class Registry:
         """Return the names of the domains whose collections a domain must not write.
 
         Raises:
-            ValueError: `writes` is no collection of names.
+            DomainError: `writes` is no collection of names.
         """
         allowed: object = domain.writes
         if isinstance(allowed, str) or not isinstance(allowed, Collection):
-            raise ValueError(
+            raise DomainError(
                 f"`writes` of domain {domain.name!r} must be the names of other domains, such as "
                 f"('world',), got {allowed!r}"
             )
@@ -331,15 +333,15 @@ def _require_attributes(domain: object) -> None:
     """Check that an object is a domain with the attributes that have no default.
 
     Raises:
-        ValueError: It is not.
+        DomainError: It is not.
     """
     if not isinstance(domain, Domain):
-        raise ValueError(
+        raise DomainError(
             f"a domain must be an object of a subclass of placet.kernel.Domain, got {domain!r}"
         )
     for name, example in _REQUIRED_ATTRIBUTES.items():
         if not hasattr(domain, name):
-            raise ValueError(
+            raise DomainError(
                 f"the domain {type(domain).__name__} has no {name}; set it in the class, such as "
                 f"{name} = {example}"
             )
@@ -350,7 +352,7 @@ def _require_hooks(domain: type[Domain]) -> None:
     """Check that the hooks of a class of domains take the arguments that they are called with.
 
     Raises:
-        ValueError: A hook does not.
+        DomainError: A hook does not.
     """
     _require_known_hooks(domain)
     for name in _HOOKS:
@@ -360,7 +362,7 @@ def _require_hooks(domain: type[Domain]) -> None:
         expected = list(inspect.signature(getattr(Domain, name)).parameters)[1:]
         takes = f"{domain.__name__}.{name} must take ({', '.join(expected)})"
         if not callable(hook):
-            raise ValueError(f"{takes}, got {hook!r}")
+            raise DomainError(f"{takes}, got {hook!r}")
         try:
             signature = inspect.signature(hook)
         except (TypeError, ValueError):  # of a compiled function, which shows no signature
@@ -370,14 +372,14 @@ def _require_hooks(domain: type[Domain]) -> None:
             signature.bind(*[None] * has_self, *expected)
         except TypeError:
             names = list(map(str, signature.parameters.values()))[has_self:]
-            raise ValueError(f"{takes}, got ({', '.join(names)})") from None
+            raise DomainError(f"{takes}, got ({', '.join(names)})") from None
 
 
 def _require_known_hooks(domain: type[Domain]) -> None:
     """Check that no method of a class of domains has nearly the name of a hook.
 
     Raises:
-        ValueError: One has, or begins with `on_`: it would never be called.
+        DomainError: One has, or begins with `on_`: it would never be called.
     """
     for name in dir(domain):
         if name in _HOOKS or name.startswith("_") or not callable(getattr(domain, name)):
@@ -385,7 +387,7 @@ def _require_known_hooks(domain: type[Domain]) -> None:
         near = get_close_matches(name, _HOOKS, 1, _TYPO)
         if near or name.startswith("on_"):
             hint = f"did you mean {near[0]!r}?" if near else f"hooks are {', '.join(_HOOKS)}"
-            raise ValueError(
+            raise DomainError(
                 f"{domain.__name__}.{name} is no hook, so it would never be called; {hint}"
             )
 
@@ -394,11 +396,11 @@ def _kinds_of(domain: Domain) -> Sequence[Kind]:
     """Return the kinds of a domain.
 
     Raises:
-        ValueError: They are no kinds.
+        DomainError: They are no kinds.
     """
     kinds: object = domain.kinds
     if not isinstance(kinds, Sequence) or not all(isinstance(kind, Kind) for kind in kinds):
-        raise ValueError(
+        raise DomainError(
             f"the kinds of domain {domain.name!r} must be a sequence such as (Kind(...),), "
             f"got {kinds!r}"
         )
@@ -409,21 +411,21 @@ def _validator_of(kind: Kind) -> "TypeAdapter[object]":
     """Return the compiled validator of a kind's payload; equal payload types share it.
 
     Raises:
-        ValueError: The payload is not a type that pydantic knows.
+        DomainError: The payload is not a type that pydantic knows.
     """
     from pydantic import PydanticUserError  # noqa: PLC0415  # with the first kind
 
     payload = kind.payload
     problem = f"the payload of kind {kind.name!r} must be a TypedDict or a pydantic model"
     if payload is None or isinstance(payload, str | Collection):
-        raise ValueError(f"{problem}, got {payload!r}")
+        raise DomainError(f"{problem}, got {payload!r}")
     try:
         try:
             return _compiled(payload)
         except TypeError:  # a payload that has no hash
             return _compiled.__wrapped__(payload)
     except PydanticUserError as error:
-        raise ValueError(f"{problem}: {error}") from None
+        raise DomainError(f"{problem}: {error}") from None
 
 
 @lru_cache(maxsize=_COMPILED_MAX)
@@ -473,15 +475,20 @@ def _settings_of(domain: Domain) -> dict[str, Json] | None:
     """Return a domain's settings as a log would return them.
 
     Raises:
-        ValueError: They are not plain JSON.
+        DomainError: They are not plain JSON.
     """
-    values = domain.settings()
+    try:
+        values = domain.settings()
+    except INTERRUPTS:
+        raise
+    except BaseException as error:  # the boundary of plug-in code
+        raise raised_by(f"settings of domain {domain.name!r}", error) from error
     if values is None:
         return None
     try:
         plain: dict[str, Json] = from_canonical(canonical(freeze(dict(values))))
     except ENCODE_ERRORS as error:
-        raise ValueError(
+        raise DomainError(
             f"the settings of domain {domain.name!r} must be plain JSON, or None: {error}"
         ) from error
     return plain
@@ -491,14 +498,14 @@ def _watched(domain: Domain) -> Mapping[str, frozenset[str]] | None:
     """Invert a domain's `invariant_reads`: entity -> its collections.
 
     Raises:
-        ValueError: They name a collection as a whole.
+        DomainError: They name a collection as a whole.
     """
     if domain.invariant_reads is None:
         return None
     watched: dict[str, frozenset[str]] = {}
     for collection, entity in domain.invariant_reads:
         if entity is None:
-            raise ValueError(
+            raise DomainError(
                 f"the invariants of domain {domain.name!r} watch {collection!r} as a whole; name "
                 "its entities, or leave `invariant_reads` None"
             )

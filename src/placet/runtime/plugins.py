@@ -1,22 +1,32 @@
 """The door by which domains enter: by the name of an entry point, or as `module:attribute`."""
 
+import importlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING
+from types import MappingProxyType, ModuleType
+from typing import TYPE_CHECKING, Final
 
 from placet.kernel.domain import Domain
+from placet.kernel.plugin_boundary import raised_by, short_place_of
 from placet.kernel.rules_version import Rules
 from placet.schemas.codec import Json
-from placet.schemas.errors import PlacetError
+from placet.schemas.errors import DomainError, PlacetError, describe_error
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
 
 GROUP = "placet.domains"
+
+_IMPORTING: Final = (
+    str(importlib.__file__),
+    "<frozen importlib._bootstrap>",
+    "<frozen importlib._bootstrap_external>",
+)
+"""Files between a call of `import_module` and the module."""
+
+NO_SETTINGS: Final[Mapping[str, Json]] = MappingProxyType({})
 
 
 class DomainNotFound(PlacetError, LookupError):  # noqa: N818  # what it says
@@ -25,6 +35,33 @@ class DomainNotFound(PlacetError, LookupError):  # noqa: N818  # what it says
 
 class DomainNotRemade(PlacetError):  # noqa: N818  # what it says
     """The error of a log from which its domain cannot be recreated."""
+
+
+def make_domain(
+    spec: str, factory: Callable[..., object], settings: Mapping[str, Json] = NO_SETTINGS
+) -> Domain:
+    """Create a domain by its class or factory function.
+
+    Args:
+        spec: Its name, for messages.
+        factory: The class or function, as `find_domain` returns it.
+        settings: Its keywords.
+
+    Raises:
+        DomainError: Its code raised, or what it made is no domain.
+        TypeError, ValueError: It does not take the settings.
+    """
+    try:
+        domain = factory(**settings)
+    except (TypeError, ValueError):  # the caller names the settings
+        raise
+    except Exception as error:
+        raise raised_by(f"domain {spec!r}, as it was made,", error, __file__) from error
+    if not isinstance(domain, Domain):
+        raise DomainError(
+            f"{spec!r} makes no domain: expected a subclass of placet.Domain, got {domain!r}"
+        )
+    return domain
 
 
 def default_domain() -> Domain:
@@ -143,16 +180,11 @@ def _remade(name: str, rules: Rules) -> Domain:
 
 def _made(spec: str, factory: Callable[..., object], settings: Mapping[str, Json]) -> Domain:
     try:
-        domain = factory(**settings)
+        return make_domain(spec, factory, settings)
     except (TypeError, ValueError) as error:
         raise DomainNotRemade(
             f"the domain {spec!r} cannot be made again with the settings of the log: {error}"
         ) from error
-    if not isinstance(domain, Domain):
-        raise DomainNotRemade(
-            f"{spec!r} makes no domain: expected a subclass of placet.Domain, got {domain!r}"
-        )
-    return domain
 
 
 def import_from_here(module_name: str) -> ModuleType:
@@ -169,11 +201,12 @@ def import_from_here(module_name: str) -> ModuleType:
     if added:
         sys.path.insert(0, here)
     try:
-        return import_module(module_name)
+        return importlib.import_module(module_name)
     except ImportError:
         raise
     except Exception as error:
-        raise ImportError(f"{module_name} raised {error!r}") from error
+        place = short_place_of(error, __file__, *_IMPORTING)
+        raise ImportError(f"{module_name} raised {describe_error(error)}{place}") from error
     finally:
         if added:
             sys.path.remove(here)

@@ -11,14 +11,17 @@ from functools import cache
 from importlib.resources import files
 from inspect import signature
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
+from placet.kernel.domain import Domain
+from placet.runtime.plugins import make_domain
 from placet.scenarios.policies import find_policy
 from placet.scenarios.scenario import AgentCohort, Collect, ObjectSort, Scenario, ScenarioError
 from placet.schemas.codec import Json
+from placet.schemas.errors import DomainError
 from placet.schemas.names import path_part_fault
 
 _ENTRIES: Final[Mapping[str | int, type]] = {"agents": AgentCohort, "objects": ObjectSort}
@@ -31,8 +34,6 @@ _BUNDLED: Final = "placet.scenarios.builtin"
 _TICK_S_MIN: Final = 1e-9
 _LASTS_S_MAX: Final = 4.6e9
 """A kernel takes no later time: 2**62 nanoseconds, 146 years."""
-
-_Domain = TypeVar("_Domain")
 
 
 def bundled() -> tuple[str, ...]:
@@ -129,7 +130,7 @@ def _scenario() -> TypeAdapter[Scenario]:
     return TypeAdapter(Scenario)
 
 
-def open_domain(scenario: Scenario, make: Callable[..., _Domain]) -> _Domain:
+def open_domain(scenario: Scenario, make: Callable[..., Domain]) -> Domain:
     """Create the domain of a scenario with the scenario's settings.
 
     Args:
@@ -137,7 +138,7 @@ def open_domain(scenario: Scenario, make: Callable[..., _Domain]) -> _Domain:
         make: Class or factory of the domain; called with the settings as keywords.
 
     Raises:
-        ScenarioError: The domain has no such setting, or rejects its value.
+        ScenarioError: The domain has no such setting, rejects its value, or raises.
     """
     settings = scenario.domain_settings()
     known = [name for name in signature(make).parameters if name != "self"]
@@ -146,7 +147,9 @@ def open_domain(scenario: Scenario, make: Callable[..., _Domain]) -> _Domain:
             problem = f"domain {scenario.domain!r} has no such setting{_hint(name, known)}"
             raise ScenarioError(scenario.name, f"settings.{name}", problem)
     try:
-        return make(**settings)
+        return make_domain(scenario.domain, make, settings)
+    except DomainError as error:
+        raise ScenarioError(scenario.name, "domain", str(error)) from error
     except ValueError as error:
         raise ScenarioError(scenario.name, "settings", str(error)) from error
 

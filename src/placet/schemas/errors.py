@@ -114,6 +114,10 @@ class ValidationError(PlacetError):
     """A rule of the domain, or the effect validator, refused the batch."""
 
 
+class DomainError(PlacetError, ValueError):
+    """A domain cannot be used: it cannot be made, or an attribute or a hook of it is wrong."""
+
+
 class StoreError(PlacetError):
     """The log cannot be read, written, or trusted.
 

@@ -20,7 +20,7 @@ from placet.kernel.domain import Domain
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.entry_points import ROUTES, Plugin, PluginBroken, plugins
 from placet.runtime.orchestrator import Orchestrator
-from placet.runtime.plugins import default_domain, find_domain
+from placet.runtime.plugins import default_domain, find_domain, make_domain
 from placet.runtime.recorded_world import SESSION
 from placet.runtime.registry_json import registry_json
 from placet.runtime.stores.url import file_of, is_lasting
@@ -188,7 +188,7 @@ def _domains(domain: Domain | Sequence[Domain] | str | None) -> list[Domain]:
     if domain is None:
         return [default_domain()]
     if isinstance(domain, str):
-        return [find_domain(domain)()]
+        return [make_domain(domain, find_domain(domain))]
     return [domain] if isinstance(domain, Domain) else list(domain)
 
 

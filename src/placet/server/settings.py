@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, NamedTuple, get_args, get_origin, get_ty
 
 from placet.kernel.domain import Domain
 from placet.runtime.config import OrchestratorConfig
-from placet.runtime.plugins import find_domain
+from placet.runtime.plugins import find_domain, make_domain
 from placet.runtime.recorded_world import (
     LIMITS,
     RECORDED,
@@ -29,7 +29,7 @@ from placet.runtime.recorded_world import (
 )
 from placet.schemas.codec import Json
 from placet.schemas.config import KernelConfig
-from placet.schemas.errors import PlacetError
+from placet.schemas.errors import DomainError, PlacetError
 from placet.schemas.limits import HttpLimits, Limits
 from placet.server.config import ServeConfig
 from placet.server.model_config import ModelConfig
@@ -115,12 +115,11 @@ class ServerSettings:
         factory = find_domain(self.domain)
         self._require_known(factory)
         try:
-            domain = factory(**self.settings)
+            return make_domain(self.domain, factory, self.settings)
+        except DomainError as error:
+            raise SettingsError(str(error)) from error
         except (TypeError, ValueError) as error:
             raise SettingsError(f"settings of domain {self.domain!r}: {error}") from error
-        if not isinstance(domain, Domain):
-            raise SettingsError(f"{self.domain!r} makes no domain, got {domain!r}")
-        return domain
 
     def _require_known(self, factory: Callable[..., object]) -> None:
         known = list(signature(factory).parameters) if self.settings else []

@@ -20,7 +20,7 @@ from placet.domains.session.payloads import TURNS
 from placet.kernel.domain import Domain
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.orchestrator import Orchestrator
-from placet.runtime.plugins import find_domain
+from placet.runtime.plugins import find_domain, make_domain
 from placet.schemas.names import name_fault
 
 AGENT: Final = "agent"
@@ -198,7 +198,11 @@ def _made(wanted: WorldSpec) -> Orchestrator:
         DomainNotFound: There is no domain of this name.
     """
     domain = wanted.domain
-    chosen = find_domain(domain or "world")() if isinstance(domain, str | None) else domain
+    if isinstance(domain, str | None):
+        name = domain or "world"
+        chosen: Domain | Sequence[Domain] = make_domain(name, find_domain(name))
+    else:
+        chosen = domain
     domains = list(chosen) if isinstance(chosen, Sequence) else [chosen]
     if not any(isinstance(part, Sessions) for part in domains):
         domains.append(Sessions())

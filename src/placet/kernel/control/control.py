@@ -19,7 +19,7 @@ from placet.kernel.context import GateContext
 from placet.kernel.domain import Domain, RuleRefusal
 from placet.kernel.gate.domain_rules import DomainRules
 from placet.kernel.ledger.ledger import Agent, GateSettings, Ledger
-from placet.kernel.plugin_boundary import PluginError, place_of, plugin_boundary
+from placet.kernel.plugin_boundary import PluginError, plugin_boundary, short_place_of
 from placet.kernel.rules_version import Rules
 from placet.kernel.state.transaction import NO_CHANGES, Transaction
 from placet.schemas.codec import ENCODE_ERRORS, Json, freeze, thaw
@@ -339,10 +339,8 @@ class Control:
 
 
 def _hook_error(fault: PluginError) -> ValidationError:
-    why, place = describe_error(fault.error), place_of(fault.error)
-    file_name = place[max(place.rfind("/"), place.rfind("\\")) + 1 :]  # the caller may be remote
-    at = f" ({file_name})" if file_name else ""
-    return ValidationError(f"{fault.where} raised {why}; nothing was changed{at}")
+    why, place = describe_error(fault.error), short_place_of(fault.error)
+    return ValidationError(f"{fault.where} raised {why}; nothing was changed{place}")
 
 
 def _encoded(action: str, record: Record) -> bytes:
