@@ -8,6 +8,7 @@ import pytest
 
 from placet.schemas.codec import canonical
 from placet.schemas.effect import EffectKey
+from placet.schemas.errors import LogFormatError
 from placet.schemas.event import Event
 from placet.schemas.log.record import (
     GENESIS,
@@ -130,3 +131,16 @@ def test_a_verdict_has_a_one_line_repr():
     assert refused.req_ids == []
     assert Notice("a", "b").as_dict() == {"code": "a", "message": "b", "at": ""}
     assert str(EffectKey("town", 7, 0)) == "town/7/0"
+
+
+@pytest.mark.parametrize("items", [[6, "no bytes"], [0, 1], {"tag": 0}])
+def test_bytes_that_are_no_record_are_an_error_of_the_decoder(items):
+    with pytest.raises(msgspec.ValidationError):
+        decode_record(msgspec.msgpack.encode(items))
+
+
+@pytest.mark.parametrize("version", [1, 3, "two"])
+def test_a_header_of_another_format_is_named_whatever_follows(version):
+    header = msgspec.msgpack.encode([0, GENESIS, 0, 0, version, {"items": "of another form"}])
+    with pytest.raises(LogFormatError, match=f"the log is of format {version!r}, and this release"):
+        decode_record(header)

@@ -136,6 +136,10 @@ class PositionError(StoreError):
     """The log has no such seq, record or tick; its store is well."""
 
 
+class LogFormatError(StoreError):
+    """The log is of a format that this release does not read; its store is well."""
+
+
 class ReadOnlyError(StoreError):
     """The world is open read-only; the process that writes its log can do this."""
 

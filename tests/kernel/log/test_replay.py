@@ -250,7 +250,7 @@ def test_a_log_has_one_header_and_begins_with_it():
 def test_a_log_of_another_format_is_refused(version):
     _, log = reused()
     other = rechained(log, 0, lambda r: msgspec.structs.replace(r, format_version=version))
-    why = f"the log is of format {version}, and this release reads format 2; read it with"
+    why = f"the log is of format {version}, and this release reads format 2; "
     with pytest.raises(StoreError, match=why):
         folded(other)
 

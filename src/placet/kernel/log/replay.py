@@ -39,7 +39,6 @@ from placet.schemas.log.record import (
     encode_record,
     record_hash,
     record_type,
-    require_format,
 )
 
 MISFITS: Final = (
@@ -121,8 +120,6 @@ class Replayer:
             )
         if (self.header is None) != isinstance(record, Header):
             raise self._divergence(f"a log begins with its header, got {record_type(record)}")
-        if isinstance(record, Header):
-            require_format(record)
         try:
             expected = self.ledger.seq + seqs_of(record)
             self._fold(record, data)

@@ -23,7 +23,7 @@ from placet.runtime.snapshots.recovery import (
 from placet.runtime.stores.append_rules import OvertakenError, overtaken
 from placet.schemas.codec import Json
 from placet.schemas.config import KernelConfig, Quota
-from placet.schemas.errors import StoreError
+from placet.schemas.errors import LogFormatError, StoreError
 from placet.schemas.limits import Limits
 from placet.schemas.log.cut import count_to_seq, first_batches
 from placet.schemas.log.record import (
@@ -132,7 +132,7 @@ def check_integrity(
             if past.journal.count in expected:
                 _check_snapshot(past, expected[past.journal.count])
                 matched += 1
-    except OvertakenError:
+    except (OvertakenError, LogFormatError):
         raise
     except StoreError as error:
         record = error.record if isinstance(error, Divergence) else past.journal.count

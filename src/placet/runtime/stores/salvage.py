@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from placet.actors.ports import EventLog
 from placet.kernel.log.replay import Replayer
-from placet.schemas.errors import StoreError
+from placet.schemas.errors import LogFormatError, StoreError
 from placet.schemas.log.record import LogGroup
 
 _GROUP_RECORDS = 256
@@ -71,6 +71,8 @@ def _sound(log: EventLog, saved: Salvage) -> Iterator[bytes]:
         for _, data in log.read():
             saved.past.apply(data)
             yield data
+    except LogFormatError:
+        raise
     except StoreError as error:
         saved.why_not_more = str(error)
 

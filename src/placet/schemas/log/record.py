@@ -13,7 +13,7 @@ import msgspec
 
 from placet.schemas.codec import Json
 from placet.schemas.effect import EffectMark
-from placet.schemas.errors import StoreError
+from placet.schemas.errors import LogFormatError, StoreError
 
 # Re-exported, so that code that reads records imports their parts from one module.
 from placet.schemas.log.changes import Changes as Changes  # noqa: PLC0414
@@ -375,24 +375,44 @@ def decode_record(data: bytes) -> Record:
     """Read one record.
 
     Raises:
-        ValueError: The bytes are not a record of a known format.
+        LogFormatError: The record is the header of a log of another format.
+        msgspec.DecodeError, ValueError: The bytes are no record.
     """
     try:
-        return _DECODER.decode(data)
+        record = _DECODER.decode(data)
     except RecursionError as error:
         raise ValueError("it is nested too deeply to be read") from error
+    except msgspec.ValidationError:
+        _require_format(_format_of(data))
+        raise
+    if type(record) is Header:
+        _require_format(record.format_version)
+    return record
 
 
-def require_format(header: Header) -> None:
+def _format_of(data: bytes) -> Json:
+    """Return the format in the header of a log, whose other items may be of any form."""
+    items = msgspec.msgpack.decode(data)
+    is_header = isinstance(items, list) and len(items) > _FORMAT_INDEX and items[0] == _HEADER_TAG
+    return items[_FORMAT_INDEX] if is_header else FORMAT_VERSION
+
+
+_HEADER_TAG: Final = 0
+_FORMAT_INDEX: Final = 1 + Header.__struct_fields__.index("format_version")
+
+
+def _require_format(version: Json) -> None:
     """Check that a log is of the format that this release reads.
 
     Raises:
-        StoreError: It is of another.
+        LogFormatError: It is of another.
     """
-    if header.format_version != FORMAT_VERSION:
-        raise StoreError(
-            f"the log is of format {header.format_version}, and this release reads format "
-            f"{FORMAT_VERSION}; read it with the release that wrote it"
+    if version != FORMAT_VERSION:
+        is_newer = type(version) is int and version > FORMAT_VERSION
+        remedy = "update placet" if is_newer else "read or export it with the release that wrote it"
+        raise LogFormatError(
+            f"the log is of format {version!r}, and this release reads format {FORMAT_VERSION}; "
+            f"{remedy}"
         )
 
 
