@@ -8,7 +8,16 @@ import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Final,
+    Literal,
+    NamedTuple,
+    Protocol,
+    TypeAlias,
+    get_args,
+    runtime_checkable,
+)
 
 from placet.schemas.codec import Json
 from placet.schemas.effect import Delivery, Effect, Settlement
@@ -111,10 +120,14 @@ Upcaster: TypeAlias = Callable[[dict[str, Json]], Mapping[str, Json]]
 """Convert a payload of an older version to the next: pure; it receives its own copy."""
 
 
+WhenStale: TypeAlias = Literal["reject", "revalidate"]
+WHEN_STALE: Final[tuple[WhenStale, ...]] = get_args(WhenStale)
+
 Risk: TypeAlias = Literal["read", "low", "medium", "high"]
 """Upper bound of what a kind may do: `read` changes nothing, which the gate enforces. The others
 are the author's judgement; by them the agent layer decides what a person must confirm.
 """
+RISKS: Final[tuple[Risk, ...]] = get_args(Risk)
 
 
 class Command(NamedTuple):
@@ -179,7 +192,7 @@ class Kind:
     payload: object
     rule: Rule
     reads: Reads | None = None
-    when_stale: Literal["reject", "revalidate"] = "reject"
+    when_stale: WhenStale = "reject"
     effects: tuple[str, ...] = field(default=())
     version: str = "1"
     summary: str = ""
@@ -206,6 +219,15 @@ class Kind:
         if self.reads is not None and self.reads_self is not None:
             raise ValueError(f"kind {self.name!r} has both reads and reads_self; set one of them")
         _require_rule(self.name, self.rule)
+        for name, value, known in (
+            ("when_stale", self.when_stale, WHEN_STALE),
+            ("risk", self.risk, RISKS),
+        ):
+            if value not in known:
+                raise ValueError(
+                    f"the {name} of kind {self.name!r} must be one of {', '.join(known)}, "
+                    f"got {value!r}"
+                )
         if self.reads is not None and not callable(self.reads):
             raise ValueError(
                 f"the reads of kind {self.name!r} must be a function of an intent that returns a "
@@ -224,7 +246,7 @@ def _require_rule(kind: str, rule: object) -> None:
         ValueError: It cannot.
     """
     expected = f"the rule of kind {kind!r} must be a function of (draft, intent)"
-    if not callable(rule):
+    if not callable(rule) or isinstance(rule, type):
         raise ValueError(f"{expected}, got {rule!r}")
     if inspect.iscoroutinefunction(rule):
         raise ValueError(

@@ -42,8 +42,8 @@ from placet.schemas.effect import Effect, EffectKey, EffectMark, Settlement
 from placet.schemas.errors import IntentError, StoreError, error_of
 from placet.schemas.html_table import html_table
 from placet.schemas.identity import OPERATOR
-from placet.schemas.intent import Intent, new_intent
-from placet.schemas.keywords import explain_keywords
+from placet.schemas.intent import Intent, joined_payload, new_intent
+from placet.schemas.keywords import explain_keywords, require_a
 from placet.schemas.limits import SECOND_NS, SIM_TIME_NS_MAX, UNLIMITED
 from placet.schemas.log.operator_records import Given
 from placet.schemas.log.record import Header
@@ -101,7 +101,8 @@ class Kernel:
         origin: Mapping[str, Json] | None = None,
         read_only: bool = False,
     ) -> None:
-        self.config = config = config or KernelConfig()
+        self.config = config = KernelConfig() if config is None else config
+        require_a(config, KernelConfig, "config")
         domains = list(domain) if isinstance(domain, Sequence) else [domain]
         self.registry = Registry(domains)
         from placet.kernel.gate.structure import Structure  # noqa: PLC0415  # it loads pydantic
@@ -242,7 +243,7 @@ class Kernel:
         """
         number = self._intents.get(agent, 0)
         self._intents[agent] = number + 1
-        content = payload if mapping is None else {**mapping, **payload}
+        content = payload if mapping is None else joined_payload(kind, mapping, payload)
         req_id = f"k{self._opened_at}:{number}"
         intent = new_intent(kind, content, agent, req_id, self.ledger.seq)
         if check:
@@ -580,7 +581,10 @@ class Kernel:
         ours = [domain.name for domain in self.registry.domains]
         theirs = [name for name, _ in header.domains]
         if ours != theirs:
-            raise StoreError(f"the log is of the domains {theirs}, the world is opened with {ours}")
+            raise StoreError(
+                f"the log is of the domains {theirs}, the world is opened with {ours}; open it "
+                "with those of the log, or name another store"
+            )
         if (header.world, header.seed) != (config.world, config.seed):
             raise StoreError(
                 f"the log is of world {header.world!r} with seed {header.seed}, it is opened as "

@@ -43,6 +43,9 @@ _HOOKS: Final = (
 _TYPO: Final = 0.87
 """Similarity (`difflib`) from which a method's name is taken for a misspelled hook."""
 
+_SINGLE_VALUES: Final = frozenset({"integer", "number", "string", "boolean", "null"})
+"""Types of JSON Schema that have no fields."""
+
 _REQUIRED_ATTRIBUTES: Final = {"name": '"shop"', "version": '"1"', "kinds": "(Kind(...),)"}
 """Attributes of a domain without a default, and an example of each."""
 
@@ -154,10 +157,13 @@ class Registry:
         for kind in _kinds_of(domain):
             if kind.name in self.kinds:
                 other = self.domain_of[kind.name].name
+                if other == name:
+                    raise DomainError(f"domain {name!r} has two kinds {kind.name!r}")
                 raise DomainError(f"kind {kind.name!r} of {name!r} is already a kind of {other!r}")
             self.kinds[kind.name] = kind
             self.domain_of[kind.name] = domain
-            self._payloads[kind.name] = _validator_of(kind)
+            self._payloads[kind.name] = validator = _validator_of(kind)
+            _require_object(kind, validator)
         require_returned(domain)
 
     def concerned(self, agent_id: str) -> tuple[Domain, ...]:
@@ -335,9 +341,11 @@ def _require_attributes(domain: object) -> None:
     Raises:
         DomainError: It is not.
     """
-    if not isinstance(domain, Domain):
+    if isinstance(domain, type) or not isinstance(domain, Domain):
+        hint = f"; write {domain.__name__}()" if isinstance(domain, type) else ""
         raise DomainError(
-            f"a domain must be an object of a subclass of placet.kernel.Domain, got {domain!r}"
+            "a domain must be an object of a subclass of placet.kernel.Domain, "
+            f"got {domain!r}{hint}"
         )
     for name, example in _REQUIRED_ATTRIBUTES.items():
         if not hasattr(domain, name):
@@ -424,8 +432,21 @@ def _validator_of(kind: Kind) -> "TypeAdapter[object]":
             return _compiled(payload)
         except TypeError:  # a payload that has no hash
             return _compiled.__wrapped__(payload)
-    except PydanticUserError as error:
-        raise DomainError(f"{problem}: {error}") from None
+    except PydanticUserError:
+        raise DomainError(f"{problem}, got {payload!r}") from None
+
+
+def _require_object(kind: Kind, validator: "TypeAdapter[object]") -> None:
+    """Check that the payload of a kind is no single value.
+
+    Raises:
+        DomainError: It is a number, a text, a boolean or null.
+    """
+    if from_canonical(_schema_of(validator)).get("type") in _SINGLE_VALUES:
+        raise DomainError(
+            f"the payload of kind {kind.name!r} must be a TypedDict or a pydantic model, got "
+            f"{kind.payload!r}"
+        )
 
 
 @lru_cache(maxsize=_COMPILED_MAX)

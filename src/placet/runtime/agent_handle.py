@@ -13,7 +13,7 @@ from placet.runtime.api import sim_time as time_api
 from placet.runtime.pending_verdict import PendingVerdict
 from placet.schemas.codec import Json
 from placet.schemas.errors import PermissionDeniedError
-from placet.schemas.intent import Intent, new_intent
+from placet.schemas.intent import Intent, joined_payload, new_intent
 from placet.schemas.latency import Latency
 from placet.schemas.limits import ObserverLimits
 from placet.schemas.verdict import Verdict
@@ -59,7 +59,7 @@ class AgentHandle:
         The payload is a mapping, such as the TypedDict of the kind, or keywords, or both. The
         req_id is `PREFIX:NUMBER`, and `context_seq` is the seq of the latest view.
         """
-        content = payload if mapping is None else {**mapping, **payload}
+        content = payload if mapping is None else joined_payload(kind, mapping, payload)
         req_id = f"{self._sequence}:{next(self._numbers)}"
         return new_intent(kind, content, self.agent_id, req_id, self.view_seq)
 

@@ -10,7 +10,7 @@ from placet.runtime.snapshots.writer import EVERY_SEQS, KEPT_MIN
 from placet.runtime.telemetry.logging import LOG_FORMATS, LOG_LEVELS
 from placet.schemas.codec import Json
 from placet.schemas.config import KernelConfig, QuotaSpec, permitted_kinds
-from placet.schemas.keywords import explain_keywords
+from placet.schemas.keywords import explain_keywords, require_a
 from placet.schemas.limits import Limits
 
 ClockName = Literal["realtime", "stepped", "next_event"]
@@ -130,6 +130,7 @@ class OrchestratorConfig:
             raise ValueError("only one of standby, take-over and read-only can be set")
         if self.anchors is not None and self.read_only:
             raise ValueError("anchors are appended by the writer of a log, got read_only too")
+        require_a(self.limits, Limits, "limits")
         self.kernel_config()
 
     def _check_moments(self) -> None:

@@ -52,7 +52,7 @@ from placet.schemas.errors import AgentError, ClosedError, ReadOnlyError, StoreE
 from placet.schemas.event import Event
 from placet.schemas.html_table import html_table
 from placet.schemas.identity import OPERATOR
-from placet.schemas.keywords import explain_keywords
+from placet.schemas.keywords import explain_keywords, require_a
 from placet.schemas.latency import Latency
 from placet.schemas.limits import SECOND_NS, ObserverLimits
 from placet.schemas.log.record import LogStart
@@ -91,7 +91,8 @@ class Orchestrator:
         *,
         effect_validator: EffectValidator | None = None,
     ) -> None:
-        self.config = config or OrchestratorConfig()
+        self.config = OrchestratorConfig() if config is None else config
+        require_a(self.config, OrchestratorConfig, "config")
         self._domain = default_domain() if domain is None else domain
         self._validator = effect_validator
         self._world: WorldRuntime | None = None

@@ -11,7 +11,7 @@ from placet.scenarios.scenario import Member, Scenario, ScenarioError
 from placet.scenarios.ticks import REQ_IDS, req_id_of
 from placet.schemas.codec import Json
 from placet.schemas.errors import describe_error
-from placet.schemas.intent import REQUIRED_FIELDS, Intent, new_intent
+from placet.schemas.intent import REQUIRED_FIELDS, Intent, joined_payload, new_intent
 from placet.schemas.view import View
 
 _SHOWN_CHARACTERS: Final = 60
@@ -73,7 +73,7 @@ class ScenarioAgent:
         """Build an intent; its req_id depends on the tick, not on the process."""
         number = self._next
         self._next = number + 1
-        content = payload if mapping is None else {**mapping, **payload}
+        content = payload if mapping is None else joined_payload(kind, mapping, payload)
         intent = new_intent(kind, content, self.agent_id, req_id_of(number), self._context_seq)
         if self._check is not None:
             self._check(intent)

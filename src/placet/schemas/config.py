@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 from typing_extensions import TypedDict
 
 from placet.schemas.identity import is_identity
-from placet.schemas.keywords import explain_keywords
+from placet.schemas.keywords import explain_keywords, require_a
 from placet.schemas.limits import SECOND_NS, Limits
 
 OnRuleError: TypeAlias = Literal["refuse", "raise"]
@@ -69,16 +69,19 @@ class Quota(NamedTuple):
         return {"rate": rate, "burst": self.burst}
 
     @classmethod
-    def of(cls, spec: Mapping[str, object]) -> "Quota":
+    def of(cls, spec: object) -> "Quota":
         """Read a user's quota. The interval is rounded up, so that the rate is never exceeded.
 
         Raises:
             ValueError: The rate is not positive and finite, the burst is not a positive int, or a
                 full burst takes longer than `FULL_BURST_NS_MAX` to earn.
         """
-        unknown = set(spec) - {"rate", "burst"}
-        rate, burst = spec.get("rate"), spec.get("burst")
-        if unknown or isinstance(rate, bool) or not isinstance(rate, int | float):
+        if not isinstance(spec, Mapping) or set(spec) != {"rate", "burst"}:
+            raise ValueError(
+                f"a quota is {{'rate': per second, 'burst': count}}, got {_plain(spec)!r}"
+            )
+        rate, burst = spec["rate"], spec["burst"]
+        if isinstance(rate, bool) or not isinstance(rate, int | float):
             raise ValueError(
                 f"a quota is {{'rate': per second, 'burst': count}}, got {dict(spec)!r}"
             )
@@ -95,6 +98,10 @@ class Quota(NamedTuple):
                 f"got {dict(spec)!r}"
             )
         return cls(ceil(interval_ns), burst)
+
+
+def _plain(spec: object) -> object:
+    return dict(spec) if isinstance(spec, Mapping) else spec
 
 
 @explain_keywords
@@ -143,7 +150,14 @@ class KernelConfig:
         threshold = self.staleness_threshold
         if threshold is not None and (type(threshold) is not int or threshold < 0):
             raise ValueError(f"staleness_threshold must be None or an int >= 0, got {threshold!r}")
-        for spec in self.quotas.values():
+        quotas: object = self.quotas
+        if not isinstance(quotas, Mapping):
+            raise TypeError(
+                "quotas must be a mapping such as {'Speak': {'rate': 2, 'burst': 4}}, "
+                f"got {quotas!r}"
+            )
+        require_a(self.limits, Limits, "limits")
+        for spec in quotas.values():
             Quota.of(spec)
         if self.world_quota is not None:
             Quota.of(self.world_quota)

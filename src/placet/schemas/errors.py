@@ -214,14 +214,24 @@ _IMMUTABLE: Final = (
 
 
 def advice_on(error: BaseException) -> str:
-    """Return an advice if an error is a write into a tuple or a mapping of a state; else empty."""
+    """Return an advice on a frequent mistake in a rule or a policy; empty for other errors.
+
+    It is known for a write into a value of a state, a key that is read as an attribute, and a
+    refusal that is raised.
+    """
     if isinstance(error, AttributeError):
+        if isinstance(error.obj, Mapping) and error.name in error.obj:
+            return f"it is a key: write [{error.name!r}]"
         name, is_list = error.name or "", isinstance(error.obj, tuple)
         wrong = hasattr(list, name) if is_list else hasattr(dict, name)
         return _IMMUTABLE if wrong and (is_list or isinstance(error.obj, Mapping)) else ""
     # The texts of `tuple`, `mappingproxy` and the mappings of a view; they have no attributes.
-    is_write = isinstance(error, TypeError) and str(error).endswith(_WRITES)
-    return _IMMUTABLE if is_write else ""
+    if isinstance(error, TypeError):
+        if str(error) == "exceptions must derive from BaseException":
+            return "a refusal is a value: return it"
+        if str(error).endswith(_WRITES):
+            return _IMMUTABLE
+    return ""
 
 
 _WRITES: Final = ("does not support item assignment", "does not support item deletion")

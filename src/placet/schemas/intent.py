@@ -4,6 +4,7 @@ Inside the gate an intent is a plain dict that the structure stage validated; a 
 representation (decision 0003).
 """
 
+from collections.abc import Mapping
 from typing import Final, NotRequired
 
 from typing_extensions import TypedDict
@@ -42,6 +43,23 @@ class Intent(TypedDict):
 
 REQUIRED_FIELDS: Final = 7
 """Number of required fields of an intent."""
+
+
+def joined_payload(
+    kind: str, mapping: Mapping[str, Json], payload: Mapping[str, Json]
+) -> dict[str, Json]:
+    """Return a payload that is given as a mapping and as keywords; these win.
+
+    Raises:
+        TypeError: It is no mapping.
+    """
+    given: object = mapping
+    if not isinstance(given, Mapping):
+        raise TypeError(
+            f"the payload of {kind} must be keywords or a mapping, such as "
+            f"intent({kind!r}, name=value), got {given!r}"
+        )
+    return {**given, **payload}
 
 
 def new_intent(

@@ -53,6 +53,19 @@ def unknown_keyword(
     return None
 
 
+def require_a(value: object, made: type, parameter: str) -> None:
+    """Check that an argument is an object of a class.
+
+    Raises:
+        TypeError: It is not; if it is the class itself, the message says to call it.
+    """
+    if not isinstance(value, made):
+        name = made.__name__
+        hint = f"; write {name}()" if value is made else ""
+        raise TypeError(f"{parameter} must be of class {name}, got {value!r:.{_SHOWN_MAX}}{hint}")
+
+
+_SHOWN_MAX = 80
 _BY_KEYWORD = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 

@@ -37,7 +37,11 @@ def test_a_draft_reads_its_own_writes(draft):
     [
         (lambda d: d.put("c", "none", "f", 1), KeyError, "no entity c/none; create it before"),
         (lambda d: d.put("cc", "e", "f", 1), KeyError, "no entity cc/e; did you mean the coll"),
-        (lambda d: d.state["c"], TypeError, "a state has no .'c'.: read it by get.*a rule writes"),
+        (
+            lambda d: d.state["c"],
+            TypeError,
+            "a state has no .'c'.: a rule reads by get.*and writes by put",
+        ),
         (lambda d: d.put("none", "e", "f", 1), KeyError, "no entity none/e; create it before"),
         (lambda d: d.put("c", "e", "", 1), ValueError, "a field needs a name"),
         (lambda d: d.put("c", "e", 1, 1), TypeError, "requires a 'str' object"),

@@ -11,7 +11,7 @@ from typing import Final, NoReturn, Protocol, TypeAlias
 
 from placet.kernel.ledger.ordinals import Ordinals
 from placet.kernel.prng import below, cached_agent_key, draw_state, mix_word, unit_of
-from placet.kernel.state.tree import Entity, Stamp, State
+from placet.kernel.state.tree import READ_AND_WRITE, Entity, Stamp, State
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json, freeze, is_flat, sort_last
 from placet.schemas.identity import SYSTEM
@@ -130,10 +130,11 @@ class Draft:
 
     def __getattr__(self, name: str) -> NoReturn:
         """Explain an attribute that a draft does not have."""
-        raise AttributeError(
-            f"a draft has no {name!r}: a rule reads by get, entity, exists and ids, and writes by "
-            "put, create and delete"
-        )
+        raise AttributeError(f"a draft has no {name!r}: {READ_AND_WRITE}")
+
+    def __getitem__(self, name: object) -> NoReturn:
+        """Explain how a draft is read and written."""
+        raise TypeError(f"a draft has no [{name!r}]: {READ_AND_WRITE}")
 
     # reading
 

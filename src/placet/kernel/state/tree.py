@@ -27,9 +27,9 @@ _SHOWN_MAX: Final = 10
 Default = TypeVar("Default")
 
 
-_READ_AND_WRITE: Final = (
-    "read it by get(collection, entity, field), entity, exists and ids; a rule writes by put, "
-    "create and delete of its draft"
+READ_AND_WRITE: Final = (
+    "a rule reads by get(collection, entity, field), entity, exists and ids of its draft, and "
+    "writes by put, create and delete"
 )
 
 
@@ -151,7 +151,7 @@ class State:
 
     def __getitem__(self, collection: object) -> NoReturn:
         """Explain how a state is read; a view of it is a mapping, this is not."""
-        raise TypeError(f"a state has no [{collection!r}]: {_READ_AND_WRITE}")
+        raise TypeError(f"a state has no [{collection!r}]: {READ_AND_WRITE}")
 
     # reading
 
