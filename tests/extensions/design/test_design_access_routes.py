@@ -7,6 +7,7 @@ import pytest
 from placet.domains.design import Design
 from placet.domains.design.payloads import ACCESS_NAMES_MAX
 from placet.domains.session import Sessions
+from placet.schemas.errors import StoreError
 from placet.server.config import ServeConfig
 from tests.extensions.design.test_design_routes import DESIGNS, LOA, plan
 from tests.server.served import Served, Socket, serving
@@ -84,6 +85,24 @@ async def test_every_address_of_a_design_of_others_is_that_of_no_design():
         document = (await served.get(f"{FERRY}/access")).json()
         assert document == {"owner": "alice", "editors": [], "readers": []}
         assert (await served.get(FERRY)).json()["design_version"] == 1
+
+
+async def test_the_name_of_a_design_is_disclosed_by_creating_one():
+    """The channel by which a token without access learns that a design of a name exists."""
+    async with designing() as served:
+        await make_ferry(served)
+        taken = await served.post(DESIGNS, {"design_id": "ferry"}, token="bob")
+        assert (taken.status_code, SECRET in taken.text) == (409, False)
+
+
+async def test_a_failed_store_does_not_disclose_a_design():
+    async with designing() as served:
+        await make_ferry(served)
+        failed = served.context.worlds.find("ferry")._open
+        failed._on_escalation("committer", StoreError("the disk is gone"))
+        assert (await served.get(FERRY, token="alice")).status_code == 503
+        for name in ("ferry", "no"):
+            assert (await served.get(f"{DESIGNS}/{name}", token="bob")).status_code == 404
 
 
 @pytest.mark.parametrize("query", ["", "?observe=true", "?since=0", "?agent=alice"])
