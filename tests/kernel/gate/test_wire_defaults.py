@@ -93,12 +93,12 @@ def test_the_kernel_fills_in_only_when_it_is_asked_to():
     "form", [lambda one: one, lambda one: [one], lambda one: {"intents": [one]}]
 )
 def test_a_whole_float_is_an_int_where_it_was_refused(form):
-    at = [f"/intents/0/{place}" for place in ("priority", "payload/n/1", "payload/x", "payload")]
-    raw = form({"priority": 3.0, "context_seq": 1.0, "payload": {"n": [1.0, 2.0], "m": 5.0}})
+    at = [f"/intents/0/{place}" for place in ("payload/n/1", "payload/x", "payload")]
+    raw = form({"priority": 3.0, "context_seq": 1.0, "payload": {"n": [1.0, 2.5, 2.0], "m": 5.0}})
     before = copy.deepcopy(raw)
     whole = with_ints(raw, at)
     assert repr(whole) == repr(
-        form({"priority": 3, "context_seq": 1.0, "payload": {"n": [1.0, 2], "m": 5.0}})
+        form({"priority": 3, "context_seq": 1, "payload": {"n": [1, 2.5, 2], "m": 5.0}})
     )
     assert repr(raw) == repr(before)
 
@@ -107,6 +107,22 @@ def test_a_whole_float_is_an_int_where_it_was_refused(form):
 def test_other_values_stay_as_they_are(value):
     for raw in (value, [{"n": value}], {"intents": value}, {"intents": [{"n": value}]}):
         assert with_ints(raw, ["/intents/0/n", "/intents/0", "", "/intents"]) is raw
+
+
+def test_a_place_counts_for_all_intents_of_its_kind():
+    raw = [{"kind": kind, "payload": {"n": 1.0}} for kind in ("A", "B", "A", ["A"])]
+    whole = [
+        {"kind": kind, "payload": {"n": n}} for kind, n in zip("ABA", (1, 1.0, 1), strict=True)
+    ]
+    assert repr(with_ints(raw, ["/intents/0/payload/n"])) == repr([*whole, raw[3]])
+
+
+def test_more_whole_floats_than_refusals_are_listed_are_taken():
+    kernel = kernel_of()
+    amounts = [{"amount": 1.0}] * 512
+    batch = [{**add(f"r{n}"), "priority": 1.0, "payload": p} for n, p in enumerate(amounts)]
+    assert isinstance(kernel.check(batch), Verdict)
+    assert not isinstance(kernel.check(batch, fill_missing=True), Verdict)
 
 
 def test_the_kernel_takes_whole_floats_at_an_edge_alone():

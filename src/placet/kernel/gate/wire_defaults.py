@@ -5,7 +5,7 @@ Both are filled in at the edges (HTTP, `placet gate`, agent handles), once the s
 refused a batch: a complete batch pays nothing for them. A null is a value, and stays refused.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from operator import is_
 from typing import Any, Final, TypeAlias
 
@@ -14,6 +14,9 @@ from placet.schemas.intent import DEFAULT_PRIORITY, SCHEMA_VERSION
 
 _INT_MAX: Final = 2.0**63
 """A larger int is none that JSON must carry, and is refused as such."""
+
+_INT_FIELDS: Final = frozenset({("context_seq",), ("priority",)})
+"""The paths of the fields of any intent that are ints."""
 
 _Complete: TypeAlias = Callable[[int, dict[str, Any]], dict[str, Any]]
 """Returns an intent with more fields, or the same object; its first argument is the position."""
@@ -68,32 +71,54 @@ def with_req_ids(raw: object, key: str, intents_max: int) -> object:
 def with_ints(raw: object, at: Iterable[str]) -> object:
     """Return a batch with ints in place of whole floats. O(size of the batch).
 
+    Not all refusals of a batch are listed, so the place of one counts for all intents of its kind,
+    and for all items of a list.
+
     Args:
         raw: The batch as submitted; not changed. It is returned as is if it has no such float.
-        at: JSON pointers to the values that were refused, each below `/intents`.
+        at: JSON pointers to the values that were refused, each below `/intents/0` and so on.
     """
-    places = [pointer.split("/")[2:] for pointer in at]
-    if type(raw) is dict and "intents" in raw:
-        intents = _with_ints(raw["intents"], places)
-        return raw if intents is raw["intents"] else {**raw, "intents": intents}
-    if type(raw) is dict:
-        return _with_ints(raw, [place[1:] for place in places])
-    return _with_ints(raw, places)
+    listed = raw.get("intents", [raw]) if type(raw) is dict else raw
+    if type(listed) is not list:
+        return raw
+    places: dict[object, set[tuple[str, ...]]] = {}
+    for pointer in at:
+        index, *path = pointer.split("/")[2:] or [""]
+        if index.isdecimal() and int(index) < len(listed):
+            kind = _kind_of(listed[int(index)])
+            places.setdefault(kind, set(_INT_FIELDS)).add(tuple(map(_any_item, path)))
+    whole = [_with_ints(one, places.get(_kind_of(one), _INT_FIELDS)) for one in listed]
+    if all(map(is_, whole, listed)):
+        return raw
+    if type(raw) is not dict:
+        return whole
+    return {**raw, "intents": whole} if "intents" in raw else whole[0]
 
 
-def _with_ints(value: object, places: list[list[str]]) -> object:
+def _kind_of(intent: object) -> str | None:
+    kind = intent.get("kind") if isinstance(intent, dict) else None
+    return kind if isinstance(kind, str) else None
+
+
+def _any_item(step: object) -> str:
+    """Return a step of a path, with one name for all items of a list."""
+    text = str(step)
+    return "*" if text.isdecimal() else text
+
+
+def _with_ints(value: object, places: Collection[tuple[str, ...]]) -> object:
     if type(value) is float:
         return int(value) if value.is_integer() and abs(value) < _INT_MAX else value
     if not isinstance(value, dict | list):
         return value
-    below: dict[str, list[list[str]]] = {}
+    below: dict[str, set[tuple[str, ...]]] = {}
     for place in filter(None, places):
-        below.setdefault(place[0], []).append(place[1:])
+        below.setdefault(place[0], set()).add(place[1:])
     items = value.items() if isinstance(value, dict) else enumerate(value)
     changed = {
         key: new
         for key, old in items
-        if str(key) in below and (new := _with_ints(old, below[str(key)])) is not old
+        if (name := _any_item(key)) in below and (new := _with_ints(old, below[name])) is not old
     }
     if not changed:
         return value
