@@ -22,4 +22,5 @@ from placet.schemas.missing_key import MissingKeyError
 def test_the_text_names_the_nearest_key_or_the_keys(key, known, text):
     error = MissingKeyError(key, "shop", known)
     assert str(error) == text
+    assert repr(error) == f"MissingKeyError({text!r})"
     assert error.args == (key,)

@@ -31,6 +31,9 @@ class MissingKeyError(KeyError):
     def __str__(self) -> str:
         return printable(f"there is no {self._noun} {self._key!r}; {self._hint()}")
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
     def _hint(self) -> str:
         names = list(islice(self._known, _COMPARED_MAX))
         near = nearest(self._key, names, 1) if isinstance(self._key, str) else ()
