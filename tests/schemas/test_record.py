@@ -1,7 +1,7 @@
 """Records: they can be read by anyone, and shown to people."""
 
 import json
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import msgspec
 import pytest
@@ -10,8 +10,10 @@ from placet.schemas.codec import canonical
 from placet.schemas.effect import EffectKey
 from placet.schemas.errors import LogFormatError
 from placet.schemas.event import Event
+from placet.schemas.log import record as log_record
 from placet.schemas.log.record import (
     GENESIS,
+    TYPES_WITH_CHANGES,
     Admitted,
     AgentChanged,
     Changes,
@@ -81,6 +83,12 @@ def test_a_record_round_trips_and_has_a_json_form(record: Record):
     assert not {"prev", "seq", "now_ns", "encoded"} & set(shown)
     event = Event(7, 3, record_type(record), 5e-9, shown).as_dict()
     assert (event["seq"], event["record"], event["type"]) == (7, 3, record_type(record))
+
+
+@pytest.mark.parametrize("kind", get_args(Record), ids=lambda kind: kind.__name__)
+def test_every_record_with_changes_is_of_a_type_with_changes(kind: type[Record]):
+    has_changes = Changes in get_type_hints(kind).values()
+    assert (log_record._TYPES[kind] in TYPES_WITH_CHANGES) == has_changes
 
 
 def test_the_json_of_a_batch_has_its_submitted_intents():

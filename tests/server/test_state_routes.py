@@ -199,6 +199,25 @@ async def test_removed_entities_are_reported_as_removed():
         assert [change["fields"] for change in gone] == [None]
 
 
+async def test_an_entity_that_the_operator_restores_stays_in_the_events_of_its_observers():
+    near = World(observation={"distance": 10})
+    async with serving(near, agents=()) as served:
+        for name, place in (("alice", [0, 0]), ("bob", [3, 0])):
+            await served.register(name, attributes={"position": place})
+        seq = served.world.seq
+        await served.submit(intent("Move", {"to": [4, 0]}, "m1", agent_id="bob"))
+        await served.world.restore("world.agents/bob", to_seq=seq)
+        events = (await served.get("events", token="alice")).json()["events"]
+        told = [
+            (event["type"], change["fields"]["position"])
+            for event in events
+            for change in event["changes"]
+            if change["entity"] == "world.agents/bob"
+        ]
+        assert told == [("patched", [3.0, 0.0, 0.0])]
+        assert "restore" not in str(events)  # the operator's words are not told
+
+
 async def test_operator_records_are_hidden_from_agents():
     async with serving() as served:
         types = {e["type"] for e in (await served.get("events", token="alice")).json()["events"]}

@@ -19,11 +19,11 @@ from placet.runtime.state_path import state_at
 from placet.schemas.codec import Json, thaw
 from placet.schemas.event import Event
 from placet.schemas.identity import Ref
+from placet.schemas.log.record import TYPES_WITH_CHANGES
 from placet.schemas.verdict import FieldChange
 from placet.server.http.problems import Problem
 
 _ABOUT_A_BATCH: Final = frozenset({"batch", "refused", "scheduled"})
-_WITH_CHANGES: Final = frozenset({"header", "registered", "agent_changed", "tick", "settled"})
 
 
 class Viewpoint(NamedTuple):
@@ -147,7 +147,7 @@ class Viewpoint(NamedTuple):
     def _event(
         self, kernel: Kernel, event: Event, later: set[str], reader: IntentReader
     ) -> dict[str, Json] | None:
-        if event.type not in _ABOUT_A_BATCH | _WITH_CHANGES:
+        if event.type not in _ABOUT_A_BATCH | TYPES_WITH_CHANGES:
             return None
         changes = [
             change

@@ -468,6 +468,11 @@ _TYPES: Final[dict[type, str]] = {
     Patched: "patched",
 }
 
+TYPES_WITH_CHANGES: Final = frozenset(
+    name for kind, name in _TYPES.items() if hasattr(kind, "changes")
+)
+"""The types of the records that can change state; the batches of a group have the type `batch`."""
+
 
 def record_type(record: Record) -> str:
     """Return the name of a record's type, as in `Event.type`."""
