@@ -14,7 +14,12 @@ from typing import Final
 
 from placet.kernel.commit.commit import DecisionRecorder, Journal, RecordSink
 from placet.kernel.context import GateContext
-from placet.kernel.control.control import Control, require_clear_name, require_owner
+from placet.kernel.control.control import (
+    Control,
+    require_clear_name,
+    require_owner,
+    require_world_name,
+)
 from placet.kernel.control.operator_patch import OperatorPatch
 from placet.kernel.control.outbox import Outbox
 from placet.kernel.decide import Answer, Decision, decide_batch
@@ -130,6 +135,7 @@ class Kernel:
             return
         settings, rules = GateSettings.of(config), rules_of(self.registry, effect_validator)
         if past.header is None:
+            require_world_name(config.world)
             self._control.begin(config.world, config.seed, origin or {}, rules)
             self._control.configure(settings)
             return

@@ -69,11 +69,7 @@ class Control:
 
         Raises:
             ValidationError: An `on_open` raised, or made what no record can hold.
-            ValueError: The rule for names in paths refuses the name of the world.
         """
-        refused = path_part_fault(world)
-        if refused:
-            raise ValueError(f"the name of a world {refused}")
         registry, draft = self._context.registry, self._context.draft
 
         def header(changes: Changes) -> Header:
@@ -386,6 +382,19 @@ def require_clear_name(name: object, what: str = "an agent_id") -> None:
     fault = name_fault(name)
     if fault:
         raise AgentError(f"{what} {fault}")
+
+
+def require_world_name(name: str) -> None:
+    """Check the name of a new world by the rule for names in paths.
+
+    It is not checked when a log is re-executed: a log of a world with another name verifies.
+
+    Raises:
+        ValueError: The rule refuses it.
+    """
+    fault = path_part_fault(name)
+    if fault:
+        raise ValueError(f"the name of a world {fault}")
 
 
 def require_owner(agent: Agent | None, owner: str | None) -> None:

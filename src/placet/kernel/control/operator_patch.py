@@ -18,7 +18,7 @@ from placet.kernel.state.draft import Draft
 from placet.schemas.codec import Json
 from placet.schemas.config import KernelConfig
 from placet.schemas.errors import AgentError, ValidationError
-from placet.schemas.identity import OPERATOR
+from placet.schemas.identity import OPERATOR, is_identity
 from placet.schemas.json_value import InvalidJsonValue, to_json_value
 from placet.schemas.limits import Limits
 from placet.schemas.log.operator_records import Given
@@ -27,6 +27,8 @@ from placet.schemas.names import path_part_fault
 
 EFFECTS: Final = ("refuse", "simulate")
 """How a fork treats effects; the default first."""
+
+_OTHER_NAME: Final = "a fork needs another name, which is part of the key of every effect: it"
 
 
 class OperatorPatch:
@@ -94,7 +96,7 @@ class OperatorPatch:
                 out of range.
         """
         ledger, plain, draft = self._context.ledger, self._plain(given), self._context.draft
-        require_fork(world, parent, effects, seed)
+        _require_other(world, parent, effects, seed)
         dropped = [*dict.fromkeys(dropped)]
         for agent_id in dropped:
             if agent_id not in ledger.agents:
@@ -151,18 +153,23 @@ class OperatorPatch:
 
 
 def require_fork(world: str, parent: str, effects: str, seed: int | None = None) -> None:
-    """Check the name of a fork, its treatment of effects and its seed.
+    """Check the name of a new fork, its treatment of effects and its seed.
+
+    The rule for names is not checked when a log is re-executed: a fork with another name verifies.
 
     Raises:
-        ValueError: The name is not an identity, or is the parent's: their effects would have the
-            same keys. Or the seed is out of range.
+        ValueError: The rule for names in paths refuses the name, or it is the parent's: their
+            effects would have the same keys. Or the effects or the seed are invalid.
     """
     fault = path_part_fault(world)
-    if fault or world == parent:
-        raise ValueError(
-            "a fork needs another name, which is part of the key of every effect: it "
-            f"{fault or f'must be other than that of its parent, got {world!r}'}"
-        )
+    if fault:
+        raise ValueError(f"{_OTHER_NAME} {fault}")
+    _require_other(world, parent, effects, seed)
+
+
+def _require_other(world: str, parent: str, effects: str, seed: int | None) -> None:
+    if not is_identity(world) or world == parent:
+        raise ValueError(f"{_OTHER_NAME} must be other than that of its parent, got {world!r}")
     if effects not in EFFECTS:
         raise ValueError(f"effects must be one of {', '.join(EFFECTS)}, got {effects!r}")
     if seed is not None:

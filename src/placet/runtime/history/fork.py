@@ -38,6 +38,7 @@ from placet.schemas.codec import Json
 from placet.schemas.errors import StoreError
 from placet.schemas.log.cut import batches_in
 from placet.schemas.log.record import Changes, ForkAdopted, LogGroup, encode_record, record_hash
+from placet.schemas.names import path_part_fault
 
 _GROUP_RECORDS: Final = 256
 
@@ -143,7 +144,7 @@ def fork(
     past = replay()
     seq, record, chain = past.ledger.seq, past.journal.count, past.journal.prev
     parent = _world_of(past)
-    world = options.world or f"{parent.partition('@')[0]}@{seq}-{token_hex(4)}"
+    world = options.world or _name_after(parent, seq)
     require_fork(world, parent, options.effects, options.seed)
     first = _first_record(replay, past, world, options, domains)
     past.apply(first)
@@ -170,6 +171,13 @@ def fork(
         open_effects=open_effects,
         counterfactual=None if rerun is None else rerun.report,
     )
+
+
+def _name_after(parent: str, seq: int) -> str:
+    """Return a new name for a fork, which tells its parent's if the rule for names permits that."""
+    ending = f"@{seq}-{token_hex(4)}"
+    name = parent.partition("@")[0] + ending
+    return f"world{ending}" if path_part_fault(name) else name
 
 
 def _counterfactual(
