@@ -145,3 +145,14 @@ def test_a_hidden_field_of_an_entity_that_is_seen_makes_stale_and_is_not_shown()
     [change] = refusal.changed
     assert (refusal.code, change["entity"]) == ("stale_context", "world.agents/bob")
     assert "inventory" not in change["now"]
+
+
+def test_a_batch_that_moves_its_agent_first_is_judged_by_what_it_sees_there():
+    kernel = world_of()
+    look = {"target_id": "bob", "interaction_type": "examine"}
+    for place, codes in (([8, 0], ()), ([0, 8], ("world.target_unknown",))):
+        batch = [
+            intent(kernel, "ann", "Move", "a", to=place),
+            intent(kernel, "ann", "Interact", "b", **look),
+        ]
+        assert kernel.decide({"intents": batch, "dry_run": True}).codes == codes

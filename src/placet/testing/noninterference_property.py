@@ -85,7 +85,9 @@ def _own_difference(
 ) -> AnswerDifference | None:
     """Return the first difference in the answers to batches that the observer submitted."""
     registry = pair.first.kernel.registry
-    for batch, first, second in answers:
+    for number, (batch, first, second) in enumerate(answers):
+        if (number or len(batch) > 1) and _has_run_rules(first) and _has_run_rules(second):
+            continue  # earlier intents may have moved the observer: an excepted channel
         asked = f"the answer to {' and '.join(map(str, batch))}"
         answered = [answer_of(registry, batch, verdict) for verdict in (first, second)]
         if answered[0] != answered[1] and not _is_claimed_once(first, second):
@@ -171,12 +173,17 @@ def _tried(world: PairedWorld, probe: Proposal, context_seq: int) -> Verdict:
 
 def answer_of(registry: Registry, batch: Batch, verdict: Verdict) -> Json:
     """Return a verdict as JSON; None if a kind discloses what its rule decides."""
-    has_run_rules = verdict.admitted or verdict.refusals[0].stage is Stage.DOMAIN
-    if has_run_rules and any(registry.kinds[proposal.kind].discloses for proposal in batch):
+    if _has_run_rules(verdict) and any(
+        registry.kinds[proposal.kind].discloses for proposal in batch
+    ):
         return None
     results = [result.as_dict() for result in verdict.results]
     refusals = [refusal.as_dict() for refusal in verdict.refusals]
     return thaw([verdict.admitted, refusals, results, verdict.sim_time])
+
+
+def _has_run_rules(verdict: Verdict) -> bool:
+    return verdict.admitted or verdict.refusals[0].stage is Stage.DOMAIN
 
 
 def _is_claimed_once(first: Verdict, second: Verdict) -> bool:

@@ -15,6 +15,7 @@ from placet.actors.observation.viewer import Viewer
 from placet.kernel.kernel import Kernel
 from placet.kernel.log.explain_record import explain_batch
 from placet.kernel.log.verify import Verifier
+from placet.kernel.state.tree import Stamp
 from placet.schemas.codec import Json, canonical
 from placet.schemas.identity import Ref
 from placet.schemas.log.record import Admitted, LogGroup, Refused, decode_record
@@ -209,17 +210,21 @@ class PairedWorld:
         registry, tree = self.kernel.registry, self.kernel.tree
         for collection, rows in tree.collections.items():
             if not registry.hiding(collection):
-                yield collection, rows.seq
+                yield collection, _known_part(self.kernel, rows)
             for entity, stamp in rows.tombstones.items():
                 ref = Ref(collection, entity)
                 if ref not in self.hidden and registry.may_see(tree, OBSERVER, ref):
-                    yield f"{collection}/{entity} deleted", stamp.seq
+                    yield f"{collection}/{entity} deleted", _known_part(self.kernel, stamp)
 
 
 def _stamp(kernel: Kernel, collection: str, entity: str) -> Json:
-    """Return the seq of an entity's latest change, the author, and the latest by another agent."""
     stamp = kernel.tree.stamp(collection, entity)
     assert stamp is not None, "an entity in a view is there"
+    return _known_part(kernel, stamp)
+
+
+def _known_part(kernel: Kernel, stamp: Stamp) -> Json:
+    """Return the latest change, its author if known, and the latest change by another agent."""
     is_known = kernel.registry.may_know_agent(kernel.tree, OBSERVER, stamp.by)
     return [stamp.seq, stamp.by if is_known else None, stamp.changed_for(OBSERVER)]
 
