@@ -8,11 +8,13 @@ import asyncio
 from collections import deque
 from typing import Generic, NamedTuple, TypeVar
 
+from placet.schemas.portable_error import PortableError
+
 M = TypeVar("M")
 C = TypeVar("C")
 
 
-class MailboxFull(Exception):  # noqa: N818  # a state, on which the sender answers with a refusal
+class MailboxFull(PortableError):  # noqa: N818  # a state, which the sender answers by a refusal
     """The error of a full mailbox: `signal` names the bound, with its `value` and its `limit`."""
 
     def __init__(self, signal: str, value: int, limit: int) -> None:

@@ -9,9 +9,10 @@ from typing import Final
 
 from placet import schemas
 from placet.schemas.errors import INTERRUPTS, DomainError, describe_error
+from placet.schemas.portable_error import PortableError
 
 
-class PluginError(Exception):
+class PluginError(PortableError):
     """A domain's code raised, or returned an invalid value, where the kernel called it.
 
     Attributes:

@@ -148,10 +148,6 @@ class RetryAfter(PlacetError):  # noqa: N818  # an instruction, as `StopIteratio
             raise ValueError(f"seconds must be in 0..{_SECONDS_MAX:g}, got {seconds!r}")
         self.seconds = seconds
 
-    def __reduce__(self) -> tuple[type["RetryAfter"], tuple[float, str]]:
-        """Return the constructor call, so that the error can cross processes."""
-        return type(self), (self.seconds, str(self))
-
 
 class OutcomeUnknown(PlacetError):  # noqa: N818  # names the state of the effect
     """Raised by a handler if it is unknown whether the work was done, as after a lost connection.

@@ -7,6 +7,7 @@ a refusal instead, with the same data as attributes.
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from placet.schemas.portable_error import PortableError
 from placet.schemas.printable import printable
 from placet.schemas.refusal import Refusal, RefusalCode, Stage
 from placet.schemas.verdict import Verdict
@@ -23,7 +24,7 @@ extension.
 """
 
 
-class PlacetError(Exception):
+class PlacetError(PortableError):
     """Base class of the exceptions that placet raises on purpose.
 
     Its message names ids and texts of others: unseen characters in it are escaped.

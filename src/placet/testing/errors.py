@@ -1,9 +1,10 @@
 """The report of a violated property: its name, the trace, and the observation."""
 
+from placet.schemas.portable_error import PortableError
 from placet.testing.trace import Trace, TraceRunner
 
 
-class PropertyViolation(AssertionError):  # noqa: N818  # names the finding
+class PropertyViolation(PortableError, AssertionError):  # noqa: N818  # names the finding
     """Raised when a domain violates a property.
 
     Attributes:

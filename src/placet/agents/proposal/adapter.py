@@ -9,6 +9,7 @@ from placet.agents.proposal.codes import Code
 from placet.agents.proposal.plan import Issue
 from placet.agents.proposal.plan_parser import Call
 from placet.schemas.codec import Json
+from placet.schemas.portable_error import PortableError
 
 
 class Usage(NamedTuple):
@@ -148,7 +149,7 @@ class Adapter(Protocol):
         """
 
 
-class PlannerUnavailable(Exception):  # noqa: N818  # says what the planner is
+class PlannerUnavailable(PortableError):  # noqa: N818  # says what the planner is
     """The error of a proposer that cannot be reached. Its text has no keys and no bodies.
 
     Attributes:

@@ -22,6 +22,7 @@ from placet.schemas.identity import OPERATOR, Ref
 from placet.schemas.intent import Intent
 from placet.schemas.json_value import format_value, to_json_value
 from placet.schemas.log.intents import decode_intents
+from placet.schemas.portable_error import PortableError
 from placet.schemas.refusal import Refusal, RefusalCode, Stage
 
 if TYPE_CHECKING:
@@ -295,7 +296,7 @@ def _require_unchanged(before: Mark, after: Mark) -> None:
         raise TypeError("the rule of a read-only kind must change nothing")
 
 
-class RefusalRaised(Exception):  # noqa: N818  # a validator's way to refuse with a code
+class RefusalRaised(PortableError):  # noqa: N818  # a validator's way to refuse with a code
     """Raised by an `EffectValidator` to refuse with a code."""
 
     def __init__(self, refusal: RuleRefusal) -> None:

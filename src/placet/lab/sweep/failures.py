@@ -2,6 +2,8 @@
 
 from concurrent.futures import BrokenExecutor
 
+from placet.schemas.portable_error import PortableError
+
 
 class WorkerDied(BrokenExecutor):
     """The worker ended while it was at this run and no other."""
@@ -19,7 +21,7 @@ class ExecutorUnfit(BrokenExecutor):
     """No run can be executed: a machine has other code, or the service behind it is gone."""
 
 
-class CallFailed(Exception):  # noqa: N818  # as the others
+class CallFailed(PortableError):  # noqa: N818  # as the others
     """A call raised an error on its worker, whose class may be missing here.
 
     Args:

@@ -21,6 +21,7 @@ from placet.schemas.errors import (
     TimeStalledError,
     ValidationError,
 )
+from placet.schemas.portable_error import PortableError
 from placet.server.http.request_id import HEADER, KEY
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -69,7 +70,7 @@ _PROBLEM_OF: Final[Mapping[type[PlacetError], str]] = {
 }
 
 
-class Problem(Exception):  # noqa: N818  # RFC 9457's word
+class Problem(PortableError):  # noqa: N818  # RFC 9457's word
     """An error that a route raises: a request without a verdict, answered by a problem document.
 
     Args:
