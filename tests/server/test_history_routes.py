@@ -1,5 +1,6 @@
 """The past over HTTP: moments, steps, searches, explanations and forks, for the operator alone."""
 
+import asyncio
 from contextlib import asynccontextmanager
 
 import httpx
@@ -119,6 +120,23 @@ async def test_a_fork_is_played_beside_its_parent_and_the_parent_is_unchanged(tm
         late = await client.post(f"{HISTORY}/forks", json={"record": 10_000})
         assert late.status_code == 404
     assert [data for _, data in log.read()] == before
+
+
+async def test_forks_that_are_made_at_once_have_different_names():
+    async with playing(log_of(world_records())) as client:
+        asked = (client.post(f"{HISTORY}/forks", json={"record": 9, "seed": n}) for n in range(3))
+        made = [answer.json()["world"] for answer in await asyncio.gather(*asked)]
+        assert sorted(made) == ["run-fork-1", "run-fork-2", "run-fork-3"]
+        worlds = (await client.get("/api/v1/history")).json()["worlds"]
+        assert {one["world"] for one in worlds} == {"run", *made}
+
+
+async def test_a_refused_fork_takes_no_name():
+    async with playing(log_of(world_records())) as client:
+        bad = await client.post(f"{HISTORY}/forks", json={"record": 9, "put": {"nowhere": 1}})
+        assert bad.status_code == 422
+        made = await client.post(f"{HISTORY}/forks", json={"record": 9})
+        assert made.json()["world"] == "run-fork-1"
 
 
 @pytest.mark.parametrize(

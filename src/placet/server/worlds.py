@@ -44,6 +44,8 @@ class Worlds:
         what: Noun for an additional world, in messages.
         make: Function that returns the domains of an additional world by name; None if none can
             be created.
+        is_fork: Function that returns whether a fork, which is played beside the worlds, has a
+            name; no world is created under it.
         on_reopened: Functions that are called with the name of a world which was opened again,
             because its store had failed: a plug-in's objects of the stopped world are void.
         fatal: The failure of a store for which the server ends; None for no such failure.
@@ -57,6 +59,7 @@ class Worlds:
         self.what = "world"
         self.first = first
         self.make: Callable[[str], Sequence[Domain]] | None = None
+        self.is_fork: Callable[[str], bool] = lambda _name: False
         self.on_reopened: list[Callable[[str], None]] = []
         self.fatal: StoreError | None = None
         self._config = config
@@ -64,6 +67,7 @@ class Worlds:
         self._open: dict[str, Orchestrator] = {}
         self._watches: dict[str, StoreWatch] = {}
         self._making = asyncio.Lock()
+        self._being_made: str | None = None
 
     async def open(self) -> None:
         """Open the configured world, and the additional worlds that exist beside it.
@@ -131,23 +135,11 @@ class Worlds:
         """
         _check_name(name, self.what)
         async with self._making:
-            if name in self._open:
-                raise Problem("conflict", f"there is a {self.what} {name!r} already")
-            if check is not None:
-                await check()
-            if len(self._open) >= self._count_max:
-                raise Problem(
-                    "unavailable", f"there are {self._count_max} {self.what}s, which is all"
-                )
-            if self.first.config.read_only:
-                raise Problem("forbidden", f"this server is read-only: it makes no {self.what}")
-            if self.first.config.store.startswith(SCHEMES):
-                where = "beside one that is in a file or in memory, not on a server"
-                raise Problem("unavailable", f"worlds are made {where}")
-            if self._folder is not None:
-                _check_file(name, self.what)
-                await self._folder.mkdir(parents=True, exist_ok=True)
-            return await self._enter(self._beside(name), prepare)
+            self._being_made = name
+            try:
+                return await self._create(name, check, prepare)
+            finally:
+                self._being_made = None
 
     @property
     def is_open(self) -> bool:
@@ -158,9 +150,37 @@ class Worlds:
         """Return the open world of a name; None if there is none."""
         return self._open.get(name)
 
+    @property
+    def names(self) -> list[str]:
+        """The names in use, sorted: of the open worlds, and of the one that is being created."""
+        making = self._being_made
+        return sorted({*self._open} if making is None else {*self._open, making})
+
     def all(self) -> list[tuple[str, Orchestrator]]:
         """Return `(name, world)` of every open world, sorted by name."""
         return sorted(self._open.items())
+
+    async def _create(
+        self,
+        name: str,
+        check: "Callable[[], Awaitable[None]] | None",
+        prepare: "Callable[[Orchestrator], Awaitable[None]] | None",
+    ) -> Orchestrator:
+        if name in self._open or self.is_fork(name):
+            raise Problem("conflict", f"there is a {self.what} {name!r} already")
+        if check is not None:
+            await check()
+        if len(self._open) >= self._count_max:
+            raise Problem("unavailable", f"there are {self._count_max} {self.what}s, which is all")
+        if self.first.config.read_only:
+            raise Problem("forbidden", f"this server is read-only: it makes no {self.what}")
+        if self.first.config.store.startswith(SCHEMES):
+            where = "beside one that is in a file or in memory, not on a server"
+            raise Problem("unavailable", f"worlds are made {where}")
+        if self._folder is not None:
+            _check_file(name, self.what)
+            await self._folder.mkdir(parents=True, exist_ok=True)
+        return await self._enter(self._beside(name), prepare)
 
     async def _enter(
         self,

@@ -4,7 +4,9 @@ The pass over a long log runs in a thread, which ends at the log's end; the next
 starts it again if the log has grown.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event, Lock, Thread
@@ -18,12 +20,15 @@ from placet.runtime.timeline.ledgers import LEDGER_SEQS, ledgers_of, start_writi
 from placet.runtime.timeline.timeline import Timeline
 from placet.schemas.errors import StoreError
 from placet.server.history.controls import Controls, NoControls
+from placet.server.http.problems import Problem
 
 if TYPE_CHECKING:
     from subprocess import Popen
 
 _CHUNK_RECORDS: Final = 2_000
 """Records between two looks at whether the pass is still wanted."""
+
+_FORKS_MAX: Final = 16
 
 
 class Source(NamedTuple):
@@ -116,7 +121,7 @@ class Timelines:
 
     Args:
         find: Returns the source of a world by its name; None if there is no such world.
-        names: Returns the names of the worlds.
+        names: Returns the names of the worlds, including one that is being created.
         controls: Returns the control of a world by its name.
         is_live: This server has the worlds open, and also shows their present.
 
@@ -141,6 +146,8 @@ class Timelines:
         self._played: dict[str, PlayedWorld] = {}
         self._forks: dict[str, Source] = {}
         self._origins: dict[str, str] = {}
+        self._reserved: set[str] = set()
+        self._naming = Lock()
         self._paths = 0
 
     def of(self, name: str) -> PlayedWorld | None:
@@ -177,6 +184,33 @@ class Timelines:
                 self._folder = TemporaryDirectory(prefix="placet-forks-")
             self._paths += 1
             return Path(self._folder.name, f"{self._paths}.db")
+
+    @contextmanager
+    def fork_name(self, parent: str) -> Iterator[str]:
+        """Reserve a name for a new fork, while it is made: the first `PARENT-fork-N` that is free.
+
+        Raises:
+            Problem: There are as many forks as there may be.
+        """
+        with self._naming:
+            forks = {*self._forks, *self._reserved}
+            if len(forks) >= _FORKS_MAX:
+                raise Problem(
+                    "conflict", f"{_FORKS_MAX} forks are played here, which is all; start anew"
+                )
+            used = forks.union(self._names())
+            name = next(one for n in count(1) if (one := f"{parent}-fork-{n}") not in used)
+            self._reserved.add(name)
+        try:
+            yield name
+        finally:
+            with self._naming:
+                self._reserved.discard(name)
+
+    def is_fork(self, name: str) -> bool:
+        """Return whether a fork has a name, or is being made under it."""
+        with self._naming:
+            return name in self._forks or name in self._reserved
 
     def add(self, name: str, source: Source, parent: str) -> None:
         """Add a fork of a world or of a fork; it is played until the server ends."""

@@ -34,7 +34,6 @@ table = Routes("history")
 T = TypeVar("T")
 
 _STEPS_MAX: Final = 200
-_FORKS_MAX: Final = 16
 _ENTITY_BYTES_MAX: Final = 512 * 1024
 _READING: Final = (401, 403, 404, 409, 410, 503)
 
@@ -131,11 +130,14 @@ async def list_histories(request: Request) -> Response:
     """List the worlds whose past the token may play, the forks made here among them."""
     context = _context(request)
     timelines: Timelines = request.app.state.timelines
-    named = [(name, False) for name in timelines.names]
-    named += [(name, True) for name in timelines.forks]
     listed = [
-        {"world": name, "fork": is_fork}
-        for name, is_fork in named
+        {"world": name, "fork": False}
+        for name in timelines.names
+        if context.operates(request, name)
+    ]
+    listed += [
+        {"world": name, "fork": True}
+        for name in timelines.forks
         if context.operates(request, timelines.origin(name))
     ]
     if not listed:
@@ -315,27 +317,25 @@ async def fork_world(world: str, request: Request) -> Response:
     timelines: Timelines = request.app.state.timelines
     context.operate(request, timelines.origin(world), world)
     body = await context.read(request, ForkRequest)
-    if len(timelines.forks) >= _FORKS_MAX:
-        raise Problem("conflict", f"{_FORKS_MAX} forks are played here, which is all; start anew")
-    name = f"{world}-fork-{len(timelines.forks) + 1}"
-    options = ForkOptions(
-        world=name,
-        seed=body.seed,
-        effects="simulate" if body.replay else "refuse",
-        put=body.put,
-        dropped=body.dropped,
-        is_replayed=body.replay,
-    )
 
     def make(played: PlayedWorld) -> Json:
         played.timeline.require(LogPlace(body.record))
-        try:
-            made, source = questions.forked(played, timelines.fork_path(), body.record, options)
-        except (StoreError, DomainNotFound, DomainNotRemade):
-            raise
-        except (PlacetError, ValueError) as error:
-            raise Problem("request_invalid", str(error)) from error
-        timelines.add(name, source, world)
+        with timelines.fork_name(world) as name:
+            options = ForkOptions(
+                world=name,
+                seed=body.seed,
+                effects="simulate" if body.replay else "refuse",
+                put=body.put,
+                dropped=body.dropped,
+                is_replayed=body.replay,
+            )
+            try:
+                made, source = questions.forked(played, timelines.fork_path(), body.record, options)
+            except (StoreError, DomainNotFound, DomainNotRemade):
+                raise
+            except (PlacetError, ValueError) as error:
+                raise Problem("request_invalid", str(error)) from error
+            timelines.add(name, source, world)
         return {
             "world": name,
             "record": made.record,

@@ -1,0 +1,51 @@
+"""Forks beside designs: forks and designs have different names."""
+
+from placet.domains.design import Design
+from placet.server.config import ServeConfig
+from tests.extensions.design.test_design_routes import DESIGNS
+from tests.server.served import serving
+
+FORKS = "/api/v1/worlds/world/history/forks"
+NAME = "world-fork-1"
+
+
+def designing():
+    serve = ServeConfig(claims={"carol": {"world": "operator"}})
+    return serving(Design(), agents=(), serve=serve)
+
+
+async def test_a_fork_does_not_take_the_name_of_a_design():
+    async with designing() as served:
+        assert (await served.post(DESIGNS, {"design_id": NAME}, token="alice")).status_code == 201
+        before = (await served.get(f"/api/v1/worlds/{NAME}/history")).json()
+        made = await served.post(FORKS, {"record": 0}, token="carol")
+        assert (made.status_code, made.json()["world"]) == (201, "world-fork-2")
+        for path in (f"worlds/{NAME}/history", f"worlds/{NAME}/state"):
+            assert (await served.get(f"/api/v1/{path}", token="carol")).status_code == 404
+        listed = (await served.get("/api/v1/history", token="carol")).json()["worlds"]
+        assert listed == [
+            {"world": "world", "fork": False},
+            {"world": "world-fork-2", "fork": True},
+        ]
+        assert (await served.get(f"/api/v1/worlds/{NAME}/history")).json() == before
+
+
+async def test_a_design_does_not_take_the_name_of_a_fork():
+    async with designing() as served:
+        assert (await served.post(FORKS, {"record": 0}, token="carol")).json()["world"] == NAME
+        taken = await served.post(DESIGNS, {"design_id": NAME}, token="alice")
+        assert taken.status_code == 409
+        listed = (await served.get("/api/v1/history")).json()["worlds"]
+        assert [one["world"] for one in listed] == ["world", NAME]
+
+
+async def test_a_fork_does_not_take_the_name_of_a_design_that_is_being_made():
+    async with designing() as served:
+        made = []
+
+        async def check() -> None:
+            made.append((await served.post(FORKS, {"record": 0})).json()["world"])
+
+        await served.context.worlds.create(NAME, check=check)
+        assert made == ["world-fork-2"]
+        assert served.context.worlds.names == ["world", NAME]
