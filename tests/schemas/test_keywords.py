@@ -3,7 +3,7 @@
 import inspect
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import partial
+from functools import partial, partialmethod, wraps
 from importlib import import_module
 
 import msgspec
@@ -86,11 +86,11 @@ def light(room, *, hours=1):
     ("called", "keywords", "text"),
     [
         (Lamp, {"colour": "red"}, "Lamp has no parameter 'colour'; did you mean 'color'?"),
-        (Lamp, {"watts": 5}, "Lamp has no parameter 'watts'; it has color, height"),
+        (Lamp, {"height": 2, "watts": 5}, "Lamp has no parameter 'watts'; it has color, height"),
         (partial(replace, Lamp()), {"heigth": 2}, "Lamp has no parameter 'heigth'; did you mean"),
         (partial(Room, "a"), {"lamp": ()}, "Room has no parameter 'lamp'; did you mean 'lamps'?"),
         (Room, {"name": "a"}, "Room has no parameter 'name'; it has lamps"),
-        (partial(Hall, "a"), {"lamp": ()}, "Hall has no parameter 'lamp'; did you mean 'lamps'?"),
+        (partial(Hall, "a"), {"lamp": ()}, "Room has no parameter 'lamp'; did you mean 'lamps'?"),
         (light, {"hour": 2}, "light has no parameter 'hour'; did you mean 'hours'?"),
         (light, {}, r"light\(\) missing 1 required positional argument: 'room'"),
         (Lamp, {"height": -1}, "of another call"),
@@ -100,7 +100,33 @@ def light(room, *, hours=1):
 def test_a_call_names_the_keyword_that_it_does_not_take(called, keywords, text):
     with pytest.raises(TypeError, match=text) as caught:
         called(**keywords)
-    assert caught.value.__context__ is None
+    assert caught.value.__cause__ is caught.value.__context__
+
+
+def _with_debug(init):
+    @wraps(init)
+    def call(self, *args, debug=False, **options):
+        return init(self, *args, **options)
+
+    return call
+
+
+@explain_keywords
+class Wrapped:
+    @_with_debug
+    def __init__(self, size):
+        raise TypeError(f"the size is {size}")
+
+
+def test_an_error_from_inside_of_the_call_is_not_replaced():
+    with pytest.raises(TypeError, match=r"^the size is 3$"):
+        Wrapped(3, debug=True)
+
+
+def test_the_error_of_python_is_the_cause():
+    with pytest.raises(TypeError) as caught:
+        Lamp(colour="red")  # type: ignore[call-arg]  # the mistake
+    assert "unexpected keyword argument 'colour'" in str(caught.value.__cause__)
 
 
 def _with_options():
@@ -157,6 +183,19 @@ def test_a_domain_of_a_user_explains_its_keywords():
     with pytest.raises(TypeError, match="Shop has no parameter 'price'; did you mean 'prices'"):
         Shop(price=())  # type: ignore[call-arg]  # the mistake
     assert Shop(prices=(1,)).prices == (1,)
+
+
+def test_a_domain_may_have_an_initializer_that_is_no_function():
+    class Shop(Domain):
+        name, version, kinds = "shop", "1", ()
+
+        def __init__(self, *, prices=()):
+            self.prices = prices
+
+    class Cheap(Shop):
+        __init__ = partialmethod(Shop.__init__, prices=(1,))
+
+    assert Cheap().prices == (1,)
 
 
 def test_a_call_that_succeeds_is_as_before():

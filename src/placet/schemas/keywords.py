@@ -1,13 +1,15 @@
 """Explain a call with a keyword that a function or a class does not take.
 
-Python's own text names the keyword and `__init__`. Here it names the class that was called, and the
-parameter that was meant. A call that succeeds is not looked at.
+Python's own text names the keyword and `__init__`. Here it names the class whose `__init__` it is,
+and the parameter that was meant. A call that succeeds is not looked at, and an error from inside of
+the call stays as it is.
 """
 
 import inspect
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import wraps
+from types import FunctionType
 from typing import TypeVar, cast
 
 _Called = TypeVar("_Called", bound=Callable[..., object])
@@ -20,11 +22,11 @@ def explain_keywords(called: _Called) -> _Called:
     stays as it is.
     """
     if not isinstance(called, type):
-        return cast("_Called", _explained(called, lambda _: called.__name__))
+        return cast("_Called", _explained(called, called.__name__))
     init = called.__dict__.get("__init__")
     # A protocol has an initializer of `typing`, which is compared by identity.
-    if init is not None and init.__name__ == "__init__":
-        explained = _explained(init, lambda args: type(args[0]).__name__)
+    if isinstance(init, FunctionType) and init.__name__ == "__init__":
+        explained = _explained(init, called.__name__)
         setattr(called, "__init__", explained)  # noqa: B010  # it cannot be assigned by type
     return called
 
@@ -69,18 +71,17 @@ _SHOWN_MAX = 80
 _BY_KEYWORD = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
-def _explained(
-    function: Callable[..., object], name_of: Callable[[tuple[object, ...]], str]
-) -> Callable[..., object]:
+def _explained(function: Callable[..., object], name: str) -> Callable[..., object]:
     @wraps(function)
     def call(*args: object, **keywords: object) -> object:
         try:
             return function(*args, **keywords)
-        except TypeError:
-            message = unknown_keyword(function, name_of(args), keywords)
-            if message is None:  # another call failed, inside of this one
+        except TypeError as error:
+            is_inside = error.__traceback__ is not None and error.__traceback__.tb_next is not None
+            message = None if is_inside else unknown_keyword(function, name, keywords)
+            if message is None:
                 raise
-        raise TypeError(message)
+            raise TypeError(message) from error
 
     return call
 
