@@ -1,5 +1,7 @@
 """Agent and name of a session are checked alike by every front end; it can be closed."""
 
+from urllib.parse import quote
+
 import anyio
 import mcp_types as types
 import pytest
@@ -118,6 +120,39 @@ async def test_over_http_names_are_bounded_on_input(body, why):
         answer = await talk.served.post("sessions", {"session": "two", **body})
         assert (answer.status_code, answer.json()["code"]) == (422, "request_invalid")
         assert why in answer.json()["detail"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("name", [".draft", "notes ", "a\\b", "con", "caf\u00ade"])
+async def test_over_http_a_session_in_the_log_keeps_a_name_that_a_new_one_may_not_have(
+    name, monkeypatch
+):
+    async with serving([Till(), Sessions()]) as served:
+        refused = await served.post("sessions", {"session": name})
+        assert (refused.status_code, refused.json()["code"]) == (422, "request_invalid")
+        assert refused.json()["detail"].startswith("the name of a session must ")
+        with monkeypatch.context() as before:
+            before.setattr("placet.agents.session.opener.name_fault", lambda _: "")
+            old = await Session.open(world=served.world, session=name, agent="alice")
+        held = (await old.send("/till.put amount=500")).approval_id
+        await old.close()
+        again = await served.post("sessions", {"session": name})
+        assert (again.status_code, again.json()["agent"]) == (201, "alice"), again.text
+        path = f"sessions/{quote(name, safe='')}/approvals/{held}"
+        assert (await served.post(path, {"decision": "approve"})).status_code == 200
+    assert refused.json()["detail"].isascii()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("name", ["a/b", ".", ".."])
+async def test_over_http_no_session_is_opened_to_which_no_path_leads(name):
+    async with serving([Till(), Sessions()]) as served:
+        session = await Session.open(world=served.world, session=name, agent="alice")
+        await session.send("/till.put amount=1")
+        await session.close()
+        refused = await served.post("sessions", {"session": name})
+        assert refused.status_code == 422
+        assert "because it is a part of a path" in refused.json()["detail"]
 
 
 @pytest.mark.anyio

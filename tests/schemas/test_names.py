@@ -1,5 +1,6 @@
 """The rule for registered names: every part that takes a new name refuses what it refuses."""
 
+import asyncio
 import re
 
 import pytest
@@ -12,7 +13,6 @@ from placet.scenarios import load
 from placet.schemas.config import KernelConfig
 from placet.schemas.errors import PlacetError
 from placet.schemas.names import NAME_PATTERN, PATH_PART_PATTERN, name_fault, path_part_fault
-from placet.server.credentials import Credentials, KnownToken
 from tests.kernel.domains import Lab
 
 UNSEEN = ["a\u202eb", "a\u200b", "\u3164", "a\u061cb", "a\x1b[31m", "a\n", "\x00", "\U000e0041"]
@@ -75,12 +75,12 @@ def register_executor(name):
     Kernel(Lab()).change_executor(name, 1)
 
 
-def hold_token(name):
-    Credentials([KnownToken(name, "0" * 64)])
-
-
 def open_session(name):
-    Session.open(session=name)
+    asyncio.run(_open_session(name))
+
+
+async def _open_session(name):
+    await Session.open(session=name)
 
 
 def collect(name):
@@ -108,7 +108,6 @@ NAMING = [
     register,
     register_owner,
     register_executor,
-    hold_token,
     open_session,
     collect,
     name_domain,

@@ -85,6 +85,17 @@ def test_a_token_has_one_holder_and_a_holder_several_tokens():
         Credentials([KnownToken("alice", first), KnownToken("bob", first)])
 
 
+@pytest.mark.parametrize("name", ["zoe\u200d", "caf\u00ade", "a\U000e0041"])
+def test_an_agent_of_an_old_log_keeps_its_token(tmp_path, name):
+    kept = KnownToken(name, hash_of("a"))
+    text = entry_text(kept)
+    assert text.isascii()
+    (tmp_path / "tokens.toml").write_text(text, "utf-8")
+    (read,) = read_tokens(tmp_path / "tokens.toml")
+    assert read == kept
+    assert len(Credentials([read])) == 1
+
+
 def test_a_token_file_is_read_back(tmp_path):
     tokens = [
         KnownToken('al"ice\\ é', hash_of("a")),

@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 
 from placet.schemas.codec import Json, to_json
 from placet.schemas.errors import PlacetError
-from placet.schemas.identity import OPERATOR, RESERVED_IDS
-from placet.schemas.names import name_fault
+from placet.schemas.identity import OPERATOR, RESERVED_IDS, is_identity
+from placet.schemas.printable import unseen_characters
 
 PREFIX: Final = "placet_"
 """Begins every token, so that scanners for leaked secrets know one."""
@@ -129,11 +129,8 @@ def _check(token: KnownToken) -> None:
         )
     if token.submitter == OPERATOR:
         return
-    if token.submitter in RESERVED_IDS:
-        raise CredentialsError(f"{token.submitter!r} cannot be the name of an agent")
-    fault = name_fault(token.submitter)
-    if fault:
-        raise CredentialsError(f"the name of a token {fault}")
+    if not is_identity(token.submitter) or token.submitter in RESERVED_IDS:
+        raise CredentialsError(f"{token.submitter!a} cannot be the name of an agent")
 
 
 def read_tokens(path: Path) -> list[KnownToken]:
@@ -174,5 +171,7 @@ def _entry(path: Path, number: int, entry: Mapping[str, Json]) -> KnownToken:
 def entry_text(token: KnownToken) -> str:
     """Return the entry of a token in a token file, as TOML text."""
     name = to_json(token.submitter).decode()
+    for unseen in set(unseen_characters(name)):
+        name = name.replace(unseen, f"\\U{ord(unseen):08x}")
     who = "operator = true" if token.submitter == OPERATOR else f"agent = {name}"
     return f'[[tokens]]\n{who}\nsha256 = "{token.sha256}"\n'

@@ -21,6 +21,7 @@ from placet.kernel.domain import Domain
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.orchestrator import Orchestrator
 from placet.runtime.plugins import find_domain, make_domain
+from placet.schemas.identity import is_identity
 from placet.schemas.names import name_fault
 
 AGENT: Final = "agent"
@@ -137,18 +138,17 @@ class SessionOpener(Generic[S]):
 
 
 def session_name(name: str) -> str:
-    """Check the name of a session, and return it.
+    """Check that a session may have this name, old ones included, and return it.
 
     Raises:
-        ValueError: The name is too long, or the rule for names refuses it.
+        ValueError: The name is empty, too long, or has control characters.
     """
     if not 1 <= len(name) <= SESSION_CHARS_MAX:
         raise ValueError(
             f"the name of a session has 1 to {SESSION_CHARS_MAX} characters, got {len(name)}"
         )
-    fault = name_fault(name)
-    if fault:
-        raise ValueError(f"the name of a session {fault}")
+    if not is_identity(name):
+        raise ValueError(f"the name of a session {name_fault(name)}")
     return name
 
 
@@ -164,12 +164,16 @@ async def agent_of(world: WorldPort, session: str, agent: str | None) -> str:
 
     Raises:
         ValueError: The agent is the session recorder.
-        SessionError: `session.agent_other`: the session belongs to another agent.
+        SessionError: `session.agent_other`: the session belongs to another agent. Or it is new,
+            and the rule for names refuses its name.
     """
     if agent == RECORDER:
         raise ValueError(f"{RECORDER!r} is the session's own voice and proposes nothing")
     row = await row_of(world, session)
     if row is None:
+        fault = name_fault(session)
+        if fault:
+            raise SessionError(f"the name of a session {fault}")
         return AGENT if agent is None else agent
     owner: str = row["agent"]
     if agent not in {None, owner}:

@@ -138,7 +138,8 @@ class Session:
         Raises:
             ValueError: The mode is unknown, the name is invalid, or the world has no domain
                 `session`.
-            SessionError: `session.agent_other`: the session belongs to another agent.
+            SessionError: `session.agent_other`: the session belongs to another agent. Or it is new,
+                and the rule for names refuses its name.
             TypeError: The adapter is no adapter.
         """
         from placet.agents.session.opener import (  # noqa: PLC0415  # loads the runtime

@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 
-from placet.agents.loop.recorder import SessionError
+from placet.agents.loop.recorder import SessionError, row_of
 from placet.agents.proposal.codes import facts_of
 from placet.agents.proposal.turn_result import Turn
 from placet.agents.session.opener import agent_of
@@ -35,6 +35,7 @@ from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json, from_json
 from placet.schemas.errors import AgentError, ClosedError
 from placet.schemas.identity import OPERATOR
+from placet.schemas.names import path_part_fault
 from placet.server.auth import speaks_for
 from placet.server.context import RequestContext, context_of
 from placet.server.credentials import Principal
@@ -117,6 +118,7 @@ async def open_session(world: str, request: Request) -> Response:
     _, orchestrator = context.enter(request, world, needs=Role.OPERATOR)
     body = await context.read(request, SessionOpening, is_optional=True)
     name = body.session
+    await _require_address(orchestrator, name)
     agent = await _agent_of(orchestrator, name, body.agent)
     if agent in body.people:
         raise Problem("request_invalid", f"{agent!r} proposes, so it does not decide")
@@ -326,6 +328,20 @@ async def _person(opened: _OpenSession, who: Principal) -> tuple[str, str]:
 
 async def _speaks_for(world: Orchestrator, who: Principal, agent_id: str) -> bool:
     return await world.query(lambda kernel: speaks_for(kernel, who.submitter, agent_id))
+
+
+async def _require_address(world: Orchestrator, session: str) -> None:
+    """Check that a session can be a part of a path; one that is in the log keeps its old name.
+
+    Raises:
+        Problem: It is new and the rule for names refuses it, or no path leads to it.
+    """
+    fault = path_part_fault(session)
+    if not fault:
+        return
+    is_reachable = "/" not in session and session not in {".", ".."}
+    if not is_reachable or await row_of(world, session) is None:
+        raise Problem("request_invalid", f"the name of a session {fault}")
 
 
 async def _agent_of(world: Orchestrator, session: str, agent_id: str | None) -> str:

@@ -62,12 +62,13 @@ PathPart = Annotated[
     str,
     Meta(
         min_length=1,
-        pattern=PATH_PART_PATTERN.replace("$", _END),
         extra_json_schema={"pattern": PATH_PART_PATTERN},
         description="a part of a path: no '/', no '\\', no dot at its beginning, no dot or space "
         "at its end, and no control, bidirectional or zero-width character",
     ),
 ]
+"""A name that becomes a part of a path; who makes the thing checks it with `path_part_fault`."""
+
 ViewAgent = Annotated[Identity | None, Meta(description="See what this agent sees.")]
 Place = Annotated[int, Meta(ge=0, le=_SEQ_MAX)]
 SinceSeq = Annotated[Place, Meta(description="Only records with a greater seq.")]
