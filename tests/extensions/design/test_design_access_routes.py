@@ -246,15 +246,22 @@ async def test_readers_of_a_design_read_its_plans_at_every_address():
 async def test_a_reader_that_is_no_agent_of_the_design_reads_it_at_every_address():
     async with designing() as served:
         await make_ferry(served, readers=["carol"])
-        for path in ("state", "events", "state?path=design.parameters/hull.loa"):
+        for path in ("state?path=", "events?since=0", "state?path=design.parameters/hull.loa"):
             shown = await served.get(f"{WORLD}/{path}", token="carol")
             assert shown.status_code == 200, shown.text
+            named = await served.get(f"{WORLD}/{path}&agent=carol", token="carol")
+            assert (named.status_code, named.json()) == (200, shown.json())
+            for token in ("bob", "operator"):  # without access; and not as an agent of the token
+                absent = await served.get(f"{WORLD}/{path}&agent={token}", token=token)
+                assert absent.status_code == 404
         assert (await served.get(f"{WORLD}/agents/carol", token="carol")).status_code == 404
-        async with Socket(served.app, f"{WORLD}/stream?since=0", "carol") as socket:
-            while SECRET not in str(await socket.message()):
-                pass
-        async with Socket(served.app, f"{WORLD}/stream?observe=true", "carol") as socket:
-            assert (await socket.answer())["type"] == "websocket.close", "she is no agent"
+        for query in ("", "&agent=carol"):
+            async with Socket(served.app, f"{WORLD}/stream?since=0{query}", "carol") as socket:
+                while SECRET not in str(await socket.message()):
+                    pass
+            observing = f"{WORLD}/stream?observe=true{query}"
+            async with Socket(served.app, observing, "carol") as socket:
+                assert (await socket.answer())["type"] == "websocket.close", "she is no agent"
 
 
 async def test_an_agent_that_owns_its_number_of_designs_creates_no_more():

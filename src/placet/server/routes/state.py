@@ -185,11 +185,14 @@ async def sight_of(
 ) -> Viewpoint:
     """Return the viewpoint of a caller: whose view of the world it is answered with.
 
-    `agent` is the requested agent; None is the token's own view.
+    `agent` is the requested agent; None is the token's own view. Where a token reads without a
+    registered agent, its own name is its own view too.
 
     Raises:
         Problem: The token may not act for the requested agent.
     """
+    if context.admits_unregistered and agent == who.submitter and not who.is_operator:
+        agent = None
     if agent is not None:
         await context.check_speaks_for(world, who, agent)
         return Viewpoint(who.submitter, agent)
