@@ -5,6 +5,8 @@ import json
 import pytest
 
 from placet.domains.design import Design
+from placet.domains.design.actions.plans import intent_of
+from placet.domains.design.api.workspace import HOST
 from placet.domains.design.payloads import ACCESS_NAMES_MAX
 from placet.domains.session import Sessions
 from placet.schemas.errors import StoreError
@@ -199,6 +201,8 @@ async def test_a_design_without_a_record_is_for_the_agents_that_the_operator_reg
         {"owner": "system"},
         {"editors": ["operator"]},
         {"readers": ["\x9b31m"]},
+        {"owner": "alice\u202e"},
+        {"editors": ["b\u200b"]},
         {"readers": ["x" * 129]},
         {"readers": [5]},
         {"editors": [f"e{n}" for n in range(ACCESS_NAMES_MAX + 1)]},
@@ -214,6 +218,22 @@ async def test_an_invalid_access_is_refused_and_changes_nothing(change):
         assert refused.status_code == 422, refused.text
         kept = (await served.get(f"{FERRY}/access", token="alice")).json()
         assert kept == {"owner": "alice", "editors": ["bob"], "readers": []}
+
+
+async def test_a_name_in_the_record_stays_allowed_though_a_new_one_may_not_be_so():
+    async with designing() as served:
+        await make_ferry(served)
+        old = {"owner": "alice", "editors": ["zoe\u200d"], "readers": []}
+        world = served.context.worlds.find("ferry")
+        intent = intent_of("design.set_access", old, HOST, "old", world.seq)
+        assert (await world.submit_nowait([intent], submitter="operator")).admitted
+        body = {**old, "readers": ["zoe\u200d", "bob"]}
+        kept = await served.ask("PUT", f"{FERRY}/access", body, token="alice")
+        assert (kept.status_code, kept.json()) == (200, {**body, "readers": ["bob", "zoe\u200d"]})
+        body["readers"] = ["z\u200d"]
+        refused = await served.ask("PUT", f"{FERRY}/access", body, token="alice")
+        assert refused.status_code == 422
+        assert refused.json()["detail"].startswith("a name in 'readers' must have no control, bidi")
 
 
 async def test_a_stream_ends_when_its_token_loses_the_design():

@@ -404,6 +404,8 @@ def test_the_access_of_a_stored_design_is_shown_and_set(ferry):
     assert ferry("design", "beam 11 m", *STORE, "--yes", "--agent", "bob").code == 0
     invalid = ferry("design", "--readers", "system", *STORE, "--yes")
     assert (invalid.code, "design.name_invalid" in invalid.err) == (1, True)
+    unseen = ferry("design", "--readers", "alice\u202e", *STORE, "--yes")
+    assert (unseen.code, "a name in 'readers' must have no control" in unseen.err) == (1, True)
 
 
 def test_a_dry_run_of_an_access_changes_nothing(ferry):

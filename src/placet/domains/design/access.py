@@ -22,6 +22,7 @@ from placet.kernel.visibility.policy import Visibility
 from placet.schemas.codec import Json, thaw
 from placet.schemas.identity import OPERATOR, RESERVED_IDS, Ref, is_identity
 from placet.schemas.intent import Intent
+from placet.schemas.names import name_fault
 
 FIELDS: Final = ("owner", "editors", "readers")
 
@@ -54,6 +55,31 @@ def shown_access(kernel: Kernel) -> dict[str, Json]:
         return {field: thaw(stored[field]) for field in FIELDS}
     designers = [name for name in sorted(kernel.ledger.agents) if not is_operator(tree, name)]
     return {"owner": OPERATOR, "editors": designers, "readers": []}
+
+
+def access_fault(shown: Mapping[str, Json], wanted: Mapping[str, Json]) -> str:
+    """Return why a person cannot ask for an access: a new name that the rule for names refuses.
+
+    The rule of `design.set_access` does not check it: a log with other names verifies.
+
+    Args:
+        shown: The present access, as in `shown_access`; its names stay allowed.
+        wanted: The fields to set, each with a name or a list of names.
+
+    Returns:
+        The fault, such as `owner must ..., got ...`; empty if there is none.
+    """
+    present = {name for field in FIELDS for name in _names(shown[field])}
+    for field in FIELDS:
+        for name in _names(wanted.get(field, [])):
+            fault = "" if name in present else name_fault(name)
+            if fault:
+                return f"a name in {field!r} {fault}"
+    return ""
+
+
+def _names(value: Json) -> list[str]:
+    return [value] if isinstance(value, str) else list(value)
 
 
 def may_read(tree: State | Draft, agent_id: str) -> bool:

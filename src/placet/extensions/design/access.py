@@ -20,11 +20,11 @@ from placet.schemas.codec import Json
 from placet.schemas.identity import OPERATOR
 from placet.schemas.verdict import Verdict
 from placet.server.auth import speaks_for
-from placet.server.http.parameters import Fields, Identity
+from placet.server.http.parameters import Fields, NewName
 from placet.server.http.problems import Problem
 from placet.server.roles import Role
 
-_Names = Annotated[list[Identity], Meta(max_length=ACCESS_NAMES_MAX)]
+_Names = Annotated[list[NewName], Meta(max_length=ACCESS_NAMES_MAX)]
 
 
 class Access(Fields, frozen=True):
@@ -34,7 +34,7 @@ class Access(Fields, frozen=True):
     `operator` is no agent: the design then belongs to the operators.
     """
 
-    owner: Identity
+    owner: NewName
     editors: _Names
     readers: _Names
 

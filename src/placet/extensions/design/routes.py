@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from placet.domains.design import Design, audit, project
-from placet.domains.design.access import shown_access
+from placet.domains.design.access import access_fault, shown_access
 from placet.domains.design.actions.plans import PlanInvalidError, intent_of, parse_proposed
 from placet.domains.design.api.workspace import HOST
 from placet.domains.design.payloads import DESIGNER_ROLE, OPERATOR_ROLE
@@ -233,13 +233,14 @@ async def set_design_access(design_id: str, request: Request) -> Response:
     """
     context = context_of(request)
     who, world = _enter(request, design_id, needs=Role.AGENT)
-    access = await context.read(request, Access)
+    access = to_builtins(await context.read(request, Access))
+    fault = await world.query(lambda kernel: access_fault(shown_access(kernel), access))
+    if fault:
+        raise Problem("request_invalid", fault)
     handler = _plan_handler(who, world)
     await handler.enter()
     seq = await world.query(lambda kernel: kernel.seq)
-    intent = intent_of(
-        "design.set_access", to_builtins(access), handler.agent_id, handler.fresh_id(), seq
-    )
+    intent = intent_of("design.set_access", access, handler.agent_id, handler.fresh_id(), seq)
     require_set(await world.submit_nowait([intent], submitter=handler.submitter))
     return json_response(await world.query(shown_access))
 

@@ -22,7 +22,7 @@ from placet.domains.design import (
     StalePlanError,
     StateManager,
 )
-from placet.domains.design.access import shown_access
+from placet.domains.design.access import access_fault, shown_access
 from placet.extensions.design import report
 from placet.extensions.design.text import Clarification, parse_text, rewordings
 from placet.kernel.domain import Domain
@@ -147,12 +147,15 @@ class DesignSession:
             change: The new `owner`, `editors` or `readers`; an empty one only reads.
 
         Raises:
-            PlacetError: The gate refused a name.
+            PlacetError: The gate or the rule for names refused a name.
         """
         manager = self.manager
         if change:
+            shown = shown_access(manager.kernel)
+            if fault := access_fault(shown, change):
+                raise CommandError(fault)
             self._has_acted = True
-            whole = {**shown_access(manager.kernel), **change}
+            whole = {**shown, **change}
             manager.propose([("design.set_access", whole)])
         return report.access_report(shown_access(manager.kernel), manager.design_version)
 
