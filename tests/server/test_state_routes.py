@@ -199,6 +199,46 @@ async def test_removed_entities_are_reported_as_removed():
         assert [change["fields"] for change in gone] == [None]
 
 
+async def test_events_report_an_entity_that_came_into_sight_at_its_latest_change_only():
+    """The channel by which an agent learns when another acted out of its sight."""
+    far = World(observation={"distance": 10}, max_step=1000.0)
+    async with serving(far, agents=(), clock="stepped") as served:
+        for name, place in (("alice", [0, 0]), ("bob", [400, 0])):
+            await served.register(name, attributes={"position": place})
+
+        async def move(name: str, number: int, place: int) -> int:
+            """Move an agent in a second of the world; return the seq of the move."""
+            moved = intent("Move", {"to": [place, 0]}, f"m{number}", agent_id=name)
+            pending = served.world.submit_nowait([moved], submitter=name)
+            await served.world.step(1.0)
+            verdict = await pending
+            assert verdict.seq is not None, verdict
+            return verdict.seq
+
+        await move("bob", 1, 402)
+        latest = await move("bob", 2, 401)
+        now = (await served.get("/api/v1/worlds/world", token="alice")).json()
+        hidden = await served.get("events", token="alice")
+        assert "bob" not in hidden.text
+        await move("alice", 3, 400)
+        events = []
+        for record in range(served.world.records):  # by itself, not beside what came later
+            page = await served.get(f"events?from_record={record}&limit=1", token="alice")
+            events += page.json()["events"]
+        told = [
+            event
+            for event in events
+            if "world.agents/bob" in [change["entity"] for change in event["changes"]]
+        ]
+        [event] = told
+        [change] = event["changes"]
+        assert change["fields"]["position"] == [401.0, 0.0, 0.0]
+        assert event.keys() == {"seq", "record", "type", "sim_time", "changes"}
+        assert (event["seq"], event["sim_time"]) == (latest, now["sim_time"])
+        assert now["seq"] >= latest  # she could have learned the time of the seq from this
+        assert "402" not in str(events)
+
+
 async def test_an_entity_that_the_operator_restores_stays_in_the_events_of_its_observers():
     near = World(observation={"distance": 10})
     async with serving(near, agents=()) as served:
