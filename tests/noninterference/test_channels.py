@@ -209,7 +209,9 @@ async def test_past_changes_of_an_agent_now_in_sight_are_found(monkeypatch, tmp_
 
 
 async def test_hidden_state_in_http_answers_is_found(monkeypatch, tmp_path):
-    monkeypatch.setattr(Viewpoint, "_seen", lambda _, kernel, *ref: kernel.tree.entity(*ref))
+    monkeypatch.setattr(
+        Viewpoint, "_visible_fields", lambda _, kernel, *ref: kernel.tree.entity(*ref)
+    )
     answers = await answers_of(logs_of("world, near", 0), tmp_path)
     assert "GET state None" in differences(answers)
 

@@ -59,7 +59,7 @@ class IntentReader:
         self._agents = ledger.agents
         self._reader = agent_id if submitter == OPERATOR and agent_id is not None else submitter
         self._domain_of = registry.domain_of
-        self._sharing = {
+        self._readable_domains = {
             domain.name
             for domain in registry.with_shared_intents
             if any(domain.shares_intents(state, name) for name in self._names(ledger))
@@ -75,7 +75,7 @@ class IntentReader:
         if self.reads_all or self._is_own(intent["agent_id"], submitter):
             return True
         domain = self._domain_of.get(intent["kind"])  # None: the log had another domain before
-        return domain is not None and domain.name in self._sharing
+        return domain is not None and domain.name in self._readable_domains
 
     def _is_own(self, agent_id: str, submitter: str) -> bool:
         if agent_id == self._reader:

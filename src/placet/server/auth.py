@@ -1,4 +1,4 @@
-"""Authentication: the principal of a bearer token, and the agents that it may act for.
+"""Authentication: the principal of a bearer token.
 
 The token alone identifies the caller. A batch has no field for a role: its fields are checked by
 the gate, and a caller could write anything into them.
@@ -9,8 +9,6 @@ from typing import Final
 
 from starlette.requests import HTTPConnection
 
-from placet.kernel import intent_visibility
-from placet.kernel.kernel import Kernel
 from placet.schemas.codec import Json
 from placet.server.credentials import PRINCIPAL_KEY, Credentials, Principal
 from placet.server.http.problems import Problem
@@ -40,11 +38,6 @@ def authenticate(credentials: Credentials, connection: HTTPConnection) -> Princi
             headers=_CHALLENGE,
         )
     return principal
-
-
-def speaks_for(kernel: Kernel, submitter: str, agent_id: str) -> bool:
-    """Return whether a submitter may act for an agent, by the rule of the gate's agent stage."""
-    return intent_visibility.speaks_for(kernel.ledger, submitter, agent_id)
 
 
 def _offered_token(scope: Mapping[str, Json]) -> str:

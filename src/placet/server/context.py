@@ -8,11 +8,12 @@ from typing import Final, TypeVar
 
 from starlette.requests import HTTPConnection, Request
 
+from placet.kernel.intent_visibility import speaks_for
 from placet.kernel.kernel import Kernel
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json
 from placet.schemas.identity import OPERATOR
-from placet.server.auth import authenticate, speaks_for
+from placet.server.auth import authenticate
 from placet.server.config import ServeConfig
 from placet.server.credentials import Credentials, Principal
 from placet.server.http.bodies import read_body, read_document
@@ -207,7 +208,8 @@ class RequestContext(CallerContext):
         """
 
         def look(kernel: Kernel) -> tuple[bool, bool]:
-            return speaks_for(kernel, who.submitter, agent_id), agent_id in kernel.ledger.agents
+            ledger = kernel.ledger
+            return speaks_for(ledger, who.submitter, agent_id), agent_id in ledger.agents
 
         is_spoken_for, is_there = await world.query(look)
         if not is_spoken_for:

@@ -40,7 +40,7 @@ class Viewpoint(NamedTuple):
     is_admitted: bool = False
 
     @property
-    def is_whole(self) -> bool:
+    def sees_everything(self) -> bool:
         """Whether everything is visible."""
         return self.agent_id is None
 
@@ -64,22 +64,22 @@ class Viewpoint(NamedTuple):
             Problem: There is no such agent.
         """
         self.check(kernel)
-        if self.is_whole:
+        if self.sees_everything:
             return state_at(kernel.state, path)
         collection, _, rest = path.strip("/").partition("/")
         names = [collection] if collection else list(kernel.state)
         wanted = _longest_ids(rest) if rest else None
-        seen = {
+        visible = {
             name: {
                 entity: fields
                 for entity in (wanted or kernel.state[name])
-                if (fields := self._seen(kernel, name, entity)) is not None
+                if (fields := self._visible_fields(kernel, name, entity)) is not None
             }
             for name in names
             if name in kernel.state
         }
         # A collection of which all is hidden is as one of which nothing is there: not named.
-        return state_at({name: rows for name, rows in seen.items() if rows}, path)
+        return state_at({name: rows for name, rows in visible.items() if rows}, path)
 
     def events(self, kernel: Kernel, events: Sequence[Event]) -> list[dict[str, Json]]:
         """Return events as JSON objects: completely, or their visible parts.
@@ -88,15 +88,15 @@ class Viewpoint(NamedTuple):
             Problem: There is no such agent.
         """
         self.check(kernel)
-        if self.is_whole:
+        if self.sees_everything:
             return [event.as_dict() for event in events]
         visible: list[dict[str, Json]] = []
-        later: set[str] = set()
+        reported: set[str] = set()
         reader = self._intent_reader(kernel)
         for event in reversed(events):
-            seen = self._event(kernel, event, later, reader)
-            if seen is not None:
-                visible.append(seen)
+            visible_event = self._event(kernel, event, reported, reader)
+            if visible_event is not None:
+                visible.append(visible_event)
         visible.reverse()
         return visible
 
@@ -108,7 +108,9 @@ class Viewpoint(NamedTuple):
         reader = self._intent_reader(kernel)
         if reader.reads_all:
             return list(events)
-        return [part for event in events if (part := _readable_part(event, reader)) is not None]
+        return [
+            readable for event in events if (readable := _readable_event(event, reader)) is not None
+        ]
 
     def diff(
         self, kernel: Kernel, changes: Iterable[FieldChange], agent_ids: Iterable[str]
@@ -123,7 +125,7 @@ class Viewpoint(NamedTuple):
             changes: The changes of an admitted dry run.
             agent_ids: The agents of the batch; the principal speaks for all of them.
         """
-        if not self.is_whole:
+        if not self.sees_everything:
             seers = sorted(agent_ids)
             changes = [
                 change for change in changes if any(_shows(kernel, seer, change) for seer in seers)
@@ -145,16 +147,16 @@ class Viewpoint(NamedTuple):
         )
 
     def _event(
-        self, kernel: Kernel, event: Event, later: set[str], reader: IntentReader
+        self, kernel: Kernel, event: Event, reported: set[str], reader: IntentReader
     ) -> dict[str, Json] | None:
         if event.type not in _ABOUT_A_BATCH | TYPES_WITH_CHANGES:
             return None
         changes = [
             change
             for change in self._changes(kernel, event.data.get("changes", ()))
-            if change["entity"] not in later
+            if change["entity"] not in reported
         ]
-        later.update(change["entity"] for change in changes)
+        reported.update(change["entity"] for change in changes)
         batch: dict[str, Json] = {}
         if event.type in _ABOUT_A_BATCH:
             batch = _batch_of(event, reader)
@@ -169,15 +171,15 @@ class Viewpoint(NamedTuple):
         return {**head, **batch, "changes": changes}
 
     def _changes(self, kernel: Kernel, changes: Iterable[Json]) -> list[dict[str, Json]]:
-        seen = []
+        visible = []
         for change in changes:
             collection, _, entity = change["entity"].partition("/")
             ref = Ref(collection, entity)
             if self._may_see(kernel, collection, entity) and self._may_know(kernel, ref, change):
-                fields = self._seen(kernel, collection, entity)
+                fields = self._visible_fields(kernel, collection, entity)
                 now = None if fields is None else dict(fields)
-                seen.append({"entity": change["entity"], "fields": now, "whole": True})
-        return seen
+                visible.append({"entity": change["entity"], "fields": now, "whole": True})
+        return visible
 
     def _may_know(self, kernel: Kernel, ref: Ref, change: Mapping[str, Json]) -> bool:
         """Return whether an entity that is visible now may be reported as changed at an event.
@@ -190,7 +192,9 @@ class Viewpoint(NamedTuple):
         stamp = kernel.tree.stamp(*ref)
         return stamp is not None and stamp.seq == change["seq"]
 
-    def _seen(self, kernel: Kernel, collection: str, entity: str) -> Mapping[str, Json] | None:
+    def _visible_fields(
+        self, kernel: Kernel, collection: str, entity: str
+    ) -> Mapping[str, Json] | None:
         assert self.agent_id is not None, "whoever sees everything is not asked"
         return kernel.registry.seen(kernel.tree, self.agent_id, Ref(collection, entity))
 
@@ -211,7 +215,7 @@ def _batch_of(event: Event, reader: IntentReader) -> dict[str, Json]:
     return batch
 
 
-def _readable_part(event: Event, reader: IntentReader) -> Event | None:
+def _readable_event(event: Event, reader: IntentReader) -> Event | None:
     """Return an event for a projection of the domains that share their intents; None for nothing.
 
     A projection finds intents by their place in the batch, so they stay; but not the refusals of

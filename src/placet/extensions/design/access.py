@@ -14,12 +14,12 @@ from placet.domains.design.actions.plans import intent_of
 from placet.domains.design.api.workspace import HOST
 from placet.domains.design.payloads import ACCESS_NAMES_MAX, OPERATOR_ROLE
 from placet.domains.design.state.parameters import is_operator
+from placet.kernel.intent_visibility import speaks_for
 from placet.kernel.kernel import Kernel
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json
 from placet.schemas.identity import OPERATOR
 from placet.schemas.verdict import Verdict
-from placet.server.auth import speaks_for
 from placet.server.http.parameters import Fields, NewName
 from placet.server.http.problems import Problem
 from placet.server.roles import Role
@@ -58,9 +58,11 @@ def _role(kernel: Kernel, submitter: str) -> Role | None:
         return Role.AGENT if is_registered else None
     if is_operator(kernel.tree, submitter):
         return Role.AGENT
-    if any(speaks_for(kernel, submitter, name) for name in (access["owner"], *access["editors"])):
+    if any(
+        speaks_for(kernel.ledger, submitter, name) for name in (access["owner"], *access["editors"])
+    ):
         return Role.AGENT
-    if any(speaks_for(kernel, submitter, name) for name in access["readers"]):
+    if any(speaks_for(kernel.ledger, submitter, name) for name in access["readers"]):
         return Role.READER
     return None
 

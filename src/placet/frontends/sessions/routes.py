@@ -31,12 +31,12 @@ from placet.frontends.sessions.bodies import (
     adapter_of,
 )
 from placet.frontends.sessions.wire_schemas import DECISION, MESSAGE, MODE, OPENING, SCHEMAS
+from placet.kernel.intent_visibility import speaks_for
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json, from_json
 from placet.schemas.errors import AgentError, ClosedError
 from placet.schemas.identity import OPERATOR
 from placet.schemas.names import path_part_fault
-from placet.server.auth import speaks_for
 from placet.server.context import RequestContext, context_of
 from placet.server.credentials import Principal
 from placet.server.http.fair_share import release_body
@@ -327,7 +327,7 @@ async def _person(opened: _OpenSession, who: Principal) -> tuple[str, str]:
 
 
 async def _speaks_for(world: Orchestrator, who: Principal, agent_id: str) -> bool:
-    return await world.query(lambda kernel: speaks_for(kernel, who.submitter, agent_id))
+    return await world.query(lambda kernel: speaks_for(kernel.ledger, who.submitter, agent_id))
 
 
 async def _require_address(world: Orchestrator, session: str) -> None:

@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from placet.kernel.control.control import require_owner
+from placet.kernel.intent_visibility import speaks_for
 from placet.kernel.kernel import Kernel
 from placet.kernel.ledger.ledger import Agent
 from placet.runtime.orchestrator import Orchestrator
@@ -16,7 +17,6 @@ from placet.schemas.errors import AgentError
 from placet.schemas.identity import RESERVED_IDS
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.names import NAME_PATTERN
-from placet.server.auth import speaks_for
 from placet.server.context import RequestContext, context_of
 from placet.server.http.parameters import Fields, NewName, PageLimit
 from placet.server.http.problems import Problem
@@ -91,7 +91,7 @@ async def list_agents(world: str, request: Request, query: AgentsQuery) -> Respo
         names = sorted(
             name
             for name in kernel.ledger.agents
-            if name > query.after and speaks_for(kernel, who.submitter, name)
+            if name > query.after and speaks_for(kernel.ledger, who.submitter, name)
         )
         agents = [_described(kernel.ledger.agents[name]) for name in names[:count_max]]
         more = agents[-1]["agent_id"] if len(names) > count_max else None

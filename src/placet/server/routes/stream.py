@@ -253,7 +253,7 @@ class _Stream:
     async def _texts_of(self, page: Sequence[Event], log: _OpenLog) -> Sequence[str]:
         """Return the messages of a page, as this stream's viewer sees them now."""
         place = (*log, page[0].record, page[-1].record)
-        if self._sight.is_whole:  # nothing of the state is looked at
+        if self._sight.sees_everything:  # nothing of the state is looked at
             texts = self._streams.texts.get(place)
             if texts is None:
                 texts = [_text(event.as_dict()) for event in page]
