@@ -61,7 +61,7 @@ async def test_a_token_is_checked_before_anything_else_of_a_sound_query(domains)
         ("limit=1&limit=2", "query.limit: Expected one value, got several"),
         ("from_record=null", "query.from_record: Expected a value, got 'null'"),
         ("since=1.5", "query.since: Expected `int`, got '1.5'"),
-        ("agent=a%0A", "query.agent: Expected `str`, got 'a\\n'"),
+        ("agent=a%0A", "query.agent: Expected `str` of another form, got 'a\\n'"),
     ],
 )
 async def test_a_parameter_has_one_value_of_its_type(query, detail):

@@ -448,6 +448,13 @@ async def test_designs_are_created_and_independent():
         named = [{"design_id": name} for name in ("", "a/b", ".", "..")]
         for bad in ({}, *named, {"design_id": "a", "role": "x"}):
             assert (await served.post(DESIGNS, bad)).status_code == 422
+        for name, why in (
+            (".x", "the name of a design must not begin with a dot, because it is a part of a "),
+            ("x\u202e", "the name of a design must have no control, bidirectional, zero-width or"),
+        ):
+            answer = await served.post(DESIGNS, {"design_id": name})
+            assert (answer.status_code, answer.json()["code"]) == (422, "request_invalid")
+            assert answer.json()["detail"].startswith(why)
         for path in ("", "/phases", "/events", "/audit"):
             absent = await served.get(f"{DESIGNS}/no{path}")
             assert (absent.status_code, absent.json()["detail"]) == (

@@ -34,8 +34,9 @@ _END: Final = r"(?![\s\S])"
 """The end of a text. In Python `$` also matches before a last newline."""
 
 _FIELD: Final = re.compile(r"\$\.(\w+)")
-_NOT_FOR_PEOPLE: Final = re.compile(r", got `[^`]*`| matching regex .*")
-"""Parts of an error of msgspec: the type that came, and a pattern."""
+_TYPE_GOT: Final = re.compile(r", got `[^`]*`")
+_PATTERN: Final = re.compile(r" matching regex .*")
+"""Parts of an error of msgspec that are not for people; a description tells of the pattern."""
 
 Identity = Annotated[
     str,
@@ -174,7 +175,7 @@ def _read(given: Mapping[str, Any], kind: type[T], where: str, *, is_strict: boo
         text, _, place = str(error).partition(" - at ")
         field = _FIELD.search(place)
         assert field is not None, "names of fields are checked before"
-        expected = _NOT_FOR_PEOPLE.sub("", text)
+        expected = _PATTERN.sub(" of another form", _TYPE_GOT.sub("", text))
         came, hint = format_value(given[field[1]]), _hint_of(properties_of(kind)[field[1]])
         at = place.replace("`", "").replace("$.", where)
         raise Problem("request_invalid", f"{at}: {expected}, got {came}{hint}") from None
