@@ -79,7 +79,7 @@ def test_rows_of_a_torn_result_are_in_no_table(tmp_path):
 def test_a_failing_function_is_a_row_and_an_unknown_one_is_refused(tmp_path):
     broken = TOWN.with_values(collect={"world": {"n": "tests.lab.sweep.test_collected:broken"}})
     results = sweep(tmp_path / "study", [broken])
-    assert "the function of the column 'n' raised KeyError" in results[0]["error"]
+    assert "the function of the column 'n' raised MissingKeyError" in results[0]["error"]
     unknown = TOWN.with_values(collect={"world": {"n": "tests.lab.sweep.test_collected:nothing"}})
     with pytest.raises(ScenarioError, match="has no function 'nothing'"):
         sweep(tmp_path / "study", [unknown])

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from placet.kernel.domain import Domain, EffectHandler
 from placet.runtime.plugins import import_from_here
-from placet.schemas.errors import PlacetError
+from placet.schemas.errors import PlacetError, describe_error
 
 
 class ExecutorNotFound(PlacetError, LookupError):  # noqa: N818  # reads as the failure
@@ -24,7 +24,7 @@ def load_handlers(domain: Domain, *, is_fork: bool) -> Mapping[str, EffectHandle
         is_fork: The world was forked from another.
 
     Raises:
-        ExecutorNotFound: The function cannot be imported, or does not return a mapping.
+        ExecutorNotFound: The function cannot be imported, raises, or does not return a mapping.
         PlacetError: Raised by the function itself if it cannot run on this machine.
     """
     module_name, _, name = domain.executors.partition(":")
@@ -32,7 +32,14 @@ def load_handlers(domain: Domain, *, is_fork: bool) -> Mapping[str, EffectHandle
         make = getattr(import_from_here(module_name), name, None)
     except ImportError as error:
         raise ExecutorNotFound(f"the executors of {domain.name!r}: {error}") from error
-    handlers = make(domain) if callable(make) else None
+    try:
+        handlers = make(domain) if callable(make) else None
+    except PlacetError:
+        raise
+    except Exception as error:
+        raise ExecutorNotFound(
+            f"the executors of {domain.name!r}: {name} raised {describe_error(error)}"
+        ) from error
     if not isinstance(handlers, Mapping):
         raise ExecutorNotFound(
             f"the executors of {domain.name!r} must be a function that returns an EffectHandler "
