@@ -269,7 +269,7 @@ def test_invalid_proposal_of_a_policy_is_refused(placet, own, monkeypatch, propo
         (["town", "--set", "domain=wrold"], "did you mean 'world'?"),
         (["town", "--set", "domain=demanding:Demanding"], "missing 1 required"),
         (["town", "--set", "agents.folk.attributes.hat=1"], "folk_1 cannot be registered: "),
-        (["town", "--set", f"name={'x' * 200}"], "world must be 1 to 128 characters"),
+        (["town", "--set", f"name={'x' * 200}"], "name: it must be 1 to 128 characters"),
         (["town", "--store", "ftp://x"], "there is no store 'ftp'"),
         (["town", "--store", "nowhere/x.db"], "there is no directory"),
         (["."], "."),
