@@ -23,11 +23,11 @@ HISTORY = "/api/v1/worlds/run/history"
 
 
 @asynccontextmanager
-async def playing(log, domains=remake, given=()):
+async def playing(log, domains=remake, given=(), name="run"):
     """Yield a client of the application of `placet play`, with the operator's token."""
     known = [KnownToken(OPERATOR, hash_of("op")), KnownToken("ann", hash_of("ann"))]
     source = Source(log, domains, "run.db", given)
-    app = build_play_app("run", source, ServeConfig(), Credentials(known))
+    app = build_play_app(name, source, ServeConfig(), Credentials(known))
     transport = httpx.ASGITransport(app)
     headers = {"authorization": "Bearer op"}
     async with (
@@ -129,6 +129,15 @@ async def test_forks_that_are_made_at_once_have_different_names():
         assert sorted(made) == ["run-fork-1", "run-fork-2", "run-fork-3"]
         worlds = (await client.get("/api/v1/history")).json()["worlds"]
         assert {one["world"] for one in worlds} == {"run", *made}
+
+
+async def test_a_world_with_an_old_name_is_forked():
+    async with playing(log_of(world_records()), name=".hid") as client:
+        made = [
+            await client.post("/api/v1/worlds/.hid/history/forks", json={"record": 9})
+            for _ in range(2)
+        ]
+        assert [one.json()["world"] for one in made] == ["world-fork-1", "world-fork-2"]
 
 
 async def test_a_refused_fork_takes_no_name():

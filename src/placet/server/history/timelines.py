@@ -19,6 +19,7 @@ from placet.runtime.timeline.frames import frames_of
 from placet.runtime.timeline.ledgers import LEDGER_SEQS, ledgers_of, start_writing
 from placet.runtime.timeline.timeline import Timeline
 from placet.schemas.errors import StoreError
+from placet.schemas.names import path_part_fault
 from placet.server.history.controls import Controls, NoControls
 from placet.server.http.problems import Problem
 
@@ -189,6 +190,8 @@ class Timelines:
     def fork_name(self, parent: str) -> Iterator[str]:
         """Reserve a name for a new fork, while it is made: the first `PARENT-fork-N` that is free.
 
+        `PARENT` is `world` where the rule for names refuses that of the parent, an old one.
+
         Raises:
             Problem: There are as many forks as there may be.
         """
@@ -199,7 +202,8 @@ class Timelines:
                     "conflict", f"{_FORKS_MAX} forks are played here, which is all; start anew"
                 )
             used = forks.union(self._names())
-            name = next(one for n in count(1) if (one := f"{parent}-fork-{n}") not in used)
+            stem = "world" if path_part_fault(f"{parent}-fork-1") else parent
+            name = next(one for n in count(1) if (one := f"{stem}-fork-{n}") not in used)
             self._reserved.add(name)
         try:
             yield name
