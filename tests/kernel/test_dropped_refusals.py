@@ -1,6 +1,9 @@
 """A refusal that a domain's code makes and does not return is an error when its world is opened."""
 
+import gc
 from functools import partial, wraps
+from types import FunctionType
+from weakref import ref
 
 import pytest
 
@@ -104,6 +107,62 @@ def test_a_dropped_refusal_is_an_error_with_its_place(rule, name):
     place = r"write `return \w+\(\.\.\.\)` \(.*test_dropped_refusals\.py:\d+\)$"
     with pytest.raises(ValueError, match=rf"calls {name}\(\.\.\.\) and drops the refusal.*{place}"):
         Kernel(world_of(rule))
+
+
+def _rule_with_many_names(last):
+    """Return a rule that names 140 functions before its last statement."""
+    functions = [f"function_{number}" for number in range(140)]
+    made = "".join(f"def {name}(): pass\n" for name in functions)
+    body = f"    if intent:\n        return refuse('full', 'full')\n    [{', '.join(functions)}]\n"
+    known = {"refuse": refuse, "deny": refuse}
+    exec(f"{made}def rule(draft, intent):\n{body}    {last}\n", known)
+    return known["rule"]
+
+
+def test_a_call_of_a_name_of_high_index_is_not_taken_for_another():
+    Kernel(world_of(_rule_with_many_names("function_127()")))
+    with pytest.raises(ValueError, match=r"^rule calls deny\("):
+        Kernel(world_of(_rule_with_many_names("deny('full', 'full')")))
+
+
+def test_a_call_of_what_a_refusal_has_is_no_refusal():
+    def rule(draft, intent):
+        refuse.__name__.upper()
+        refuse("full", "it is full")._asdict()
+
+    Kernel(world_of(rule))
+
+
+def test_a_name_means_what_it_means_when_the_world_is_opened():
+    known: dict[str, object] = {"note": print}
+    exec("def rule(draft, intent):\n    note('full', 'full')\n    note('b', 'b')\n", known)
+    Kernel(world_of(known["rule"]))
+    known["note"] = refuse
+    with pytest.raises(ValueError, match=r"^rule calls note"):
+        Kernel(world_of(known["rule"]))
+
+
+def test_a_domain_is_freed_with_its_rules():
+    class Stock:
+        pass
+
+    class Shop(Domain):
+        name, version = "shop", "1"
+
+        def __init__(self, stock):
+            self.kinds = (Kind("Buy", Payload, lambda draft, intent: stock and returns(draft, {})),)
+
+    stock = Stock()
+    freed = ref(stock)
+    Kernel(Shop(stock))
+    del stock
+    gc.collect()
+    assert freed() is None
+
+
+def test_a_function_without_places_is_not_checked():
+    code = drops.__code__.replace(co_linetable=b"")
+    Kernel(world_of(FunctionType(code, globals())))
 
 
 def test_the_place_is_the_line_of_the_call():

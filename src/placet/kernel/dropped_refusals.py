@@ -3,26 +3,46 @@
 `refuse(...)` is a value, and a statement that is nothing but its call drops it, so the intent would
 pass. The bytecode of the domain's functions shows such statements when a world is opened, so that
 a rule costs nothing more when it runs.
+
+Only calls of a global name are found. These are not: `domain.refuse(...)`, the attribute of a
+module; `found = refuse(...)` with a name that is never read; and a function that is reached through
+a closure, such as a rule inside a decorator without `functools.wraps`.
 """
 
-import opcode
-from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Iterator
+from dataclasses import dataclass
+from dis import get_instructions
 from inspect import unwrap
 from types import CodeType, FunctionType, MethodType
 from typing import Final
+from weakref import WeakKeyDictionary
 
 from placet.kernel.domain import Domain, conflict, refuse
 from placet.schemas.errors import DomainError
 
-_CALLS: Final = frozenset(
-    code for name, code in opcode.opmap.items() if name.startswith("CALL") and "INTR" not in name
-)
-_POP_TOP: Final = opcode.opmap["POP_TOP"]
-_LOAD_GLOBAL: Final = opcode.opmap["LOAD_GLOBAL"]
-_CACHE: Final = opcode.opmap["CACHE"]
-_VISITED_MAX: Final = 2_048
-"""Number of functions whose answers are kept."""
+_METHODS: Final = (MethodType, staticmethod, classmethod)
+_CALLS: Final = frozenset({"CALL", "CALL_KW", "CALL_FUNCTION_EX"})
+_PARTS: Final = frozenset({"LOAD_ATTR", "LOAD_METHOD", "BINARY_SUBSCR"})
+
+
+@dataclass(slots=True)
+class _Reading:
+    """The part of an answer that a code has by itself, without the values of its names.
+
+    Attributes:
+        names: The names of globals and attributes.
+        drops: Names and lines of the global calls whose results are dropped; None until needed.
+    """
+
+    names: tuple[str, ...]
+    drops: tuple[tuple[str, int], ...] | None = None
+
+
+_OF_CODE: Final[WeakKeyDictionary[CodeType, _Reading]] = WeakKeyDictionary()
+"""Kept as long as the code: worlds of the same domain make new functions of it."""
+
+_OF_FUNCTION: Final[WeakKeyDictionary[FunctionType, _Reading]] = WeakKeyDictionary()
+"""The same, found at a tenth of the cost: the hash of a code reads all of its constants."""
 
 
 def require_returned(domain: Domain) -> None:
@@ -53,27 +73,44 @@ def require_returned(domain: Domain) -> None:
 
 
 def _function_of(value: object) -> FunctionType | None:
-    if isinstance(value, MethodType | staticmethod | classmethod):
+    if isinstance(value, _METHODS):
         value = value.__func__
-    if isinstance(value, FunctionType):
-        value = unwrap(value)
-    return value if isinstance(value, FunctionType) else None
+    if not isinstance(value, FunctionType):
+        return None
+    function = unwrap(value) if hasattr(value, "__wrapped__") else value
+    return function if isinstance(function, FunctionType) else None
 
 
-@lru_cache(maxsize=_VISITED_MAX)
-def _look_at(function: FunctionType) -> tuple[tuple[str, int] | None, tuple[FunctionType, ...]]:
+def _look_at(function: FunctionType) -> tuple[tuple[str, int] | None, list[FunctionType]]:
     """Return name and line of a dropped refusal, and the functions that a function names."""
-    names = function.__globals__
-    named = []
-    for code in _codes(function.__code__):
-        dropped = _dropped(code, names)
-        if dropped is not None:
-            return dropped, ()
-        named += [names[name] for name in code.co_names if name in names]
-    module = function.__module__
-    return None, tuple(
-        each for each in named if isinstance(each, FunctionType) and each.__module__ == module
-    )
+    reading = _OF_FUNCTION.get(function) or _read(function)
+    known, module = function.__globals__, function.__module__
+    named, is_making = [], False
+    for name in reading.names:
+        value = known.get(name)
+        if value is refuse or value is conflict:
+            is_making = True
+        elif isinstance(value, FunctionType) and value.__module__ == module:
+            named.append(value)
+    if is_making:
+        if reading.drops is None:
+            codes = _codes(function.__code__)
+            reading.drops = tuple(drop for code in codes for drop in _drops(code))
+        for name, line in reading.drops:
+            value = known.get(name)
+            if value is refuse or value is conflict:
+                return (name, line), []
+    return None, named
+
+
+def _read(function: FunctionType) -> _Reading:
+    code = function.__code__
+    reading = _OF_CODE.get(code)
+    if reading is None:
+        names = {name: None for each in _codes(code) for name in each.co_names}
+        reading = _OF_CODE[code] = _Reading(tuple(names))
+    _OF_FUNCTION[function] = reading
+    return reading
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
@@ -84,31 +121,24 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
             yield from _codes(constant)
 
 
-def _dropped(code: CodeType, names: Mapping[str, object]) -> tuple[str, int] | None:
-    """Return the name and the line of the first call whose refusal is dropped; None if none is.
+def _drops(code: CodeType) -> Iterator[tuple[str, int]]:
+    """Yield name and line of each call of a global whose result is dropped.
 
     A call begins where its function is named, so the place of a call tells which name is called.
     """
-    makers = [n for n, name in enumerate(code.co_names) if _is_maker(names.get(name))]
-    if not makers:
-        return None
-    steps, arguments = code.co_code[::2], code.co_code[1::2]
-    places = [(line, column) for line, _, column, _ in code.co_positions()]
-    loaded = {
-        places[at]: code.co_names[arguments[at] >> 1]
-        for at, step in enumerate(steps)
-        if step == _LOAD_GLOBAL and arguments[at] >> 1 in makers
-    }
-    call: tuple[int | None, int | None] = (None, None)
-    for at, step in enumerate(steps):
-        if step in _CALLS:
-            call = places[at]
-        elif step == _POP_TOP and None not in call and call in loaded:
-            return loaded[call], call[0] or code.co_firstlineno
-        elif step != _CACHE:
-            call = (None, None)
-    return None
-
-
-def _is_maker(value: object) -> bool:
-    return value is refuse or value is conflict
+    loaded: dict[tuple[int, int], str] = {}
+    called: tuple[int, int] | None = None
+    for step in get_instructions(code):
+        before, called = called, None
+        place = step.positions
+        if place is None or place.lineno is None or place.col_offset is None:
+            continue
+        at = place.lineno, place.col_offset
+        if step.opname == "LOAD_GLOBAL":
+            loaded[at] = step.argval
+        elif step.opname in _PARTS:
+            loaded.pop(at, None)
+        elif step.opname in _CALLS:
+            called = at
+        elif step.opname == "POP_TOP" and before in loaded:
+            yield loaded[before], before[0]
