@@ -151,7 +151,7 @@ class Llm:
         """Ask the model, and return its answer; a search of kinds takes a further request.
 
         Raises:
-            PlannerOverBudget: The request may cost more than the turn has left, and is not sent.
+            PlannerOverBudget: The request is estimated to exceed the rest of the turn's budget.
             PlannerUnavailable: The model cannot be reached.
         """
         async with self._requests:

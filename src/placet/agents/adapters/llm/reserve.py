@@ -1,7 +1,9 @@
-"""Computes the most that the next request may cost, before it is sent.
+"""Estimates the most that the next request may cost, before it is sent.
 
-A request that the rest of a turn's budget may not pay for is not sent. Its tokens are estimated
-from its size: messages and tools, 4 bytes a token, and a fixed count for a picture.
+A request that is estimated to exceed the rest of a turn's budget is not sent. Its tokens are
+estimated from its size: messages and tools, 4 bytes a token, and a fixed count for a picture. Dense
+text (digits, identifiers, base64) has more tokens, so such a request can exceed the budget; the
+reported tokens count from its answer on.
 """
 
 from collections.abc import Sequence
@@ -48,7 +50,7 @@ def reserve(
         request_tokens: Estimated tokens of the request.
 
     Raises:
-        PlannerOverBudget: The tokens or the money that are left may not suffice.
+        PlannerOverBudget: The request is estimated to exceed the tokens or the money that are left.
     """
     left = context.tokens_left - used.input_tokens - used.output_tokens
     needed = min(ANSWER_TOKENS_MIN, settings.get("max_tokens", ANSWER_TOKENS_MIN))
