@@ -94,7 +94,7 @@ ARGUMENTS: dict[str, list[tuple[str, ...]]] = {
         ("turning-point", "town.db", "--every", "2", "--seeds", "4", "--blame", *OUTCOME)
     ],
     "pack": [("pack", "town.db", "town.pack")],
-    "check": [("check", "town.pack")],
+    "check": [("pack", "town.db", "checked.pack"), ("check", "checked.pack")],
     "compact": [("compact", "mail.db")],
     "kinds": [("kinds", *DOMAIN), ("kinds", "--domain", TEXT.replace("\0", ""))],
     "config": [
