@@ -449,6 +449,10 @@ def test_approval_requests_survive_a_restart_of_the_server(tmp_path):
     opening = {"mode": "interactive", "people": {"bob": ""}}
     with running(tmp_path, *options, "--store", "sqlite:///ferry.db", token="op") as server:
         assert server.post("sessions", opening).status_code == 201
+        address = "/api/v1/designs/world/access"
+        access = server.client.get(address).json()
+        access["editors"].append("bob")
+        assert server.client.put(address, json=access).status_code == 200
         say = server.post("sessions/main/messages", {"message": "set beam to 9 m"}, headers=bob)
         hold = f"sessions/main/approvals/{say.json()['approval_id']}"
         server.process.send_signal(9)
