@@ -8,7 +8,7 @@ from placet.lab.errors import LabError
 from placet.lab.log import Log
 from placet.runtime.stores.reading import log_to_read
 from placet.runtime.stores.sqlite.heartbeat import Heartbeat
-from placet.runtime.stores.url import file_of, writing_session_of
+from placet.runtime.stores.url import fence_of, file_of
 
 Store: TypeAlias = str | Path | Log | EventLog
 """A path or URL of a log, or the open log."""
@@ -43,7 +43,8 @@ def require_unwritten(log: EventLog) -> None:
 def _writer_of(log: EventLog) -> str | None:
     path = file_of(log)
     if path is None:
-        return writing_session_of(log)
+        fence = fence_of(log)
+        return None if fence is None else fence.holder()
     heartbeat = Heartbeat(path)
     writer = heartbeat.read()
     is_alive = writer is not None and heartbeat.is_alive(writer)

@@ -95,7 +95,9 @@ def _timelines(worlds: Worlds) -> Timelines:
         world = worlds.find(name)
         return NoControls() if world is None or world.config.read_only else _OfWorld(world)
 
-    timelines = Timelines(find, lambda: worlds.names, controls, is_live=True)
+    timelines = Timelines(
+        find, lambda: [name for name, _ in worlds.all()], worlds.is_used, controls, is_live=True
+    )
     worlds.is_fork = timelines.is_fork
     return timelines
 

@@ -44,6 +44,7 @@ def build_play_app(
     timelines = Timelines(
         lambda name: source if name == world else None,
         lambda: [world],
+        lambda name: name == world,
         lambda _name: controls or NoControls(),
         is_live=False,
     )

@@ -44,8 +44,8 @@ class Worlds:
         what: Noun for an additional world, in messages.
         make: Function that returns the domains of an additional world by name; None if none can
             be created.
-        is_fork: Function that returns whether a fork, which is played beside the worlds, has a
-            name; no world is created under it.
+        is_fork: Function that returns whether a name belongs to a fork; no world may have such a
+            name.
         on_reopened: Functions that are called with the name of a world which was opened again,
             because its store had failed: a plug-in's objects of the stopped world are void.
         fatal: The failure of a store for which the server ends; None for no such failure.
@@ -150,11 +150,9 @@ class Worlds:
         """Return the open world of a name; None if there is none."""
         return self._open.get(name)
 
-    @property
-    def names(self) -> list[str]:
-        """The names in use, sorted: of the open worlds, and of the one that is being created."""
-        making = self._being_made
-        return sorted({*self._open} if making is None else {*self._open, making})
+    def is_used(self, name: str) -> bool:
+        """Return whether a world has a name, open or being created."""
+        return name in self._open or name == self._being_made
 
     def all(self) -> list[tuple[str, Orchestrator]]:
         """Return `(name, world)` of every open world, sorted by name."""
@@ -171,7 +169,10 @@ class Worlds:
         if check is not None:
             await check()
         if len(self._open) >= self._count_max:
-            raise Problem("unavailable", f"there are {self._count_max} {self.what}s, which is all")
+            raise Problem(
+                "unavailable",
+                f"there are {self._count_max} {self.what}s, the most that this server opens",
+            )
         if self.first.config.read_only:
             raise Problem("forbidden", f"this server is read-only: it makes no {self.what}")
         if self.first.config.store.startswith(SCHEMES):

@@ -14,6 +14,10 @@ def designing():
     return serving(Design(), agents=(), serve=serve)
 
 
+async def listed(served):
+    return [one["world"] for one in (await served.get("/api/v1/history")).json()["worlds"]]
+
+
 async def test_a_fork_does_not_take_the_name_of_a_design():
     async with designing() as served:
         assert (await served.post(DESIGNS, {"design_id": NAME}, token="alice")).status_code == 201
@@ -22,8 +26,8 @@ async def test_a_fork_does_not_take_the_name_of_a_design():
         assert (made.status_code, made.json()["world"]) == (201, "world-fork-2")
         for path in (f"worlds/{NAME}/history", f"worlds/{NAME}/state"):
             assert (await served.get(f"/api/v1/{path}", token="carol")).status_code == 404
-        listed = (await served.get("/api/v1/history", token="carol")).json()["worlds"]
-        assert listed == [
+        shown = (await served.get("/api/v1/history", token="carol")).json()["worlds"]
+        assert shown == [
             {"world": "world", "fork": False},
             {"world": "world-fork-2", "fork": True},
         ]
@@ -35,8 +39,7 @@ async def test_a_design_does_not_take_the_name_of_a_fork():
         assert (await served.post(FORKS, {"record": 0}, token="carol")).json()["world"] == NAME
         taken = await served.post(DESIGNS, {"design_id": NAME}, token="alice")
         assert taken.status_code == 409
-        listed = (await served.get("/api/v1/history")).json()["worlds"]
-        assert [one["world"] for one in listed] == ["world", NAME]
+        assert await listed(served) == ["world", NAME]
 
 
 async def test_a_fork_does_not_take_the_name_of_a_design_that_is_being_made():
@@ -45,7 +48,10 @@ async def test_a_fork_does_not_take_the_name_of_a_design_that_is_being_made():
 
         async def check() -> None:
             made.append((await served.post(FORKS, {"record": 0})).json()["world"])
+            made.append(await listed(served))
 
         await served.context.worlds.create(NAME, check=check)
-        assert made == ["world-fork-2"]
-        assert served.context.worlds.names == ["world", NAME]
+        # The list has only worlds whose time line can be played: not yet the design.
+        assert made == ["world-fork-2", ["world", "world-fork-2"]]
+        assert await listed(served) == ["world", NAME, "world-fork-2"]
+        assert (await served.get(f"/api/v1/worlds/{NAME}/history")).status_code == 200

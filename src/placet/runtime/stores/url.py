@@ -33,6 +33,13 @@ class Fence(Protocol):
     def release(self) -> None:
         """Release the right; harmless if called twice."""
 
+    def holder(self) -> str | None:
+        """Return the session that holds this fence, for messages; None if there is none. Blocking.
+
+        Raises:
+            StoreError: The store cannot be reached.
+        """
+
 
 class ChangeFeed(Protocol):
     """A subscription that notifies a reader of a log of appends, by a file descriptor to poll.
@@ -180,19 +187,6 @@ def fence_of(log: EventLog) -> Fence | None:
     In other stores, opening the log takes the right from its writer.
     """
     return log.fence if _is_postgres(log) else None
-
-
-def writing_session_of(log: EventLog) -> str | None:
-    """Return the session that writes a log in PostgreSQL, for messages; None if there is none.
-
-    Raises:
-        StoreError: The store cannot be reached.
-    """
-    if not _is_postgres(log):
-        return None
-    from placet.runtime.stores.postgres.fence import writer_of  # noqa: PLC0415  # an extra
-
-    return writer_of(log.address)
 
 
 def change_feed_of(log: EventLog) -> ChangeFeed | None:

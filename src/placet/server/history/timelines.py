@@ -122,7 +122,9 @@ class Timelines:
 
     Args:
         find: Returns the source of a world by its name; None if there is no such world.
-        names: Returns the names of the worlds, including one that is being created.
+        names: Returns the names of the open worlds.
+        is_used: Returns whether a name belongs to a world, open or being created; no fork may have
+            such a name.
         controls: Returns the control of a world by its name.
         is_live: This server has the worlds open, and also shows their present.
 
@@ -134,6 +136,7 @@ class Timelines:
         self,
         find: Callable[[str], Source | None],
         names: Callable[[], list[str]],
+        is_used: Callable[[str], bool],
         controls: Callable[[str], Controls],
         *,
         is_live: bool,
@@ -142,6 +145,7 @@ class Timelines:
         self.is_live = is_live
         self._find = find
         self._names = names
+        self._is_used = is_used
         self._folder: TemporaryDirectory[str] | None = None
         self._lock = Lock()
         self._played: dict[str, PlayedWorld] = {}
@@ -190,7 +194,8 @@ class Timelines:
     def fork_name(self, parent: str) -> Iterator[str]:
         """Reserve a name for a new fork, while it is made: the first `PARENT-fork-N` that is free.
 
-        `PARENT` is `world` where the rule for names refuses that of the parent, an old one.
+        `PARENT` is replaced by `world` if the parent's name breaks the rule for names, as in an
+        older log.
 
         Raises:
             Problem: There are as many forks as there may be.
@@ -199,11 +204,13 @@ class Timelines:
             forks = {*self._forks, *self._reserved}
             if len(forks) >= _FORKS_MAX:
                 raise Problem(
-                    "conflict", f"{_FORKS_MAX} forks are played here, which is all; start anew"
+                    "conflict",
+                    f"there are {_FORKS_MAX} forks, the most that one server plays; restart the "
+                    "server to remove them",
                 )
-            used = forks.union(self._names())
             stem = "world" if path_part_fault(f"{parent}-fork-1") else parent
-            name = next(one for n in count(1) if (one := f"{stem}-fork-{n}") not in used)
+            names = (f"{stem}-fork-{n}" for n in count(1))
+            name = next(one for one in names if one not in forks and not self._is_used(one))
             self._reserved.add(name)
         try:
             yield name
@@ -212,7 +219,7 @@ class Timelines:
                 self._reserved.discard(name)
 
     def is_fork(self, name: str) -> bool:
-        """Return whether a fork has a name, or is being made under it."""
+        """Return whether a name belongs to a fork, finished or being created."""
         with self._naming:
             return name in self._forks or name in self._reserved
 

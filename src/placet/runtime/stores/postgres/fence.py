@@ -162,6 +162,19 @@ class PostgresFence:
                     connection.close()
         self.connection = self._waiting = None
 
+    def holder(self) -> str | None:
+        """Return the session that holds this fence, for messages; None if there is none. Blocking.
+
+        Opens a session with a reader's rights, and closes it.
+
+        Raises:
+            StoreError: The server cannot be reached, or refuses the login.
+        """
+        url = self._address.url
+        with closing(connect(self._address, "reader")) as reader, postgres_faults("read", url):
+            found = self._holder_by(reader)
+        return None if found is None else f"{found[0]}, since {found[1]}"
+
     def _writable(self) -> Connection[TupleRow]:
         """Open a session of a server that can be written, and is new enough."""
         connection = connect(self._address, "writer", **self._cut_off_by_then())
@@ -218,30 +231,22 @@ class PostgresFence:
         url = self._address.url
         assert self._waiting is not None, "a refused writer has a session"
         with postgres_faults("open", url):
-            row = self._waiting.execute(_HOLDER, (self._key,)).fetchone()
-        if row is None:
+            found = self._holder_by(self._waiting)
+        if found is None:
             return StoreError(f"cannot open {url}: its writer has just gone; try again", store=url)
-        pid, name, host, since = row
-        return in_use(url, f"{name!r} at {host}, server process {pid},", since)
+        session, since = found
+        return in_use(url, f"{session},", since)
+
+    def _holder_by(self, connection: Connection[TupleRow]) -> tuple[str, str] | None:
+        """Return the session that holds this fence, as text, and since when; None for none."""
+        row = connection.execute(_HOLDER, (self._key,)).fetchone()
+        return None if row is None else _session_text(row)
 
 
-def writer_of(address: PostgresAddress) -> str | None:
-    """Return the session that holds the fence of a log, for messages; None if there is none.
-
-    It needs a reader's rights alone.
-
-    Raises:
-        StoreError: The server cannot be reached, or refuses the login.
-    """
-    with (
-        closing(connect(address, "reader")) as connection,
-        postgres_faults("read", address.url),
-    ):
-        row = connection.execute(_HOLDER, (address.key("writer"),)).fetchone()
-    if row is None:
-        return None
+def _session_text(row: TupleRow) -> tuple[str, str]:
+    """Return a session of the server, for messages, and when it began."""
     pid, name, host, since = row
-    return f"{name!r} at {host}, server process {pid}, since {since}"
+    return f"{name!r} at {host}, server process {pid}", since
 
 
 def announce_follower(connection: Connection[TupleRow], address: PostgresAddress) -> None:
