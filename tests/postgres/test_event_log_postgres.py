@@ -11,7 +11,7 @@ from placet.runtime.stores.append_rules import NoWorldError
 from placet.runtime.stores.postgres.address import address_of
 from placet.runtime.stores.postgres.fence import PostgresFence
 from placet.runtime.stores.postgres.log import PostgresEventLog
-from placet.runtime.stores.url import open_event_log
+from placet.runtime.stores.url import fence_of, open_event_log
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import LogGroup
 from tests.contracts.event_log_contract import append, records_of
@@ -45,9 +45,26 @@ def table(url, name):
 
 def test_a_second_writer_is_refused_with_the_name_of_the_live_first_one(log, url, postgres):
     append(log, log.open(), b"a")
-    with pytest.raises(StoreError, match=r"'placet writer w\d+' at .* since 20"):
+    with pytest.raises(StoreError, match=r"'placet writer w\d+' at .* since 20") as refused:
         open_event_log(postgres.url(world_of(url), **SHORT)).open()  # it waits for its own lease
     append(log, 1, b"b")
+    holder = log.fence.holder()
+    assert holder is not None
+    session, since = holder.split(", since ")
+    assert f"{session}, writes it, since {since}. " in str(refused.value)
+
+
+def test_a_reader_names_the_session_that_holds_the_fence(log, url):
+    fence = fence_of(open_event_log(url))
+    assert fence is not None
+    assert fence.holder() is None
+    log.open()
+    assert log.fence.connection is not None
+    process = log.fence.connection.info.backend_pid
+    assert f"'placet writer {world_of(url)}' at " in str(fence.holder())
+    assert f", server process {process}, since 20" in str(fence.holder())
+    log.close()
+    assert fence.holder() is None
 
 
 @pytest.mark.slow
