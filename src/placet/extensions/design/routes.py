@@ -61,8 +61,7 @@ from placet.server.http.routing import ApiRoute, Body, Routes
 from placet.server.openapi import answers
 from placet.server.roles import Role
 from placet.server.routes.batches import verdict_answer
-from placet.server.routes.state import durable_events
-from placet.server.viewpoint import Viewpoint
+from placet.server.routes.state import durable_events, sight_of
 from placet.server.worlds import Worlds
 
 table = Routes("designs")
@@ -397,7 +396,7 @@ async def _records(
         return [], {"next_record": end, "is_end": True}
     count_max = min(limit, context_of(request).limits.page_items_max)
     page, place = await durable_events(world, since, from_record, end, count_max)
-    viewpoint = Viewpoint(who.submitter, None if who.is_operator else who.submitter)
+    viewpoint = await sight_of(context_of(request), who, world, None)
     readable = await world.query(lambda kernel: viewpoint.readable(kernel, page))
     return readable, {"next_record": place, "is_end": place >= end}
 
