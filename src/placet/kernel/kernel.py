@@ -433,8 +433,8 @@ class Kernel:
             **attributes: Passed to each domain's `on_register`, such as a position.
 
         Raises:
-            AgentError: The name is not an identity, is reserved or has another owner; or there are
-                too many agents.
+            OwnerError: The name is registered, and has another owner.
+            AgentError: The name is not an identity or is reserved, or there are too many agents.
             ValidationError: An attribute is not plain JSON, or a domain refused it or raised.
             ValueError: The permissions, the priority or a quota are invalid.
         """

@@ -203,7 +203,8 @@ class Orchestrator:
             **attributes: Attributes for the domain, such as a position.
 
         Raises:
-            AgentError: The name is invalid, reserved or of another owner; or too many agents.
+            OwnerError: The name is registered, and has another owner.
+            AgentError: The name is invalid or reserved, or there are too many agents.
             ValidationError: The domain refused the attributes.
         """
         world = self._writable

@@ -53,6 +53,10 @@ class AgentError(PlacetError):
     """The agent is unknown, is suspended, or may not be used by the submitter."""
 
 
+class OwnerError(AgentError):
+    """The agent is registered, and has another owner."""
+
+
 class PermissionDeniedError(PlacetError):
     """The agent, or the caller, may not do this."""
 

@@ -5,7 +5,7 @@ import pytest
 from placet.kernel import Kernel, KernelConfig
 from placet.kernel.log.replay import folded
 from placet.kernel.log.snapshot import resume, take, world_digest
-from placet.schemas.errors import AgentError
+from placet.schemas.errors import AgentError, OwnerError
 from placet.schemas.limits import Limits
 from placet.schemas.log.record import Checkpoint, Configured, Header, Registered, decode_record
 from tests.kernel.builders import add, intent, kernel_of, reused, trace
@@ -82,7 +82,7 @@ def test_another_owner_of_a_registered_agent_is_refused():
     length = len(log)
     kernel.register_agent("carol", owner="bob")
     for owner in ("alice", "carol"):
-        with pytest.raises(AgentError, match="'carol' is registered, and its owner is 'bob', not"):
+        with pytest.raises(OwnerError, match="'carol' is registered, and its owner is 'bob', not"):
             kernel.register_agent("carol", owner=owner, permissions={"Add"})
     assert (len(log), kernel.ledger.agents["carol"].permissions) == (length, None)
 

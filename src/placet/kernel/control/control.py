@@ -24,7 +24,13 @@ from placet.kernel.rules_version import Rules
 from placet.kernel.state.transaction import NO_CHANGES, Transaction
 from placet.schemas.codec import ENCODE_ERRORS, Json, freeze, thaw
 from placet.schemas.config import AGENT_WORK, WORLD_WORK, Quota
-from placet.schemas.errors import INTERRUPTS, AgentError, ValidationError, describe_error
+from placet.schemas.errors import (
+    INTERRUPTS,
+    AgentError,
+    OwnerError,
+    ValidationError,
+    describe_error,
+)
 from placet.schemas.identity import RESERVED_IDS, SYSTEM, is_identity
 from placet.schemas.json_value import InvalidJsonValue, format_value, to_json_value
 from placet.schemas.limits import SECOND_NS, Limits
@@ -401,10 +407,10 @@ def require_owner(agent: Agent | None, owner: str | None) -> None:
     """Check that `owner` is the present owner of a registered agent; None is not checked.
 
     Raises:
-        AgentError: The agent has another owner.
+        OwnerError: The agent has another owner.
     """
     if agent is not None and owner not in {None, agent.owner}:
-        raise AgentError(
+        raise OwnerError(
             f"agent {agent.agent_id!r} is registered, and its owner is {agent.owner!r}, not "
             f"{owner!r}; leave the owner out, or remove the agent first"
         )

@@ -14,6 +14,7 @@ from placet.schemas.errors import (
     AgentError,
     ClosedError,
     IntentError,
+    OwnerError,
     PlacetError,
     PositionError,
     ReadOnlyError,
@@ -59,6 +60,7 @@ _NO_POSITION: Final = "the log of this world has no such seq, record or tick"
 _READ_ONLY: Final = "this world is open read-only here; ask the operator where it is written"
 
 _PROBLEM_OF: Final[Mapping[type[PlacetError], str]] = {
+    OwnerError: "conflict",
     AgentError: "request_invalid",
     IntentError: "request_invalid",
     ValidationError: "request_invalid",

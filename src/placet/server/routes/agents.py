@@ -6,14 +6,12 @@ from msgspec import Meta, field, to_builtins
 from starlette.requests import Request
 from starlette.responses import Response
 
-from placet.kernel.control.control import require_owner
 from placet.kernel.intent_visibility import speaks_for
 from placet.kernel.kernel import Kernel
 from placet.kernel.ledger.ledger import Agent
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json
 from placet.schemas.config import FULL_BURST_NS_MAX
-from placet.schemas.errors import AgentError
 from placet.schemas.identity import RESERVED_IDS
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.names import NAME_PATTERN
@@ -119,14 +117,11 @@ async def register_agent(world: str, request: Request) -> Response:
     for name in ("self", *Registration.__struct_fields__[:-1]):
         if name in registration.attributes:
             raise Problem("request_invalid", f"attributes has no {name!r}; it is the domain's")
-    known = await orchestrator.query(lambda kernel: kernel.ledger.agents.get(registration.agent_id))
-    try:
-        require_owner(known, registration.owner)
-    except AgentError as error:
-        raise Problem("conflict", str(error)) from error
+    agent_id = registration.agent_id
+    is_new = await orchestrator.query(lambda kernel: agent_id not in kernel.ledger.agents)
     try:
         await orchestrator.register_agent(
-            registration.agent_id,
+            agent_id,
             permissions=_kinds(registration.permissions),
             owner=registration.owner,
             priority_max=registration.priority_max,
@@ -135,7 +130,7 @@ async def register_agent(world: str, request: Request) -> Response:
         )
     except (TypeError, ValueError) as error:  # a quota, or a keyword that no domain takes
         raise Problem("request_invalid", str(error)) from error
-    return await _agent(orchestrator, registration.agent_id, 201 if known is None else 200)
+    return await _agent(orchestrator, agent_id, 201 if is_new else 200)
 
 
 @table.on(
@@ -191,7 +186,7 @@ async def get_agent(world: str, agent_id: str, request: Request) -> Response:
     context = context_of(request)
     who, orchestrator = context.enter(request, world)
     if who.is_operator:
-        await _as_operator(world, agent_id, request)
+        await _require_registered(orchestrator, agent_id, request)
     await context.check_speaks_for(orchestrator, who, agent_id)
     return await _agent(orchestrator, agent_id)
 
@@ -214,9 +209,13 @@ async def _as_operator(
 ) -> tuple[RequestContext, Orchestrator]:
     context = context_of(request)
     _, orchestrator = context.enter(request, world, needs=Role.OPERATOR)
+    await _require_registered(orchestrator, agent_id, request)
+    return context, orchestrator
+
+
+async def _require_registered(orchestrator: Orchestrator, agent_id: str, request: Request) -> None:
     if not await orchestrator.query(lambda kernel: agent_id in kernel.ledger.agents):
         raise _no_agent(agent_id, request)
-    return context, orchestrator
 
 
 def _no_agent(agent_id: str, request: Request) -> Problem:
