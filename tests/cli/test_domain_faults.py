@@ -61,13 +61,15 @@ policy = "domains:wait"
 """
 
 FAULTS = {
-    "Init": "'domains:Init', as it was made, raised KeyError: 'color' (domains.py:15 in __init__)",
+    "Init": (
+        "creation of domain 'domains:Init' raised KeyError: 'color' (domains.py:15 in __init__)"
+    ),
     "Settings": "settings of domain 'good' raised IndexError: list index out of range (domains.py:",
     "Hook": "Hook.on_open must take (draft), got ()",
     "Misspelled": "Misspelled.on_registr is no hook, so it would never be called; did you mean",
     "NoVersion": 'the domain NoVersion has no version; set it in the class, such as version = "1"',
     "no_domain": "'domains:no_domain' makes no domain: expected a subclass of placet.Domain, got 5",
-    "broken": "'domains:broken', as it was made, raised RuntimeError: no network (domains.py:",
+    "broken": "creation of domain 'domains:broken' raised RuntimeError: no network (domains.py:",
 }
 
 

@@ -56,7 +56,7 @@ def make_domain(
     except (TypeError, ValueError):  # the caller names the settings
         raise
     except Exception as error:
-        raise raised_by(f"domain {spec!r}, as it was made,", error, __file__) from error
+        raise raised_by(f"creation of domain {spec!r}", error, __file__) from error
     if not isinstance(domain, Domain):
         raise DomainError(
             f"{spec!r} makes no domain: expected a subclass of placet.Domain, got {domain!r}"

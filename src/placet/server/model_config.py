@@ -1,4 +1,4 @@
-"""The configuration of the model that conversations ask: the section `[model]`."""
+"""The configuration of the language model of conversations: the section `[model]`."""
 
 import re
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ _VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelConfig:
-    """The model that conversations ask, and the limits of a turn.
+    """The language model of conversations, and the limits of a turn.
 
     Attributes:
         name: Name of the model, such as `anthropic:claude-haiku-4-5`; None asks no model.

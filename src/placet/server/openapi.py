@@ -168,7 +168,11 @@ def payload_schemas(domains: Sequence[Domain]) -> tuple[dict[str, Json], dict[st
 
 
 def _list_of(payload: Any) -> "TypeAdapter[list[Any]]":  # noqa: ANN401  # pydantic reads it
-    """Return a validator of payloads: a TypedDict without a configuration is closed at the gate."""
+    """Return a validator of a list of payloads.
+
+    The list carries the configuration, because pydantic takes none for a model; a TypedDict without
+    its own forbids unknown fields, as the gate does.
+    """
     is_bare = is_typeddict(payload) and not hasattr(payload, "__pydantic_config__")
     return TypeAdapter(list[payload], config=ConfigDict(extra="forbid") if is_bare else None)
 

@@ -36,7 +36,7 @@ from placet.server.model_config import ModelConfig
 
 _SETTING: Final = "settings."
 MODEL: Final = "model."
-"""Prefix of the keys of the model that conversations ask."""
+"""Prefix of the keys of the language model of conversations."""
 
 VARIABLE_PREFIX: Final = "PLACET_"
 FILE_NAME: Final = "placet.toml"

@@ -182,10 +182,11 @@ class Viewpoint(NamedTuple):
         return visible
 
     def _may_know(self, kernel: Kernel, ref: Ref, change: Mapping[str, Json]) -> bool:
-        """Return whether an entity that is visible now may be reported as changed at an event.
+        """Return whether an event may name a visible entity as changed.
 
-        Where entities may be hidden, at its latest change and its agent's own ones: at an earlier
-        change by another agent it may have been hidden.
+        If its domain hides entities of the collection, only the agent's own changes and the latest
+        change may be named: the agent may not have seen the entity at an earlier change by another
+        agent.
         """
         if change["by"] == self.agent_id or not kernel.registry.hiding(ref.collection):
             return True
@@ -195,11 +196,11 @@ class Viewpoint(NamedTuple):
     def _visible_fields(
         self, kernel: Kernel, collection: str, entity: str
     ) -> Mapping[str, Json] | None:
-        assert self.agent_id is not None, "whoever sees everything is not asked"
+        assert self.agent_id is not None, "a viewpoint that sees everything has no agent"
         return kernel.registry.seen(kernel.tree, self.agent_id, Ref(collection, entity))
 
     def _may_see(self, kernel: Kernel, collection: str, entity: str) -> bool:
-        assert self.agent_id is not None, "whoever sees everything is not asked"
+        assert self.agent_id is not None, "a viewpoint that sees everything has no agent"
         return kernel.registry.may_see(kernel.tree, self.agent_id, Ref(collection, entity))
 
 

@@ -261,9 +261,7 @@ def intent_schema(kind: str, payload: Json) -> dict[str, Json]:
             },
             "valid_until": _SECONDS,
         },
-        optional=(
-            *("agent_id", "req_id", "context_seq", "priority", "schema_version", "valid_until"),
-        ),
+        optional=("agent_id", "req_id", "context_seq", "priority", "schema_version", "valid_until"),
     )
 
 
