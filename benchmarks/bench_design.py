@@ -30,7 +30,7 @@ from placet.bench.http import PARAMETERS
 from placet.bench.report import machine
 from placet.bench.subjects import Reference
 from placet.bench.workloads import Load, Shape
-from placet.domains.design import (
+from placet_design import (
     Action,
     ActionExecutor,
     ActionPlan,
@@ -41,7 +41,7 @@ from placet.domains.design import (
     batch_of,
 )
 from placet.kernel import Kernel
-from placet.runtime.gc_tuning import tuned_gc
+from placet.stores.gc_tuning import tuned_gc
 
 CHUNK_PLANS = 200
 WARM_PLANS = 1_200

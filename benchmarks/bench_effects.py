@@ -27,7 +27,7 @@ from placet import Domain, Kind, Limits, Orchestrator, OrchestratorConfig
 from placet.bench.report import machine
 from placet.kernel import Draft
 from placet.runtime.executors import Delivery, Effect
-from placet.runtime.gc_tuning import tuned_gc
+from placet.stores.gc_tuning import tuned_gc
 from placet.schemas.intent import Intent
 
 BATCH_INTENTS: Final = 10

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from itertools import count
 
 from placet.bench.report import machine
-from placet.domains.program import Program
+from placet_program import Program
 from placet.kernel import Kernel
 from placet.schemas.codec import Json
 

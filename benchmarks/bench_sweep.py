@@ -21,13 +21,13 @@ from itertools import count
 from pathlib import Path
 
 from placet.lab import Results, Scenario
-from placet.lab.sweep.on_ray.session import RayPools, ray_session
-from placet.lab.sweep.on_ray.staging import stage
-from placet.lab.sweep.plan import plan_sweep
-from placet.lab.sweep.pools import GivenPools, Pools
-from placet.lab.sweep.study import Study
-from placet.lab.sweep.sweep import SweepArguments, sweep_here
-from placet.lab.sweep.worker import Logs
+from placet.sweeps.on_ray.session import RayPools, ray_session
+from placet.sweeps.on_ray.staging import stage
+from placet.sweeps.plan import plan_sweep
+from placet.sweeps.pools import GivenPools, Pools
+from placet.sweeps.study import Study
+from placet.sweeps.sweep import SweepArguments, sweep_here
+from placet.sweeps.worker import Logs
 
 TOWN = Scenario.load("town").with_agents(10).with_values(ticks=10)
 SLOTS = 2

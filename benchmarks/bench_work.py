@@ -20,11 +20,11 @@ from typing import Final, NamedTuple
 
 from placet.bench.reference_loop import ReferenceWorld, submit
 from placet.bench.report import machine
-from placet.domains.design import Design
-from placet.domains.design.payloads import ACCESS_NAMES_MAX
-from placet.domains.files import Files
+from placet_design import Design
+from placet_design.payloads import ACCESS_NAMES_MAX
+from placet_files import Files
 from placet.domains.memory import Memory
-from placet.domains.program import Program
+from placet_program import Program
 from placet.domains.session import RECORDER, Sessions
 from placet.domains.world import World
 from placet.kernel import Domain, Kernel

@@ -24,7 +24,7 @@ from placet import Orchestrator
 from placet.bench.report import machine
 from placet.bench.subjects import WholeWorld
 from placet.bench.workloads import Load, Shape, make_config, make_domain
-from placet.runtime.gc_tuning import tuned_gc
+from placet.stores.gc_tuning import tuned_gc
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 

@@ -5,7 +5,7 @@
 Drivers and workers are killed in turn, at even distances, with SIGKILL. Each execution of a run
 leaves a mark; afterwards every run must have one row, equal to that of an undisturbed sweep.
 
-It does not show: a power loss, a full disk, several machines (tests/lab/sweep/test_ray.py).
+It does not show: a power loss, a full disk, several machines (tests/sweeps/test_ray.py).
 """
 
 import argparse
@@ -19,8 +19,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from placet.lab import Results, run_scenarios
-from tests.lab.sweep import killing
-from tests.lab.sweep.sweeping import without_times
+from tests.sweeps import killing
+from tests.sweeps.sweeping import without_times
 
 
 def main() -> None:

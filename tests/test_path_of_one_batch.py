@@ -27,9 +27,9 @@ from placet.domains.world import World
 from placet.kernel import Draft, Kernel, KernelConfig, RuleRefusal, refuse
 from placet.kernel.gate import ON_ARRIVAL
 from placet.kernel.log.replay import Replayer
-from placet.kernel.order import execution_order
+from placet.kernel.decide.order import execution_order
 from placet.runtime.clock import ManualClock
-from placet.runtime.stores.memory import MemoryEventLog
+from placet.stores.memory import MemoryEventLog
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import from_canonical
 from placet.schemas.effect import Effect, EffectKey, EffectMark, Settlement
@@ -189,7 +189,7 @@ def test_5_it_is_one_record_in_a_chain():
 
 
 async def test_6_it_becomes_durable_before_it_is_answered():
-    """`actors/committer` and `runtime/stores/`: group, append, then the replies."""
+    """`actors/committer` and `stores/`: group, append, then the replies."""
     kernel, records, verdict, effects = decided()
     log = MemoryEventLog()
     released: list[CycleOutput] = []

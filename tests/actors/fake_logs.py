@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Iterator
 
-from placet.runtime.stores.memory import MemoryEventLog
+from placet.stores.memory import MemoryEventLog
 from placet.schemas.log.record import LogGroup, LogStart
 from tests.actors.virtual_time import THREAD_SECONDS_MAX, Gate
 

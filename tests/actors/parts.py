@@ -11,7 +11,7 @@ from placet.runtime.clock import DilatedClock
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.executors.handlers import AnyHandler
 from placet.runtime.orchestrator import Orchestrator
-from placet.runtime.stores.memory import MemoryEventLog
+from placet.stores.memory import MemoryEventLog
 from placet.runtime.world import WorldRuntime
 from placet.schemas.limits import Limits
 from tests.actors.virtual_time import LoopClock

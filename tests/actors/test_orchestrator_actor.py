@@ -10,7 +10,7 @@ import pytest
 
 from placet.actors.orchestrator_actor import OrchestratorActor
 from placet.kernel import Kernel, Kind
-from placet.kernel.decide import Decision
+from placet.kernel.decide.batches import Decision
 from placet.kernel.state.draft import Draft
 from placet.runtime.agent_handle import AgentHandle
 from placet.runtime.world import WorldRuntime

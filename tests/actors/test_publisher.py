@@ -9,8 +9,8 @@ import pytest
 
 from placet.actors import publisher
 from placet.actors.publisher import Publisher, events_of
-from placet.runtime.stores.memory import MemoryEventLog
-from placet.runtime.stores.sqlite.log import SqliteEventLog
+from placet.stores.memory import MemoryEventLog
+from placet.stores.sqlite.log import SqliteEventLog
 from placet.runtime.world import WorldRuntime
 from placet.schemas.event import Event
 from placet.schemas.identity import OPERATOR

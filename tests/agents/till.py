@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 
 from placet.agents import ScriptedAdapter, Session, Turn
 from placet.kernel import Domain, Draft, Kind
-from placet.kernel.domain import Risk, RuleRefusal, refuse
+from placet.kernel.plugin.domain import Risk, RuleRefusal, refuse
 from placet.schemas.codec import Json
 from placet.schemas.intent import Intent
 

@@ -62,9 +62,9 @@ ESCAPING: dict[str, str] = {
     "cli/commands/gate.py": "a line of bytes for each line",
     "cli/commands/log.py": "an array that may be longer than memory",
     "frontends/render.py": "a conversation, colored",
-    "lab/player.py": "a whole page in an attribute",
-    "runtime/snapshots/writer.py": "a process that its parent reads",
-    "runtime/stores/sqlite/locks.py": "the same",
+    "server/player_page.py": "a whole page in an attribute",
+    "stores/snapshots/writer.py": "a process that its parent reads",
+    "stores/sqlite/locks.py": "the same",
     "testing/hash_order_property.py": "the same",
 }
 WRITERS = frozenset({"sys.stdout.write", "sys.stderr.write", "sys.stdout.buffer", "html.escape"})
@@ -222,8 +222,8 @@ RULES: list[tuple[Rule, str, str]] = [
     (pure_package_calls_nothing_impure, "kernel/commit/commit.py", "x = hash('a')"),
     (pure_package_calls_nothing_impure, "domains/world/rules.py", "x = open('a')"),
     (pure_package_does_not_wait, "schemas/batch.py", "async def f(): ..."),
-    (pure_package_iterates_no_set, "kernel/order.py", "x = [y for y in {1, 2}]"),
-    (pure_package_iterates_no_set, "kernel/order.py", "for y in set(z): ..."),
+    (pure_package_iterates_no_set, "kernel/decide/order.py", "x = [y for y in {1, 2}]"),
+    (pure_package_iterates_no_set, "kernel/decide/order.py", "for y in set(z): ..."),
     (output_is_escaped, "lab/log.py", "from html import escape"),
     (output_is_escaped, "cli/commands/run.py", "sys.stdout.write(name)"),
 ]

@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from placet.cli.domains import open_plain
-from placet.runtime.plugins import domain_names
+from placet.plugins.domains import domain_names
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "bench_work.py"
 

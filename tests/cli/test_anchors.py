@@ -10,8 +10,8 @@ from functools import partial
 import msgspec
 import pytest
 
-from placet.runtime.anchors import AnchorWriter, read_anchors
-from placet.runtime.stores.url import open_event_log
+from placet.stores.anchors import AnchorWriter, read_anchors
+from placet.stores.url import open_event_log
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import record_hash
 from tests.cli.command_line import TOWN, move, run_process

@@ -130,7 +130,7 @@ def test_second_bar_removes_the_first():
 
 
 def test_bar_of_a_read_that_is_given_up_ends(logs):
-    from placet.runtime.stores.reading import log_to_read
+    from placet.stores.reading import log_to_read
 
     with terminal() as shown:
         log = progress.with_bar(log_to_read("town.db"), "search")

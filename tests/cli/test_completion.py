@@ -126,7 +126,7 @@ def test_log_filters_and_rounds_for_people(town):
 
 def test_long_read_shows_a_bar_on_a_terminal_and_ends_with_it(town, monkeypatch):
     from placet.cli import progress
-    from placet.runtime.stores.reading import log_to_read
+    from placet.stores.reading import log_to_read
 
     shown: list[object] = []
 

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from placet.runtime.history.reader import fold
-from placet.runtime.stores.url import open_event_log
+from placet.history.reader import fold
+from placet.stores.url import open_event_log
 
 SHOP = """
 import asyncio, os, signal, sys

@@ -7,8 +7,8 @@ import pytest
 
 from placet import Orchestrator, OrchestratorConfig
 from placet.runtime.executors import DoNotRetry, Effect, OutcomeUnknown
-from placet.runtime.history.effects import open_effects
-from placet.runtime.stores.url import open_event_log
+from placet.history.effects import open_effects
+from placet.stores.url import open_event_log
 from placet.schemas.effect import EffectKey
 from placet.schemas.log.record import Settled, decode_record
 from tests.cli.command_line import run_process

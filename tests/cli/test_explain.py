@@ -7,10 +7,10 @@ from placet.cli.commands.explain import _change_rows, explanation_lines
 from placet.cli.terminal import plain_lines
 from placet.domains.world import World
 from placet.kernel import Kernel, KernelConfig
-from placet.runtime.history.bisect import bisect
-from placet.runtime.history.explain import explain, explain_seq
-from placet.runtime.stores.memory import MemoryEventLog
-from placet.runtime.stores.url import open_event_log
+from placet.history.bisect import bisect
+from placet.history.explain import explain, explain_seq
+from placet.stores.memory import MemoryEventLog
+from placet.stores.url import open_event_log
 from placet.schemas.config import QuotaSpec
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import LogGroup, decode_record
@@ -18,8 +18,8 @@ from tests.cli.command_line import move
 from tests.cli.test_verify import DOMAINS, a_log, forged, in_memory, stored
 from tests.kernel.builders import add, intent, kernel_of
 from tests.kernel.domains import Lab
-from tests.kernel.test_rules_version import poured_in_liters, tank_2
-from tests.runtime.snapshots.logs import cut_at, snapshot_at, write_log
+from tests.kernel.plugin.test_rules_version import poured_in_liters, tank_2
+from tests.stores.snapshots.logs import cut_at, snapshot_at, write_log
 
 QUOTAS: dict[str, QuotaSpec] = {"Move": {"rate": 1, "burst": 2}}
 
@@ -148,7 +148,7 @@ def test_invalid_arguments_are_errors(lived):
 
 def test_an_explanation_without_the_domain_uses_the_log_only(placet):
     (placet.folder / "domains_of_an_explanation.py").write_text(DOMAINS)
-    from placet.runtime.plugins import find_domain
+    from placet.plugins.domains import find_domain
 
     domain = find_domain("domains_of_an_explanation:factory")()
     stored(placet.folder / "own.db", a_log(domain))

@@ -15,9 +15,10 @@ from placet.cli.app import run_command
 from placet.cli.command_table import COMMANDS
 from placet.domains.session import Sessions
 from placet.kernel import Kernel
-from placet.lab import Scenario, compare, play, run_scenarios, turning_point
-from placet.runtime.entry_points import COMMANDS as PLUGIN_COMMANDS
-from placet.runtime.entry_points import plugins
+from placet.lab import Scenario, compare, run_scenarios, turning_point
+from placet import play
+from placet.plugins.entry_points import COMMANDS as PLUGIN_COMMANDS
+from placet.plugins.entry_points import plugins
 from placet.schemas.printable import unseen_characters
 from tests.cli.command_line import CommandLine, Process, as_lines, run_process
 from tests.cli.hostile import NAME, TEXT, Hostile

@@ -11,10 +11,10 @@ import pytest
 from placet.domains.world import World
 from placet.kernel import Kernel, KernelConfig
 from placet.kernel.log.replay import Divergence
-from placet.runtime.history.reader import check_integrity, config_of, fold
-from placet.runtime.history.selection import Selection, selected_records
-from placet.runtime.stores.memory import MemoryEventLog
-from placet.runtime.stores.url import file_of, open_event_log
+from placet.history.reader import check_integrity, config_of, fold
+from placet.history.selection import Selection, selected_records
+from placet.stores.memory import MemoryEventLog
+from placet.stores.url import file_of, open_event_log
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import LogGroup
 from placet.schemas.printable import printable
@@ -222,7 +222,7 @@ def test_verify_reports_the_end_of_the_log(town):
 
 def damage(path):
     """Flip a bit in the middle of the records, and make the row's checksum agree."""
-    from placet.runtime.stores import rows as log_rows
+    from placet.stores import rows as log_rows
 
     with sqlite3.connect(path) as connection:
         rows = connection.execute("SELECT * FROM groups ORDER BY first_record").fetchall()

@@ -7,7 +7,7 @@ import pytest
 
 from placet.domains.world import World
 from placet.kernel import Kernel
-from placet.runtime.stores.url import open_event_log
+from placet.stores.url import open_event_log
 from placet.schemas.log.record import LogGroup
 from tests.cli.command_line import Process, move
 

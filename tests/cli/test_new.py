@@ -8,7 +8,7 @@ import tomllib
 import pytest
 
 from placet.kernel import Kernel
-from placet.runtime.plugins import find_domain
+from placet.plugins.domains import find_domain
 from tests.cli.command_line import as_lines, run_process
 
 FILES = [

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from placet.runtime.stores.url import open_event_log
+from placet.stores.url import open_event_log
 from placet.schemas.log.record import LogGroup, decode_record
 from tests.kernel.log.test_verify import rechained, replaced
 

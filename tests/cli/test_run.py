@@ -134,7 +134,7 @@ def test_log_in_memory_is_reported_as_not_kept(placet):
 def test_log_of_another_world_is_not_reported_as_verified(placet, monkeypatch):
     placet("run", *TOWN, "--seed", "2")
     from placet.cli.commands import run_session as command
-    from placet.runtime.stores.reading import log_to_read
+    from placet.stores.reading import log_to_read
 
     monkeypatch.setattr(command, "log_to_read", lambda _: log_to_read("town.db"))
     outcome = placet("run", *TOWN)
@@ -145,7 +145,7 @@ def test_log_of_another_world_is_not_reported_as_verified(placet, monkeypatch):
 
 def test_damaged_log_is_reported_and_fails(placet, monkeypatch):
     from placet.cli.commands import run_session as command
-    from placet.runtime.history.reader import IntegrityReport
+    from placet.history.reader import IntegrityReport
 
     broken = IntegrityReport(
         *(False, 3, 2, "00", "ff", "town"), {"record": 3, "seq": 2, "why": "it is torn"}

@@ -9,10 +9,10 @@ import pytest
 
 from placet.domains.world import World
 from placet.kernel import Domain, Kernel, KernelConfig
-from placet.runtime.history.bisect import bisect
-from placet.runtime.history.verify_log import verify_log
-from placet.runtime.stores.memory import MemoryEventLog
-from placet.runtime.stores.url import open_event_log
+from placet.history.bisect import bisect
+from placet.history.verify_log import verify_log
+from placet.stores.memory import MemoryEventLog
+from placet.stores.url import open_event_log
 from placet.schemas.log.record import (
     Admitted,
     Changes,
@@ -125,7 +125,7 @@ def test_verify_reads_a_log_while_it_is_written(tmp_path):
 
 def test_settings_that_are_code_must_be_passed(placet):
     (placet.folder / "domains_of_a_test.py").write_text(DOMAINS)
-    from placet.runtime.plugins import find_domain
+    from placet.plugins.domains import find_domain
 
     records = a_log(find_domain("domains_of_a_test:factory")())
     name = stored(placet.folder / "own.db", records)

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from placet.actors.ports import EventLog
-from placet.runtime.stores.append_rules import FencedError, InUseError
+from placet.stores.append_rules import FencedError, InUseError
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import LogGroup, LogStart
 

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from placet.runtime.stores.memory import MemoryEventLog
-from placet.runtime.stores.postgres.address import address_of
-from placet.runtime.stores.sqlite.heartbeat import Heartbeat
-from placet.runtime.stores.sqlite.log import SqliteEventLog
-from placet.runtime.stores.url import open_event_log
+from placet.stores.memory import MemoryEventLog
+from placet.stores.postgres.address import address_of
+from placet.stores.sqlite.heartbeat import Heartbeat
+from placet.stores.sqlite.log import SqliteEventLog
+from placet.stores.url import open_event_log
 from tests.contracts.event_log_contract import EventLogContract, Store
 
 if TYPE_CHECKING:

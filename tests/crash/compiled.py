@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from placet.kernel import kernel
-from placet.kernel.registry import Registry
+from placet.kernel.plugin.registry import Registry
 from tests.kernel.domains import Lab
 
 _REGISTRY: Final = Registry([Lab()])

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from placet import Orchestrator, OrchestratorConfig, Verdict
 from placet.runtime import world_opener
-from placet.runtime.snapshots.files import SnapshotFiles, snapshots_of
-from placet.runtime.snapshots.writer import take_snapshot
-from placet.runtime.stores.files import Disk
+from placet.stores.snapshots.files import SnapshotFiles, snapshots_of
+from placet.stores.snapshots.writer import take_snapshot
+from placet.stores.files import Disk
 from placet.schemas.effect import Effect
 from placet.schemas.limits import Limits
 from tests.crash import planted_bugs

@@ -4,7 +4,7 @@ import asyncio
 import os
 from dataclasses import replace
 
-import placet.runtime.history.reader  # noqa: F401  # another user may not read the package
+import placet.history.reader  # noqa: F401  # another user may not read the package
 from placet import Orchestrator
 from tests.crash.compiled import use_compiled_lab
 from tests.crash.process_forker import Report

@@ -14,9 +14,9 @@ from typing import Final
 import msgspec
 import pytest
 
-from placet.runtime.stores import rows as log_rows
-from placet.runtime.stores.sqlite import layout
-from placet.runtime.stores.sqlite import log as event_log_sqlite
+from placet.stores import rows as log_rows
+from placet.stores.sqlite import layout
+from placet.stores.sqlite import log as event_log_sqlite
 from placet.schemas.errors import StoreError
 from tests.crash.log_files import (
     LeftBehind,

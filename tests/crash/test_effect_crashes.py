@@ -17,9 +17,9 @@ import pytest
 
 from placet.kernel.ledger.ledger import Ledger
 from placet.runtime.executors.offline_settlement import settle_again
-from placet.runtime.history.reader import fold
-from placet.runtime.history.verify_log import verify_log
-from placet.runtime.stores.url import file_of, open_event_log
+from placet.history.reader import fold
+from placet.history.verify_log import verify_log
+from placet.stores.url import file_of, open_event_log
 from placet.schemas.effect import Delivery
 from placet.schemas.errors import StoreError
 from placet.schemas.log.expand import expanded

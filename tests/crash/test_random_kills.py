@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from placet.runtime.stores.sqlite.log import SqliteEventLog
+from placet.stores.sqlite.log import SqliteEventLog
 from tests.crash import audit
 from tests.crash.load_scenario import config_of
 from tests.crash.process_forker import ChildProcess, Message, ProcessForker

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from placet.runtime.stores.sqlite.log import SqliteEventLog
+from placet.stores.sqlite.log import SqliteEventLog
 from tests.cli.command_line import run_process
 from tests.crash.test_disk_faults import mounted
 from tests.server.load import Load

@@ -10,9 +10,9 @@ import pytest
 
 from placet.kernel import Kernel, KernelConfig
 from placet.kernel.log.snapshot import take, world_digest
-from placet.runtime.snapshots.files import SnapshotFiles
-from placet.runtime.snapshots.recovery import recover
-from placet.runtime.stores.memory import MemoryEventLog
+from placet.stores.snapshots.files import SnapshotFiles
+from placet.stores.snapshots.recovery import recover
+from placet.stores.memory import MemoryEventLog
 from placet.schemas.errors import StoreError
 from placet.schemas.log import envelope
 from placet.schemas.log import snapshot as schema

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from placet.runtime.stores.sqlite.log import SqliteEventLog
+from placet.stores.sqlite.log import SqliteEventLog
 from placet.schemas.log.record import LogGroup, decode_record
 from tests.crash import planted_bugs
 from tests.crash.log_files import (

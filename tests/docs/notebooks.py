@@ -20,7 +20,7 @@ NAMES: Final = ("bank_run", "from_mesa")
 """Notebooks that are made of the tutorial of the same name."""
 
 PLAYER: Final = "player"
-"""The notebook that shows `placet.lab.play`."""
+"""The notebook that shows `placet.play`."""
 
 _BLOCK: Final = re.compile(r"^```(python|toml)\n(.*?)^```$\n?", re.MULTILINE | re.DOTALL)
 _FILE: Final = re.compile(r"# (\w+\.(?:py|toml))\n")

@@ -17,7 +17,7 @@ from placet.envs.map_image import draw_map
 from placet.envs.parallel_env import EnvAdapter, WorldEnv
 from placet.errors import ValidationError
 from placet.kernel import KernelConfig
-from placet.kernel.registry import Registry
+from placet.kernel.plugin.registry import Registry
 from placet.tables.collector import Collector
 from placet.tables.parts import CollectError, read_collected
 from tests.kernel.domains import Lab

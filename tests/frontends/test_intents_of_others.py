@@ -17,7 +17,7 @@ from placet.domains.session import Sessions
 from placet.domains.world import World
 from placet.frontends.mcp.server import McpServer
 from placet.kernel import Domain
-from placet.kernel.domain import Kind, refuse
+from placet.kernel.plugin.domain import Kind, refuse
 from placet.schemas.codec import Json
 from placet.schemas.event import Event
 from placet.server.viewpoint import Viewpoint

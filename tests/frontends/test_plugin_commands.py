@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from placet.runtime.entry_points import PluginBroken, plugins
+from placet.plugins.entry_points import PluginBroken, plugins
 from tests.cli.command_line import run_process
 
 MODULES = {

@@ -15,7 +15,7 @@ from placet.frontends.mcp.server import McpServer
 from placet.frontends.sessions import bodies as http_bodies
 from placet.frontends.sessions import routes as http_sessions
 from tests.agents.till import Till
-from tests.frontends.test_chat import turns
+from tests.design.frontend.test_chat import turns
 from tests.frontends.test_session_routes import MAIN, Talking, talking
 from tests.server.served import serving
 

@@ -12,9 +12,9 @@ from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
 from placet.agents import PlannerOutput, Session
-from placet.domains.design import Design
+from placet_design import Design
 from placet.domains.session import Sessions
-from placet.extensions.design.plan_handler import plan_schemas
+from placet_design.frontend.plan_handler import plan_schemas
 from placet.frontends.sessions import routes as http_sessions
 from placet.frontends.sessions.wire_schemas import SCHEMAS
 from placet.server import create_app, wire_schemas

@@ -14,7 +14,7 @@ from placet.domains.world import World
 from placet.kernel import Domain, Kernel, KernelConfig
 from placet.kernel.log.replay import folded
 from placet.kernel.log.snapshot import world_digest
-from placet.runtime.stores.url import open_event_log
+from placet.stores.url import open_event_log
 from placet.schemas.effect import Settlement
 from placet.schemas.limits import Limits
 from placet.schemas.log.record import (

@@ -9,10 +9,10 @@ from placet.kernel import Domain
 from placet.kernel.log.replay import Replayer, folded
 from placet.kernel.log.snapshot import world_digest
 from placet.kernel.log.verify import Verifier
-from placet.kernel.rules_version import Rules
-from placet.runtime.history.verify_log import verify_log
-from placet.runtime.plugins import remake
-from placet.runtime.stores.url import open_event_log
+from placet.kernel.plugin.rules_version import Rules
+from placet.history.verify_log import verify_log
+from placet.plugins.domains import remake
+from placet.stores.url import open_event_log
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import (
     _TYPES,

@@ -4,7 +4,7 @@ import pytest
 from typing_extensions import TypedDict
 
 from placet.kernel import Domain, Kernel, KernelConfig, Kind
-from placet.kernel.registry import ForeignWriteError
+from placet.kernel.plugin.registry import ForeignWriteError
 from placet.schemas.errors import DomainError, ValidationError
 from tests.kernel.builders import intent, trace
 

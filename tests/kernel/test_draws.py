@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typing_extensions import TypedDict
 
-from placet.kernel import Domain, Draft, Kernel, KernelConfig, Kind, order, random_unit, refuse
+from placet.kernel import Domain, Draft, Kernel, KernelConfig, Kind, random_unit, refuse
+from placet.kernel.decide import order
 from placet.kernel import kernel as kernel_module
 from placet.kernel.commit import apply_record
 from placet.kernel.commit.commit import DecisionRecorder
-from placet.kernel.domain import RuleRefusal
+from placet.kernel.plugin.domain import RuleRefusal
 from placet.kernel.ledger import ledger
 from placet.kernel.ledger.ordinals import Ordinals
 from placet.kernel.log.divergence import DecisionMismatch

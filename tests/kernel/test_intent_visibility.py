@@ -3,7 +3,7 @@
 import pytest
 
 from placet.kernel import Domain, Kernel
-from placet.kernel.domain import Kind
+from placet.kernel.plugin.domain import Kind
 from placet.kernel.intent_visibility import IntentReader, speaks_for
 from placet.schemas.identity import OPERATOR
 

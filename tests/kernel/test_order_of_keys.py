@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from placet.kernel import Domain, Kernel, Kind
-from placet.kernel.domain import RuleRefusal
+from placet.kernel.plugin.domain import RuleRefusal
 from placet.kernel.log.snapshot import world_digest
 from placet.kernel.log.verify import Verifier
 from placet.kernel.state.draft import Draft

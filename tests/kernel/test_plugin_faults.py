@@ -14,7 +14,7 @@ from placet.kernel.log import snapshot as snapshots
 from placet.kernel.log.divergence import DecisionMismatch
 from placet.kernel.log.replay import folded
 from placet.kernel.log.verify import Verifier
-from placet.kernel.registry import Registry
+from placet.kernel.plugin.registry import Registry
 from placet.schemas.codec import FrozenDict
 from placet.schemas.effect import EffectKey, Settlement
 from placet.schemas.errors import ValidationError

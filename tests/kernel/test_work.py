@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from typing_extensions import TypedDict
 
 from placet.kernel import Domain, Kernel, KernelConfig, Kind, refuse
-from placet.kernel.domain import RuleRefusal
+from placet.kernel.plugin.domain import RuleRefusal
 from placet.kernel.log.replay import Replayer
 from placet.kernel.log.verify import Verifier
 from placet.kernel.state.draft import Draft, WorkExceeded

@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 
 from placet.actors.ports import EventLog
-from placet.runtime.snapshots.writer import EVERY_SEQS
-from placet.runtime.stores.url import open_event_log
+from placet.stores.snapshots.writer import EVERY_SEQS
+from placet.stores.url import open_event_log
 from placet.scenarios import load
 from placet.scenarios.report import RunReport
 from placet.scenarios.runner import ScenarioRunner

@@ -6,9 +6,9 @@ import pytest
 
 from placet.cli.app import run_command
 from placet.lab import compare
-from placet.runtime.history.fork import ForkOptions, fork
-from placet.runtime.history.position import Position
-from placet.runtime.stores.url import open_event_log
+from placet.history.fork import ForkOptions, fork
+from placet.history.position import Position
+from placet.stores.url import open_event_log
 from placet.schemas.errors import StoreError
 from tests.lab.coin import TOSS
 from tests.lab.runs import log_of, run_coin

@@ -18,8 +18,8 @@ import pytest
 
 import placet
 from placet.cli.app import run_command
-from placet.runtime.history.selection import Selection
-from placet.runtime.stores.reading import log_to_read
+from placet.history.selection import Selection
+from placet.stores.reading import log_to_read
 from placet.schemas.errors import PlacetError, StoreError
 from placet.tables import rows as rows_module
 from placet.tables.arrow import TableSchema, canonical_rows

@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from placet import Domain, Kind, Log, Orchestrator, OrchestratorConfig
-from placet.runtime.history.selection import Selection
-from placet.runtime.stores.reading import log_to_read
+from placet.history.selection import Selection
+from placet.stores.reading import log_to_read
 from placet.tables.export import export
 from placet.tables.plan import TableOptions, TablePlan
 from placet.tables.table import read_tables

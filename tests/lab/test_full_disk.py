@@ -7,16 +7,16 @@ from contextlib import closing
 import pytest
 
 from placet.lab import Results, report, run_scenarios
-from placet.lab.errors import LabError
-from placet.lab.player import PlayerPage
-from placet.runtime.stores.reading import log_to_read
+from placet.sweeps.errors import LabError
+from placet.server.player_page import PlayerPage
+from placet.stores.reading import log_to_read
 from placet.tables.collector import Collector
 from placet.tables.export import export
 from placet.tables.files import ExportError
 from placet.tables.parts import CollectError
 from placet.tables.plan import TableOptions
 from tests.lab.full_disk import full_disk
-from tests.lab.sweep.sweeping import InlineExecutor, short_town, without_times
+from tests.sweeps.sweeping import InlineExecutor, short_town, without_times
 
 TOO_LARGE = os.strerror(errno.EFBIG)
 

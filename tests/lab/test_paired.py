@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from placet.lab import paired_differences
-from placet.lab.errors import LabError
+from placet.sweeps.errors import LabError
 
 ROWS = [
     {"seed": seed, "limit": limit, "loss": base + 10 * (limit == 5), "error": None}

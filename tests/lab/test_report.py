@@ -12,12 +12,12 @@ import pytest
 
 from placet.cli.app import run_command
 from placet.lab import Collector, Results, Scenario, report, run_scenarios
-from placet.lab.errors import LabError
+from placet.sweeps.errors import LabError
 from placet.lab.intervals import Interval
 from placet.lab.log import Log
 from placet.lab.reporting.bins import BINS_MAX, Bins
 from placet.lab.reporting.drawings import Estimate, estimates, lorenz, number_text, round_values
-from placet.runtime.stores.url import open_event_log
+from placet.stores.url import open_event_log
 from placet.schemas.errors import StoreError
 from tests.agents.till import put, talk
 from tests.lab.coin import TOML

@@ -14,12 +14,12 @@ from placet.cli.app import run_command
 from placet.kernel import Kind
 from placet.kernel.state.tree import WorldState
 from placet.lab import turning_point
-from placet.lab.errors import LabError
+from placet.sweeps.errors import LabError
 from placet.lab.turning.continuation import Continuation, other_seeds, run_source, states_at
-from placet.runtime.history.fork import ForkOptions, fork
-from placet.runtime.history.position import Position
-from placet.runtime.history.reader import fold
-from placet.runtime.stores.url import open_event_log
+from placet.history.fork import ForkOptions, fork
+from placet.history.position import Position
+from placet.history.reader import fold
+from placet.stores.url import open_event_log
 from placet.scenarios.resume import find_run
 from placet.scenarios.runner import ScenarioRunner
 from placet.scenarios.ticks import tick_ns_of

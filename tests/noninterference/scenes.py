@@ -9,14 +9,14 @@ from functools import partial
 from random import Random
 from typing import Any, NamedTuple
 
-from placet.domains.design import Design
-from placet.domains.design.refinable_fields import REFINABLE_SCHEMA
-from placet.domains.files import Files
+from placet_design import Design
+from placet_design.refinable_fields import REFINABLE_SCHEMA
+from placet_files import Files
 from placet.domains.memory import Memory
-from placet.domains.program import Program
+from placet_program import Program
 from placet.domains.session import RECORDER, Sessions
 from placet.domains.world import World
-from placet.kernel.domain import Domain
+from placet.kernel.plugin.domain import Domain
 from placet.testing.trace import (
     Batch,
     Join,
@@ -28,7 +28,7 @@ from placet.testing.trace import (
     Trace,
     Wait,
 )
-from tests.domains.program.programs import begin, connect, exported, gone, result
+from tests.program.programs import begin, connect, exported, gone, result
 from tests.noninterference.own_domains import ROOMS, Bids, Rooms
 
 Payload = Callable[[Random], dict[str, Any]]

@@ -17,9 +17,9 @@ from placet import Orchestrator, OrchestratorConfig
 from placet.agents import Session
 from placet.domains.world import World
 from placet.frontends.mcp.server import McpServer
-from placet.kernel.domain import Domain
+from placet.kernel.plugin.domain import Domain
 from placet.kernel.visibility.distance import WithinDistance
-from placet.runtime.stores.url import open_event_log
+from placet.stores.url import open_event_log
 from placet.schemas.codec import Json, from_json
 from placet.schemas.identity import OPERATOR
 from placet.schemas.log.record import LogGroup, decode_record

@@ -11,7 +11,7 @@ from placet.actors.observation.observer import Observer
 from placet.kernel.gate import agent as agent_stage
 from placet.kernel.gate import staleness
 from placet.kernel.log import explain_stages
-from placet.kernel.registry import Registry
+from placet.kernel.plugin.registry import Registry
 from placet.kernel.visibility.distance import WithinDistance
 from placet.schemas.view import Observation
 from placet.testing.noninterference_property import noninterference_breach

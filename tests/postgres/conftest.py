@@ -10,5 +10,5 @@ def forker():
     """A process with the package and the driver imported, from which children are forked."""
     late = ["anyio._backends._asyncio", "placet.runtime.telemetry.world_logger"]
     roles = ["tests.crash.load_scenario", "tests.crash.single_client", "tests.postgres.heir"]
-    with ProcessForker([*roles, "placet.runtime.stores.postgres.log", *late]) as forker:
+    with ProcessForker([*roles, "placet.stores.postgres.log", *late]) as forker:
         yield forker

@@ -7,8 +7,8 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from placet.cli.terminal import redact
-from placet.runtime.stores.postgres.address import address_of, shown_url
-from placet.runtime.stores.url import environment_of, open_event_log
+from placet.stores.postgres.address import address_of, shown_url
+from placet.stores.url import environment_of, open_event_log
 from placet.schemas.errors import StoreError
 
 SECRET = "s3cr:t"
@@ -139,6 +139,6 @@ def test_an_invalid_parameter_is_an_error(query, came):
 
 
 def test_a_missing_driver_is_reported_with_the_install_command(monkeypatch):
-    monkeypatch.setitem(sys.modules, "placet.runtime.stores.postgres.log", None)
+    monkeypatch.setitem(sys.modules, "placet.stores.postgres.log", None)
     with pytest.raises(StoreError, match=r"pip install 'placet\[postgres\]'"):
         open_event_log("postgresql://ann:secret@h/db")

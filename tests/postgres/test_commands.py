@@ -8,10 +8,10 @@ import httpx
 import pytest
 
 from placet import Orchestrator, OrchestratorConfig
-from placet.runtime.snapshots.files import snapshots_of
-from placet.runtime.snapshots.recovery import recover
-from placet.runtime.snapshots.writer import SnapshotProcess, take_snapshot
-from placet.runtime.stores.url import environment_of, open_event_log
+from placet.stores.snapshots.files import snapshots_of
+from placet.stores.snapshots.recovery import recover
+from placet.stores.snapshots.writer import SnapshotProcess, take_snapshot
+from placet.stores.url import environment_of, open_event_log
 from placet.schemas.log.snapshot import SnapshotPosition
 from tests.cli.command_line import CommandLine, Process
 from tests.kernel.builders import add
@@ -137,7 +137,7 @@ async def test_a_separate_process_takes_a_snapshot_on_the_server(url):
 
 
 async def test_a_snapshot_stored_in_parts_is_whole_or_absent(url, monkeypatch):
-    monkeypatch.setattr("placet.runtime.snapshots.postgres.PART_BYTES", 100)
+    monkeypatch.setattr("placet.stores.snapshots.postgres.PART_BYTES", 100)
     await world_of_adds(url, 5)
     log = open_event_log(url)
     files = snapshots_of(log)

@@ -7,11 +7,11 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from placet.runtime.stores.append_rules import NoWorldError
-from placet.runtime.stores.postgres.address import address_of
-from placet.runtime.stores.postgres.fence import PostgresFence
-from placet.runtime.stores.postgres.log import PostgresEventLog
-from placet.runtime.stores.url import fence_of, open_event_log
+from placet.stores.append_rules import NoWorldError
+from placet.stores.postgres.address import address_of
+from placet.stores.postgres.fence import PostgresFence
+from placet.stores.postgres.log import PostgresEventLog
+from placet.stores.url import fence_of, open_event_log
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import LogGroup
 from tests.contracts.event_log_contract import append, records_of
@@ -259,7 +259,7 @@ def test_a_layout_of_another_release_is_refused(postgres, url, log):
 
 
 def test_a_server_of_an_old_version_is_refused(log, monkeypatch):
-    monkeypatch.setattr("placet.runtime.stores.postgres.fence.SERVER_VERSION_MIN", 99)
+    monkeypatch.setattr("placet.stores.postgres.fence.SERVER_VERSION_MIN", 99)
     with pytest.raises(StoreError, match=r"expected PostgreSQL 99 or later, got \d\d; upgrade"):
         log.open()
 

@@ -14,8 +14,8 @@ from typing import Final
 import pytest
 
 from placet import Orchestrator, OrchestratorConfig
-from placet.runtime.snapshots.standby import Standby
-from placet.runtime.stores.url import open_event_log
+from placet.stores.snapshots.standby import Standby
+from placet.stores.url import open_event_log
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import LogGroup
 from tests.crash import audit

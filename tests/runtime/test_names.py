@@ -94,10 +94,10 @@ SESSION: Shapes = {
 EXPORTED = {
     "placet.kernel": "Domain Draft EffectHandler Kernel Kind VisibilityPolicy refuse random_u64 "
     "random_unit randint_below",
-    "placet.domains.design": "ActionExecutor Design EventDispatcher PhaseMachine StateManager",
-    "placet.domains.files": "Files",
+    "placet_design": "ActionExecutor Design EventDispatcher PhaseMachine StateManager",
+    "placet_files": "Files",
     "placet.domains.memory": "Memory",
-    "placet.domains.program": "Program",
+    "placet_program": "Program",
     "placet.domains.world": "World",
     "placet.agents": "AgentAdapter ChatIntent ExecutionPlan FunctionAdapter HumanAdapter Llm "
     "ReplayAdapter ScriptedAdapter Session",

@@ -5,8 +5,8 @@ import shutil
 import pytest
 
 from placet import Orchestrator, OrchestratorConfig
-from placet.runtime.stores.append_rules import FencedError, InUseError
-from placet.runtime.stores.sqlite.log import SqliteEventLog
+from placet.stores.append_rules import FencedError, InUseError
+from placet.stores.sqlite.log import SqliteEventLog
 from placet.schemas.errors import StoreError
 from tests.kernel.builders import add
 from tests.kernel.domains import COUNTS, Lab

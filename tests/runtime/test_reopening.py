@@ -12,11 +12,11 @@ import pytest
 
 from placet import Limits, Orchestrator, OrchestratorConfig
 from placet.runtime import world_opener
-from placet.runtime.history.reader import fold
-from placet.runtime.snapshots.files import snapshots_of
-from placet.runtime.snapshots.recovery import recover
-from placet.runtime.snapshots.writer import take_snapshot
-from placet.runtime.stores.url import open_event_log
+from placet.history.reader import fold
+from placet.stores.snapshots.files import snapshots_of
+from placet.stores.snapshots.recovery import recover
+from placet.stores.snapshots.writer import take_snapshot
+from placet.stores.url import open_event_log
 from placet.runtime.world_opener import WorldOpener
 from placet.schemas.effect import Effect
 from placet.schemas.verdict import Verdict

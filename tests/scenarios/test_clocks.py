@@ -7,8 +7,8 @@ import pytest
 
 from placet.cli.commands.run_report import report_lines
 from placet.cli.terminal import plain_lines
-from placet.runtime.history.reader import check_integrity
-from placet.runtime.stores.url import open_event_log
+from placet.history.reader import check_integrity
+from placet.stores.url import open_event_log
 from placet.scenarios import ScenarioError, load
 from placet.scenarios.report import RunReport
 from placet.scenarios.resume import find_run

@@ -12,7 +12,7 @@ import pytest
 
 from placet import Simulation
 from placet.domains.world import World
-from placet.runtime.stores.reading import log_to_read
+from placet.stores.reading import log_to_read
 from placet.scenarios import ScenarioError, load
 from placet.scenarios.collecting import collector_of
 from placet.scenarios.engine import run_scenario

@@ -14,15 +14,15 @@ import pytest
 from placet import AgentError, Simulation, StoreError
 from placet.domains.world import World
 from placet.runtime import kernel_world
-from placet.runtime.history.reader import check_integrity
-from placet.runtime.stores.url import open_event_log
+from placet.history.reader import check_integrity
+from placet.stores.url import open_event_log
 from placet.scenarios import engine, load
 from placet.scenarios.engine import OpenRun, run_scenario
 from placet.scenarios.report import RunReport
 from placet.scenarios.resume import find_run
 from placet.scenarios.runner import ScenarioRunner
 from placet.scenarios.scenario import Scenario
-from tests.runtime.snapshots.test_snapshots import InThisProcess
+from tests.stores.snapshots.test_snapshots import InThisProcess
 from tests.scenarios.test_resume import whole_digest
 
 if TYPE_CHECKING:

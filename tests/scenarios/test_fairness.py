@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from placet.cli.commands.run_report import report_lines
 from placet.cli.terminal import plain_lines
-from placet.runtime.history.reader import check_integrity
-from placet.runtime.stores.url import open_event_log
+from placet.history.reader import check_integrity
+from placet.stores.url import open_event_log
 from placet.scenarios import load
 from placet.scenarios.fairness import AgentPair, FairnessStats, jain, lottery_jain_index
 from placet.scenarios.report import RunReport

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from placet.actors.ports import EventLog
-from placet.runtime.history import position
-from placet.runtime.history.fork import Fork, ForkOptions, fork
-from placet.runtime.history.position import Position
-from placet.runtime.history.verify_log import verify_log
-from placet.runtime.stores.url import open_event_log
+from placet.history import position
+from placet.history.fork import Fork, ForkOptions, fork
+from placet.history.position import Position
+from placet.history.verify_log import verify_log
+from placet.stores.url import open_event_log
 from placet.scenarios import load, setup
 from placet.scenarios.resume import find_run
 from placet.scenarios.runner import ScenarioRunner

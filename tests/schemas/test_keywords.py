@@ -23,8 +23,8 @@ from placet.server import create_app
 _MODULES = (
     *("placet", "placet.kernel", "placet.lab", "placet.testing", "placet.agents"),
     *("placet.scenarios",),
-    *("placet.domains.world", "placet.domains.design", "placet.domains.files"),
-    *("placet.domains.program", "placet.domains.memory", "placet.domains.session"),
+    *("placet.domains.world", "placet_design", "placet_files"),
+    *("placet_program", "placet.domains.memory", "placet.domains.session"),
 )
 
 _OF_OTHERS = (BaseException, Enum, dict, tuple, msgspec.Struct, pydantic.BaseModel)
@@ -36,7 +36,7 @@ _RESULTS = {
     "placet.lab": {"Results"},
     "placet": {"AgentHandle"},
     "placet.kernel": {"Draft", "refuse"},  # `refuse` takes any keyword, as a detail
-    "placet.domains.design": {
+    "placet_design": {
         *("ActionResult", "Adjustment", "AuditedAction", "ExecutionResult", "ValidationResult"),
     },
 }

@@ -16,7 +16,7 @@ from placet.agents.proposal.codes import Code
 from placet.domains.world import World
 from placet.kernel import Kernel, refuse
 from placet.kernel.log.divergence import Difference
-from placet.runtime.timeline.timeline import Place
+from placet.history.timeline.timeline import Place
 from placet.schemas.missing_key import MissingKeyError
 from placet.schemas.refusal import Refusal, RefusalCode, Stage
 from placet.schemas.verdict import Verdict

@@ -10,7 +10,7 @@ import httpx
 from starlette.applications import Starlette
 
 from placet import Orchestrator, OrchestratorConfig
-from placet.kernel.domain import Domain
+from placet.kernel.plugin.domain import Domain
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import HttpLimits, Limits
 from placet.server import create_app

@@ -8,7 +8,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from placet.cli.commands.gate_session import GateSession
-from placet.domains.program import Program
+from placet_program import Program
 from placet.errors import TimeStalledError
 from placet.schemas.limits import Limits
 from placet.server import create_app

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from placet.domains.design import Design
-from placet.domains.program import Program
+from placet_design import Design
+from placet_program import Program
 from placet.domains.session import Sessions
-from placet.kernel.domain import Domain
+from placet.kernel.plugin.domain import Domain
 from placet.server.config import ServeConfig
 from placet.server.context import _LESSER_ROLE
 from placet.server.http.routing import ApiRoute

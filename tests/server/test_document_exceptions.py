@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from placet.domains.design import Design
-from placet.domains.program import Program
+from placet_design import Design
+from placet_program import Program
 from placet.domains.session import Sessions
 from placet.domains.world import World
 from tests.server.document_exceptions import UNSAID, WORLD, answered, unsaid

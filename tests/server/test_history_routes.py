@@ -7,8 +7,8 @@ import httpx
 import pytest
 
 from placet.domains.world import World
-from placet.runtime.plugins import DomainNotRemade, remake
-from placet.runtime.timeline import moments
+from placet.plugins.domains import DomainNotRemade, remake
+from placet.history.timeline import moments
 from placet.schemas.identity import OPERATOR
 from placet.schemas.log.record import Group, decode_record
 from placet.server.config import ServeConfig
@@ -16,7 +16,7 @@ from placet.server.credentials import Credentials, KnownToken, hash_of
 from placet.server.history.timelines import Source
 from placet.server.play import build_play_app
 from tests.cli.command_line import move
-from tests.runtime.timeline.played_logs import log_of, world_records
+from tests.history.timeline.played_logs import log_of, world_records
 from tests.server.served import serving
 
 HISTORY = "/api/v1/worlds/run/history"

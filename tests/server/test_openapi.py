@@ -10,8 +10,8 @@ import copy
 import pytest
 from jsonschema import Draft202012Validator
 
-from placet.domains.design import Design
-from placet.domains.program import Program
+from placet_design import Design
+from placet_program import Program
 from placet.domains.session import Sessions
 from placet.domains.world import World
 from placet.server import create_app

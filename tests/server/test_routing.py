@@ -4,8 +4,8 @@ import pytest
 from starlette.responses import Response
 from starlette.routing import Route
 
-from placet.domains.design import Design
-from placet.domains.program import Program
+from placet_design import Design
+from placet_program import Program
 from placet.domains.session import Sessions
 from placet.domains.world import World
 from placet.server import create_app

@@ -10,8 +10,8 @@ import pytest
 from placet import Orchestrator, OrchestratorConfig
 from placet.domains.session import Sessions
 from placet.runtime.api.store import WorldStore
-from placet.runtime.stores.append_rules import FencedError
-from placet.runtime.stores.sqlite.log import SqliteEventLog
+from placet.stores.append_rules import FencedError
+from placet.stores.sqlite.log import SqliteEventLog
 from placet.schemas.errors import ClosedError, StoreError
 from placet.server import store_watch
 from placet.server.config import ServeConfig

@@ -9,7 +9,7 @@ from unittest.mock import patch
 import pytest
 
 from placet import Orchestrator, OrchestratorConfig, Verdict
-from placet.kernel.decide import Decision
+from placet.kernel.decide.batches import Decision
 from placet.kernel.kernel import Kernel
 from placet.schemas.effect import Effect
 from placet.schemas.limits import Limits

@@ -18,7 +18,7 @@ from placet.kernel.kernel import Kernel
 from placet.kernel.ledger.ledger import Ledger
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.transaction import START, Transaction
-from placet.runtime.stores.append_rules import require_writer
+from placet.stores.append_rules import require_writer
 from placet.schemas.errors import StoreError
 from placet.schemas.view import View
 from tests.kernel.reference.fairground import CLOCK, Fairground
@@ -137,7 +137,7 @@ def a_fence_that_is_not_checked() -> AbstractContextManager[object]:
     def planted(epoch: int, *, held: int | None, **rest: Any) -> None:
         require_writer(epoch, held=epoch, **rest)
 
-    return patch("placet.runtime.stores.memory.require_writer", planted)
+    return patch("placet.stores.memory.require_writer", planted)
 
 
 def a_refusal_that_is_not_recorded() -> AbstractContextManager[object]:

@@ -8,7 +8,7 @@ from pydantic import PositiveInt
 from typing_extensions import TypedDict
 
 from placet.kernel import Domain, Draft, Kind, RuleRefusal, refuse
-from placet.kernel.domain import Rule
+from placet.kernel.plugin.domain import Rule
 from placet.kernel.state.tree import Entity, State
 from placet.kernel.visibility.relations import HideFields, SameTeam
 from placet.schemas.codec import Json

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from placet.kernel.registry import Registry
+from placet.kernel.plugin.registry import Registry
 from placet.testing import PropertyViolation, domain_property_tests
 from placet.testing import hash_order_property as hash_order
 from placet.testing.hash_order_property import NAME as ORDER_OF_SETS

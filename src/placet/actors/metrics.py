@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Final, Literal, TypeAlias, get_args
 
-from placet.kernel.decide import Answer
+from placet.kernel.decide.batches import Answer
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json
 from placet.schemas.limits import SECOND_NS

@@ -6,8 +6,8 @@ The layer imports no runtime; `placet.Orchestrator` satisfies `WorldPort`.
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Literal, Protocol
 
-from placet.kernel.domain import Risk
-from placet.kernel.registry import Registry
+from placet.kernel.plugin.domain import Risk
+from placet.kernel.plugin.registry import Registry
 from placet.schemas.codec import Json
 from placet.schemas.effect import Effect, Settlement
 from placet.schemas.intent import Intent

@@ -1,6 +1,6 @@
 """How it is measured: subjects take turns, so that a slow minute of the machine hits them all.
 
-The garbage collector is set as placet's own processes set it (`runtime/gc_tuning.py`), for
+The garbage collector is set as placet's own processes set it (`stores/gc_tuning.py`), for
 the reference too, in preparation and in timed work alike; it is asked to collect before a turn. A
 ratio is of one turn to the mean of the two turns of the reference around it, and the report gives
 the median of the ratios.

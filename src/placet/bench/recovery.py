@@ -7,11 +7,11 @@ from typing import NamedTuple
 from placet.bench.subjects import Contender, KernelAlone
 from placet.bench.workloads import Chunk, Load, make_domain, make_kernel_config
 from placet.kernel.kernel import Kernel
-from placet.runtime.snapshots.files import SnapshotFiles, files_beside
-from placet.runtime.snapshots.recovery import Recovery, recover
-from placet.runtime.snapshots.writer import take_snapshot
-from placet.runtime.stores.sqlite.log import SqliteEventLog
-from placet.runtime.stores.url import file_of
+from placet.stores.snapshots.files import SnapshotFiles, files_beside
+from placet.stores.snapshots.recovery import Recovery, recover
+from placet.stores.snapshots.writer import take_snapshot
+from placet.stores.sqlite.log import SqliteEventLog
+from placet.stores.url import file_of
 from placet.schemas.log.record import LogGroup, decode_record
 
 GROUP_RECORDS = 32

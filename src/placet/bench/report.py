@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from placet.bench.suite import SUITE
 from placet.bench.workloads import SEED, Scale
-from placet.runtime.gc_tuning import tuned_gc
+from placet.stores.gc_tuning import tuned_gc
 from placet.schemas.codec import Json
 
 WORKLOADS: Final = tuple(SUITE)

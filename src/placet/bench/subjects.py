@@ -25,7 +25,7 @@ from placet.bench.workloads import (
     make_domain,
     make_kernel_config,
 )
-from placet.kernel.domain import Domain
+from placet.kernel.plugin.domain import Domain
 from placet.kernel.kernel import Kernel
 from placet.kernel.log.replay import Replayer
 from placet.kernel.log.verify import Verifier

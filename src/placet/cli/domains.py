@@ -6,8 +6,8 @@ import typer
 
 from placet.cli import completion
 from placet.cli.terminal import CommandError
-from placet.kernel.domain import Domain
-from placet.runtime.plugins import find_domain, make_domain
+from placet.kernel.plugin.domain import Domain
+from placet.plugins.domains import find_domain, make_domain
 from placet.schemas.errors import DomainError
 
 DomainOption: TypeAlias = Annotated[

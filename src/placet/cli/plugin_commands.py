@@ -6,7 +6,7 @@ import typer
 
 from placet.cli.command_table import COMMANDS as OWN
 from placet.cli.command_table import CommandGroup, LateCommand, command_of
-from placet.runtime.entry_points import COMMANDS, Plugin, PluginBroken, plugins
+from placet.plugins.entry_points import COMMANDS, Plugin, PluginBroken, plugins
 
 
 class WithPlugins(CommandGroup):

@@ -6,7 +6,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from placet.cli import completion
-from placet.runtime.history.selection import Selection
+from placet.history.selection import Selection
 
 FromOption: TypeAlias = Annotated[
     int, typer.Option("--from", min=0, metavar="SEQ", help="First seq.")

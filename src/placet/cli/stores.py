@@ -9,9 +9,9 @@ from typing import Annotated, TypeAlias
 import typer
 
 from placet.cli.terminal import CommandError
-from placet.runtime.snapshots.files import files_beside
-from placet.runtime.stores.append_rules import NoWorldError
-from placet.runtime.stores.url import file_of, is_lasting, open_event_log
+from placet.stores.snapshots.files import files_beside
+from placet.stores.append_rules import NoWorldError
+from placet.stores.url import file_of, is_lasting, open_event_log
 
 TakeOver: TypeAlias = Annotated[
     bool,

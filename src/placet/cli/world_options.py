@@ -11,7 +11,7 @@ import typer
 
 from placet.cli.domains import DomainOption as DomainOption  # noqa: PLC0414  # one place for all
 from placet.cli.terminal import CommandError, notify
-from placet.kernel.domain import Domain
+from placet.kernel.plugin.domain import Domain
 from placet.schemas.codec import Json
 
 if TYPE_CHECKING:

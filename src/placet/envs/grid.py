@@ -16,7 +16,7 @@ except ModuleNotFoundError as error:
 
 from placet.envs.parallel_env import Array, EnvAdapter, Registrations, WorldEnv
 from placet.kernel.prng import randint_below
-from placet.runtime.plugins import find_domain
+from placet.plugins.domains import find_domain
 from placet.schemas.codec import Json
 from placet.schemas.keywords import explain_keywords
 from placet.schemas.view import View

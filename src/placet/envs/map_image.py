@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from placet.runtime.timeline.moments import point_of
+from placet.history.timeline.moments import point_of
 from placet.schemas.codec import Json
 
 Pixels = npt.NDArray[np.uint8]

@@ -1,6 +1,6 @@
 """Conversations with agents: in a terminal, over MCP and over HTTP.
 
-They are found by entry points (`placet.runtime.entry_points`). Every message passes through the
+They are found by entry points (`placet.plugins.entry_points`). Every message passes through the
 same session and the same gate, whichever frontend received it.
 
     chat/: `placet chat`, the conversation in a terminal, shown by render.py. mcp/: `placet mcp`, a

@@ -16,8 +16,8 @@ from placet.agents.proposal.tools import wire_name
 from placet.schemas.codec import Json, to_json
 
 if TYPE_CHECKING:
-    from placet.domains.design.refinable_fields import RefinableField
-    from placet.extensions.design.text import Clarification
+    from placet_design.refinable_fields import RefinableField
+    from placet_design.text import Clarification
 
 _DESIGN: Final = "design"
 _CHOICES_MAX: Final = 8
@@ -58,11 +58,11 @@ def _unsound_plan(context: PlannerInput) -> PlannerOutput | None:
 
 
 def _read_of_design(context: PlannerInput) -> PlannerOutput:
-    """Make calls of a sentence about a design (`placet.extensions.design.text.parse_text`)."""
+    """Make calls of a sentence about a design (`placet_design.text.parse_text`)."""
     # Imported here: loading the domain takes 0.17 s, which other conversations should not pay.
-    from placet.domains.design import Design  # noqa: PLC0415
-    from placet.domains.design.actions.plans import payload_of  # noqa: PLC0415
-    from placet.extensions.design.text import Clarification, parse_text  # noqa: PLC0415
+    from placet_design import Design  # noqa: PLC0415
+    from placet_design.actions.plans import payload_of  # noqa: PLC0415
+    from placet_design.text import Clarification, parse_text  # noqa: PLC0415
 
     design = next(
         domain for domain in context.catalogue.registry.domains if isinstance(domain, Design)
@@ -88,7 +88,7 @@ def _question(
     unclear: "Clarification", fields: "Mapping[str, RefinableField]", current: Mapping[str, Json]
 ) -> Stop:
     """Ask back: with whole sentences to say instead, else with the candidates."""
-    from placet.extensions.design.text import rewordings  # noqa: PLC0415  # above
+    from placet_design.text import rewordings  # noqa: PLC0415  # above
 
     ways = rewordings(unclear, fields=fields, current=current) or unclear.candidates
     choices = tuple(way for way in ways if len(way) <= _CHOICE_CHARS_MAX)

@@ -11,7 +11,7 @@ from placet.agents.session.opener import session_name
 from placet.agents.session.session import Session
 from placet.cli.world_options import list_overrides, world_settings
 from placet.domains.session import KINDS
-from placet.kernel.domain import Domain
+from placet.kernel.plugin.domain import Domain
 from placet.runtime.config import OrchestratorConfig
 
 ModeOption: Final = typer.Option(

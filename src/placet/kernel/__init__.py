@@ -3,18 +3,11 @@
     order > gate (seven stages) > commit > digest
 
 Time, seed, order and configuration arrive as data. The kernel knows no domain by name; domains
-are plugged in through the port in `kernel/domain.py`.
+are plugged in through the port in `kernel/plugin/domain.py`.
 """
 
-from placet.kernel.domain import (
-    Domain,
-    EffectHandler,
-    Kind,
-    RuleRefusal,
-    VisibilityPolicy,
-    conflict,
-    refuse,
-)
+from placet.kernel.plugin.domain import Domain, EffectHandler, Kind, RuleRefusal, conflict, refuse
+from placet.kernel.visibility.protocols import VisibilityPolicy
 from placet.kernel.kernel import Kernel
 from placet.kernel.prng import randint_below, random_u64, random_unit
 from placet.kernel.state.draft import Draft

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from placet.kernel.ledger.ledger import Ledger
-from placet.kernel.registry import Registry
+from placet.kernel.plugin.registry import Registry
 from placet.kernel.state.transaction import Transaction
 from placet.kernel.state.tree import State
 from placet.schemas.batch import CheckedBatch

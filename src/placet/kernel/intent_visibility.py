@@ -16,7 +16,7 @@ see.
 from collections.abc import Iterable, Mapping
 
 from placet.kernel.ledger.ledger import Ledger
-from placet.kernel.registry import Registry
+from placet.kernel.plugin.registry import Registry
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json
 from placet.schemas.identity import OPERATOR

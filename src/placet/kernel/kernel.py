@@ -22,22 +22,22 @@ from placet.kernel.control.control import (
 )
 from placet.kernel.control.operator_patch import OperatorPatch
 from placet.kernel.control.outbox import Outbox
-from placet.kernel.decide import Answer, Decision, decide_batch
-from placet.kernel.domain import Domain
+from placet.kernel.decide.batches import Answer, Decision, decide_batch
+from placet.kernel.plugin.domain import Domain
 from placet.kernel.gate.dedup import remembered_verdict
 from placet.kernel.gate.domain_rules import DomainRules, EffectValidator
 from placet.kernel.gate.wire_defaults import with_defaults, with_ints
-from placet.kernel.group.decide import GroupDecision
-from placet.kernel.group.record import GroupRecorder
-from placet.kernel.group.row import Entry, row_of
+from placet.kernel.decide.rows.decide import GroupDecision
+from placet.kernel.decide.rows.record import GroupRecorder
+from placet.kernel.decide.rows.row import Entry, row_of
 from placet.kernel.ledger.dedup_window import unpack
 from placet.kernel.ledger.ledger import Agent, GateSettings, Ledger
 from placet.kernel.ledger.schedule import batches_of, due_batches
 from placet.kernel.log import snapshot as snapshots
 from placet.kernel.log.replay import Replayer, folded
-from placet.kernel.order import execution_order
-from placet.kernel.registry import Registry
-from placet.kernel.rules_version import Rules, require_compatible, rules_in, rules_of
+from placet.kernel.decide.order import execution_order
+from placet.kernel.plugin.registry import Registry
+from placet.kernel.plugin.rules_version import Rules, require_compatible, rules_in, rules_of
 from placet.kernel.state.transaction import Transaction
 from placet.kernel.state.tree import State, WorldState
 from placet.schemas.batch import RELEASED, CheckedBatch
@@ -111,7 +111,7 @@ class Kernel:
         domains = list(domain) if isinstance(domain, Sequence) else [domain]
         self.registry = Registry(domains)
         from placet.kernel.gate.structure import Structure  # noqa: PLC0415  # it loads pydantic
-        from placet.kernel.group.structure import GroupStructure  # noqa: PLC0415
+        from placet.kernel.decide.rows.structure import GroupStructure  # noqa: PLC0415
 
         self._structure = Structure(self.registry, config.limits)
         self._group_structure = GroupStructure(self.registry, config.limits)

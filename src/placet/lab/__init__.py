@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from placet.lab.comparison import compare
     from placet.lab.paired import paired_differences
-    from placet.lab.player import play
+    from placet.server.player_page import play
     from placet.lab.reporting.report import report
-    from placet.lab.sweep.results import Results
-    from placet.lab.sweep.sweep import run_scenarios
+    from placet.sweeps.results import Results
+    from placet.sweeps.sweep import run_scenarios
     from placet.lab.turning.search import turning_point
     from placet.scenarios import Scenario
     from placet.tables.collector import Collector
 
 _MODULES: Final = {
     "Collector": "placet.tables.collector",
-    "Results": "placet.lab.sweep.results",
+    "Results": "placet.sweeps.results",
     "Scenario": "placet.scenarios",
-    "run_scenarios": "placet.lab.sweep.sweep",
+    "run_scenarios": "placet.sweeps.sweep",
     "compare": "placet.lab.comparison",
     "paired_differences": "placet.lab.paired",
-    "play": "placet.lab.player",
+    "play": "placet.server.player_page",
     "report": "placet.lab.reporting.report",
     "turning_point": "placet.lab.turning.search",
 }

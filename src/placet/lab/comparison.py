@@ -15,11 +15,11 @@ from typing import NamedTuple
 from placet.actors.ports import EventLog
 from placet.lab.html import table_html
 from placet.lab.stores import Store, log_of
-from placet.runtime.history.bisect import FirstDifference, bisect
-from placet.runtime.history.diff import decision_of
-from placet.runtime.history.reader import fold
-from placet.runtime.plugins import remake
-from placet.runtime.snapshots.recovery import decode, read_on, recover
+from placet.history.bisect import FirstDifference, bisect
+from placet.history.diff import decision_of
+from placet.history.reader import fold
+from placet.plugins.domains import remake
+from placet.stores.snapshots.recovery import decode, read_on, recover
 from placet.schemas.codec import Json, canonical, thaw
 from placet.schemas.keywords import explain_keywords
 from placet.schemas.limits import SECOND_NS

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Self
 
 from placet.kernel.log.replay import Replayer
 from placet.kernel.state.tree import WorldState
-from placet.runtime.history.fork import replay_to
-from placet.runtime.history.position import Position
-from placet.runtime.history.selection import Selection, selected_records
-from placet.runtime.stores.reading import log_to_read
+from placet.history.fork import replay_to
+from placet.history.position import Position
+from placet.history.selection import Selection, selected_records
+from placet.stores.reading import log_to_read
 from placet.schemas.errors import PlacetError
 from placet.schemas.event import Event
 from placet.schemas.keywords import explain_keywords
@@ -28,7 +28,7 @@ from placet.schemas.log.record import record_as_dict, record_type
 from placet.schemas.printable import printable, printable_html
 
 if TYPE_CHECKING:
-    from placet.runtime.history.verify_log import Verification
+    from placet.history.verify_log import Verification
     from placet.schemas.explanation import Explanation
     from placet.tables.plan import TablePlan
     from placet.tables.table import Rows, Tables
@@ -197,7 +197,7 @@ class Log:
         Raises:
             StoreError: The log cannot be read.
         """
-        from placet.runtime.history.verify_log import verify_log  # noqa: PLC0415  # pydantic
+        from placet.history.verify_log import verify_log  # noqa: PLC0415  # pydantic
 
         return verify_log(self._log)
 
@@ -210,7 +210,7 @@ class Log:
             StoreError: The log cannot be read, or has no such seq.
             ValueError: Neither a request nor a seq is named, or both are.
         """
-        from placet.runtime.history.explain import (  # noqa: PLC0415  # pydantic
+        from placet.history.explain import (  # noqa: PLC0415  # pydantic
             explain,
             explain_seq,
         )

@@ -10,7 +10,7 @@ from anyio import to_thread
 
 from placet.actors.ports import EventLog, HostClock
 from placet.kernel.log.replay import Replayer
-from placet.runtime.snapshots.recovery import read_on
+from placet.stores.snapshots.recovery import read_on
 from placet.schemas.log.record import LogGroup
 
 LOOK_SECONDS: Final = 0.1

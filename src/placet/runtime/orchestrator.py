@@ -27,7 +27,7 @@ from placet.actors.policies.agent import AgentActor
 from placet.actors.policies.runner import AgentStatus
 from placet.actors.ports import AgentIdentity
 from placet.actors.publisher import PAGE_RECORDS_MAX
-from placet.kernel.domain import Domain
+from placet.kernel.plugin.domain import Domain
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.kernel import Kernel
 from placet.runtime.agent_handle import AgentHandle
@@ -40,9 +40,9 @@ from placet.runtime.config import OrchestratorConfig
 from placet.runtime.executors.fork_handlers import LiveHandler, SimulatedHandler
 from placet.runtime.executors.handlers import AnyHandler, AnyInDoubt
 from placet.runtime.pending_verdict import PendingVerdict
-from placet.runtime.plugins import default_domain
+from placet.plugins.domains import default_domain
 from placet.runtime.state_path import state_at
-from placet.runtime.stores.url import is_lasting, lasting_url_of, whereabouts_of
+from placet.stores.url import is_lasting, lasting_url_of, whereabouts_of
 from placet.runtime.world import WorldRuntime, in_thread_if
 from placet.runtime.world_opener import WorldOpener, records_to_expect
 from placet.schemas.codec import Json
@@ -62,8 +62,8 @@ from placet.schemas.view import Observation, View
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-    from placet.runtime.history.fork import Fork, ForkOptions
-    from placet.runtime.history.position import Position
+    from placet.history.fork import Fork, ForkOptions
+    from placet.history.position import Position
     from placet.schemas.explanation import Explanation
 
 T = TypeVar("T")

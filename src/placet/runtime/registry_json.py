@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from placet.kernel.domain import Domain
-from placet.kernel.registry import Registry
+from placet.kernel.plugin.domain import Domain
+from placet.kernel.plugin.registry import Registry
 from placet.schemas.codec import Json
 
 

@@ -34,11 +34,11 @@ from placet.kernel.log.replay import Replayer
 from placet.kernel.state.tree import State
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.log_follower import LogFollower
-from placet.runtime.snapshots.files import snapshots_of
-from placet.runtime.snapshots.recovery import Recovery
-from placet.runtime.snapshots.scheduler import SnapshotScheduler
-from placet.runtime.snapshots.writer import SnapshotProcess
-from placet.runtime.stores.url import environment_of, lasting_url_of
+from placet.stores.snapshots.files import snapshots_of
+from placet.stores.snapshots.recovery import Recovery
+from placet.stores.snapshots.scheduler import SnapshotScheduler
+from placet.stores.snapshots.writer import SnapshotProcess
+from placet.stores.url import environment_of, lasting_url_of
 from placet.runtime.telemetry.watchdog import RuleWatchdog, RunningRule
 from placet.runtime.world_time import WorldTime
 from placet.schemas.batch import CheckedBatch
@@ -51,7 +51,7 @@ from placet.schemas.verdict import Verdict
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-    from placet.runtime.anchors import AnchorWriter
+    from placet.stores.anchors import AnchorWriter
     from placet.runtime.telemetry.prometheus import MetricsServer
     from placet.runtime.telemetry.world_logger import WorldLogger
 
@@ -337,7 +337,7 @@ class WorldRuntime:
         path = self.config.anchors
         if path is None:
             return None
-        from placet.runtime.anchors import AnchorWriter  # noqa: PLC0415  # few worlds need it
+        from placet.stores.anchors import AnchorWriter  # noqa: PLC0415  # few worlds need it
 
         def position() -> tuple[int, int, bytes]:
             return (*self.committer.position(), self.committer.head)

@@ -9,7 +9,7 @@ from typing import Final
 import anyio
 
 from placet.actors.ports import EventLog
-from placet.kernel.domain import Domain
+from placet.kernel.plugin.domain import Domain
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.kernel import Kernel
 from placet.kernel.log.replay import Replayer
@@ -17,9 +17,9 @@ from placet.runtime.api.effects import register_domain_executors
 from placet.runtime.clock import SteppedClock
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.log_follower import LogFollower
-from placet.runtime.snapshots.recovery import Recovery, recover
-from placet.runtime.snapshots.standby import Standby, stand_by
-from placet.runtime.stores.url import is_lasting, open_event_log
+from placet.stores.snapshots.recovery import Recovery, recover
+from placet.stores.snapshots.standby import Standby, stand_by
+from placet.stores.url import is_lasting, open_event_log
 from placet.runtime.world import WorldRuntime, in_thread_if
 from placet.schemas.config import OnRuleError
 from placet.schemas.errors import StoreError
@@ -98,7 +98,7 @@ class WorldOpener:
         """
         self._require_records(log)
         if self.config.anchors is not None:
-            from placet.runtime.anchors import require_anchored  # noqa: PLC0415  # few need it
+            from placet.stores.anchors import require_anchored  # noqa: PLC0415  # few need it
 
             require_anchored(log, Path(self.config.anchors), self.config.world)
         # The fence before the first look, so that no other writer appends after it.
@@ -132,7 +132,7 @@ class WorldOpener:
 
     def _read(self, log: EventLog) -> tuple[Kernel, Recovery]:
         """Build the kernel of a log that another process may write; it blocks."""
-        from placet.runtime.history.reader import config_from  # noqa: PLC0415  # few programs need it
+        from placet.history.reader import config_from  # noqa: PLC0415  # few programs need it
 
         self._require_records(log)
         recovery = recover(log) if is_lasting(log) else Recovery(Replayer())

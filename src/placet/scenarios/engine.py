@@ -13,7 +13,7 @@ from typing import Any
 
 from placet.kernel.state.tree import WorldState
 from placet.runtime.orchestrator import Orchestrator
-from placet.runtime.snapshots.writer import EVERY_SEQS
+from placet.stores.snapshots.writer import EVERY_SEQS
 from placet.scenarios.kernel_runner import KernelRunner, reason_for_actors
 from placet.scenarios.report import RunReport
 from placet.scenarios.runner import ScenarioRunner

@@ -16,8 +16,8 @@ from typing import Final
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from placet.kernel.domain import Domain
-from placet.runtime.plugins import make_domain
+from placet.kernel.plugin.domain import Domain
+from placet.plugins.domains import make_domain
 from placet.scenarios.policies import find_policy
 from placet.scenarios.scenario import AgentCohort, Collect, ObjectSort, Scenario, ScenarioError
 from placet.schemas.codec import Json

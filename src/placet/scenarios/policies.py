@@ -18,7 +18,7 @@ from inspect import Parameter, iscoroutinefunction, signature
 from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeAlias
 
-from placet.runtime.plugins import import_from_here
+from placet.plugins.domains import import_from_here
 from placet.scenarios.scenario import Member, Scenario
 from placet.schemas.codec import Json
 from placet.schemas.intent import Intent

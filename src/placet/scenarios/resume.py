@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from placet.actors.ports import EventLog
-from placet.runtime.snapshots.recovery import decode, recover
+from placet.stores.snapshots.recovery import decode, recover
 from placet.scenarios.loader import from_text
 from placet.scenarios.scenario import Scenario
 from placet.scenarios.setup import ORIGIN

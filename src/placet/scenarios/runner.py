@@ -19,7 +19,7 @@ from time import perf_counter
 
 from placet.runtime.agent_handle import AgentHandle
 from placet.runtime.orchestrator import Orchestrator
-from placet.runtime.snapshots.writer import EVERY_SEQS
+from placet.stores.snapshots.writer import EVERY_SEQS
 from placet.scenarios.report import RunReport
 from placet.scenarios.scenario import Member, Scenario
 from placet.scenarios.scenario_agent import ScenarioAgent, propose_all

@@ -21,10 +21,10 @@ from difflib import get_close_matches
 from types import TracebackType
 from typing import Any, Final, NoReturn, Self, TypeAlias
 
-from placet.kernel.domain import Domain
+from placet.kernel.plugin.domain import Domain
 from placet.kernel.kernel import Kernel
 from placet.kernel.state.tree import WorldState
-from placet.runtime.snapshots.writer import EVERY_SEQS
+from placet.stores.snapshots.writer import EVERY_SEQS
 from placet.scenarios.kernel_runner import KernelRunner
 from placet.scenarios.loader import build_scenario, from_text
 from placet.scenarios.policies import AnyPolicy, PolicyFactory, factory_of, name_of

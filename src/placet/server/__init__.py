@@ -13,7 +13,7 @@ a batch; the verdict's JSON is that of `placet gate`, and its status comes from 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from placet.kernel.domain import Domain
+from placet.kernel.plugin.domain import Domain
 from placet.runtime.config import OrchestratorConfig
 from placet.schemas.errors import PlacetError
 from placet.schemas.keywords import explain_keywords

@@ -16,14 +16,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from placet.kernel.domain import Domain
+from placet.kernel.plugin.domain import Domain
 from placet.runtime.config import OrchestratorConfig
-from placet.runtime.entry_points import ROUTES, Plugin, PluginBroken, plugins
+from placet.plugins.entry_points import ROUTES, Plugin, PluginBroken, plugins
 from placet.runtime.orchestrator import Orchestrator
-from placet.runtime.plugins import default_domain, find_domain, make_domain
+from placet.plugins.domains import default_domain, find_domain, make_domain
 from placet.runtime.recorded_world import SESSION
 from placet.runtime.registry_json import registry_json
-from placet.runtime.stores.url import file_of, is_lasting
+from placet.stores.url import file_of, is_lasting
 from placet.runtime.telemetry.world_logger import WorldLogger
 from placet.schemas.codec import to_json
 from placet.schemas.errors import PlacetError

@@ -13,8 +13,8 @@ from pydantic import ConfigDict, TypeAdapter
 from starlette.routing import BaseRoute
 from typing_extensions import is_typeddict
 
-from placet.kernel.domain import Domain
-from placet.kernel.registry import Registry
+from placet.kernel.plugin.domain import Domain
+from placet.kernel.plugin.registry import Registry
 from placet.schemas.codec import Json
 from placet.server.http.parameters import Fields, properties_of
 from placet.server.http.problems import MEDIA_TYPE

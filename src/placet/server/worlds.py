@@ -17,9 +17,9 @@ from anyio import Path, to_thread
 
 from placet.runtime.orchestrator import Orchestrator
 from placet.runtime.recorded_world import recorded_world
-from placet.runtime.stores.files import quoted
-from placet.runtime.stores.postgres.address import SCHEMES
-from placet.runtime.stores.url import file_of, open_event_log
+from placet.stores.files import quoted
+from placet.stores.postgres.address import SCHEMES
+from placet.stores.url import file_of, open_event_log
 from placet.schemas.errors import StoreError
 from placet.schemas.names import path_part_fault
 from placet.server.config import ServeConfig
@@ -29,7 +29,7 @@ from placet.server.store_watch import StoreWatch
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from placet.kernel.domain import Domain
+    from placet.kernel.plugin.domain import Domain
 
 _ENDING: Final = ".db"
 _FILE_CHARS_MAX: Final = 200

@@ -25,8 +25,8 @@ from placet.kernel.kernel import Kernel
 from placet.kernel.ledger.ledger import Ledger
 from placet.kernel.log.replay import Replayer
 from placet.kernel.state.tree import Entity, State, WorldState
-from placet.runtime.plugins import import_from_here
-from placet.runtime.snapshots.recovery import read_on, recover
+from placet.plugins.domains import import_from_here
+from placet.stores.snapshots.recovery import read_on, recover
 from placet.schemas.codec import Json
 from placet.schemas.json_value import InvalidJsonValue, format_value, from_numpy, to_json_value
 from placet.schemas.keywords import explain_keywords

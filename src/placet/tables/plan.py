@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from placet.actors.ports import EventLog
-from placet.kernel.registry import Registry
-from placet.kernel.rules_version import rules_in
-from placet.runtime.history.selection import Selection
-from placet.runtime.plugins import DomainNotFound, DomainNotRemade, remake
+from placet.kernel.plugin.registry import Registry
+from placet.kernel.plugin.rules_version import rules_in
+from placet.history.selection import Selection
+from placet.plugins.domains import DomainNotFound, DomainNotRemade, remake
 from placet.schemas.codec import Json
 from placet.schemas.errors import PlacetError
 from placet.schemas.log.intents import decode_intents

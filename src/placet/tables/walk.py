@@ -7,9 +7,9 @@ process writes read the same records.
 from collections.abc import Iterator, Mapping
 
 from placet.actors.ports import EventLog
-from placet.runtime.history.selection import Selection, first_seq
-from placet.runtime.snapshots.files import snapshots_of
-from placet.runtime.snapshots.recovery import decode, no_beginning, recover, trusted_places
+from placet.history.selection import Selection, first_seq
+from placet.stores.snapshots.files import snapshots_of
+from placet.stores.snapshots.recovery import decode, no_beginning, recover, trusted_places
 from placet.schemas.codec import Json
 from placet.schemas.errors import StoreError
 from placet.schemas.log.expand import expanded

@@ -14,8 +14,8 @@ rule tells. Excepted are the channels that no domain can close (docs/reference/t
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from placet.kernel.domain import Domain
-from placet.kernel.registry import Registry, hidden_collections
+from placet.kernel.plugin.domain import Domain
+from placet.kernel.plugin.registry import Registry, hidden_collections
 from placet.schemas.codec import Json, canonical, thaw, to_json
 from placet.schemas.intent import SCHEMA_VERSION
 from placet.schemas.refusal import RefusalCode, Stage

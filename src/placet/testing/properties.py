@@ -7,7 +7,7 @@ and replayed, live and re-executed. None depends on the domain.
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from placet.kernel.domain import Domain, Rule, RuleRefusal
+from placet.kernel.plugin.domain import Domain, Rule, RuleRefusal
 from placet.kernel.log.replay import Divergence, folded
 from placet.kernel.log.snapshot import world_digest
 from placet.kernel.log.verify import Verifier

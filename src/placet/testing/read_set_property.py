@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final, NamedTuple, cast
 
-from placet.kernel.domain import Domain, Kind
+from placet.kernel.plugin.domain import Domain, Kind
 from placet.kernel.recorded_batch import recorded_batch
 from placet.schemas.codec import Json, thaw
 from placet.schemas.intent import Intent

@@ -6,7 +6,7 @@ from typing import Any, Final
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from placet.kernel.registry import Registry
+from placet.kernel.plugin.registry import Registry
 from placet.schemas.codec import Json
 from placet.testing.payload_generator import ANY_JSON, SCALARS, Payloads, payloads
 from placet.testing.trace import (

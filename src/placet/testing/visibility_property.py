@@ -10,9 +10,9 @@ from typing import TypeAlias
 
 from placet.actors.observation.interest import Affected, InterestManager
 from placet.actors.observation.replica import ReadReplica
-from placet.kernel.domain import Domain
+from placet.kernel.plugin.domain import Domain
 from placet.kernel.kernel import Kernel
-from placet.kernel.registry import hidden_collections
+from placet.kernel.plugin.registry import hidden_collections
 from placet.schemas.codec import canonical
 from placet.schemas.identity import Ref
 from placet.testing.trace import AGENTS, Factory, Trace, TraceRunner

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placet.actors.admission.debts import DebtMeter
-from placet.runtime.stores.memory import MemoryEventLog
+from placet.stores.memory import MemoryEventLog
 from placet.schemas.limits import REFUSED_INTENT_WORK, SECOND_NS
 from placet.schemas.refusal import Stage
 from tests.actors.parts import add, intent, open_world

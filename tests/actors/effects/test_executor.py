@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from placet.runtime.stores.memory import MemoryEventLog
-from placet.runtime.stores.sqlite.log import SqliteEventLog
+from placet.stores.memory import MemoryEventLog
+from placet.stores.sqlite.log import SqliteEventLog
 from placet.runtime.world import WorldRuntime
 from placet.schemas.effect import Effect
 from placet.schemas.errors import ClosedError, StoreError

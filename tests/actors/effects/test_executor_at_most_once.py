@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from placet.runtime.executors import DoNotRetry, Effect, OutcomeUnknown, Settlement
-from placet.runtime.stores.memory import MemoryEventLog
-from placet.runtime.stores.sqlite.log import SqliteEventLog
+from placet.stores.memory import MemoryEventLog
+from placet.stores.sqlite.log import SqliteEventLog
 from placet.runtime.world import WorldRuntime
 from placet.schemas.log.record import EffectChanged, decode_record
 from tests.actors.effects.test_executor import Panic, Post, mail, settled

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from placet.runtime.executors import Backoff, DoNotRetry, Effect, OutcomeUnknown, RetryAfter
-from placet.runtime.stores.memory import MemoryEventLog
+from placet.stores.memory import MemoryEventLog
 from placet.runtime.telemetry.prometheus import create_registry
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import LogGroup

@@ -14,7 +14,7 @@ from placet.actors.observation.viewer import Viewer
 from placet.domains.memory import Memory
 from placet.domains.world import World
 from placet.kernel import Domain, Kernel
-from placet.kernel.domain import Kind
+from placet.kernel.plugin.domain import Kind
 from placet.kernel.state.tree import Entity, State
 from placet.kernel.visibility.policy import Visibility
 from placet.kernel.visibility.positions import PositionGrid, point_of

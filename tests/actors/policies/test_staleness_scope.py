@@ -12,7 +12,7 @@ from placet import IntentError, PermissionDeniedError, RefusalCode, StaleContext
 from placet.actors.policies.staleness_scope import StalenessOptions
 from placet.actors.policies.subscriptions import ExternalChange
 from placet.domains.world import World
-from placet.kernel.domain import Kind
+from placet.kernel.plugin.domain import Kind
 from placet.runtime.agent_handle import AgentHandle
 from placet.runtime.world import WorldRuntime
 from placet.schemas.identity import Ref

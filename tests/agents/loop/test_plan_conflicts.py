@@ -8,7 +8,7 @@ from placet import Orchestrator
 from placet.agents import ScriptedAdapter, Session
 from placet.domains.session import Sessions
 from placet.kernel import Draft, Kind
-from placet.kernel.domain import RuleRefusal, refuse
+from placet.kernel.plugin.domain import RuleRefusal, refuse
 from placet.schemas.intent import Intent
 from placet.schemas.verdict import Verdict
 from tests.agents.till import EMPTY, Nothing, Till, put, talk, total

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from placet.agents import ChatIntent
 from placet.agents.proposal.tools import definitions, is_wire_name, parse_intent, to_intent
-from placet.domains.design import Design
+from placet_design import Design
 from placet.domains.world import World
 from tests.agents.till import Till
 

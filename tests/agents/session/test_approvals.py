@@ -15,7 +15,7 @@ from placet.agents.proposal.plan import Plan
 from placet.domains.memory import Memory
 from placet.domains.session import KINDS, Sessions
 from placet.kernel import Domain, Kind
-from placet.kernel.domain import Risk
+from placet.kernel.plugin.domain import Risk
 from placet.schemas.verdict import Verdict
 from tests.agents.till import EMPTY, Till, put, talk, total
 

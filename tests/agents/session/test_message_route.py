@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placet.agents.session.message_route import MessageCommand, parse_command
-from placet.kernel.domain import Command
+from placet.kernel.plugin.domain import Command
 
 COMMANDS = (
     Command("run program", "program.simulate", lambda _: {"function": "main", "inputs": {}}),

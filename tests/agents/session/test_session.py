@@ -24,7 +24,7 @@ from placet.agents.proposal.plan import VERSION, Action, Plan, Stop
 from placet.agents.proposal.plan_parser import Call
 from placet.domains.session import KINDS, Sessions
 from placet.domains.world import World
-from placet.kernel.domain import Risk
+from placet.kernel.plugin.domain import Risk
 from tests.agents.till import EMPTY, LOOK, Till, outcomes_of, put, talk, total
 
 pytestmark = pytest.mark.anyio

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from placet.domains.world import AGENTS, World
-from placet.kernel.registry import Registry
+from placet.kernel.plugin.registry import Registry
 from placet.kernel.visibility.distance import WithinDistance
 from placet.kernel.visibility.policy import Visibility
 from placet.schemas.codec import canonical

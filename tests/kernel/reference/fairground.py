@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from typing_extensions import TypedDict
 
-from placet.kernel.domain import Domain, Kind, RuleRefusal, conflict, refuse
+from placet.kernel.plugin.domain import Domain, Kind, RuleRefusal, conflict, refuse
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
 from placet.schemas.effect import Effect, Settlement

@@ -17,7 +17,7 @@ from hypothesis.stateful import (
 )
 
 from placet.kernel import Kernel, KernelConfig
-from placet.kernel.decide import Answer as Decided
+from placet.kernel.decide.batches import Answer as Decided
 from placet.kernel.log.replay import Replayer
 from placet.kernel.log.snapshot import world_digest
 from placet.schemas.batch import CheckedBatch

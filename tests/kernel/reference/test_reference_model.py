@@ -100,7 +100,7 @@ def a_window_that_is_too_long_by_one() -> AbstractContextManager[object]:
 
 
 def a_due_batch_that_is_not_judged_again() -> AbstractContextManager[object]:
-    return patch("placet.kernel.decide.WHEN_DUE", ())
+    return patch("placet.kernel.decide.batches.WHEN_DUE", ())
 
 
 QUICKLY_SEEN: list[Bug] = [

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from placet.kernel import Domain, Kernel
-from placet.kernel.domain import Kind, VisibilityPolicy
-from placet.kernel.registry import Registry
+from placet.kernel.plugin.domain import Kind
+from placet.kernel.visibility.protocols import VisibilityPolicy
+from placet.kernel.plugin.registry import Registry
 from placet.kernel.state.tree import Entity, State
 from placet.kernel.visibility.distance import WithinDistance
 from placet.kernel.visibility.policy import AllOf, AnyOf, Visibility

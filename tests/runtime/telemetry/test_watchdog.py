@@ -127,8 +127,8 @@ def named(module: str, inner: Callable[[], object]) -> Callable[[], object]:
     [
         (("placet.kernel.kernel", "placet.schemas.batch"), False),
         (("placet.kernel.log.record", "msgspec.json"), False),
-        (("placet.kernel.order", "random"), False),
-        (("placet.kernel.decide", "namedtuple_Answer"), False),
+        (("placet.kernel.decide.order", "random"), False),
+        (("placet.kernel.decide.batches", "namedtuple_Answer"), False),
         (("placet.kernel.kernel", "placet.runtime.world"), False),
         (("placet.kernel.control.control", "my_domain"), True),
         (("placet.kernel.control.control", "placet.domains.town"), True),

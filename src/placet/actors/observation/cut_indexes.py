@@ -14,7 +14,7 @@ from threading import Lock
 from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
 from placet.actors.observation.interest import InterestManager
-from placet.kernel.registry import Registry
+from placet.kernel.plugin.registry import Registry
 from placet.kernel.state.tree import State
 from placet.kernel.visibility.positions import Point, PositionGrid
 from placet.schemas.identity import Ref

@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from placet.actors.observation.replica import Fields, ReadReplica, ReplicaEntity
-from placet.kernel.domain import Domain, InterestIndex, VisibilityPolicy
-from placet.kernel.registry import Registry
+from placet.kernel.plugin.domain import Domain
+from placet.kernel.visibility.protocols import InterestIndex, VisibilityPolicy
+from placet.kernel.plugin.registry import Registry
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json
 from placet.schemas.identity import Ref

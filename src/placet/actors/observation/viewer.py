@@ -10,7 +10,7 @@ from math import dist, floor, isfinite
 
 from placet.actors.observation.cut_indexes import Candidate, CutIndexes
 from placet.kernel.kernel import Kernel
-from placet.kernel.registry import Registry, without
+from placet.kernel.plugin.registry import Registry, without
 from placet.kernel.state.tree import State, WorldState
 from placet.kernel.visibility.positions import Point, point_of
 from placet.schemas.codec import Json

@@ -7,7 +7,7 @@ without open scopes it costs nothing. An error in a scope's filter cancels that 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
-from placet.kernel.registry import Registry
+from placet.kernel.plugin.registry import Registry
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json
 from placet.schemas.errors import INTERRUPTS

@@ -22,7 +22,7 @@ from placet.agents.proposal.limits import AgentLimits
 from placet.agents.proposal.modes import RULINGS, ApprovalPolicy, Mode, PolicyDecision, covers
 from placet.agents.proposal.plan import Action, Issue, Plan
 from placet.agents.proposal.turn_result import ActionOutcome, PlanResult, StateChange, Status
-from placet.kernel.domain import Risk
+from placet.kernel.plugin.domain import Risk
 from placet.schemas.codec import Json, thaw, to_json
 from placet.schemas.intent import Intent
 from placet.schemas.refusal import RefusalCode

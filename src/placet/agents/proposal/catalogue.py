@@ -13,8 +13,8 @@ from pydantic_core import ErrorDetails
 from typing_extensions import TypedDict
 
 from placet.agents.proposal.tool_schema import tool_schema
-from placet.kernel.domain import Command, Domain, Kind
-from placet.kernel.registry import Registry
+from placet.kernel.plugin.domain import Command, Domain, Kind
+from placet.kernel.plugin.registry import Registry
 from placet.schemas.codec import Json, to_json
 
 ASK: Final = "ask_clarification"

@@ -5,7 +5,7 @@ from fnmatch import fnmatchcase
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from placet.agents.proposal.plan import Plan
-from placet.kernel.domain import Risk
+from placet.kernel.plugin.domain import Risk
 from placet.schemas.codec import Json, canonical
 
 ModeName = Literal["interactive", "assisted", "autonomous"]

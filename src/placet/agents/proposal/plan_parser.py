@@ -17,8 +17,8 @@ from placet.agents.proposal.catalogue import ASK, STOP, Catalogue, kind_name, wi
 from placet.agents.proposal.codes import Code
 from placet.agents.proposal.limits import AgentLimits
 from placet.agents.proposal.plan import VERSION, Action, Issue, Plan, Stop
-from placet.kernel.domain import Domain
-from placet.kernel.registry import Registry
+from placet.kernel.plugin.domain import Domain
+from placet.kernel.plugin.registry import Registry
 from placet.schemas.codec import Json, canonical, from_json, to_json
 from placet.schemas.json_value import (
     InvalidJsonValue,

@@ -11,7 +11,7 @@ from placet.agents.proposal.legacy import ChatIntent
 from placet.agents.proposal.plan import Issue, Stop
 from placet.agents.proposal.plan_parser import VERSION, Call, Vocabulary, parse, parse_calls
 from placet.agents.proposal.tool_schema import tool_schema
-from placet.kernel.domain import Kind
+from placet.kernel.plugin.domain import Kind
 from placet.schemas.codec import Json, from_json, to_json
 from placet.schemas.json_value import message_for, pointer
 

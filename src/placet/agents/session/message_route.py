@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from placet.agents.proposal.plan import VERSION
-from placet.kernel.domain import Command
+from placet.kernel.plugin.domain import Command
 from placet.schemas.codec import Json, from_json
 
 _SLASH: Final = re.compile(r"/[A-Za-z]")

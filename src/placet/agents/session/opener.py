@@ -17,10 +17,10 @@ from placet.domains.session import (
     turn_id,
 )
 from placet.domains.session.payloads import TURNS
-from placet.kernel.domain import Domain
+from placet.kernel.plugin.domain import Domain
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.orchestrator import Orchestrator
-from placet.runtime.plugins import find_domain, make_domain
+from placet.plugins.domains import find_domain, make_domain
 from placet.schemas.identity import is_identity
 from placet.schemas.names import name_fault
 

@@ -49,7 +49,7 @@ from placet.schemas.errors import ClosedError, StoreError
 
 if TYPE_CHECKING:
     from placet.agents.session.opener import SessionOpener
-    from placet.kernel.domain import Domain
+    from placet.kernel.plugin.domain import Domain
 
 
 DecisionName = Literal["approve", "deny", "edit"]

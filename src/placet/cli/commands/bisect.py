@@ -17,11 +17,11 @@ from placet.cli.terminal import (
     say_lines,
     text_or_json,
 )
-from placet.runtime.plugins import remake
-from placet.runtime.stores.reading import log_to_read
+from placet.plugins.domains import remake
+from placet.stores.reading import log_to_read
 
 if TYPE_CHECKING:
-    from placet.runtime.history.bisect import FirstDifference
+    from placet.history.bisect import FirstDifference
 
 
 def bisect(
@@ -37,7 +37,7 @@ def bisect(
     chains, so it reads about twenty records of a long log. Exit code 1 if a record differs, 0 if
     the shorter log is the beginning of the longer one.
     """
-    from placet.runtime.history.bisect import bisect as find_parting  # noqa: PLC0415  # and pydantic with it
+    from placet.history.bisect import bisect as find_parting  # noqa: PLC0415  # and pydantic with it
 
     first, second = (with_bar(log_to_read(log), "bisect") for log in (store, other))
     parting = find_parting(first, second, partial(remake, given=domain or ()))

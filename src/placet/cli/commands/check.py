@@ -17,8 +17,8 @@ from placet.cli.terminal import (
     say_json,
     say_lines,
 )
-from placet.runtime.plugins import remake
-from placet.runtime.stores.pack import pack_at
+from placet.plugins.domains import remake
+from placet.stores.pack import pack_at
 
 
 def check(
@@ -42,7 +42,7 @@ def check(
             "log: "
             f"placet verify {quote(file)}"
         )
-    from placet.runtime.history.pack import check as check_pack  # noqa: PLC0415  # and pydantic with it
+    from placet.history.pack import check as check_pack  # noqa: PLC0415  # and pydantic with it
 
     checked = check_pack(with_bar(log, "check"), partial(remake, given=domain or ()))
     if as_json:

@@ -18,8 +18,8 @@ from placet.cli.terminal import (
     say_json,
     say_lines,
 )
-from placet.runtime.gc_tuning import tuned_gc
-from placet.runtime.stores.reading import log_to_read
+from placet.stores.gc_tuning import tuned_gc
+from placet.stores.reading import log_to_read
 
 if TYPE_CHECKING:
     from placet.scenarios.scenario import Collect

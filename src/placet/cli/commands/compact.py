@@ -7,9 +7,9 @@ import typer
 
 from placet.cli.progress import with_bar
 from placet.cli.terminal import AsJson, StoreArgument, number, pluralize, say, say_json
-from placet.runtime.snapshots.files import snapshots_of
-from placet.runtime.stores.reading import log_to_read
-from placet.runtime.stores.url import file_of
+from placet.stores.snapshots.files import snapshots_of
+from placet.stores.reading import log_to_read
+from placet.stores.url import file_of
 
 _KEEP_SEQS: Final = 10_000
 
@@ -28,7 +28,7 @@ def compact(
     replayed, verified or explained. The log must not be in use; a running world compacts its own
     log (`placet run --compact`).
     """
-    from placet.runtime.snapshots.compaction import compact as compact_log  # noqa: PLC0415  # and SQLite with it
+    from placet.stores.snapshots.compaction import compact as compact_log  # noqa: PLC0415  # and SQLite with it
 
     log = with_bar(log_to_read(store), "compact")
     files, path = snapshots_of(log), file_of(log)

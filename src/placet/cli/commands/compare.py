@@ -20,7 +20,7 @@ from placet.cli.terminal import (
     shorten,
     text_or_json,
 )
-from placet.runtime.stores.reading import log_to_read
+from placet.stores.reading import log_to_read
 
 if TYPE_CHECKING:
     from placet.lab.comparison import AgentDifference, Comparison, Request, TickDifference
@@ -64,7 +64,7 @@ def compare(
 
 def _compare_study(folder: str, key: str, *, as_json: bool) -> None:
     from placet.lab.paired import paired_differences  # noqa: PLC0415  # scenarios with it
-    from placet.lab.sweep.results import Results  # noqa: PLC0415  # likewise
+    from placet.sweeps.results import Results  # noqa: PLC0415  # likewise
 
     differences = paired_differences(Results.load(folder), key)
     if as_json:

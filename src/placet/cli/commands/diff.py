@@ -15,11 +15,11 @@ from placet.cli.terminal import (
     say_json,
     say_lines,
 )
-from placet.runtime.stores.reading import log_to_read
+from placet.stores.reading import log_to_read
 from placet.schemas.errors import ValidationError
 
 if TYPE_CHECKING:
-    from placet.runtime.history.diff import DecisionDifference, WorldDiff, WorldDifference
+    from placet.history.diff import DecisionDifference, WorldDiff, WorldDifference
 
 _Difference = TypeVar("_Difference")
 _SHOWN: Final = 40
@@ -52,7 +52,7 @@ def diff(
     For example of a fork and its parent. Exit code 1 if they differ, 2 if neither has anything at
     the path. `placet bisect` finds the first record in which two logs differ, and its rule.
     """
-    from placet.runtime.history.diff import diff as compare  # noqa: PLC0415  # and pydantic with it
+    from placet.history.diff import diff as compare  # noqa: PLC0415  # and pydantic with it
 
     first, second = (with_bar(log_to_read(log), "diff") for log in (store, other))
     try:

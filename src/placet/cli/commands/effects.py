@@ -24,10 +24,10 @@ from placet.cli.terminal import (
     say_lines,
     shorten,
 )
-from placet.runtime.history.effects import dead_letters, open_effects
-from placet.runtime.history.reader import config_of
-from placet.runtime.stores.reading import log_to_read
-from placet.runtime.stores.url import file_of
+from placet.history.effects import dead_letters, open_effects
+from placet.history.reader import config_of
+from placet.stores.reading import log_to_read
+from placet.stores.url import file_of
 from placet.schemas.codec import Json, from_json, to_json
 from placet.schemas.effect import EFFECT_STATES, EffectKey, EffectStatus, Settlement
 from placet.schemas.errors import ValidationError
@@ -119,7 +119,7 @@ def effects(
 
 
 def _unsettled(log: EventLog, path: Path | None, state: str | None) -> list[EffectStatus]:
-    from placet.runtime.stores.sqlite.file import is_in_use  # noqa: PLC0415  # and SQLite with it
+    from placet.stores.sqlite.file import is_in_use  # noqa: PLC0415  # and SQLite with it
 
     listed = open_effects(log, is_running=True)
     is_under_way = any(effect.state == "started" for effect in listed)

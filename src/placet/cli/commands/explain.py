@@ -21,8 +21,8 @@ from placet.cli.terminal import (
     say_json,
     say_lines,
 )
-from placet.runtime.plugins import remake
-from placet.runtime.stores.reading import log_to_read
+from placet.plugins.domains import remake
+from placet.stores.reading import log_to_read
 from placet.schemas.codec import Json
 from placet.schemas.explanation import Explanation, StageReport
 from placet.schemas.refusal import Stage
@@ -79,8 +79,8 @@ def explain(
         raise typer.BadParameter("give AGENT and REQ_ID, or --seq N")
     if not all(is_text(name) for name in (agent_id, req_id) if name is not None):
         raise typer.BadParameter("AGENT and REQ_ID are UTF-8, as everything in a log")
-    from placet.runtime.history.explain import explain as explain_request  # noqa: PLC0415  # and pydantic
-    from placet.runtime.history.explain import explain_seq  # noqa: PLC0415  # above
+    from placet.history.explain import explain as explain_request  # noqa: PLC0415  # and pydantic
+    from placet.history.explain import explain_seq  # noqa: PLC0415  # above
 
     log, domains = with_bar(log_to_read(store), "explain"), partial(remake, given=domain or ())
     if seq is not None:

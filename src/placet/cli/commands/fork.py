@@ -20,16 +20,16 @@ from placet.cli.terminal import (
     say_lines,
 )
 from placet.kernel.control.operator_patch import EFFECTS
-from placet.runtime.plugins import remake
-from placet.runtime.stores.files import unquoted
-from placet.runtime.stores.reading import log_to_read
+from placet.plugins.domains import remake
+from placet.stores.files import unquoted
+from placet.stores.reading import log_to_read
 from placet.schemas.codec import Json, from_json
 from placet.schemas.limits import SEED_MAX
 
 if TYPE_CHECKING:
-    from placet.runtime.history.counterfactual_report import CounterfactualReport
-    from placet.runtime.history.fork import Fork
-    from placet.runtime.history.position import Position
+    from placet.history.counterfactual_report import CounterfactualReport
+    from placet.history.fork import Fork
+    from placet.history.position import Position
 
 _CHANGED_SHOWN: Final = 10
 
@@ -112,8 +112,8 @@ def fork(
     if sum(number is not None for number in (at, at_tick, at_record)) > 1:
         raise typer.BadParameter("give one of --at, --at-tick and --at-record")
     # Here, because pydantic and scenarios come with them.
-    from placet.runtime.history import fork as forking  # noqa: PLC0415  # see above
-    from placet.runtime.history.position import Position  # noqa: PLC0415  # see above
+    from placet.history import fork as forking  # noqa: PLC0415  # see above
+    from placet.history.position import Position  # noqa: PLC0415  # see above
     from placet.scenarios.resume import indivisible_ns  # noqa: PLC0415  # see above
 
     options = forking.ForkOptions(

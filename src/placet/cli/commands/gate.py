@@ -23,9 +23,9 @@ from placet.cli.world_options import (
     list_overrides,
     world_settings,
 )
-from placet.runtime.gc_tuning import tune_gc
+from placet.stores.gc_tuning import tune_gc
 from placet.runtime.recorded_world import RECORDED
-from placet.runtime.stores.url import open_event_log
+from placet.stores.url import open_event_log
 from placet.schemas.printable import escaped_json
 
 if TYPE_CHECKING:

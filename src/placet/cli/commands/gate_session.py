@@ -12,11 +12,11 @@ from time import monotonic_ns
 from typing import TYPE_CHECKING, Final
 
 from placet.actors.ports import EventLog
-from placet.kernel.domain import Domain
+from placet.kernel.plugin.domain import Domain
 from placet.kernel.kernel import Kernel
 from placet.runtime.clock import RealtimeClock
-from placet.runtime.history.reader import config_from
-from placet.runtime.snapshots.recovery import recover
+from placet.history.reader import config_from
+from placet.stores.snapshots.recovery import recover
 from placet.runtime.verdict_json import verdict_line
 from placet.schemas.codec import Json, from_json, to_json
 from placet.schemas.config import KernelConfig

@@ -12,7 +12,7 @@ from placet.cli.terminal import (
     say_json,
     say_lines,
 )
-from placet.runtime.plugins import domain_names
+from placet.plugins.domains import domain_names
 from placet.runtime.registry_json import registry_json
 from placet.schemas.codec import Json
 from placet.schemas.limits import Limits

@@ -32,10 +32,10 @@ from placet.cli.terminal import (
     say,
     shorten,
 )
-from placet.runtime.history.selection import Selection, selected_of, selected_records
-from placet.runtime.snapshots.recovery import decode
-from placet.runtime.stores.reading import log_to_read
-from placet.runtime.stores.url import ChangeFeed, change_feed_of
+from placet.history.selection import Selection, selected_of, selected_records
+from placet.stores.snapshots.recovery import decode
+from placet.stores.reading import log_to_read
+from placet.stores.url import ChangeFeed, change_feed_of
 from placet.schemas.event import Event
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.expand import batches_of

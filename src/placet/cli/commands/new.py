@@ -12,7 +12,7 @@ import typer
 
 from placet.cli.command_table import APPLICATION, CommandGroup
 from placet.cli.terminal import AsJson, CommandError, say, say_json, show_help_alone
-from placet.runtime.plugins import domain_names
+from placet.plugins.domains import domain_names
 
 NAME_CHARS_MAX: Final = 40
 

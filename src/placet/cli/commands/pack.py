@@ -16,7 +16,7 @@ from placet.cli.terminal import (
     say,
     say_json,
 )
-from placet.runtime.stores.reading import log_to_read
+from placet.stores.reading import log_to_read
 
 
 def pack(
@@ -41,7 +41,7 @@ def pack(
         raise CommandError(f"a packed log is a file; give a path, got {file!r}")
     if not Path(file).absolute().parent.is_dir():
         raise CommandError(f"cannot pack into {file}: there is no such directory")
-    from placet.runtime.history.pack import pack as pack_log  # noqa: PLC0415  # and pydantic with it
+    from placet.history.pack import pack as pack_log  # noqa: PLC0415  # and pydantic with it
 
     done = pack_log(with_bar(log_to_read(store), "pack"), Path(file), from_seq=from_seq)
     if as_json:

@@ -14,11 +14,11 @@ import typer
 from placet.actors.ports import EventLog
 from placet.cli.domains import AgainBy
 from placet.cli.terminal import AsJson, CommandError, StoreArgument, notify, say_json
-from placet.runtime.gc_tuning import tune_gc
-from placet.runtime.plugins import remake
-from placet.runtime.snapshots.recovery import decode
-from placet.runtime.stores.postgres.address import shown_url
-from placet.runtime.stores.reading import log_to_read
+from placet.stores.gc_tuning import tune_gc
+from placet.plugins.domains import remake
+from placet.stores.snapshots.recovery import decode
+from placet.stores.postgres.address import shown_url
+from placet.stores.reading import log_to_read
 from placet.schemas.codec import Json
 from placet.schemas.identity import OPERATOR
 from placet.schemas.log.record import Header

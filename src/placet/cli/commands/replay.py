@@ -15,9 +15,9 @@ from placet.cli.terminal import (
     say_json,
 )
 from placet.kernel.state.tree import State, WorldState
-from placet.runtime.history.reader import fold
+from placet.history.reader import fold
 from placet.runtime.state_path import state_at
-from placet.runtime.stores.reading import log_to_read
+from placet.stores.reading import log_to_read
 from placet.schemas.codec import Json
 
 _NAMES_SHOWN: Final = 8

@@ -8,7 +8,7 @@ import typer
 
 from placet.cli.progress import with_bar
 from placet.cli.terminal import AsJson, say, say_json
-from placet.runtime.stores.reading import log_to_read
+from placet.stores.reading import log_to_read
 
 
 def report(

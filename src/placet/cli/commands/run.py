@@ -9,7 +9,7 @@ import typer
 from placet.cli import completion
 from placet.cli.signals import StopSignals
 from placet.cli.terminal import AsJson, CommandError
-from placet.runtime.snapshots.writer import EVERY_SEQS
+from placet.stores.snapshots.writer import EVERY_SEQS
 from placet.schemas.limits import SCENARIO_AGENTS_MAX, SCENARIO_TICKS_MAX, SEED_MAX
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from placet.cli.terminal import (
     pluralize,
     shorten,
 )
-from placet.runtime.history.reader import IntegrityReport
-from placet.runtime.stores.url import file_of, open_event_log
+from placet.history.reader import IntegrityReport
+from placet.stores.url import file_of, open_event_log
 from placet.scenarios.report import RunReport
 from placet.schemas.printable import printable
 

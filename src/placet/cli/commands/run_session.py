@@ -16,10 +16,10 @@ from placet.cli.terminal import (
     say_lines,
 )
 from placet.cli.watch import Watch
-from placet.runtime.gc_tuning import tuned_gc
-from placet.runtime.history.reader import IntegrityReport, check_integrity
-from placet.runtime.stores.reading import log_to_read
-from placet.runtime.stores.url import file_of, open_event_log
+from placet.stores.gc_tuning import tuned_gc
+from placet.history.reader import IntegrityReport, check_integrity
+from placet.stores.reading import log_to_read
+from placet.stores.url import file_of, open_event_log
 from placet.scenarios import Scenario, load
 from placet.scenarios.collecting import collector_of
 from placet.scenarios.engine import OpenRun, run_scenario

@@ -15,9 +15,9 @@ from placet.cli.terminal import (
     say_json,
 )
 from placet.cli.world_options import DomainOption, SetOption, StoreOption, list_overrides
-from placet.kernel.domain import Domain
-from placet.runtime.gc_tuning import tune_gc
-from placet.runtime.stores.postgres.address import shown_url
+from placet.kernel.plugin.domain import Domain
+from placet.stores.gc_tuning import tune_gc
+from placet.stores.postgres.address import shown_url
 from placet.server import create_app
 from placet.server.config import ServeConfig
 from placet.server.credentials import Credentials

@@ -24,8 +24,8 @@ from placet.schemas.codec import Json
 from placet.schemas.printable import printable
 
 if TYPE_CHECKING:
-    from placet.lab.sweep.plan import SweepPlan
-    from placet.lab.sweep.results import Results
+    from placet.sweeps.plan import SweepPlan
+    from placet.sweeps.results import Results
 
 _Scenarios: TypeAlias = Annotated[
     str,
@@ -134,7 +134,7 @@ def sweep(
     if on != "ray" and (ray_address is not None or ship):
         raise typer.BadParameter("--ray-address and --ship belong to --on ray")
     # Here, because scenarios and what checks them are 60 ms that the help need not pay.
-    from placet.lab.sweep.sweep import (  # noqa: PLC0415  # see above
+    from placet.sweeps.sweep import (  # noqa: PLC0415  # see above
         SweepArguments,
         own_pools,
         sweep_here,
@@ -197,8 +197,8 @@ def _planned(
     outcomes: Sequence[str],
 ) -> tuple["SweepPlan", list[str]]:
     """Return the plan of the command's options, and the keys that they set."""
-    from placet.lab.sweep.axes import read_axis, read_seeds  # noqa: PLC0415  # as above
-    from placet.lab.sweep.plan import plan_sweep  # noqa: PLC0415  # as above
+    from placet.sweeps.axes import read_axis, read_seeds  # noqa: PLC0415  # as above
+    from placet.sweeps.plan import plan_sweep  # noqa: PLC0415  # as above
     from placet.scenarios.loader import load, split_override  # noqa: PLC0415  # as above
 
     base = load(name, overrides=[] if ticks is None else [f"ticks={ticks}"])

@@ -19,7 +19,7 @@ from placet.cli.terminal import (
     say_json,
     say_lines,
 )
-from placet.runtime.stores.reading import log_to_read
+from placet.stores.reading import log_to_read
 
 if TYPE_CHECKING:
     from placet.lab.turning.blame import Blame

@@ -23,16 +23,16 @@ from placet.cli.terminal import (
     say_lines,
     text_or_json,
 )
-from placet.runtime.anchors import check_anchors, find_head, is_continued, is_head, read_anchors
-from placet.runtime.history.reader import IntegrityReport, check_integrity
-from placet.runtime.plugins import remake
-from placet.runtime.stores.reading import log_to_read
-from placet.runtime.stores.salvage import salvage as save_what_holds
-from placet.runtime.stores.url import is_lasting, open_event_log
+from placet.stores.anchors import check_anchors, find_head, is_continued, is_head, read_anchors
+from placet.history.reader import IntegrityReport, check_integrity
+from placet.plugins.domains import remake
+from placet.stores.reading import log_to_read
+from placet.stores.salvage import salvage as save_what_holds
+from placet.stores.url import is_lasting, open_event_log
 from placet.schemas.codec import Json
 
 if TYPE_CHECKING:
-    from placet.runtime.history.verify_log import Verification
+    from placet.history.verify_log import Verification
 
 _SHOWN: Final = ("part", "recorded", "decided", "rule")
 
@@ -82,7 +82,7 @@ def verify(
         integrity = check_integrity(with_bar(log_to_read(store), "verify"))
         report, verification = integrity.as_dict(), None
     else:
-        from placet.runtime.history.verify_log import (  # noqa: PLC0415  # it imports pydantic
+        from placet.history.verify_log import (  # noqa: PLC0415  # it imports pydantic
             verify_log,
         )
 

@@ -15,7 +15,7 @@ from placet.domains.memory.payloads import (
     Remember,
     owner_of,
 )
-from placet.kernel.domain import Domain, Kind, RuleRefusal, refuse
+from placet.kernel.plugin.domain import Domain, Kind, RuleRefusal, refuse
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json, thaw, to_json

@@ -19,7 +19,7 @@ from placet.domains.session.payloads import (
     TurnPayload,
     UsePayload,
 )
-from placet.kernel.domain import Domain, Kind, Rule, RuleRefusal, refuse
+from placet.kernel.plugin.domain import Domain, Kind, Rule, RuleRefusal, refuse
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json

@@ -35,7 +35,8 @@ from placet.domains.world.settings import (
 )
 from placet.domains.world.spawn import displace, place
 from placet.domains.world.views import hidden_fields_of, is_addressed_to, read_visibility
-from placet.kernel.domain import Domain, Kind, Rule, RuleRefusal, VisibilityPolicy
+from placet.kernel.plugin.domain import Domain, Kind, Rule, RuleRefusal
+from placet.kernel.visibility.protocols import VisibilityPolicy
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json

@@ -12,7 +12,8 @@ from placet.domains.world.inventory import holder_of, inventory_of, let_go, posi
 from placet.domains.world.payloads import AGENTS, OBJECTS
 from placet.domains.world.rules import distance, is_within
 from placet.domains.world.settings import WorldSettings
-from placet.kernel.domain import Rule, RuleRefusal, VisibilityPolicy, conflict, refuse
+from placet.kernel.plugin.domain import Rule, RuleRefusal, conflict, refuse
+from placet.kernel.visibility.protocols import VisibilityPolicy
 from placet.kernel.state.draft import Draft
 from placet.schemas.codec import Json
 from placet.schemas.identity import Ref

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from placet.domains.world.payloads import AGENTS, OBJECTS, to_position
 from placet.domains.world.settings import WorldSettings
 from placet.domains.world.spawn import are_distinct_ids
-from placet.kernel.domain import RuleRefusal, refuse
+from placet.kernel.plugin.domain import RuleRefusal, refuse
 from placet.kernel.state.draft import Draft
 from placet.schemas.codec import Json
 from placet.schemas.identity import Ref

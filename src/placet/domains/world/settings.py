@@ -12,7 +12,7 @@ from typing import Final, TypeAlias, TypeGuard, TypeVar
 from pydantic import ValidationError
 
 from placet.domains.world.payloads import OBJECTS, Position, to_position
-from placet.kernel.domain import RuleRefusal, refuse
+from placet.kernel.plugin.domain import RuleRefusal, refuse
 from placet.schemas.codec import Json, canonical, freeze, thaw
 from placet.schemas.identity import is_identity
 from placet.schemas.limits import SECOND_NS

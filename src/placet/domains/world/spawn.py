@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from placet.domains.world.inventory import inventory_of, let_go, take
 from placet.domains.world.payloads import AGENTS, OBJECTS, SPEECH, to_position
 from placet.domains.world.settings import WorldSettings
-from placet.kernel.domain import RuleRefusal, refuse
+from placet.kernel.plugin.domain import RuleRefusal, refuse
 from placet.kernel.state.draft import Draft
 from placet.schemas.codec import Json
 from placet.schemas.identity import is_identity

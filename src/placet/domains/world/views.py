@@ -12,7 +12,7 @@ from typing import Final
 
 from placet.domains.world.payloads import AGENTS, OBJECTS, SPEECH, Position
 from placet.domains.world.settings import read_length
-from placet.kernel.domain import VisibilityPolicy
+from placet.kernel.visibility.protocols import VisibilityPolicy
 from placet.kernel.state.tree import State
 from placet.kernel.visibility.distance import WithinDistance, distance_between
 from placet.kernel.visibility.policy import AllOf, AnyOf, Visibility

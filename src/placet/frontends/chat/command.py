@@ -21,7 +21,7 @@ from placet.frontends.chat.loop import Ask, ChatLoop, Person
 from placet.frontends.model_budget import agent_limits, read_max_usd, read_price
 from placet.frontends.render import JsonRenderer, TextRenderer
 from placet.frontends.world_factory import ModeOption, check_words, conversation_world
-from placet.kernel.domain import Domain
+from placet.kernel.plugin.domain import Domain
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json

@@ -21,7 +21,7 @@ from placet.cli.world_options import DomainOption, SetOption, StoreOption
 from placet.domains.session import RECORDER
 from placet.frontends.mcp.stdin import lines_of_stdin
 from placet.frontends.world_factory import ModeOption, check_words, conversation_world
-from placet.kernel.domain import Domain
+from placet.kernel.plugin.domain import Domain
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.identity import OPERATOR

@@ -11,7 +11,7 @@ from placet.agents.proposal.turn_result import ApprovalRequest, StateChange, Tur
 from placet.agents.session.session import Session
 from placet.frontends.client_turn import unrecorded_turn
 from placet.frontends.render import changed, command_of
-from placet.kernel.domain import Kind
+from placet.kernel.plugin.domain import Kind
 from placet.schemas.codec import Json, from_json
 from placet.schemas.printable import printable
 

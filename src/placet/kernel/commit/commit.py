@@ -12,7 +12,7 @@ from msgspec.structs import asdict
 from placet.kernel.commit.apply_record import apply_admitted, apply_refused, apply_scheduled
 from placet.kernel.context import GateContext
 from placet.kernel.ledger.token_buckets import Charges
-from placet.kernel.plugin_boundary import PluginError
+from placet.kernel.plugin.boundary import PluginError
 from placet.kernel.state.transaction import Transaction
 from placet.schemas.batch import CheckedBatch, part_of
 from placet.schemas.codec import ENCODE_ERRORS, canonical

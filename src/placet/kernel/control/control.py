@@ -16,11 +16,11 @@ from placet.kernel.commit.apply_record import (
 )
 from placet.kernel.commit.commit import Journal
 from placet.kernel.context import GateContext
-from placet.kernel.domain import Domain, RuleRefusal
+from placet.kernel.plugin.domain import Domain, RuleRefusal
 from placet.kernel.gate.domain_rules import DomainRules
 from placet.kernel.ledger.ledger import Agent, GateSettings, Ledger
-from placet.kernel.plugin_boundary import PluginError, plugin_boundary, short_place_of
-from placet.kernel.rules_version import Rules
+from placet.kernel.plugin.boundary import PluginError, plugin_boundary, short_place_of
+from placet.kernel.plugin.rules_version import Rules
 from placet.kernel.state.transaction import NO_CHANGES, Transaction
 from placet.schemas.codec import ENCODE_ERRORS, Json, freeze, thaw
 from placet.schemas.config import AGENT_WORK, WORLD_WORK, Quota

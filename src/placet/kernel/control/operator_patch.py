@@ -13,7 +13,7 @@ from placet.kernel.commit.apply_record import apply_fork_adopted
 from placet.kernel.commit.commit import Journal
 from placet.kernel.context import GateContext
 from placet.kernel.control.control import Control
-from placet.kernel.domain import Domain, RuleRefusal
+from placet.kernel.plugin.domain import Domain, RuleRefusal
 from placet.kernel.state.draft import Draft
 from placet.schemas.codec import Json
 from placet.schemas.config import KernelConfig

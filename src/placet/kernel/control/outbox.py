@@ -12,7 +12,7 @@ from placet.kernel.commit.commit import Journal
 from placet.kernel.context import GateContext
 from placet.kernel.control.control import Control
 from placet.kernel.ledger.ledger import Ledger
-from placet.kernel.plugin_boundary import PluginError
+from placet.kernel.plugin.boundary import PluginError
 from placet.kernel.state.transaction import NO_CHANGES
 from placet.schemas.codec import Json, freeze, thaw
 from placet.schemas.effect import Effect, EffectKey, EffectMark, Settlement

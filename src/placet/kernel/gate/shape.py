@@ -23,7 +23,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, core_schema
 from typing_extensions import TypedDict, is_typeddict
 
-from placet.kernel.registry import Registry
+from placet.kernel.plugin.registry import Registry
 from placet.schemas.codec import Json, to_json
 from placet.schemas.identity import ID_CHARS_MAX, ID_PATTERN
 from placet.schemas.intent import SCHEMA_VERSION, Intent

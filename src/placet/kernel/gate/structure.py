@@ -20,8 +20,8 @@ from typing import Final, TypeAlias
 
 from placet.kernel.gate.shape import intents_adapter
 from placet.kernel.gate.structure_errors import Diagnosis, Unsound, refuse_batch
-from placet.kernel.plugin_boundary import plugin_boundary
-from placet.kernel.registry import Registry
+from placet.kernel.plugin.boundary import plugin_boundary
+from placet.kernel.plugin.registry import Registry
 from placet.schemas.batch import CheckedBatch, Part, part_of
 from placet.schemas.codec import ENCODE_ERRORS, Json, array_header, canonical, freeze, thaw
 from placet.schemas.errors import INTERRUPTS

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from pydantic import ValidationError as Unsound
 from pydantic_core import ErrorDetails
 
-from placet.kernel.registry import Registry
+from placet.kernel.plugin.registry import Registry
 from placet.schemas.codec import ENCODE_ERRORS, Json, canonical, to_json
 from placet.schemas.identity import ID_CHARS_MAX
 from placet.schemas.intent import REQUIRED_FIELDS, SCHEMA_MAJOR, SCHEMA_VERSION, Intent

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeAlias
 import msgspec
 
 from placet.kernel.log.replay import Divergence
-from placet.kernel.registry import Registry
+from placet.kernel.plugin.registry import Registry
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json, canonical
 from placet.schemas.limits import SECOND_NS

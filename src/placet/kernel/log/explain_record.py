@@ -11,7 +11,7 @@ from placet.kernel.log.divergence import BatchRecord
 from placet.kernel.log.explain_stages import EXPLAINED_STAGES
 from placet.kernel.log.replay import seqs_of
 from placet.kernel.log.verify import Verifier
-from placet.kernel.rules_version import rules_in
+from placet.kernel.plugin.rules_version import rules_in
 from placet.kernel.state.tree import State
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json, thaw

@@ -14,7 +14,7 @@ from placet.kernel.ledger.dedup_window import PLAIN, DedupEntry, unpack
 from placet.kernel.ledger.token_buckets import charges_on, work_charges
 from placet.kernel.log.divergence import STRUCTURE_NOTICES, BatchRecord
 from placet.kernel.log.verify import Verifier
-from placet.kernel.registry import Registry
+from placet.kernel.plugin.registry import Registry
 from placet.kernel.state.tree import State
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json

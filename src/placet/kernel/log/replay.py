@@ -11,7 +11,7 @@ import msgspec
 
 from placet.kernel.commit.apply_record import apply_record
 from placet.kernel.commit.commit import Journal
-from placet.kernel.group.fold import fold_group
+from placet.kernel.decide.rows.fold import fold_group
 from placet.kernel.ledger.ledger import GateSettings, Ledger
 from placet.kernel.recorded_batch import recorded_batch
 from placet.kernel.state.tree import DIRTY_MAX, Entity, Stamp, State

@@ -9,7 +9,7 @@ from math import dist, floor
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from placet.kernel.domain import InterestIndex
+from placet.kernel.visibility.protocols import InterestIndex
 from placet.kernel.state.tree import State
 from placet.kernel.visibility.index import NO_AGENTS, Buckets, named
 from placet.kernel.visibility.policy import Visibility

@@ -8,7 +8,7 @@ these.
 from collections.abc import Collection, Iterable, Sequence, Set
 from typing import Final, TypeVar
 
-from placet.kernel.domain import InterestIndex, VisibilityPolicy
+from placet.kernel.visibility.protocols import InterestIndex, VisibilityPolicy
 from placet.kernel.state.tree import State
 from placet.schemas.identity import Ref
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Set
 
-from placet.kernel.domain import InterestIndex
+from placet.kernel.visibility.protocols import InterestIndex
 from placet.kernel.state.tree import State
 from placet.kernel.visibility.index import NO_AGENTS, NO_REFS, Buckets, named
 from placet.kernel.visibility.policy import NONE_HIDDEN, Visibility

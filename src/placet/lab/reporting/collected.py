@@ -5,10 +5,10 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Final, TypeVar
 
-from placet.lab.errors import LabError
+from placet.sweeps.errors import LabError
 from placet.lab.reporting.bins import BINS_MAX
 from placet.lab.reporting.figures import Figure, ReportSection
-from placet.lab.sweep.results import Results
+from placet.sweeps.results import Results
 from placet.schemas.codec import Json, to_json
 from placet.schemas.limits import SECOND_NS
 from placet.tables.arrow import MissingExtraError

@@ -2,15 +2,15 @@
 
 from pathlib import Path
 
-from placet.lab.errors import LabError
-from placet.lab.files import replaced_whole
+from placet.sweeps.errors import LabError
+from placet.sweeps.files import replaced_whole
 from placet.lab.reporting.page import MARK, render
 from placet.lab.reporting.run_report import run_page
 from placet.lab.reporting.study_report import study_page
 from placet.lab.reporting.vega import with_vega
 from placet.lab.stores import Store, log_of
-from placet.lab.sweep.results import Results
-from placet.runtime.stores.url import file_of
+from placet.sweeps.results import Results
+from placet.stores.url import file_of
 from placet.schemas.keywords import explain_keywords
 
 

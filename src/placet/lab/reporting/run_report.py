@@ -13,9 +13,9 @@ from placet.lab.reporting.bins import Bins
 from placet.lab.reporting.collected import collected_beside, collected_section
 from placet.lab.reporting.drawings import lorenz, number_text
 from placet.lab.reporting.figures import Figure, Page, ReportSection, table_of
-from placet.runtime.history.selection import Selection
-from placet.runtime.snapshots.recovery import decode, recover
-from placet.runtime.stores.url import file_of
+from placet.history.selection import Selection
+from placet.stores.snapshots.recovery import decode, recover
+from placet.stores.url import file_of
 from placet.scenarios.fairness import jain
 from placet.scenarios.resume import find_run
 from placet.schemas.errors import StoreError

@@ -8,7 +8,7 @@ from dataclasses import replace
 from re import sub
 from typing import Any, Final
 
-from placet.lab.errors import LabError
+from placet.sweeps.errors import LabError
 from placet.lab.reporting.figures import Figure, Page
 from placet.schemas.codec import Json
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from placet.actors.ports import EventLog
-from placet.lab.errors import LabError
+from placet.sweeps.errors import LabError
 from placet.lab.turning.continuation import (
     RunSource,
     TickState,

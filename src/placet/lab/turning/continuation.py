@@ -19,12 +19,12 @@ from placet.kernel.kernel import Kernel
 from placet.kernel.log import snapshot as snapshots
 from placet.kernel.log.replay import Replayer
 from placet.kernel.recorded_batch import recorded_batch
-from placet.kernel.rules_version import rules_in
-from placet.lab.errors import LabError
-from placet.runtime.history.reader import config_from
-from placet.runtime.plugins import remake
-from placet.runtime.snapshots.files import snapshots_of
-from placet.runtime.snapshots.recovery import (
+from placet.kernel.plugin.rules_version import rules_in
+from placet.sweeps.errors import LabError
+from placet.history.reader import config_from
+from placet.plugins.domains import remake
+from placet.stores.snapshots.files import snapshots_of
+from placet.stores.snapshots.recovery import (
     decode,
     no_beginning,
     read_on,

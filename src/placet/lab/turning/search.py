@@ -19,10 +19,10 @@ from time import perf_counter
 from typing import Final, NamedTuple
 
 from placet.kernel.state.tree import WorldState
-from placet.lab.errors import LabError
+from placet.sweeps.errors import LabError
 from placet.lab.html import table_html
 from placet.lab.intervals import wilson
-from placet.lab.outcome import Outcome, decided, find_outcome, name_of
+from placet.sweeps.outcome import Outcome, decided, find_outcome, name_of
 from placet.lab.stores import Store, log_of, require_unwritten
 from placet.lab.turning.blame import Blame, Tipping, find_causes
 from placet.lab.turning.continuation import (
@@ -36,7 +36,7 @@ from placet.lab.turning.continuation import (
 )
 from placet.lab.turning.points import Point
 from placet.lab.turning.workers import Workers
-from placet.runtime.history.reader import fold
+from placet.history.reader import fold
 from placet.scenarios.ticks import tick_ns_of
 from placet.schemas.codec import Json
 from placet.schemas.keywords import explain_keywords

@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Final, TypeAlias
 
-from placet.lab.errors import LabError
-from placet.lab.outcome import Outcome, decided, find_outcome, spec_of
-from placet.lab.sweep.pools import OwnPools
+from placet.sweeps.errors import LabError
+from placet.sweeps.outcome import Outcome, decided, find_outcome, spec_of
+from placet.sweeps.pools import OwnPools
 from placet.lab.turning.continuation import Continuation, RunSource, TickState
 from placet.lab.turning.points import Point
 from placet.schemas.errors import PlacetError

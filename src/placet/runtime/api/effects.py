@@ -8,7 +8,7 @@ from anyio import to_thread
 
 from placet.actors.effects.executor import RetryPolicy
 from placet.kernel.control.outbox import plain_output
-from placet.kernel.domain import Domain
+from placet.kernel.plugin.domain import Domain
 from placet.kernel.kernel import Kernel
 from placet.runtime.executors.domain_executors import load_handlers
 from placet.runtime.executors.fork_handlers import LiveHandler, SimulatedHandler, handler_in
@@ -147,7 +147,7 @@ async def list_effects(
     statuses = await world.executors.statuses()
     if state == "dead":
         # Few programs ask, and each would pay for the import before its first batch.
-        from placet.runtime.history.effects import dead_letters  # noqa: PLC0415
+        from placet.history.effects import dead_letters  # noqa: PLC0415
 
         read = partial(dead_letters, world.log, world.config.world)
         statuses += await in_thread_if(world.log.is_blocking, read)

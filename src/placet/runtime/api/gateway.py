@@ -5,9 +5,9 @@ from typing import Final, NamedTuple
 
 import anyio
 
-from placet.kernel.domain import Kind, Risk
+from placet.kernel.plugin.domain import Kind, Risk
 from placet.kernel.kernel import Kernel
-from placet.kernel.registry import Registry
+from placet.kernel.plugin.registry import Registry
 from placet.kernel.state.tree import WorldState
 from placet.runtime.world import WorldRuntime
 from placet.schemas.codec import Json, thaw

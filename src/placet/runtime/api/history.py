@@ -8,11 +8,11 @@ from placet.kernel.kernel import Kernel
 from placet.runtime.world import WorldRuntime, in_thread_if
 
 if TYPE_CHECKING:
-    from placet.runtime.history.fork import Fork, ForkOptions
-    from placet.runtime.history.position import Position
+    from placet.history.fork import Fork, ForkOptions
+    from placet.history.position import Position
     from placet.schemas.explanation import Explanation
 
-# The modules of `runtime/history` are imported when they are called: few programs need them, and
+# The modules of `history` are imported when they are called: few programs need them, and
 # every program would pay for the import before its first batch.
 
 
@@ -23,7 +23,7 @@ async def explain(
 
     O(log).
     """
-    from placet.runtime.history.explain import explain  # noqa: PLC0415
+    from placet.history.explain import explain  # noqa: PLC0415
 
     domains = await world.actor.operate(lambda kernel: kernel.registry.domains)
     read = partial(explain, world.log, agent_id, req_id, domains, validator=validator)
@@ -41,8 +41,8 @@ async def fork(
 
     O(log).
     """
-    from placet.runtime.history.fork import fork  # noqa: PLC0415
-    from placet.runtime.history.position import Position  # noqa: PLC0415
+    from placet.history.fork import fork  # noqa: PLC0415
+    from placet.history.position import Position  # noqa: PLC0415
 
     domains = await world.actor.operate(lambda kernel: kernel.registry.domains)
     if at is None:
@@ -53,8 +53,8 @@ async def fork(
 
 async def restore(world: WorldRuntime, path: str, to_seq: int) -> int:
     """Set a part of the state back to its value at `to_seq`; return the seq after the change."""
-    from placet.runtime.history.fork import replay_to  # noqa: PLC0415
-    from placet.runtime.history.patch import inverse_patch  # noqa: PLC0415
+    from placet.history.fork import replay_to  # noqa: PLC0415
+    from placet.history.patch import inverse_patch  # noqa: PLC0415
 
     read = partial(replay_to, world.log, to_seq)
     earlier = (await in_thread_if(world.log.is_blocking, read)).state

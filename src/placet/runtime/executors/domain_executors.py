@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from placet.kernel.domain import Domain, EffectHandler
-from placet.runtime.plugins import import_from_here
+from placet.kernel.plugin.domain import Domain, EffectHandler
+from placet.plugins.domains import import_from_here
 from placet.schemas.errors import PlacetError, describe_error
 
 

@@ -11,11 +11,11 @@ from typing import Self
 from placet.actors.ports import EventLog
 from placet.kernel.control.outbox import plain_output
 from placet.kernel.kernel import Kernel
-from placet.kernel.rules_version import rules_in
-from placet.runtime.history.reader import config_from
-from placet.runtime.plugins import remake
-from placet.runtime.snapshots.recovery import recover
-from placet.runtime.stores.sqlite.file import is_in_use
+from placet.kernel.plugin.rules_version import rules_in
+from placet.history.reader import config_from
+from placet.plugins.domains import remake
+from placet.stores.snapshots.recovery import recover
+from placet.stores.sqlite.file import is_in_use
 from placet.schemas.codec import thaw
 from placet.schemas.effect import EffectKey, Settlement
 from placet.schemas.errors import StoreError, ValidationError

@@ -7,14 +7,14 @@ from typing import Final
 
 from placet.actors.observation.viewer import Viewer
 from placet.kernel.kernel import Kernel
-from placet.kernel.rules_version import rules_in
-from placet.runtime.history.explain import explain, explain_seq
-from placet.runtime.history.fork import Fork, ForkOptions, fork
-from placet.runtime.history.position import Position
-from placet.runtime.history.reader import config_from
-from placet.runtime.snapshots.recovery import recover
-from placet.runtime.stores.url import open_event_log
-from placet.runtime.timeline.moments import ROWS_MAX, short
+from placet.kernel.plugin.rules_version import rules_in
+from placet.history.explain import explain, explain_seq
+from placet.history.fork import Fork, ForkOptions, fork
+from placet.history.position import Position
+from placet.history.reader import config_from
+from placet.stores.snapshots.recovery import recover
+from placet.stores.url import open_event_log
+from placet.history.timeline.moments import ROWS_MAX, short
 from placet.scenarios.resume import indivisible_ns
 from placet.schemas.codec import Json, thaw, to_json
 from placet.schemas.errors import StoreError

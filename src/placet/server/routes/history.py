@@ -11,11 +11,11 @@ from msgspec import Meta, field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from placet.runtime.history.fork import ForkOptions
-from placet.runtime.plugins import DomainNotFound, DomainNotRemade
-from placet.runtime.timeline import moments
-from placet.runtime.timeline.timeline import LAST, Moment, NoPlaceError, Query
-from placet.runtime.timeline.timeline import Place as LogPlace
+from placet.history.fork import ForkOptions
+from placet.plugins.domains import DomainNotFound, DomainNotRemade
+from placet.history.timeline import moments
+from placet.history.timeline.timeline import LAST, Moment, NoPlaceError, Query
+from placet.history.timeline.timeline import Place as LogPlace
 from placet.schemas.codec import Json, to_json
 from placet.schemas.errors import PlacetError, StoreError
 from placet.schemas.limits import SEED_MAX

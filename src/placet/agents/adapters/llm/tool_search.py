@@ -11,7 +11,7 @@ from typing import Final
 from placet.agents.proposal.catalogue import Catalogue, wire_name
 from placet.agents.proposal.plan_parser import Call
 from placet.agents.proposal.tools import TALKING, ToolDefinition
-from placet.kernel.domain import Kind
+from placet.kernel.plugin.domain import Kind
 from placet.schemas.codec import Json, from_json, to_json
 
 FIND: Final = "find_kinds"

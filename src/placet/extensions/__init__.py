@@ -1,1 +1,0 @@
-"""The impure parts of domains: commands, routes and executors, found by entry points."""

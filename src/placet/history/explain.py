@@ -1,0 +1,307 @@
+"""Find a request in a log, and explain its answer at the state of its decision.
+
+Two passes over the log: one finds the records that name the request, one replays up to its
+decision. The group of the batch is re-executed from its first record, so that its claims are
+restored. `kernel/log/explain_record.py` then explains the record.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from placet.actors.ports import EventLog
+from placet.kernel.plugin.domain import Domain
+from placet.kernel.gate.domain_rules import EffectValidator
+from placet.kernel.ledger.dedup_window import DedupEntry, unpack
+from placet.kernel.log.explain_record import explain_batch, explain_other
+from placet.kernel.log.replay import MISFITS, Divergence
+from placet.kernel.log.verify import Maker, Verifier
+from placet.plugins.domains import remake
+from placet.stores.snapshots.files import SnapshotStore
+from placet.stores.snapshots.recovery import decode, read_on, recover
+from placet.schemas.codec import Json, canonical
+from placet.schemas.errors import PositionError
+from placet.schemas.explanation import UNKNOWN, Explanation
+from placet.schemas.log.expand import expanded
+from placet.schemas.log.record import (
+    Admitted,
+    Group,
+    Record,
+    Refused,
+    Scheduled,
+    group_of,
+    intents_of,
+    record_type,
+)
+from placet.schemas.refusal import RefusalCode
+
+_EARLIER_MAX = 16
+
+
+class _RequestRecord(NamedTuple):
+    """A record of a request.
+
+    Attributes:
+        ordinal: Ordinal number of the record in the log.
+        record: The record of the batch; in a group, the one that it would have had.
+        position: Position of the request in its batch.
+        place: Place of the batch in the record of a group; 0 in every other record.
+    """
+
+    ordinal: int
+    record: Record
+    position: int
+    place: int = 0
+
+
+def explain(
+    log: EventLog,
+    agent_id: str,
+    req_id: str,
+    domains: Sequence[Domain] | Maker = remake,
+    *,
+    validator: EffectValidator | None = None,
+    files: SnapshotStore | None = None,
+) -> Explanation:
+    """Return an explanation of the latest answer to a request. O(log).
+
+    Args:
+        log: The log; it is only read.
+        agent_id: Agent of the request.
+        req_id: Id of the request.
+        domains: The domains that decided the request. By default they are recreated from the log.
+        validator: The effect validator, if the log was made with one.
+        files: Snapshots to begin from; None are the snapshots of the log.
+
+    Raises:
+        StoreError: The log cannot be read, or was compacted beyond the request.
+    """
+    positions = _find_request(log, agent_id, req_id)
+    if not positions:
+        return _unknown(log, agent_id, req_id)
+    explained = _explain(log, positions[-1], domains, validator, files)
+    earlier = tuple(map(_summary, positions[:-1][-_EARLIER_MAX:]))
+    return replace(explained, earlier=earlier)
+
+
+def explain_seq(
+    log: EventLog,
+    seq: int,
+    domains: Sequence[Domain] | Maker = remake,
+    *,
+    validator: EffectValidator | None = None,
+    files: SnapshotStore | None = None,
+) -> Explanation:
+    """Return an explanation of the decision that took a sequence number. O(log).
+
+    Raises:
+        StoreError: The log cannot be read, was compacted beyond the seq, or ends before it.
+    """
+    request = _find_seq(log, seq)
+    if request is not None:
+        explained = _explain(log, request, domains, validator, files)
+        if explained.req_id is None:
+            return explained
+        at = (request.ordinal, request.place)
+        positions = _find_request(log, explained.agent_id, explained.req_id)
+        earlier = tuple(_summary(one) for one in positions if (one.ordinal, one.place) < at)
+        return replace(explained, earlier=earlier[-_EARLIER_MAX:])
+    raise PositionError(
+        f"cannot explain seq {seq} of {log.url}: it ends at seq {_last_seq(log)}",
+        store=log.url,
+    )
+
+
+def _find_seq(log: EventLog, seq: int) -> _RequestRecord | None:
+    """Return the record that took a seq; None if the log ends before it."""
+    for ordinal, data in log.read(log.find_seq(seq)):
+        for place, record in enumerate(expanded(decode(data, ordinal))):
+            if isinstance(record, Refused) or record.seq < seq:
+                continue
+            position = 0
+            if isinstance(record, Admitted):
+                rank = seq - (record.seq - len(record.contexts) + 1)
+                position = rank if record.order is None else record.order[rank]
+            return _RequestRecord(ordinal, record, position, place)
+    return None
+
+
+def _last_seq(log: EventLog) -> int:
+    last = next(log.read(max(log.count() - 1, 0)), None)
+    return 0 if last is None else decode(last[1], last[0]).seq
+
+
+def _find_request(log: EventLog, agent_id: str, req_id: str) -> list[_RequestRecord]:
+    """Return every record of a batch that contains a request, oldest first. O(log)."""
+    agent, request = canonical(agent_id), canonical(req_id)
+    positions = []
+    for ordinal, data in log.read():
+        if request not in data or agent not in data:  # a search in the bytes is 20 times cheaper
+            continue
+        for place, record in enumerate(expanded(decode(data, ordinal))):
+            if isinstance(record, Admitted | Refused | Scheduled):
+                positions += [
+                    _RequestRecord(ordinal, record, position, place)
+                    for position, intent in enumerate(intents_of(record))
+                    if (intent["agent_id"], intent["req_id"]) == (agent_id, req_id)
+                ]
+    return positions
+
+
+def _explain(
+    log: EventLog,
+    request: _RequestRecord,
+    domains: Sequence[Domain] | Maker,
+    validator: EffectValidator | None,
+    files: SnapshotStore | None,
+) -> Explanation:
+    try:
+        past, group = _replay_to(log, request, domains, validator, files)
+        explained = _explain_next(past, request)
+    except Divergence as error:  # the log diverges: explain it as written, without its rules
+        past, group = _replay_to(log, request, (), None, files)
+        explained = _explain_next(past, request)
+        note = f"the log differs from what its rules decide, see `placet verify`: {error}"
+        explained = replace(explained, notes=(*explained.notes, note))
+    return replace(explained, conflict=_conflict(explained, group))
+
+
+def _replay_to(
+    log: EventLog,
+    request: _RequestRecord,
+    domains: Sequence[Domain] | Maker,
+    validator: EffectValidator | None,
+    files: SnapshotStore | None,
+) -> tuple[Verifier, list[_RequestRecord]]:
+    """Fold up to a record, and re-execute the earlier records of its group.
+
+    Returns:
+        The replay, and the batches of the group so far.
+    """
+    record = request.record
+    own, group_seq = group_of(record), getattr(record, "group_seq", record.seq)
+    # A group is opened at `group_seq`, so a record with that seq may belong to it.
+    recovered = recover(log, to_seq=group_seq - 1, files=files).past
+    past = Verifier(domains, validator=validator, past=recovered)
+    past.is_folding = True
+    group: list[_RequestRecord] = []
+    for ordinal, data in read_on(log, past.journal.count):
+        if ordinal > request.ordinal or (ordinal == request.ordinal and not request.place):
+            break
+        before = decode(data, ordinal)
+        if own is not None and group_of(before) == own:
+            past.is_folding = False
+            batches = expanded(before)
+            if ordinal == request.ordinal:
+                batches = batches[: request.place]
+            group += [_RequestRecord(ordinal, batch, 0, at) for at, batch in enumerate(batches)]
+        if ordinal == request.ordinal:
+            assert isinstance(before, Group), "only a group holds several batches"
+            past.apply_part(before, request.place)
+            break
+        past.apply(data)
+    past.is_folding = False
+    if past.journal.count != request.ordinal:
+        raise Divergence(past.journal.count, past.ledger.seq, "the log ends before it should")
+    return past, group
+
+
+def _explain_next(past: Verifier, request: _RequestRecord) -> Explanation:
+    record = request.record
+    try:
+        if isinstance(record, Admitted | Refused | Scheduled):
+            return explain_batch(past, record, request.position)
+        return explain_other(past, record)
+    except MISFITS as error:
+        raise Divergence(
+            request.ordinal, past.ledger.seq, f"{record_type(record)} does not fit: {error!r}"
+        ) from error
+
+
+def _conflict(explained: Explanation, group: Sequence[_RequestRecord]) -> dict[str, Json] | None:
+    """Return which agent's claim an intent was refused for."""
+    for stage in explained.stages:
+        for refusal in stage.refusals:
+            if refusal["code"] == RefusalCode.CONFLICT and "details" in refusal:
+                winner = refusal["details"].get("winner")
+                return {
+                    "winner": winner,
+                    "resource": refusal["details"].get("resource"),
+                    "index": refusal["index"],
+                    **_winning_batch(winner, group),
+                }
+    return None
+
+
+def _winning_batch(winner: str, group: Sequence[_RequestRecord]) -> dict[str, Json]:
+    """Return the winner's latest admitted batch in the same group."""
+    for ordinal, record, _, _ in reversed(group):
+        if isinstance(record, Admitted):
+            intents = [i for i in intents_of(record) if i["agent_id"] == winner]
+            if intents:
+                return {
+                    "record": ordinal,
+                    "batch_id": record.batch_id,
+                    "seq": record.seq,
+                    "req_ids": [intent["req_id"] for intent in intents],
+                    "priority": max(intent["priority"] for intent in intents),
+                }
+    return {}
+
+
+def _summary(request: _RequestRecord) -> dict[str, Json]:
+    record = request.record
+    refusals = record.refusals if isinstance(record, Refused) else []
+    answer = "scheduled" if isinstance(record, Scheduled) else "refused" if refusals else "admitted"
+    return {
+        "record": request.ordinal,
+        "seq": record.seq,
+        "answer": answer,
+        "codes": list(dict.fromkeys(code for _, _, code, _ in refusals)),
+    }
+
+
+def _remembered(entry: DedupEntry) -> str:
+    """Return what remains of an answer whose record was compacted away."""
+    past = unpack(entry)
+    if past.refusals:
+        return f"refused by {past.refusals[0].stage}: {past.refusals[0].code}"
+    return f"{'scheduled' if past.is_scheduled else 'admitted'}, with its batch, at seq {past.seq}"
+
+
+def _unknown(log: EventLog, agent_id: str, req_id: str) -> Explanation:
+    """Return an explanation without an answer: reasons, and the state of the agent."""
+    start = log.start()
+    past = recover(log).past
+    agent = past.ledger.agents.get(agent_id)
+    notes = []
+    if start.record:
+        notes.append(
+            f"the log was compacted up to seq {start.seq}: an earlier verdict is not in it"
+        )
+    if agent is not None:
+        window = agent.window
+        count = 0 if window is None else window.count
+        notes.append(
+            f"{agent_id!r} is registered and {'' if agent.is_suspended else 'not '}suspended; of "
+            f"its requests {count} verdicts are remembered"
+        )
+        entry = None if window is None else window.find(req_id)
+        if entry is not None:
+            notes.append(f"this request among them: it was {_remembered(entry)}")
+        elif window is not None and window.answers:
+            notes.append(f"its latest decided request is {window.answers[-1].ids[-1]!r}")
+    elif agent_id in past.ledger.gone:
+        notes.append(f"{agent_id!r} was registered once, and was removed")
+    elif past.ledger.generation_floor:
+        notes.append(f"{agent_id!r} is not registered; agents removed long ago are forgotten")
+    else:
+        notes.append(f"no agent {agent_id!r} was ever registered in this world")
+    return Explanation(
+        answer=UNKNOWN,
+        agent_id=agent_id,
+        req_id=req_id,
+        seq_before=past.ledger.seq,
+        sim_time=past.ledger.now_ns / 1e9,
+        notes=tuple(notes),
+    )

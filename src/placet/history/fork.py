@@ -1,0 +1,425 @@
+"""Forks a world at a position of its log: a new log, which shares no byte that can change.
+
+The fork's log is the parent's up to there, record by record, so that it can be verified, replayed
+and explained from the beginning; then comes the record of the fork with its initial changes. The
+parent is only read, and may be running. A fork is written under a temporary name and renamed once
+complete: a partial fork is never opened as the parent.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from errno import EEXIST, ENOTEMPTY
+from functools import partial
+from pathlib import Path
+from secrets import token_hex
+from shutil import rmtree
+from typing import Final
+
+from placet.actors.ports import EventLog
+from placet.kernel.control.operator_patch import require_fork
+from placet.kernel.plugin.domain import Domain
+from placet.kernel.gate.domain_rules import EffectValidator
+from placet.kernel.gate.structure import Structure
+from placet.kernel.log.replay import Divergence, Replayer
+from placet.kernel.log.sandbox import Sandbox
+from placet.kernel.log.verify import Maker
+from placet.kernel.plugin.rules_version import rules_in
+from placet.history.counterfactual import CounterfactualReplay, registry_of
+from placet.history.counterfactual_report import CounterfactualReport
+from placet.history.patch import parse_patch
+from placet.history.position import Cut, Position, cut_at
+from placet.plugins.domains import remake
+from placet.stores.snapshots.files import SnapshotStore, files_beside, snapshots_of
+from placet.stores.snapshots.recovery import Upto, decode, read_on, recover, trusted_snapshots
+from placet.stores.files import Disk, quoted
+from placet.stores.sqlite.log import SqliteEventLog
+from placet.stores.url import file_of, open_event_log
+from placet.schemas.codec import Json
+from placet.schemas.errors import StoreError
+from placet.schemas.log.cut import batches_in
+from placet.schemas.log.record import Changes, ForkAdopted, LogGroup, encode_record, record_hash
+from placet.schemas.names import path_part_fault
+
+_GROUP_RECORDS: Final = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fork:
+    """The result of forking a world: identity and start of the fork.
+
+    Attributes:
+        store: URL of the fork's log.
+        world: Name of the fork, with which it must be opened.
+        parent: Name of the parent world.
+        seq: Seq of the parent at which the fork begins.
+        record: Ordinal number of the record that starts the fork.
+        seed: Seed of the fork.
+        chain: Hash of the parent's record before the fork, hexadecimal.
+        digest: State digest of the fork at its start, hexadecimal.
+        effects: `refuse` or `simulate`, see `ForkOptions`.
+        open_effects: Number of effects that were not settled in the parent; they stay open.
+        counterfactual: Result of the counterfactual replay, if one was requested.
+    """
+
+    store: str
+    world: str
+    parent: str
+    seq: int
+    record: int
+    seed: int
+    chain: str
+    digest: str
+    effects: str
+    open_effects: int
+    counterfactual: CounterfactualReport | None = None
+
+    def as_dict(self) -> dict[str, Json]:
+        """Return the result as plain JSON."""
+        plain = {name: getattr(self, name) for name in self.__slots__}
+        return {
+            **plain,
+            "counterfactual": None
+            if self.counterfactual is None
+            else self.counterfactual.as_dict(),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForkOptions:
+    """The differences of a fork from its parent world.
+
+    Attributes:
+        world: Name of the fork; None generates a unique one. It is part of every effect key, so
+            that no effect of the fork is mistaken for one of the parent.
+        seed: Seed of tie-breaks and random draws, 0..2**64-1; None is the parent's.
+        effects: `refuse`: no kind of effect has an executor. `simulate`: the gate behaves as if the
+            parent's executors were there, and no effect runs until the host provides a handler.
+        put: Initial changes, path -> value: `collection/entity/field` with a value, or
+            `collection/entity` with all fields of the entity, or with None to delete it.
+        dropped: Names of agents to remove at the start.
+        is_replayed: Re-execute the parent's later inputs in the fork.
+    """
+
+    world: str | None = None
+    seed: int | None = None
+    effects: str = "refuse"
+    put: Mapping[str, Json] = field(default_factory=dict)
+    dropped: Sequence[str] = ()
+    is_replayed: bool = False
+
+
+def fork(
+    log: EventLog,
+    to: str,
+    options: ForkOptions | None = None,
+    *,
+    at: int | Position | None = None,
+    domains: Sequence[Domain] | Maker = remake,
+    validator: EffectValidator | None = None,
+    files: SnapshotStore | None = None,
+) -> Fork:
+    """Copy a world's log up to a position into a new log, as a separate world. O(copied records).
+
+    Args:
+        log: The parent's log; it is only read.
+        to: Path or `sqlite:///` URL of the new log; no file may exist there.
+        options: Differences from the parent; None is an exact copy.
+        at: Seq at which to fork, which must be the end of a batch; or another position. None is
+            the end of the log.
+        domains: Domains to use if values are set, agents dropped or inputs re-executed. By default
+            they are recreated from the log.
+        validator: The host's effect validator, if the parent had one.
+        files: Snapshots to begin the replay from; None are the snapshots of the log.
+
+    Raises:
+        StoreError: The log cannot be read, was compacted beyond `at`, `at` is inside a batch or
+            not there, or the new log cannot be written.
+        ValidationError, AgentError: A change is invalid.
+        ValueError: The world's name or the seed is invalid.
+    """
+    options = options or ForkOptions()
+    path = _new_path(to)
+    cut = _cut(log, at)
+    replay = partial(_replay, log, cut, files)
+    past = replay()
+    seq, record, chain = past.ledger.seq, past.journal.count, past.journal.prev
+    parent = _world_of(past)
+    world = options.world or _name_after(parent, seq)
+    require_fork(world, parent, options.effects, options.seed)
+    first = _first_record(replay, past, world, options, domains)
+    past.apply(first)
+    assert past.header is not None, "a log begins with its header"
+    seed = past.header.seed
+    digest, open_effects = past.state.digest().hex(), len(past.ledger.outbox)
+    rerun = _counterfactual(past, options, domains, validator)
+    with _Draft(path) as draft:
+        draft.copy(log, cut, chain)
+        draft.append(seq, [first])
+        if rerun is not None:
+            _live(rerun, log, cut, draft)
+        draft.keep(log, cut.records)
+    return Fork(
+        store=f"sqlite:///{quoted(path)}",
+        world=world,
+        parent=parent,
+        seq=seq,
+        record=record,
+        seed=seed,
+        chain=chain.hex(),
+        digest=digest,
+        effects=options.effects,
+        open_effects=open_effects,
+        counterfactual=None if rerun is None else rerun.report,
+    )
+
+
+def _name_after(parent: str, seq: int) -> str:
+    """Return a new name for a fork, which tells its parent's if the rule for names permits that."""
+    ending = f"@{seq}-{token_hex(4)}"
+    name = parent.partition("@")[0] + ending
+    return f"world{ending}" if path_part_fault(name) else name
+
+
+def _counterfactual(
+    past: Replayer,
+    options: ForkOptions,
+    domains: Sequence[Domain] | Maker,
+    validator: EffectValidator | None,
+) -> CounterfactualReplay | None:
+    if not options.is_replayed:
+        return None
+    return CounterfactualReplay(
+        past,
+        domains,
+        dropped=options.dropped,
+        is_refusing_effects=options.effects == "refuse",
+        validator=validator,
+    )
+
+
+def _live(rerun: CounterfactualReplay, log: EventLog, cut: Cut, draft: "_Draft") -> None:
+    """Re-execute the parent's later records in the fork, and append the results."""
+    there = recover(log).past
+    for ordinal, data in read_on(log, cut.records):
+        decided = 0
+        if ordinal == cut.records and cut.part is not None:
+            decided = batches_in(cut.part)
+        if not rerun.live(ordinal, data, decided):
+            break
+        if len(rerun.records) >= _GROUP_RECORDS:
+            draft.append(rerun.seq, rerun.records)
+            rerun.records.clear()
+    if rerun.records:
+        draft.append(rerun.seq, rerun.records)
+    rerun.report.parent_seq = there.ledger.seq
+    rerun.report.parent_digest = there.state.digest().hex()
+    rerun.report.seq, rerun.report.digest = rerun.seq, rerun.digest
+
+
+def _new_path(to: str) -> Path:
+    """Check that a fork may be made there.
+
+    Raises:
+        StoreError: It is in no file, or something is there.
+    """
+    into = open_event_log(to if "://" in to or to.endswith(".db") else f"{to}.db")
+    path = file_of(into)
+    if path is None:
+        raise StoreError(f"a fork is a separate log in a file: give a path, got {to!r}", store=to)
+    if path.exists() or files_beside(path).folder.exists():
+        raise StoreError(f"cannot fork into {path}: it is there already; give a new path", store=to)
+    if not path.absolute().parent.is_dir():
+        raise StoreError(f"cannot fork into {path}: there is no such directory", store=to)
+    return path
+
+
+def replay_to(
+    log: EventLog, at: int | Position | None, files: SnapshotStore | None = None
+) -> Replayer:
+    """Replay a log up to a position, and return the replayed world; an int is a seq.
+
+    Raises:
+        StoreError: The log has no such position, or the position is inside a batch.
+    """
+    return _replay(log, _cut(log, at), files)
+
+
+def _cut(log: EventLog, at: int | Position | None) -> Cut:
+    if not log.count():
+        raise StoreError(f"{log.url} is empty: there is no world in it", store=log.url)
+    return cut_at(log, at if isinstance(at, Position) else Position(seq=at))
+
+
+def _replay(log: EventLog, cut: Cut, files: SnapshotStore | None) -> Replayer:
+    past = recover(log, to_record=cut.records, files=files).past
+    if cut.part is not None:
+        past.apply(cut.part)
+    return past
+
+
+def _world_of(past: Replayer) -> str:
+    assert past.header is not None, "a log begins with its header"
+    return past.header.world
+
+
+def _first_record(
+    replay: Callable[[], Replayer],
+    past: Replayer,
+    world: str,
+    options: ForkOptions,
+    domains: Sequence[Domain] | Maker,
+) -> bytes:
+    """Build the record that starts the fork. The changes are tried on a separate replay."""
+    record = ForkAdopted(
+        prev=past.journal.prev,
+        seq=past.ledger.seq,
+        now_ns=past.ledger.now_ns,
+        world=world,
+        parent=_world_of(past),
+        effects=options.effects,
+        given=[parse_patch(past.state, name, value) for name, value in options.put.items()],
+        dropped=list(options.dropped),
+        changes=Changes(),
+        seed=options.seed,
+    )
+    if not (record.given or record.dropped):
+        return encode_record(record)
+    trial = replay()
+    assert trial.header is not None, "a log begins with its header"
+    registry = registry_of(domains, rules_in(trial.header))
+    structure = Structure(registry, trial.ledger.policy.limits)
+    sandbox = Sandbox(registry, structure, trial.state, trial.ledger, trial.header)
+    sandbox.start(record.prev, record.now_ns)
+    sandbox.execute(record)
+    made = sandbox.produced_record()
+    assert made is not None, "a fork is a record"
+    return made
+
+
+class _Draft:
+    """A log in preparation, under a name that no reader opens."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._draft = path.with_name(f"{path.name}.{token_hex(4)}.unfinished")
+        self._log = SqliteEventLog(self._draft)
+        self._files = files_beside(self._draft)
+        self._epoch = self._count = self._seq = 0
+
+    def __enter__(self) -> "_Draft":
+        try:
+            self._epoch = self._log.open()
+        except BaseException:
+            self._remove()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            self._log.close()
+            if kind is None:
+                self._take_name()
+        finally:
+            self._remove()
+
+    def _take_name(self) -> None:
+        """Rename the draft of the log to its target name, after the folder of its snapshots.
+
+        A compacted log cannot be opened without its snapshots, so they are renamed first. The fork
+        exists once the log has its name.
+
+        Raises:
+            StoreError: Another file has taken the name meanwhile, or the disk failed.
+        """
+        disk, drafts, folder = Disk(), self._files.folder, files_beside(self._path).folder
+        has_snapshots = drafts.exists()
+        try:
+            if has_snapshots:
+                drafts.rename(folder)
+            try:
+                disk.rename_new(self._draft, self._path)
+            except BaseException:
+                if has_snapshots:
+                    folder.rename(drafts)
+                raise
+            disk.sync_dir(self._path.absolute().parent)
+        except OSError as error:
+            is_late = error.errno in {EEXIST, ENOTEMPTY}
+            why = "another process made it meanwhile; give a new path" if is_late else str(error)
+            message = f"cannot fork into {self._path}: {why}"
+            raise StoreError(message, store=str(self._path)) from error
+
+    def _remove(self) -> None:
+        """Remove what has no name yet; there is nothing where it has one."""
+        rmtree(self._files.folder, ignore_errors=True)
+        for suffix in ("", "-wal", "-shm", "-journal"):
+            self._draft.with_name(f"{self._draft.name}{suffix}").unlink(missing_ok=True)
+
+    def copy(self, log: EventLog, cut: Cut, chain: bytes) -> None:
+        """Copy a log up to a position; the last record of the copy must have the given hash."""
+        records = cut.records
+        start = log.start()
+        self._count, self._seq = start
+        prev: bytes | None = None
+        waiting: list[bytes] = []
+        seq = start.seq
+        for data in _first(log, start.record, records):
+            record = decode(data, self._count + len(waiting))
+            if prev is not None and record.prev != prev:
+                raise Divergence(self._count + len(waiting), seq, "the chain is broken here")
+            prev, seq = record_hash(data), record.seq
+            waiting.append(data)
+            if len(waiting) == _GROUP_RECORDS:
+                self.append(seq, waiting)
+                waiting = []
+        if cut.part is not None:
+            prev, seq = record_hash(cut.part), decode(cut.part, records).seq
+            waiting.append(cut.part)
+            records += 1
+        if waiting:
+            self.append(seq, waiting)
+        if prev != chain or self._count != records:
+            raise _compacted_meanwhile(log)
+
+    def append(self, seq: int, records: Sequence[bytes]) -> None:
+        """Append records that lead to a seq, as one group."""
+        group = LogGroup(self._count, self._seq, seq, tuple(records))
+        if self._count and not self._log.count():
+            self._log.begin(group, self._epoch)
+        else:
+            self._log.append(group, self._epoch)
+        self._count += len(records)
+        self._seq = seq
+
+    def keep(self, log: EventLog, records: int) -> None:
+        """Copy the snapshots of the first records: a compacted log begins from the oldest.
+
+        A parent that only refuses takes snapshots at the same seq, of records that are its alone.
+        """
+        files = snapshots_of(log)
+        if files is None:
+            return
+        trusted = trusted_snapshots(log, files, upto=Upto(record=records), skipped=[])
+        snapshots = [snapshot for _, snapshot in trusted]
+        if not snapshots and self._log.start().record:  # they went since we read them
+            raise _compacted_meanwhile(log)
+        try:
+            for snapshot in snapshots:
+                self._files.write(snapshot)
+        except OSError as error:
+            raise StoreError(
+                f"cannot copy the snapshots of {log.url}: {error}", store=log.url
+            ) from error
+
+
+def _first(log: EventLog, start: int, end: int) -> Iterator[bytes]:
+    for expected, (ordinal, data) in enumerate(log.read(start), start):
+        if expected >= end:
+            return
+        if ordinal != expected:
+            raise _compacted_meanwhile(log)
+        yield data
+
+
+def _compacted_meanwhile(log: EventLog) -> StoreError:
+    return StoreError(f"{log.url} was compacted while it was read; fork again", store=log.url)

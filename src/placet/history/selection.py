@@ -1,0 +1,123 @@
+"""Select records of a log: by seq, agent, kind, refusal, or a pattern in their text.
+
+A `Group` record is taken apart first (`expanded`), so that a selection matches single batches.
+"""
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from re import Pattern
+
+from placet.actors.ports import EventLog
+from placet.stores.snapshots.recovery import decode
+from placet.schemas.codec import to_json
+from placet.schemas.log.expand import expanded
+from placet.schemas.log.intents import decode_intents
+from placet.schemas.log.record import (
+    Admitted,
+    AgentChanged,
+    Group,
+    Record,
+    Refused,
+    Registered,
+    Scheduled,
+    record_as_dict,
+    record_type,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The records to read; the default selects every record.
+
+    Attributes:
+        from_seq: First seq. A record that takes no seq, such as a refusal, belongs to the seq at
+            which it was made.
+        to_seq: Last seq; None is the end of the log.
+        agents: Agents whose batches, registrations and changes are selected; empty is all.
+        kinds: Kinds of intents; a batch with one of them is selected. Empty is all.
+        refused: Select refused batches only.
+        grep: Pattern that the type of the record and its content as JSON must contain.
+    """
+
+    from_seq: int = 0
+    to_seq: int | None = None
+    agents: frozenset[str] = frozenset()
+    kinds: frozenset[str] = frozenset()
+    refused: bool = False
+    grep: Pattern[str] | None = None
+
+    @property
+    def is_by_content(self) -> bool:
+        """Return whether records are selected by more than their seq."""
+        return bool(self.agents or self.kinds or self.refused or self.grep is not None)
+
+    def matches(self, record: Record) -> bool:
+        """Return whether the content of a record, which is no `Group`, is selected. O(intents)."""
+        if self.refused and not isinstance(record, Refused):
+            return False
+        if (self.agents or self.kinds) and not self._matches_parties(record):
+            return False
+        return self.grep is None or self.grep.search(_text_of(record)) is not None
+
+    def _matches_parties(self, record: Record) -> bool:
+        """Return whether a record is of a selected agent and of a selected kind."""
+        if isinstance(record, Admitted | Refused | Scheduled):
+            return any(
+                self.includes(agent_id, kind)
+                for agent_id, _, kind, _, _ in decode_intents(record.encoded)
+            )
+        if isinstance(record, Registered | AgentChanged):
+            return not self.kinds and record.agent_id in self.agents
+        return False
+
+    def includes(self, agent_id: str, kind: str) -> bool:
+        """Return whether an intent is of a selected agent and of a selected kind."""
+        return (not self.agents or agent_id in self.agents) and (
+            not self.kinds or kind in self.kinds
+        )
+
+
+def selected_records(
+    log: EventLog, selection: Selection, *, from_record: int | None = None, end: int | None = None
+) -> Generator[tuple[int, Record], None, None]:
+    """Yield the selected `(ordinal, record)` pairs of a log, one for each batch.
+
+    Args:
+        log: The log; it is only read, and may be written meanwhile.
+        selection: The records to yield.
+        from_record: Ordinal number of the first record to read; None is that of the first seq.
+        end: Ordinal number after the last record to read; None is the end of the log.
+
+    Raises:
+        StoreError: The log cannot be read.
+    """
+    start = log.find_seq(selection.from_seq) if from_record is None else from_record
+    for ordinal, data in log.read(start):
+        record = decode(data, ordinal)
+        is_after = selection.to_seq is not None and first_seq(record) > selection.to_seq
+        if is_after or (end is not None and ordinal >= end):
+            return
+        for chosen in selected_of(record, selection):
+            yield ordinal, chosen
+
+
+def selected_of(record: Record, selection: Selection) -> Iterator[Record]:
+    """Yield the selected records of the batches that a record holds, or the record itself."""
+    is_by_content, to_seq = selection.is_by_content, selection.to_seq
+    for part in expanded(record):
+        is_in_range = part.seq >= selection.from_seq and (
+            to_seq is None or first_seq(part) <= to_seq
+        )
+        if is_in_range and (not is_by_content or selection.matches(part)):
+            yield part
+
+
+def first_seq(record: Record) -> int:
+    """Return the seq at which a record begins: a batch has one for each intent."""
+    if isinstance(record, Group):
+        return record.seq - max(len(record.puts) - 1, 0)
+    return record.seq - len(record.contexts) + 1 if isinstance(record, Admitted) else record.seq
+
+
+def _text_of(record: Record) -> str:
+    return f"{record_type(record)} {to_json(record_as_dict(record)).decode()}"

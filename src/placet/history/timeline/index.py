@@ -1,0 +1,376 @@
+"""The pass over a log that makes its key frames and the summaries between them.
+
+It may run in a thread while another thread reads: finished entries are appended to lists, and an
+appended entry never changes.
+"""
+
+from array import array
+from bisect import bisect_right
+from contextlib import suppress
+from dataclasses import dataclass
+from threading import Lock
+from typing import Final
+
+import msgspec
+
+from placet.actors.ports import EventLog
+from placet.stores.snapshots.files import snapshots_of
+from placet.stores.snapshots.recovery import decode, read_on, trusted_snapshots
+from placet.stores.append_rules import OvertakenError
+from placet.history.timeline.fold import PlayedAgent, PlayedState
+from placet.history.timeline.frames import (
+    FrameFiles,
+    FrameHead,
+    Stretch,
+    decode_state,
+    encode_state,
+)
+from placet.schemas.codec import thaw
+from placet.schemas.errors import StoreError
+from placet.schemas.log.expand import BatchRecord, expanded
+from placet.schemas.log.record import (
+    GENESIS,
+    Admitted,
+    LogStart,
+    Refused,
+    Scheduled,
+    Tick,
+    record_hash,
+)
+from placet.schemas.log.snapshot import Snapshot
+
+BAR_SEQS: Final = 32
+"""Seqs of one bar of the finest histogram."""
+
+FRAME_WORK: Final = 32_768
+"""Records, batches, intents and changes between two key frames, at least; with a larger state as
+many as it has entities, so that all frames together take no more than a few times the log."""
+
+_BATCHES: Final = (Admitted, Refused, Scheduled)
+_NAMES: Final = msgspec.msgpack.Decoder(
+    list[tuple[str, msgspec.Raw, msgspec.Raw, msgspec.Raw, int]]
+)
+
+
+_BEGINNING: Final = FrameHead(
+    previous=0, record=0, seq=0, now_ns=0, chain=GENESIS, first_batch=None, stretch=Stretch()
+)
+"""Before the first record."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFrame:
+    """A key frame that can be read: its head, and its packed state if no file has it."""
+
+    head: FrameHead
+    packed: bytes | None = None
+
+
+def agents_in(record: BatchRecord) -> list[str]:
+    """Return the agent of each intent of a batch, without decoding their payloads.
+
+    Raises:
+        ValueError: The record's bytes are not a batch.
+    """
+    return [agent for agent, *_ in _NAMES.decode(record.encoded)]
+
+
+class Index:
+    """Key frames of a log up to some record, and summaries of the records between them.
+
+    Args:
+        log: The log; it is only read.
+        files: The folder of its key frames; None keeps them in memory.
+
+    Attributes:
+        start: Position of the first record of which a state is known. Later than the log's
+            beginning if the log was compacted.
+        record: Number of records read.
+        seq: Sequence number after them.
+        now_ns: Simulated time after them, nanoseconds.
+        ticks: Ordinal numbers of the `Tick` records read.
+        first_batch: Ordinal of the first record of a batch; None before it.
+        compactions: How often the log lost its beginning, or was begun again, while it was read.
+    """
+
+    def __init__(self, log: EventLog, files: FrameFiles | None) -> None:
+        self._log = log
+        self._files = files
+        self._lock = Lock()
+        self.compactions = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self.frames: list[KeyFrame] = []
+        self.ticks = array("q")
+        self.start = LogStart()
+        self.record = self.seq = self.now_ns = 0
+        self.first_batch: int | None = None
+        self._state = PlayedState()
+        self._chain = GENESIS
+        self._tail = Stretch()
+        self._agents: set[str] = set()
+        self._work = 0
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a pass is under way."""
+        return self._lock.locked()
+
+    def stretches(self) -> list[tuple[int, int, Stretch]]:
+        """Return `(first record, end, summary)` of all stretches, oldest first, without gaps.
+
+        The last one ends at `record`, and grows while a pass is under way.
+        """
+        frames, tail = list(self.frames), self._tail
+        ends = [
+            (frame.head.previous, frame.head.record, frame.head.stretch) for frame in frames[1:]
+        ]
+        return [*ends, (frames[-1].head.record, self.record, tail)] if frames else []
+
+    def tail_has(self, agent: str) -> bool:
+        """Return whether an agent has an intent after the last key frame."""
+        return agent in self._agents
+
+    def frame_before(self, record: int) -> KeyFrame | None:
+        """Return the latest key frame with at most so many records before it; None if none has."""
+        frames = self.frames
+        at = bisect_right(frames, record, key=lambda frame: frame.head.record)
+        return frames[at - 1] if at else None
+
+    def state_of(self, frame: KeyFrame) -> PlayedState:
+        """Return the state of a key frame, which the caller may change. O(state).
+
+        Raises:
+            OSError, ValueError: Its file was removed or damaged.
+        """
+        if frame.packed is not None:
+            return decode_state(frame.packed)
+        assert self._files is not None, "a frame without bytes is in a file"
+        return self._files.state(frame.head.record)
+
+    def forget(self) -> None:
+        """Begin again from the log alone: a key frame that was there is gone or damaged."""
+        with self._lock:
+            self._begin()
+            self._first_frame(has_files=False)
+
+    def catch_up(self, *, records_max: int | None = None) -> bool:
+        """Read the records that the log has got since, and return whether its end was reached.
+
+        Does nothing while another thread does the same.
+
+        Args:
+            records_max: Read at most so many; None reads all.
+
+        Raises:
+            StoreError: The log cannot be read.
+        """
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            return self._catch_up(records_max)
+        finally:
+            self._lock.release()
+
+    def _catch_up(self, records_max: int | None) -> bool:
+        count, start = self._log.count(), self._log.start()
+        if count < self.record:  # a world in memory that was begun again
+            self._begin()
+            self.compactions += 1
+        if not self.frames:
+            self._first_frame(has_files=True)
+        elif start.record > self.start.record:
+            self._drop_before(start)
+        try:
+            for number, (ordinal, data) in enumerate(read_on(self._log, self.record)):
+                if records_max is not None and number >= records_max:
+                    return False
+                self._read(ordinal, data)
+        except OvertakenError:  # compacted beyond this pass: its next look begins there
+            self._begin()
+            self.compactions += 1
+            return False
+        return True
+
+    def _first_frame(self, *, has_files: bool) -> None:
+        """Begin at the start of the log, or after the last key frame that is of this log."""
+        start = self._log.start()
+        if has_files and self._files is not None and self._take_kept(self._files, start):
+            return
+        if start.record:
+            self._begin_at_snapshot(start)
+        self._append_frame(is_first=True)
+
+    def _take_kept(self, files: FrameFiles, start: LogStart) -> bool:
+        """Go on after the key frames in a folder; remove those of no use, and return if any is."""
+        kept: list[FrameHead] = []
+        for head in files.heads():
+            begins_at = head.previous if start.record else 0
+            previous = kept[-1].record if kept else begins_at
+            if head.previous == previous and head.record >= start.record and self._is_of_log(head):
+                kept.append(head)
+            else:
+                files.remove(head.record)
+        while kept:
+            try:
+                self._state = files.state(kept[-1].record)
+            except (OSError, ValueError):
+                files.remove(kept.pop().record)
+                continue
+            self._adopt(kept, start)
+            return True
+        return False
+
+    def _is_of_log(self, head: FrameHead) -> bool:
+        """Return whether the record before a key frame is that of the log, by its hash."""
+        ordinal, data = next(self._log.read(head.record), (-1, b""))
+        if ordinal == head.record:
+            return decode(data, ordinal).prev == head.chain
+        ordinal, data = next(self._log.read(head.record - 1), (-1, b""))
+        return ordinal == head.record - 1 and record_hash(data) == head.chain
+
+    def _adopt(self, kept: list[FrameHead], start: LogStart) -> None:
+        first, last = kept[0], kept[-1]
+        if start.record:  # the records before it are gone, and what it says of them is too
+            kept = [msgspec.structs.replace(first, stretch=Stretch()), *kept[1:]]
+            self.start = LogStart(first.record, first.seq)
+        else:
+            self.frames = [KeyFrame(_BEGINNING, encode_state(PlayedState()))]
+        self.frames += [KeyFrame(head) for head in kept]
+        for head in kept:
+            self.ticks.extend(head.stretch.ticks)
+        self.record, self.seq, self.now_ns = last.record, last.seq, last.now_ns
+        self.first_batch, self._chain = last.first_batch, last.chain
+
+    def _begin_at_snapshot(self, start: LogStart) -> None:
+        files = snapshots_of(self._log)
+        trusted = [] if files is None else trusted_snapshots(self._log, files, skipped=[])
+        if not trusted:
+            raise StoreError(
+                f"{self._log.url} was compacted up to seq {start.seq}, and no snapshot of it is "
+                "valid, so it has no state to begin from; restore the folder of snapshots from a "
+                "copy",
+                store=self._log.url,
+            )
+        _, snapshot = trusted[-1]
+        self._state = state_in(snapshot)
+        self.record, self.seq, self.now_ns = snapshot.records, snapshot.seq, snapshot.now_ns
+        self.start, self._chain = LogStart(snapshot.records, snapshot.seq), snapshot.chain
+
+    def _drop_before(self, start: LogStart) -> None:
+        """Forget the removed beginning of a log; the next key frame is the new beginning."""
+        frames = [frame for frame in self.frames if frame.head.record >= start.record]
+        if not frames and self.record >= start.record:
+            self._append_frame(is_first=False)
+            frames = self.frames[-1:]
+        self.compactions += 1
+        if not frames:
+            self._begin()
+            self._first_frame(has_files=True)
+            return
+        first = frames[0].head
+        bare = msgspec.structs.replace(first, stretch=Stretch())
+        for frame in self.frames:
+            if frame.packed is None and frame.head.record < first.record and self._files:
+                self._files.remove(frame.head.record)
+        self.ticks = array("q", (tick for tick in self.ticks if tick >= first.record))
+        self.start = LogStart(first.record, first.seq)
+        self.frames = [KeyFrame(bare, frames[0].packed), *frames[1:]]
+
+    def _read(self, ordinal: int, data: bytes) -> None:
+        """Take one record in, and make a key frame if it is time."""
+        record = decode(data, ordinal)
+        try:
+            records = expanded(record)
+        except ValueError as error:
+            raise StoreError(
+                f"record {ordinal} of {self._log.url} is damaged: {error}; `placet verify` says "
+                "how far the log can be trusted",
+                store=self._log.url,
+            ) from error
+        if isinstance(record, Tick):
+            self.ticks.append(ordinal)
+            self._tail.ticks.append(ordinal)
+        for each in records:
+            self._state.apply(each)
+            self._work += 1
+            if isinstance(each, _BATCHES):
+                self._count(each, ordinal)
+        changes = getattr(record, "changes", None)
+        self._work += 0 if changes is None else len(changes.entities)
+        self.record, self.seq, self.now_ns = (
+            ordinal + 1,
+            record.seq,
+            max(record.now_ns, self.now_ns),
+        )
+        sizes = map(len, self._state.collections.values())
+        if self._work >= FRAME_WORK and self._work >= sum(sizes):
+            self._chain = record_hash(data)
+            self._append_frame(is_first=False)
+
+    def _count(self, record: BatchRecord, ordinal: int) -> None:
+        if self.first_batch is None:
+            self.first_batch = ordinal
+        agents = agents_in(record)
+        self._agents.update(agents)
+        self._work += len(agents)
+        bars, bar = self._tail.bars, record.seq // BAR_SEQS
+        if not bars or bars[-1][0] != bar:
+            bars.append((bar, 0, 0))
+        _, admitted, refused = bars[-1]
+        if isinstance(record, Refused):
+            refused += len(agents)
+            for _, stage, code, _ in record.refusals:
+                key = f"{stage}/{code}"
+                self._tail.codes[key] = self._tail.codes.get(key, 0) + 1
+        elif isinstance(record, Admitted):
+            admitted += len(agents)
+        bars[-1] = (bar, admitted, refused)
+
+    def _append_frame(self, *, is_first: bool) -> None:
+        previous = self.record if is_first else self.frames[-1].head.record
+        if not is_first and self.record == previous:
+            return
+        self._tail.agents = sorted(self._agents)
+        head = FrameHead(
+            previous=previous,
+            record=self.record,
+            seq=self.seq,
+            now_ns=self.now_ns,
+            chain=self._chain,
+            first_batch=self.first_batch,
+            stretch=self._tail,
+        )
+        packed: bytes | None = encode_state(self._state)
+        if self._files is not None and not is_first:
+            with suppress(OSError):  # then it is kept in memory
+                self._files.write(head, packed or b"")
+                packed = None
+        self.frames.append(KeyFrame(head, packed))
+        self._tail, self._agents, self._work = Stretch(), set(), 0
+
+
+def state_in(snapshot: Snapshot) -> PlayedState:
+    """Return the domain state and the agents of a snapshot. O(world).
+
+    Raises:
+        ValueError: The snapshot contradicts itself.
+    """
+    from placet.kernel.log import snapshot as snapshots  # noqa: PLC0415  # compacted logs alone
+
+    past = snapshots.resume(snapshot)
+    collections = {
+        name: {entity: thaw(row.fields) for entity, row in rows.entities.items()}
+        for name, rows in past.state.collections.items()
+        if rows.entities
+    }
+    agents = {
+        name: PlayedAgent(
+            agent.owner,
+            None if agent.permissions is None else sorted(agent.permissions),
+            agent.is_suspended,
+        )
+        for name, agent in past.ledger.agents.items()
+    }
+    return PlayedState(collections, agents)

@@ -1,0 +1,253 @@
+"""Moments, steps and records as JSON: bounded in size, whatever the log holds.
+
+Values are shortened for tables and lists; `entity_of` returns one entity whole.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import isfinite
+from typing import Final
+
+from placet.history.timeline.fold import Entities
+from placet.history.timeline.timeline import Moment, Place, PlayedStep, Timeline
+from placet.schemas.codec import Json, to_json
+from placet.schemas.limits import SECOND_NS
+from placet.schemas.log.record import (
+    Admitted,
+    Record,
+    Refused,
+    Scheduled,
+    intents_of,
+    record_as_dict,
+    record_type,
+)
+
+POINTS_MAX: Final = 200_000
+"""Entities on a map."""
+ROWS_MAX: Final = 200
+"""Rows of one page of a table."""
+_FIELDS_MAX: Final = 24
+_TEXT_CHARS_MAX: Final = 160
+_INTENTS_MAX: Final = 8
+_LISTED_MAX: Final = 12
+_EXACT_MAX: Final = 2**53
+"""A browser's numbers are exact below."""
+_HEADS: Final = frozenset(
+    {
+        "agent_id",
+        "depth_max",
+        "effect_seq",
+        "kind",
+        "owner",
+        "parent",
+        "succeeded",
+        "what",
+        "why",
+        "world",
+    }
+)
+"""What is shown of records that are no batch."""
+
+
+def place_json(place: Place) -> dict[str, Json]:
+    """Return a place as JSON."""
+    return {"record": place.record, "batch": place.batch}
+
+
+def history_of(timeline: Timeline) -> dict[str, Json]:
+    """Return the extent of a log, and how many intents were admitted and refused along it."""
+    index, start = timeline.index, timeline.index.start
+    width, bars = timeline.bars()
+    return {
+        "records": timeline.log.count(),
+        "indexed": index.record,
+        "seq": index.seq,
+        "ticks": len(index.ticks),
+        "sim_time": index.now_ns / SECOND_NS,
+        "start": {"record": start.record, "seq": start.seq},
+        "first": place_json(timeline.first),
+        "compactions": index.compactions,
+        "bar_seqs": width,
+        "bars": [list(bar) for bar in bars],
+        "codes": timeline.codes(),
+    }
+
+
+def moment_head(moment: Moment) -> dict[str, Json]:
+    """Return a moment without its state: position, time, latest record, sizes of collections."""
+    last = moment.last
+    return {
+        **place_json(moment.place),
+        "batches": moment.batches,
+        "seq": moment.seq,
+        "tick": moment.ticks,
+        "sim_time": moment.now_ns / SECOND_NS,
+        "event": None if last is None else event_of(moment.place, last),
+        "collections": [
+            {"name": name, "count": len(rows)}
+            for name, rows in sorted(moment.state.collections.items())
+        ],
+        "agent_count": len(moment.state.agents),
+    }
+
+
+def map_of(moment: Moment) -> list[dict[str, Json]]:
+    """Return every entity that has a position, as columns by collection. O(entities)."""
+    layers: list[dict[str, Json]] = []
+    left = POINTS_MAX
+    for name, rows in sorted(moment.state.collections.items()):
+        ids: list[str] = []
+        xs: list[float] = []
+        ys: list[float] = []
+        for entity, fields in rows.items():
+            point = point_of(fields.get("position"))
+            if point is not None and left > 0:
+                ids.append(entity)
+                xs.append(point[0])
+                ys.append(point[1])
+                left -= 1
+        if ids:
+            layers.append({"collection": name, "ids": ids, "x": xs, "y": ys})
+    return layers
+
+
+def point_of(position: Json) -> tuple[float, float] | None:
+    """Return x and y of a position of two or three numbers; None if it is none."""
+    if not isinstance(position, list | tuple) or not 2 <= len(position) <= 3:  # noqa: PLR2004  # dimensions
+        return None
+    for value in position:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+            return None
+    return float(position[0]), float(position[1])
+
+
+def table_of(
+    collections: Mapping[str, Entities], name: str, offset: int, limit: int, find: str
+) -> dict[str, Json]:
+    """Return one page of a collection as a table, rows by id; `find` is a part of the id.
+
+    Numbers and texts of ids are not sorted apart: `a10` comes before `a2`, as everywhere.
+    """
+    rows = collections.get(name, {})
+    ids = sorted(rows) if not find else sorted(entity for entity in rows if find in entity)
+    page = ids[offset : offset + min(limit, ROWS_MAX)]
+    fields = list(dict.fromkeys(field for entity in page for field in rows[entity]))[:_FIELDS_MAX]
+    return {
+        "collection": name,
+        "total": len(ids),
+        "offset": offset,
+        "fields": fields,
+        "rows": [
+            [entity, [short(rows[entity][f]) if f in rows[entity] else None for f in fields]]
+            for entity in page
+        ],
+    }
+
+
+def agents_of(moment: Moment, offset: int, limit: int, find: str) -> dict[str, Json]:
+    """Return one page of the agents registered at a moment, by name."""
+    agents = moment.state.agents
+    names = sorted(agents) if not find else sorted(name for name in agents if find in name)
+    page = names[offset : offset + min(limit, ROWS_MAX)]
+    return {
+        "total": len(names),
+        "offset": offset,
+        "rows": [
+            {
+                "agent_id": name,
+                "owner": agents[name].owner,
+                "suspended": agents[name].is_suspended,
+                "permissions": agents[name].permissions,
+            }
+            for name in page
+        ],
+    }
+
+
+def step_json(step: PlayedStep) -> dict[str, Json]:
+    """Return a step: its end, the moved entities, and its latest records."""
+    moved: dict[str, list[Json]] = {}
+    for (collection, entity), position in step.moved.items():
+        moved.setdefault(collection, []).append([entity, point_of(position)])
+    return {
+        **place_json(step.place),
+        "seq": step.seq,
+        "tick": step.ticks,
+        "sim_time": step.now_ns / SECOND_NS,
+        "admitted": step.admitted,
+        "refused": step.refused,
+        "moved": moved,
+        "events": [event_of(place, record) for place, record in step.records],
+    }
+
+
+def event_of(place: Place, record: Record) -> dict[str, Json]:
+    """Return a record as an event of the API has it, shortened; a batch of a group is one event."""
+    event: dict[str, Json] = {
+        **place_json(place),
+        "seq": record.seq,
+        "sim_time": record.now_ns / SECOND_NS,
+        "type": record_type(record),
+    }
+    if isinstance(record, Admitted | Refused | Scheduled):
+        intents = intents_of(record)
+        event["intents"] = [_intent(intent) for intent in intents[:_INTENTS_MAX]]
+        event["intent_count"] = len(intents)
+    else:
+        known = record_as_dict(record)
+        event |= {name: short(known[name]) for name in known if name in _HEADS}
+    if isinstance(record, Refused):
+        event["refusals"] = [list(refusal) for refusal in record.refusals[:_LISTED_MAX]]
+    changes = getattr(record, "changes", None)
+    entities = [] if changes is None else changes.entities
+    event["changes"] = [
+        {"entity": f"{change.collection}/{change.entity}"} for change in entities[:_LISTED_MAX]
+    ]
+    event["change_count"] = len(entities)
+    return event
+
+
+def short(value: Json) -> Json:
+    """Return a value as one cell of a table: a number, or a text of bounded length."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return value if abs(value) <= _EXACT_MAX else str(value)
+    if isinstance(value, float):
+        return value if isfinite(value) else str(value)
+    text = value if isinstance(value, str) else to_json(_few(value)).decode()
+    return text if len(text) <= _TEXT_CHARS_MAX else f"{text[:_TEXT_CHARS_MAX]}…"
+
+
+def _few(value: Json) -> Json:
+    """Return the part of a value that may be shown: encoding megabytes for a cell takes long."""
+    if isinstance(value, str):
+        return value[:_TEXT_CHARS_MAX]
+    if isinstance(value, Mapping):
+        return {name: _few(value[name]) for name in _first(value, _FIELDS_MAX)}
+    if isinstance(value, Sequence):
+        return [_few(item) for item in value[:_TEXT_CHARS_MAX]]
+    return value
+
+
+def _first(names: Iterable[str], count: int) -> list[str]:
+    return [name for name, _ in zip(names, range(count), strict=False)]
+
+
+def _intent(intent: Mapping[str, Json]) -> dict[str, Json]:
+    payload = intent["payload"]
+    return {
+        "agent_id": intent["agent_id"],
+        "req_id": intent["req_id"],
+        "kind": intent["kind"],
+        "priority": intent["priority"],
+        "context_seq": intent["context_seq"],
+        "payload": {name: _cell(payload[name]) for name in _first(payload, _LISTED_MAX)},
+    }
+
+
+def _cell(value: Json) -> Json:
+    """Return a short list of numbers, such as a position, unchanged; else the value as a cell."""
+    is_point = isinstance(value, list) and len(value) <= _LISTED_MAX
+    if is_point and all(isinstance(item, int | float) for item in value):
+        return [short(item) for item in value]
+    return short(value)

@@ -1,0 +1,459 @@
+"""Positions, moments, steps and searches on the time line of a log.
+
+A place is a record, and inside a `Group` a batch of it: after it, the world is as its moment says.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from threading import Lock
+from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
+
+from placet.actors.ports import EventLog
+from placet.stores.snapshots.recovery import decode, read_on
+from placet.stores.append_rules import OvertakenError
+from placet.history.timeline.fold import PlayedState
+from placet.history.timeline.frames import FrameFiles, Stretch
+from placet.history.timeline.index import BAR_SEQS, Index, agents_in
+from placet.schemas.codec import Json
+from placet.schemas.errors import StoreError
+from placet.schemas.log.expand import expanded
+from placet.schemas.log.intents import decode_intents
+from placet.schemas.log.record import Admitted, Record, Refused, Scheduled
+
+T = TypeVar("T")
+Unit: TypeAlias = Literal["record", "tick"]
+
+LAST: Final = 2**31
+"""As the batch of a place: the last one of the record."""
+_BARS_MAX: Final = 400
+_STEP_WORK_MAX: Final = 200_000
+"""Records, batches and changes of one answer to `steps`; it ends early where they are more."""
+_BATCHES: Final = (Admitted, Refused, Scheduled)
+
+
+class Place(NamedTuple):
+    """A place in a log: after a batch of a record.
+
+    Attributes:
+        record: Ordinal number of the record.
+        batch: Position of the batch in a `Group`; 0 for other records, `LAST` for the end.
+    """
+
+    record: int
+    batch: int = LAST
+
+
+class NoPlaceError(StoreError):
+    """The error of a place that a log does not have, or does not have any more.
+
+    Attributes:
+        first: The first place of the log.
+        is_gone: The log had the place, and was compacted since.
+    """
+
+    def __init__(self, message: str, *, first: Place, is_gone: bool = False) -> None:
+        super().__init__(message)
+        self.first = first
+        self.is_gone = is_gone
+
+
+@dataclass(slots=True)
+class Moment:
+    """The world at a place.
+
+    Attributes:
+        place: The place.
+        batches: Number of batches in its record, 1 for a record that is no group.
+        seq: Sequence number of the world.
+        now_ns: Simulated time, nanoseconds.
+        ticks: Number of ticks before it.
+        last: The record of the batch, or the record; None at the start of a compacted log.
+        state: The state. It belongs to the time line, and is true until the query ends.
+    """
+
+    place: Place
+    batches: int
+    seq: int
+    now_ns: int
+    ticks: int
+    last: Record | None
+    state: PlayedState
+
+
+@dataclass(slots=True)
+class PlayedStep:
+    """One step forward, as a player draws it.
+
+    Attributes:
+        place: The place after the step.
+        seq: Sequence number of the world there.
+        now_ns: Simulated time there, nanoseconds.
+        ticks: Number of ticks before it.
+        admitted: Number of admitted intents in the step.
+        refused: Number of intents of refused batches in the step.
+        moved: (collection, entity) -> the new value of its field `position`; None for an entity
+            that was deleted or has no position any more.
+        records: `(place, record)` of the latest batches, at most `RECORDS_SHOWN`.
+    """
+
+    place: Place
+    seq: int = 0
+    now_ns: int = 0
+    ticks: int = 0
+    admitted: int = 0
+    refused: int = 0
+    moved: dict[tuple[str, str], Json] = field(default_factory=dict)
+    records: list[tuple[Place, Record]] = field(default_factory=list)
+
+
+RECORDS_SHOWN: Final = 24
+"""Records of one step that are shown."""
+
+
+class Query(NamedTuple):
+    """The conditions of a search; a batch must fulfill all of them.
+
+    Attributes:
+        agent: An intent of this agent.
+        kind: An intent of this kind.
+        is_refused: The batch was refused.
+    """
+
+    agent: str | None = None
+    kind: str | None = None
+    is_refused: bool = False
+
+    def matches(self, record: Record) -> bool:
+        """Return whether the record of a batch is looked for."""
+        if not isinstance(record, _BATCHES) or (
+            self.is_refused and not isinstance(record, Refused)
+        ):
+            return False
+        if self.agent is not None and self.agent not in agents_in(record):
+            return False
+        if self.kind is None:
+            return True
+        agent = self.agent
+        return any(
+            kind == self.kind and agent in {None, name}
+            for name, _, kind, _, _ in decode_intents(record.encoded)
+        )
+
+    def may_be_in(self, stretch: Stretch, *, has_agent: bool) -> bool:
+        """Return whether a stretch may have such a record, by its summary."""
+        if self.agent is not None and not (has_agent or self.agent in stretch.agents):
+            return False
+        return not self.is_refused or any(refused for _, _, refused in stretch.bars)
+
+
+@dataclass(slots=True)
+class _Cursor:
+    """A state that moves forward: all records before `record`, and `batches` batches of that."""
+
+    state: PlayedState
+    record: int
+    batches: int
+    seq: int
+    now_ns: int
+    last: Record | None = None
+    size: int = 1
+
+    def is_before(self, place: Place) -> bool:
+        """Return whether a place can be reached by going forward."""
+        return (self.record, self.batches) <= (place.record, place.batch + 1)
+
+
+class Timeline:
+    """The time line of one log, for any number of readers. Methods block; threads may share it.
+
+    Args:
+        log: The log; it is only read, and may be written meanwhile.
+        files: The folder of its key frames; None keeps them in memory.
+
+    Attributes:
+        log: The log.
+        index: The key frames, and summaries of the records.
+    """
+
+    def __init__(self, log: EventLog, files: FrameFiles | None) -> None:
+        self.log = log
+        self.index = Index(log, files)
+        self._lock = Lock()
+        self._cursor: _Cursor | None = None
+        self._compactions = 0
+
+    @property
+    def first(self) -> Place:
+        """The first place: the start of a compacted log, else after the first record."""
+        start = self.index.start
+        return Place(start.record - 1) if start.record else Place(0, 0)
+
+    def look(self, place: Place, fn: Callable[[Moment], T]) -> T:
+        """Call a function with the moment at a place, and return its result.
+
+        O(key frame + the records between that and the place); nothing for a step forward.
+
+        Raises:
+            NoPlaceError: The log has no such place, or none any more.
+            StoreError: The log cannot be read.
+        """
+        with self._lock:
+            for _ in range(3):
+                try:
+                    return fn(self._moment(place))
+                except OvertakenError:
+                    self._cursor = None
+                    self.index.catch_up()
+                except (OSError, ValueError):  # of a key frame
+                    self._cursor = None
+                    self.index.forget()
+            raise self._no_place(place)
+
+    def require(self, place: Place) -> None:
+        """Raise if the log has no such place, or none any more; else do nothing.
+
+        Raises:
+            NoPlaceError: The log has no such place.
+        """
+        if place.record >= self.log.count() or place.record < self.first.record:
+            raise self._no_place(place)
+
+    def at_seq(self, seq: int) -> Place:
+        """Return the first place at which the world has reached a seq.
+
+        Raises:
+            NoPlaceError: The log ends before it.
+        """
+        if seq <= self.index.start.seq:
+            return self.first
+        for ordinal, data in self.log.read(self.log.find_seq(seq)):
+            for at, record in enumerate(expanded(decode(data, ordinal))):
+                if record.seq >= seq:
+                    return Place(ordinal, at)
+        raise NoPlaceError(
+            f"{self.log.url} has no seq {seq}: it ends at seq {self.index.seq}", first=self.first
+        )
+
+    def at_tick(self, tick: int) -> Place:
+        """Return the place after a number of ticks; 0 is before the first batch.
+
+        Raises:
+            NoPlaceError: The log has fewer ticks.
+        """
+        index = self.index
+        if tick == 0:
+            first = index.record if index.first_batch is None else index.first_batch
+            return max(Place(first - 1), self.first)
+        if tick > len(index.ticks):
+            raise NoPlaceError(
+                f"{self.log.url} has no tick {tick}: it has {len(index.ticks)} so far",
+                first=self.first,
+            )
+        return Place(index.ticks[tick - 1], 0)
+
+    def stepped(self, place: Place, by: Unit, count: int) -> Place:
+        """Return the place so many steps on, or back if `count` is negative; at most the ends.
+
+        Raises:
+            NoPlaceError: The log does not have the place to step from.
+        """
+        if not self.first.record <= place.record < self.log.count():
+            raise self._no_place(place)
+        if by == "tick" and self.index.ticks:
+            return self._stepped_by_tick(place, count)
+        if count < 0:
+            return self._back(place, -count)
+        for at, _ in islice(self._places_after(place), count):
+            place = at
+        return place
+
+    def steps(self, place: Place, by: Unit, count: int) -> list[PlayedStep]:
+        """Return the next steps after a place, at most `count`; fewer at the end of the log."""
+        steps: list[PlayedStep] = []
+        step = PlayedStep(place)
+        work = 0
+        by_tick = by == "tick" and bool(self.index.ticks)
+        ticks = self.ticks_before(place)
+        for at, record in self._places_after(place):
+            work += 1 + _note(step, at, record)
+            ticks += self._is_tick(at)
+            step.ticks = ticks
+            if by_tick and not self._is_tick(at) and at.record < self.index.record - 1:
+                continue
+            steps.append(step)
+            if len(steps) >= count or work >= _STEP_WORK_MAX:
+                break
+            step = PlayedStep(at)
+        return steps
+
+    def records_to(self, place: Place, limit: int) -> list[tuple[Place, Record]]:
+        """Return the latest `(place, record)` pairs up to a place, oldest first."""
+        lowest, end, width = max(self.index.start.record, 0), place.record + 1, 1
+        found: list[tuple[Place, Record]] = []
+        while end > lowest and len(found) < limit:  # a record may be a group of thousands
+            first = max(lowest, end - width)
+            page = [(at, record) for at, record in self._between(first, end) if at <= place]
+            found = [*page, *found]
+            end, width = first, 2 * width
+        return found[-limit:]
+
+    def find(self, place: Place, query: Query, *, is_backward: bool = False) -> Place | None:
+        """Return the nearest place after, or before, a place whose batch is looked for; or None."""
+        stretches = self.index.stretches()
+        for first, end, stretch in reversed(stretches) if is_backward else stretches:
+            is_tail = stretch is stretches[-1][2]
+            is_past = first > place.record if is_backward else end <= place.record
+            has_agent = is_tail and query.agent is not None and self.index.tail_has(query.agent)
+            if is_past or not query.may_be_in(stretch, has_agent=has_agent):
+                continue
+            found = None
+            for at, record in self._between(
+                first if is_backward else max(first, place.record), end
+            ):
+                if at >= place and is_backward:
+                    break
+                if (is_backward or at > place) and query.matches(record):
+                    found = at
+                    if not is_backward:
+                        break
+            if found is not None:
+                return found
+        return None
+
+    def ticks_before(self, place: Place) -> int:
+        """Return the number of ticks up to a place."""
+        return bisect_right(self.index.ticks, place.record)
+
+    def bars(self) -> tuple[int, list[tuple[int, int, int]]]:
+        """Return the width of a bar in seqs, and `(number, admitted, refused)` of each bar.
+
+        A bar begins at `number * width`; bars without intents are left out.
+        """
+        first, last = self.index.start.seq, self.index.seq
+        width = BAR_SEQS
+        while (last - first) // width > _BARS_MAX:
+            width *= 2
+        bars: dict[int, tuple[int, int]] = {}
+        for _, _, stretch in self.index.stretches():
+            for number, admitted, refused in list(stretch.bars):
+                bar = number * BAR_SEQS // width
+                before = bars.get(bar, (0, 0))
+                bars[bar] = before[0] + admitted, before[1] + refused
+        return width, [(number, *counts) for number, counts in sorted(bars.items())]
+
+    def codes(self) -> dict[str, int]:
+        """Return the number of recorded refusals by `stage/code`."""
+        codes: dict[str, int] = {}
+        for _, _, stretch in self.index.stretches():
+            for code, number in list(stretch.codes.items()):
+                codes[code] = codes.get(code, 0) + number
+        return codes
+
+    def _moment(self, place: Place) -> Moment:
+        self.require(place)
+        if self._compactions != self.index.compactions:
+            self._compactions, self._cursor = self.index.compactions, None
+        cursor = self._nearest(place)
+        for ordinal, data in read_on(self.log, cursor.record):
+            if ordinal > place.record:
+                break
+            record = decode(data, ordinal)
+            records = expanded(record)
+            done = cursor.batches if ordinal == cursor.record else 0
+            for each in records[done : place.batch + 1 if ordinal == place.record else None]:
+                cursor.state.apply(each)
+                cursor.seq, cursor.last = each.seq, each
+                done += 1
+            cursor.record, cursor.batches, cursor.size = ordinal, done, len(records)
+            cursor.now_ns = max(cursor.now_ns, record.now_ns)
+        self._cursor = cursor
+        at = Place(cursor.record, cursor.batches - 1) if cursor.batches else self.first
+        ticks = self.ticks_before(at)
+        return Moment(at, cursor.size, cursor.seq, cursor.now_ns, ticks, cursor.last, cursor.state)
+
+    def _nearest(self, place: Place) -> _Cursor:
+        """Return the latest state before a place; the kept one is taken away meanwhile."""
+        cursor, self._cursor = self._cursor, None
+        if not self.index.frames:
+            self.index.catch_up(records_max=0)
+        frame = self.index.frame_before(place.record) or self.index.frame_before(place.record + 1)
+        is_near = cursor is not None and cursor.is_before(place)
+        if cursor and is_near and (frame is None or frame.head.record <= cursor.record + 1):
+            return cursor
+        if frame is None:
+            raise self._no_place(place)
+        head = frame.head
+        return _Cursor(self.index.state_of(frame), head.record, 0, head.seq, head.now_ns)
+
+    def _no_place(self, place: Place) -> NoPlaceError:
+        first, start = self.first, self.index.start
+        if place.record < first.record:
+            message = (
+                f"{self.log.url} was compacted: it begins at seq {start.seq}, record {start.record}"
+            )
+            return NoPlaceError(message, first=first, is_gone=True)
+        last = self.log.count() - 1
+        message = f"{self.log.url} has no record {place.record}: its last is {last}"
+        return NoPlaceError(message, first=first)
+
+    def _places_after(self, place: Place) -> Iterator[tuple[Place, Record]]:
+        first = max(place.record, self.index.start.record)
+        for at, record in self._between(first, None):
+            if at > place:
+                yield at, record
+
+    def _between(self, first: int, end: int | None) -> Iterator[tuple[Place, Record]]:
+        for ordinal, data in self.log.read(first):
+            if end is not None and ordinal >= end:
+                return
+            for at, record in enumerate(expanded(decode(data, ordinal))):
+                yield Place(ordinal, at), record
+
+    def _stepped_by_tick(self, place: Place, count: int) -> Place:
+        ticks = self.ticks_before(place)
+        if count < 0 and not self._is_tick(place):
+            ticks += 1  # out of the middle of a tick, to its start
+        ticks += count
+        if ticks > len(self.index.ticks):
+            return max(place, Place(self.index.record - 1))
+        return self.at_tick(ticks) if ticks > 0 else min(place, self.at_tick(0))
+
+    def _back(self, place: Place, count: int) -> Place:
+        record, batch = place
+        if batch == LAST and record >= self.index.start.record:
+            batch = self._size(record) - 1
+        while count > batch and record > self.index.start.record:
+            count -= batch + 1
+            record -= 1
+            batch = self._size(record) - 1
+        return Place(record, batch - count) if count <= batch else self.first
+
+    def _size(self, record: int) -> int:
+        _, data = next(self.log.read(record))
+        return len(expanded(decode(data, record)))
+
+    def _is_tick(self, place: Place) -> bool:
+        ticks = self.ticks_before(place)
+        return bool(ticks) and self.index.ticks[ticks - 1] == place.record
+
+
+def _note(step: PlayedStep, place: Place, record: Record) -> int:
+    """Add a record to a step, and return the number of its changes."""
+    step.place, step.seq = place, record.seq
+    step.now_ns = max(step.now_ns, record.now_ns)
+    if isinstance(record, _BATCHES):
+        step.records.append((place, record))
+        del step.records[:-RECORDS_SHOWN]
+        if isinstance(record, Refused):
+            step.refused += len(record.contexts)
+        elif isinstance(record, Admitted):
+            step.admitted += len(record.contexts)
+    changes = getattr(record, "changes", None)
+    entities = [] if changes is None else changes.entities
+    for change in entities:
+        if change.fields is None or change.is_whole or "position" in change.fields:
+            position = None if change.fields is None else change.fields.get("position")
+            step.moved[change.collection, change.entity] = position
+    return len(entities)

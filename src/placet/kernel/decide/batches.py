@@ -1,0 +1,114 @@
+"""The decision on one batch: run the stages in order, then commit the answer."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from placet.kernel.commit.commit import DecisionRecorder, Unpaid
+from placet.kernel.context import GateContext
+from placet.kernel.gate import ON_ARRIVAL, WHEN_DUE
+from placet.kernel.gate.domain_rules import DomainRules, rule_error
+from placet.kernel.gate.quota import check_work
+from placet.kernel.plugin.boundary import PluginError
+from placet.schemas.batch import CheckedBatch
+from placet.schemas.effect import Effect
+from placet.schemas.refusal import Refusal
+from placet.schemas.verdict import Verdict
+
+if TYPE_CHECKING:
+    from placet.kernel.ledger.token_buckets import Charges
+
+_agent, _dedup, _staleness, _quota, _backpressure = ON_ARRIVAL
+
+Answer: TypeAlias = tuple[CheckedBatch, Verdict]
+"""A batch and its verdict."""
+
+
+class Decision(NamedTuple):
+    """The result of deciding one group of batches.
+
+    Attributes:
+        answers: Each batch with its verdict, in order of execution; includes the scheduled batches
+            that were due.
+        effects: Effects to dispatch once the group is durable.
+        unpaid: Work and log bytes of the dry runs, refused and repeated batches.
+        undecided: Batches not decided because the group used up `work_max`, or the scheduled ones
+            reached `due_max`; empty without these bounds.
+    """
+
+    answers: list[Answer]
+    effects: list[Effect]
+    unpaid: list[Unpaid]
+    undecided: Sequence[CheckedBatch] = ()
+
+
+def decide_batch(
+    batch: CheckedBatch, context: GateContext, rules: DomainRules, recorder: DecisionRecorder
+) -> Verdict:
+    """Decide one batch at the present state, commit it or refuse it, and return its verdict.
+
+    Never raises for anything in the batch. An interrupt, such as Ctrl-C (`INTERRUPTS`), is raised,
+    and the batch is undone; with `KernelConfig.on_rule_error="raise"` so is any exception of
+    plug-in code.
+    """
+    charges: Charges = ()
+    try:
+        if batch.due_of is not None:
+            answer = _when_due(batch, context)
+        else:  # the first stage with an answer ends it; a loop would cost as much as two stages
+            answer = _agent(batch, context) or _dedup(batch, context) or _staleness(batch, context)
+            if answer is None:
+                quota = _quota(batch, context)
+                if isinstance(quota, tuple):
+                    charges, answer = quota, _backpressure(batch, context)
+                else:
+                    answer = quota
+        if answer is not None:
+            if isinstance(answer, Verdict):
+                return recorder.repeat(batch, answer)
+            return recorder.refuse(batch, answer)
+        sim_time_ns = batch.sim_time_ns
+        if sim_time_ns is not None and sim_time_ns > context.now_ns and batch.due_of is None:
+            return recorder.schedule(batch, charges)
+        context.draft.open_batch(batch)
+        try:
+            refusals = rules.check(batch, context)
+        except BaseException:  # an interrupt or a PluginError: the state must be as before
+            context.draft.undo()
+            raise
+        if refusals is not None:
+            context.draft.undo()
+            return recorder.refuse(batch, refusals)
+        if context.ledger.policy.checks_work:
+            return _admit_within_work(batch, context, recorder, charges)
+        return recorder.admit(batch, charges)
+    except PluginError as fault:
+        return refuse_fault(batch, fault, rules, recorder)
+
+
+def refuse_fault(
+    batch: CheckedBatch, fault: PluginError, rules: DomainRules, recorder: DecisionRecorder
+) -> Verdict:
+    """Report a fault of plug-in code, and refuse the batch for it."""
+    rules.report_fault(fault.where, fault.error)
+    return recorder.refuse(batch, [rule_error(batch, fault.index, fault.where, fault.error)])
+
+
+def _admit_within_work(
+    batch: CheckedBatch, context: GateContext, recorder: DecisionRecorder, charges: "Charges"
+) -> Verdict:
+    """Admit a batch whose rules have run, unless all of its work exceeds a limit or a quota."""
+    draft = context.draft
+    units = batch.base_work + draft.work
+    work = check_work(batch, context, units)
+    if isinstance(work, list):
+        draft.undo()
+        return recorder.refuse(batch, work)
+    return recorder.admit(batch, charges + work, units if work else 0)
+
+
+def _when_due(batch: CheckedBatch, context: GateContext) -> list[Refusal] | Verdict | None:
+    for check in WHEN_DUE:
+        answer = check(batch, context)
+        if answer is not None:
+            return answer
+    return None

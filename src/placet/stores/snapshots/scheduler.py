@@ -1,0 +1,120 @@
+"""Schedules snapshots in another process, and compacts the log behind them.
+
+In the world's process this costs one comparison per group. A failure is reported and counted, and
+harms nothing else: without a snapshot, opening the world takes longer.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from time import perf_counter
+from typing import Final
+
+import anyio
+from anyio import to_thread
+
+from placet.actors.metrics import Counters
+from placet.actors.ports import EventLog
+from placet.stores.snapshots.recovery import Recovery
+from placet.stores.snapshots.writer import SnapshotProcess, WrittenSnapshot
+from placet.schemas.errors import StoreError
+from placet.schemas.log.snapshot import SnapshotPosition
+
+_SLICE_GROUPS: Final = 64
+"""Removed in one transaction: an append waits for one such slice at most."""
+
+_REST: Final = 4.0
+"""A slice is followed by a rest so many times as long: appends keep the disk to themselves."""
+
+
+class SnapshotScheduler:
+    """A scheduler that takes snapshots of an open world's log, so that it reopens quickly.
+
+    Args:
+        log: The log, opened for writing.
+        epoch: The epoch that `log.open` returned.
+        process: Takes the snapshots.
+        counters: Metrics, which count the snapshots.
+        every: Number of seqs, or of records, after which a snapshot is due.
+        recovery: How the log was opened: position of its newest snapshot and of its start.
+        is_compacting: Remove the records from the log that all kept snapshots cover.
+        on_fault: Called with the name of the failed work and its error.
+    """
+
+    def __init__(
+        self,
+        log: EventLog,
+        epoch: int,
+        process: SnapshotProcess,
+        counters: Counters,
+        *,
+        every: int,
+        recovery: Recovery,
+        is_compacting: bool,
+        on_fault: Callable[[str, BaseException], None],
+    ) -> None:
+        self._log = log
+        self._epoch = epoch
+        self._process = process
+        self._counters = counters
+        self._every = every
+        self._latest = recovery.snapshot or SnapshotPosition(0, 0)
+        self._first_record = recovery.start.record
+        self._is_compacting = is_compacting
+        self._on_fault = on_fault
+        self._reached: tuple[int, int] = self._latest
+        self._due = self._after(self._latest)
+        self._is_due = anyio.Event()
+        counters.watch("snapshot_seq", lambda: self._latest.seq)
+        counters.watch("log_first_record", lambda: self._first_record)
+
+    def note(self, records: int, seq: int) -> None:
+        """Record how many records and seqs the log has now. Called for every group."""
+        self._reached = (records, seq)
+        if seq >= self._due.seq or records >= self._due.records:
+            self._is_due.set()
+
+    async def run(self) -> None:
+        """Take a snapshot whenever one is due, until canceled."""
+        while True:
+            await self._is_due.wait()
+            taken = await self._take()
+            if taken is not None and self._is_compacting:
+                await self._compact(taken.compact_before)
+
+    def close(self) -> None:
+        """Stop a snapshot in progress; existing snapshots stay."""
+        self._process.stop()
+
+    async def _take(self) -> WrittenSnapshot | None:
+        began = perf_counter()
+        taken = None
+        try:
+            taken = await to_thread.run_sync(self._process.run)
+        except StoreError as error:
+            self._counters.snapshot("failed", perf_counter() - began)
+            self._on_fault("snapshots", error)
+        if taken is not None:
+            self._counters.snapshot("written", perf_counter() - began)
+            self._latest = SnapshotPosition(taken.records, taken.seq)
+        # After a failure, when there is as much again to do: what failed once may do so at once.
+        self._due = self._after(self._reached if taken is None else self._latest)
+        self._is_due = anyio.Event()
+        return taken
+
+    def _after(self, place: tuple[int, int]) -> SnapshotPosition:
+        records, seq = place
+        return SnapshotPosition(records + self._every, seq + self._every)
+
+    async def _compact(self, before_record: int) -> None:
+        """Remove what two snapshots hold, slice by slice."""
+        remove = partial(self._log.compact, before_record, self._epoch, groups_max=_SLICE_GROUPS)
+        try:
+            while True:
+                began = perf_counter()
+                is_more = await to_thread.run_sync(remove)
+                self._first_record = (await to_thread.run_sync(self._log.start)).record
+                if not is_more:
+                    return
+                await anyio.sleep(_REST * (perf_counter() - began))
+        except StoreError as error:
+            self._on_fault("compaction", error)

@@ -1,0 +1,385 @@
+"""A log in one SQLite file: the embedded default.
+
+One row is one group, because a durable commit costs the same whatever its size. The fence and the
+end of the log are checked inside the transaction that appends, so a writer that was paused for an
+hour cannot insert a group. Readers have separate connections, and hold no lock between two records.
+They never create or change a file, except for SQLite's own recovery after a process was killed
+while it opened, closed or shrank the log.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+from threading import Lock
+from typing import Final
+from weakref import finalize
+
+from placet.stores.append_rules import (
+    in_use,
+    require_epoch,
+    require_follows,
+    require_writer,
+)
+from placet.stores.files import behind_link, quoted
+from placet.stores.rows import Row, Tail, read_rows
+from placet.stores.sqlite import layout
+from placet.stores.sqlite.errors import sqlite_faults
+from placet.stores.sqlite.file import connect_bare, is_bare, leave_wal
+from placet.stores.sqlite.heartbeat import Heartbeat, Writer
+from placet.stores.sqlite.wal import damage_of
+from placet.schemas.errors import StoreError
+from placet.schemas.log.record import LogGroup, LogStart
+
+SYNCHRONOUS_LEVELS: Final = ("full", "normal", "off")
+LOCK_SECONDS_MAX: Final = 5.0
+
+
+class SqliteEventLog:
+    """An `EventLog` in a SQLite file; a handle whose `open` was not called is a reader.
+
+    `append` and `close` may be called from different threads; they wait for each other.
+
+    Attributes:
+        durability: `full` survives a power loss; `normal` survives a crash of the process, and may
+            lose the last groups with the power; `off` leaves even their order to the system.
+        is_blocking: True.
+        url: URL of the log, as it was passed.
+        file: Absolute path of the file, with links resolved when the handle was created.
+    """
+
+    def __init__(self, path: str | Path, *, synchronous: str = "full") -> None:
+        level = synchronous.lower()
+        self.durability = level
+        self.is_blocking = True
+        self.url = f"sqlite:///{quoted(path)}"
+        if level not in SYNCHRONOUS_LEVELS:
+            raise StoreError(
+                f"cannot use {self.url}: synchronous must be one of "
+                f"{', '.join(SYNCHRONOUS_LEVELS)}, got {synchronous!r}",
+                store=self.url,
+            )
+        if level != SYNCHRONOUS_LEVELS[0]:
+            self.url += f"?synchronous={level}"
+        self.file = behind_link(Path(path)).absolute()
+        self._lock = Lock()
+        self._connection: sqlite3.Connection | None = None
+        self._epoch: int | None = None
+        self._failure: str | None = None
+        self._tail = Tail()
+        self._is_wal_sound = False
+        self._heartbeat = Heartbeat(self.file)
+        finalize(self, self._heartbeat.end)  # a handle that is dropped writes nothing more
+
+    def open(self, *, take_over: bool = False) -> int:
+        """Create the file if it does not exist, become the writer, and return the new epoch.
+
+        Args:
+            take_over: Become the writer even if another process writes the log at present.
+
+        Raises:
+            InUseError: Another process writes the log.
+            StoreError: The file cannot be made or written, or is not a placet log of a version
+                that this release knows.
+        """
+        with self._lock:
+            self._release()
+            with sqlite_faults("open", self.url):
+                self._require_place()
+                dead = None if take_over else self._require_no_writer()
+                connection = self._connect("rwc")
+                try:
+                    self._epoch, self._tail = self._take_fence(connection, dead, take_over)
+                except BaseException:
+                    self._heartbeat.end()
+                    connection.close()
+                    raise
+            self._connection = connection
+            self._failure = None
+            return self._epoch
+
+    def append(self, group: LogGroup, epoch: int) -> None:
+        """Append a group, completely or not at all; it is durable at the log's level on return.
+
+        Raises:
+            StoreError: The disk refused, the group does not follow the last one, `epoch` is no
+                longer the latest, or an append has failed before: nothing follows a failure.
+        """
+        with self._lock:
+            connection = self._writer(epoch)
+            with self._writing(f"append record {group.first_record} to"):
+                self._tail = self._write(connection, group, epoch)
+
+    def check_writable(self, epoch: int) -> None:
+        """Check, by a durable write that changes no record, that a group could be appended now.
+
+        Raises:
+            StoreError: The store cannot be written, `epoch` is not the latest, or an append or a
+                check has failed before.
+        """
+        with self._lock:
+            connection = self._writer(epoch)
+            with self._writing("write"), layout.transaction(connection):
+                require_epoch(epoch, latest=layout.epoch_of(connection), store=self.url)
+                layout.write_check(connection)
+
+    def begin(self, group: LogGroup, epoch: int) -> None:
+        """Append the first group of a log that starts at a later record than 0.
+
+        The earlier records are in a snapshot.
+
+        Raises:
+            StoreError: As for `append`, or the log is not empty.
+        """
+        with self._lock:
+            connection = self._writer(epoch)
+            with (
+                sqlite_faults(f"begin at record {group.first_record}", self.url),
+                layout.transaction(connection),
+            ):
+                require_epoch(epoch, latest=layout.epoch_of(connection), store=self.url)
+                empty = layout.tail_of(connection)
+                require_follows(
+                    group._replace(first_record=0, seq_before=0),
+                    count=empty.record_count,
+                    seq=empty.seq,
+                    store=self.url,
+                )
+                layout.begin_at(connection, group.first_record)
+                start = Tail(group.first_record, group.seq_before, 0)
+                self._tail = layout.insert_group(connection, group, start)
+
+    def read(self, from_record: int = 0) -> Iterator[tuple[int, bytes]]:
+        """Yield `(ordinal, record)` pairs in order, from ordinal `from_record` on.
+
+        Records appended meanwhile are included.
+
+        Of a compacted log, the remaining records are returned, and a reader before the cut gets an
+        error. Holds one page of groups in memory (a megabyte or one group), and no lock between two
+        records.
+
+        Raises:
+            StoreError: The file is missing, cannot be read, or is damaged; the message names the
+                record from which on nothing can be trusted.
+        """
+        with closing(self._connect_reader()) as connection:
+            place = self._place_of(connection, from_record)
+            page = partial(self._page, connection)
+            yield from read_rows(page, place, self.start, from_record, self.url)
+
+    def find_seq(self, seq: int) -> int:
+        """Return the ordinal of the first record of the group that reached a seq. O(log n).
+
+        `count()` if no group has reached it.
+
+        Raises:
+            StoreError: The file cannot be read.
+        """
+        with closing(self._connect_reader()) as connection, sqlite_faults("read", self.url):
+            first = layout.holder_of_seq(connection, seq, self.url)
+            return layout.tail_of(connection).record_count if first is None else first
+
+    def start(self) -> LogStart:
+        """Return the position of the log's first record. O(log n).
+
+        Raises:
+            StoreError: The file cannot be read, or a group is lost at its front.
+        """
+        with closing(self._connect_reader()) as connection, sqlite_faults("read", self.url):
+            return layout.start_of(connection, self.url)
+
+    def compact(self, before_record: int, epoch: int, *, groups_max: int) -> bool:
+        """Remove the oldest groups, at most `groups_max`, that lie before a record; keep the last.
+
+        The file does not shrink, later rows take the space; `log_file_sqlite.vacuum` shrinks it.
+
+        Returns:
+            Whether more groups could be removed.
+
+        Raises:
+            StoreError: The disk refused, `epoch` is no longer the latest, or an append has failed.
+        """
+        with self._lock:
+            connection = self._writer(epoch)
+            with (
+                sqlite_faults(f"compact before record {before_record} of", self.url),
+                layout.transaction(connection),
+            ):
+                require_epoch(epoch, latest=layout.epoch_of(connection), store=self.url)
+                return layout.remove_groups(connection, before_record, groups_max)
+
+    def count(self) -> int:
+        """Return the number of records ever appended, compacted ones included.
+
+        Raises:
+            StoreError: The file cannot be read.
+        """
+        return self._known_tail().record_count
+
+    def size_bytes(self) -> int:
+        """Return the bytes of all records ever appended, without SQLite's overhead.
+
+        Raises:
+            StoreError: The file cannot be read.
+        """
+        return self._known_tail().size_bytes
+
+    def close(self) -> None:
+        """Close the file; if no other reader has it open, merge the `-wal` into it.
+
+        Raises:
+            StoreError: The disk failed; acknowledged records are in the file or its `-wal`.
+        """
+        with self._lock:
+            self._release()
+
+    def _writer(self, epoch: int) -> sqlite3.Connection:
+        held = self._epoch if self._connection else None
+        require_writer(epoch, held=held, failure=self._failure, store=self.url)
+        assert self._connection is not None, "require_writer lets no closed log pass"
+        return self._connection
+
+    @contextmanager
+    def _writing(self, doing: str) -> Iterator[None]:
+        """Note a failure of the block, after which this handle writes nothing more."""
+        # Failed until proven durable: so is what an interrupt leaves half done.
+        self._failure = "a write was interrupted"
+        try:
+            with sqlite_faults(doing, self.url):
+                yield
+        except StoreError as error:
+            self._failure = str(error)
+            self._heartbeat.end()
+            raise
+        self._failure = None
+
+    def _release(self) -> None:
+        connection, self._connection = self._connection, None
+        self._heartbeat.end()
+        if connection is None:
+            return
+        with closing(connection), sqlite_faults("close", self.url):
+            if self._failure is None:
+                leave_wal(connection)
+
+    def _require_place(self) -> None:
+        """Return what SQLite would only call "unable to open database file"."""
+        problem = None
+        if self.file.is_dir():
+            problem = f"{self.file} is a directory; give the path of a file in it"
+        elif not self.file.parent.is_dir():
+            problem = f"there is no directory {self.file.parent}; make it first"
+        elif self.file.exists() and not self.file.is_file():
+            problem = self._no_file()
+        if problem:
+            raise StoreError(f"cannot open {self.url}: {problem}", store=self.url)
+
+    def _no_file(self) -> str:
+        if self.file.exists():
+            return f"{self.file} is no regular file; give the path of a log"
+        return (
+            f"there is no file {self.file}; check the path, or make a log with `placet run --store`"
+        )
+
+    def _beside(self, suffix: str) -> Path:
+        return self.file.with_name(f"{self.file.name}{suffix}")
+
+    def _connect(self, mode: str) -> sqlite3.Connection:
+        if mode != "ro" or not self._is_wal_sound:
+            self._require_sound_wal()
+        if mode == "ro" and is_bare(self.file):
+            return connect_bare(self.file)
+        if mode == "ro" and self._beside("-journal").exists():
+            mode = "rw"  # what a killed process left half done is taken back before it is read
+        return sqlite3.connect(
+            f"{self.file.as_uri()}?mode={mode}",
+            uri=True,
+            timeout=LOCK_SECONDS_MAX,
+            isolation_level=None,  # transactions are spelled out
+            check_same_thread=False,  # the committer's thread is not the one that opened; we lock
+        )
+
+    def _require_sound_wal(self) -> None:
+        """Stop before SQLite discards the frames behind a damaged one; see `wal.py`."""
+        is_full = self.durability == SYNCHRONOUS_LEVELS[0]
+        damage = damage_of(self._beside("-wal")) if is_full else None
+        if damage is not None:
+            raise StoreError(
+                f"{self.url} is damaged: byte {damage.offset} of its -wal file: {damage.what}. "
+                "The groups from there on cannot be read; restore both files from a copy, or give "
+                "those groups up by opening it with ?synchronous=normal",
+                store=self.url,
+            )
+        self._is_wal_sound = True
+
+    def _connect_reader(self) -> sqlite3.Connection:
+        with sqlite_faults("read", self.url):
+            if not self.file.is_file():
+                raise StoreError(f"cannot read {self.url}: {self._no_file()}", store=self.url)
+            connection = self._connect("ro")
+            try:
+                if not layout.is_placet_log(connection, self.url):
+                    raise layout.foreign(self.url, "an empty file")
+                layout.require_layout(connection, self.url)
+            except BaseException:
+                connection.close()
+                raise
+        return connection
+
+    def _require_no_writer(self, dead: Writer | None = None) -> Writer | None:
+        """Check that no live process writes the log; return the dead one that did, None if none.
+
+        Args:
+            dead: A writer that is known to be dead.
+
+        Raises:
+            InUseError: A live process writes the log.
+        """
+        writer = self._heartbeat.read()  # once: another process may begin to write meanwhile
+        if writer is not None and writer != dead and self._heartbeat.is_alive(writer):
+            raise in_use(self.url, str(writer), writer.since, is_own=writer.is_own)
+        return writer
+
+    def _take_fence(
+        self, connection: sqlite3.Connection, dead: Writer | None, take_over: bool
+    ) -> tuple[int, Tail]:
+        # Before the first write, because the file may be somebody else's.
+        layout.is_placet_log(connection, self.url)
+        mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+        if mode != "wal":
+            message = f"cannot open {self.url}: expected a file system that supports SQLite's WAL"
+            message += f", got journal mode {mode!r}; use a local disk"
+            raise StoreError(message, store=self.url)
+        connection.execute(f"PRAGMA synchronous = {self.durability}")
+        with layout.transaction(connection):
+            if not layout.is_placet_log(connection, self.url):
+                layout.create_tables(connection)
+            layout.require_layout(connection, self.url)
+            if not take_over:
+                self._require_no_writer(dead)  # of two that open at once, the second sees the first
+            self._heartbeat.begin()
+            return layout.take_epoch(connection), layout.tail_of(connection)
+
+    def _write(self, connection: sqlite3.Connection, group: LogGroup, epoch: int) -> Tail:
+        with layout.transaction(connection):
+            require_epoch(epoch, latest=layout.epoch_of(connection), store=self.url)
+            tail = layout.tail_of(connection)
+            require_follows(group, count=tail.record_count, seq=tail.seq, store=self.url)
+            return layout.insert_group(connection, group, tail)
+
+    def _known_tail(self) -> Tail:
+        if self._connection is not None:
+            return self._tail
+        with closing(self._connect_reader()) as connection, sqlite_faults("read", self.url):
+            return layout.tail_of(connection)
+
+    def _place_of(self, connection: sqlite3.Connection, record: int) -> int:
+        """Return the first record of the group in which a reading begins."""
+        with sqlite_faults("read", self.url):
+            start = layout.start_of(connection, self.url)
+            return max(start.record, layout.holder_of_record(connection, record))
+
+    def _page(self, connection: sqlite3.Connection, place: int) -> list[Row]:
+        with sqlite_faults(f"read on from record {place} of", self.url):
+            return layout.read_page(connection, place, self.url)

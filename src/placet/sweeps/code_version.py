@@ -1,0 +1,204 @@
+"""The version of the code that a run executes, so that a study never mixes two of them unnoticed.
+
+It consists of named parts: the fingerprint of the domain's rules (that of a log's header), the
+version of placet and of the package of each module that the scenario names, and a hash of the bytes
+of these modules and of the modules beside them that they import.
+"""
+
+import ast
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from importlib.util import resolve_name
+from pathlib import Path
+from types import ModuleType
+
+from placet.kernel.plugin.domain import Domain
+from placet.kernel.plugin.registry import Registry
+from placet.sweeps.outcome import find_outcome
+from placet.plugins.domains import DomainNotFound, find_domain
+from placet.scenarios.collecting import collector_of
+from placet.scenarios.loader import open_domain, require_policies
+from placet.scenarios.policies import find_policy
+from placet.scenarios.scenario import Scenario, ScenarioError
+
+
+@dataclass(frozen=True, slots=True)
+class CodeVersion:
+    """The code of a run.
+
+    Attributes:
+        parts: Name of a part -> its version or hash; without the rules.
+        rules: Fingerprint of the domain's rules, which depends on the settings of the scenario.
+    """
+
+    parts: Mapping[str, str]
+    rules: str
+
+    @property
+    def parts_digest(self) -> str:
+        """Hash of `parts`, 8 hexadecimal digits."""
+        return _digest("".join(f"{name}={value};" for name, value in sorted(self.parts.items())))
+
+    @property
+    def digest(self) -> str:
+        """Hash of all, 8 hexadecimal digits."""
+        return _digest(f"{self.parts_digest} {self.rules}")
+
+    def changes_since(self, parts: Iterable[Mapping[str, str]], rules: Sequence[str]) -> list[str]:
+        """Return what differs from all earlier versions, as sentences.
+
+        Args:
+            parts: The parts of the earlier versions of a study.
+            rules: The earlier fingerprints for the same scenario.
+        """
+        earlier, changes = list(parts), []
+        for name, value in self.parts.items():
+            values = [version[name] for version in earlier if name in version]
+            if values and value not in values:
+                changes.append(f"{_described(name)} was {values[-1]} and is {value}")
+        if not changes and rules and self.rules not in rules:
+            changes.append(f"the domain's rules were {rules[-1]} and are {self.rules}")
+        return changes
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:8]
+
+
+class CodeReader:
+    """Reads the versions of the code that scenarios name, here and now; each file once.
+
+    Args:
+        outcomes: Outcome functions, as `module:function`.
+
+    Raises:
+        LabError: An outcome function does not exist.
+    """
+
+    def __init__(self, outcomes: Sequence[str] = ()) -> None:
+        self._outcomes = tuple(outcomes)
+        self._parts: dict[tuple[object, ...], dict[str, str]] = {}
+        named_modules("world", (), self._outcomes)
+
+    def version_of(self, scenario: Scenario) -> CodeVersion:
+        """Return the version of the code of a scenario.
+
+        Raises:
+            ScenarioError: The domain or a policy does not exist, or rejects its settings.
+        """
+        domain = domain_of(scenario)
+        collector_of(scenario, None)
+        require_policies(scenario.name, scenario)
+        policies = frozenset(cohort.policy for cohort in scenario.agents.values())
+        collected = () if scenario.collect is None else tuple(scenario.collect.world.values())
+        key = (scenario.domain, policies, collected)
+        if key not in self._parts:
+            functions = (*self._outcomes, *collected)
+            self._parts[key] = _read_parts(scenario.domain, sorted(policies), functions)
+        return CodeVersion(self._parts[key], Registry([domain]).fingerprint)
+
+
+def domain_of(scenario: Scenario) -> Domain:
+    """Create the domain of a scenario.
+
+    Raises:
+        ScenarioError: It does not exist, or rejects the settings.
+    """
+    try:
+        return open_domain(scenario, find_domain(scenario.domain))
+    except DomainNotFound as error:
+        raise ScenarioError(scenario.name, "domain", str(error)) from None
+    except TypeError as error:
+        raise ScenarioError(scenario.name, "settings", str(error)) from error
+
+
+def local_modules(modules: Iterable[ModuleType]) -> list[ModuleType]:
+    """Return modules, and the modules of the same folders that they import, directly or not.
+
+    Installed packages are left out, because they are known by their version.
+    """
+    found: dict[str, ModuleType] = {}
+    waiting = list(modules)
+    while waiting:
+        module = waiting.pop()
+        path = _file_of(module)
+        if module.__name__ in found or path is None:
+            continue
+        found[module.__name__] = module
+        if not is_installed(module):
+            imported = _imported_by(module, path)
+            waiting += [other for other in imported if not is_installed(other)]
+    return [found[name] for name in sorted(found)]
+
+
+def named_modules(domain: str, policies: Iterable[str], outcomes: Iterable[str]) -> set[ModuleType]:
+    """Return the modules of a domain, of policies and of outcome functions."""
+    targets = [find_domain(domain), *map(find_policy, policies), *map(find_outcome, outcomes)]
+    names = {getattr(target, "__module__", None) or type(target).__module__ for target in targets}
+    names |= {spec.partition(":")[0] for spec in (domain, *policies, *outcomes) if ":" in spec}
+    return {sys.modules[name] for name in names if name in sys.modules}
+
+
+def _read_parts(domain: str, policies: Sequence[str], outcomes: Sequence[str]) -> dict[str, str]:
+    parts = {"placet": _version_of("placet") or "a source tree"}
+    for module in local_modules(named_modules(domain, policies, outcomes)):
+        path = _file_of(module)
+        assert path is not None, "a local module has a file"
+        parts[f"module {module.__name__}"] = sha256(path.read_bytes()).hexdigest()[:16]
+        for package in _distributions().get(module.__name__.partition(".")[0], ()):
+            parts[f"package {package}"] = _version_of(package) or "not installed"
+    return parts | {f"outcome {spec}": "computed" for spec in outcomes}
+
+
+@cache
+def _distributions() -> Mapping[str, Sequence[str]]:
+    """Return the names of the installed packages by top-level module; 20 ms, so read once."""
+    return packages_distributions()
+
+
+def _imported_by(module: ModuleType, path: Path) -> Iterator[ModuleType]:
+    """Yield the loaded modules that a module's import statements name."""
+    package = module.__name__ if path.name == "__init__.py" else module.__name__.rpartition(".")[0]
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = resolve_name("." * node.level + (node.module or ""), package)
+            names.update([base, *(f"{base}.{alias.name}" for alias in node.names)])
+    return (sys.modules[name] for name in sorted(names) if name in sys.modules)
+
+
+def _file_of(module: ModuleType) -> Path | None:
+    path = getattr(module, "__file__", None)
+    return Path(path) if path is not None and path.endswith(".py") else None
+
+
+def is_installed(module: ModuleType) -> bool:
+    """Return whether a module is placet's own, of the standard library, or of a package."""
+    top = module.__name__.partition(".")[0]
+    path = _file_of(module)
+    return (
+        top == "placet"
+        or top in sys.stdlib_module_names
+        or path is None
+        or bool({"site-packages", "dist-packages"} & set(path.parts))
+    )
+
+
+def _version_of(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _described(name: str) -> str:
+    kind, _, rest = name.partition(" ")
+    if kind == "module" and rest in sys.modules:
+        return f"module {rest} ({_file_of(sys.modules[rest])})"
+    return name

@@ -1,0 +1,114 @@
+"""Collected rows of the runs of a sweep: an Arrow stream for each run and table.
+
+A worker appends the streams of its runs to a file for each table, before it writes the row of the
+run, which says where they lie. So the rows of a run that was killed are in no result.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from placet.sweeps.errors import LabError
+from placet.schemas.codec import Json
+from placet.tables.arrow import TableSchema, arrow_array, pyarrow
+from placet.tables.collector import Collector
+from placet.tables.column_types import JSON, ColumnType
+from placet.tables.definitions import Column
+from placet.tables.parts import TYPES, converted
+from placet.tables.table import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def streams_of(collector: Collector) -> dict[str, bytes]:
+    """Return the tables of a collector in memory, each as an Arrow stream."""
+    streams = {}
+    for name, table in collector.tables().items():
+        sink = pyarrow().BufferOutputStream()
+        with pyarrow().ipc.new_stream(sink, table.arrow.schema) as writer:
+            writer.write_table(table.arrow)
+        streams[name] = sink.getvalue().to_pybytes()
+    return streams
+
+
+def joined_table(
+    name: str, folder: Path, runs: Sequence[tuple[Mapping[str, Json], Sequence[Json] | None]]
+) -> Table:
+    """Return the rows of a table of several runs, with columns that name the run.
+
+    The type of a column is that which holds its values of all runs.
+
+    Args:
+        name: Name of the table.
+        folder: Folder of the files.
+        runs: For each run the columns that name it, and the place of its stream: file, offset and
+            size in bytes; None if it collected no such table.
+
+    Raises:
+        LabError: The rows of a run cannot be read.
+    """
+    parts = [(key, _read(name, folder, place)) for key, place in runs if place is not None]
+    known: dict[str, ColumnType] = {}
+    for _, part in parts:
+        for column, text in json.loads(part.schema.metadata[TYPES]).items():
+            known.setdefault(column, ColumnType()).join_text(text)
+    keys = list(parts[0][0]) if parts else []
+    key_columns = {key: [values[key] for values, _ in parts] for key in keys}
+    key_types = {key: _type_of(values) for key, values in key_columns.items()}
+    arrays: dict[str, list[pa.Array]] = {}
+    for values, part in parts:
+        for key in keys:
+            arrays.setdefault(key, []).append(
+                arrow_array([values[key]] * part.num_rows, key_types[key])
+            )
+        for field in part.schema:
+            cells = part.column(field.name)
+            if field.name in known:
+                cells = converted(cells, known[field.name].name)
+            arrays.setdefault(field.name, []).extend(cells.chunks)
+    return Table(name, _table_of(arrays, parts, key_types, known))
+
+
+def _table_of(
+    arrays: "Mapping[str, list[pa.Array]]",
+    parts: "Sequence[tuple[Mapping[str, Json], pa.Table]]",
+    key_types: Mapping[str, str],
+    known: Mapping[str, ColumnType],
+) -> "pa.Table":
+    keys = [Column(key, type_name, "Of the run.") for key, type_name in key_types.items()]
+    own = TableSchema(keys, {}, {}).arrow()
+    fields = list(own)
+    for field in parts[0][1].schema if parts else ():
+        if field.name in known:
+            column = Column(field.name, known[field.name].name, "Collected.")
+            fields.append(next(iter(TableSchema([column], {}, {}).arrow())))
+        else:
+            fields.append(field)
+    columns = [pyarrow().chunked_array(arrays[field.name], field.type) for field in fields]
+    return pyarrow().Table.from_arrays(columns, schema=pyarrow().schema(fields))
+
+
+def _read(name: str, folder: Path, place: Sequence[Json]) -> "pa.Table":
+    try:
+        file, offset, size = place
+        if Path(file).name != file:  # a study of another's must not lead out of its folder
+            raise ValueError(f"{file!r} is no name of a file in it")
+        with (folder / file).open("rb") as stream:
+            stream.seek(offset)
+            data = stream.read(size)
+        with pyarrow().ipc.open_stream(data) as reader:
+            return reader.read_all()
+    except (OSError, ValueError, TypeError) as error:
+        raise LabError(
+            f"cannot read the rows of the table {name!r} in {folder}: {error}; run the sweep again "
+            "into another folder"
+        ) from error
+
+
+def _type_of(values: Sequence[Json]) -> str:
+    known = ColumnType()
+    for value in values:
+        known.add(value)
+    return known.name or JSON

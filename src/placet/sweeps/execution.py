@@ -1,0 +1,101 @@
+"""Executes the run of a scenario to its end, or from where its log ends: one function."""
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from placet.sweeps.collected import streams_of
+from placet.sweeps.half_run import Counts, HalfRun
+from placet.runtime.state_path import state_at
+from placet.stores.files import quoted
+from placet.scenarios.collecting import collector_of
+from placet.scenarios.engine import OpenRun, run_scenario
+from placet.scenarios.scenario import Scenario
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """The end of a run.
+
+    Attributes:
+        state: The final state, `collection -> entity -> field -> value`; a copy.
+        ticks: Completed ticks.
+        submitted: Intents; every intent of a refused batch counts as refused.
+        admitted: Admitted intents.
+        refusals: Count for each `stage/code`.
+        seq: The final sequence number.
+        digest: The final digest.
+        collected: The collected rows of each table, as an Arrow stream.
+        resumed_at: Ticks in the log from which the run was resumed; None if it was not.
+    """
+
+    state: Mapping[str, Any]
+    ticks: int
+    submitted: int
+    admitted: int
+    refusals: Mapping[str, int]
+    seq: int
+    digest: str
+    collected: Mapping[str, bytes]
+    resumed_at: int | None
+
+
+def execute(scenario: Scenario, log: Path | None, *, with_state: bool) -> Ended:
+    """Run a scenario and return its end.
+
+    Args:
+        scenario: The scenario, with its seed.
+        log: File of the log, which is kept; None keeps no log. A half-done run in the file is
+            resumed if it had run for some seconds, else it is started anew.
+        with_state: Return the final state, not an empty one.
+
+    Raises:
+        ScenarioError: The scenario cannot run, or a policy raised.
+        CollectError: A function of the collected rows raised.
+        StoreError: The log cannot be written.
+    """
+    half = None if log is None else HalfRun(log)
+    before = Counts() if half is None else half.take_up(scenario)
+    runs: list[OpenRun] = []
+    states: list[Mapping[str, Any]] = []
+
+    def on_open(run: OpenRun) -> None:
+        runs.append(run)
+        if with_state and not scenario.ticks:
+            states.append(state_at(run.state(), ""))
+
+    def on_tick(ticks: int) -> None:
+        if half is not None:
+            half.advance(before.plus(ticks, runs[0].report))
+        if with_state and ticks == scenario.ticks:
+            states.append(state_at(runs[0].state(), ""))
+
+    collector = collector_of(scenario, None)
+    with half or nullcontext():
+        report = run_scenario(
+            scenario,
+            collector=collector,
+            store="memory://"
+            if log is None
+            else f"sqlite:///{quoted(str(log))}?synchronous=normal",
+            is_resumed=before.ticks > 0,
+            snapshot_every_seqs=None,
+            on_open=on_open,
+            on_tick=on_tick,
+        )
+    if half is not None:
+        half.end()
+    counts = before.plus(report.ticks, report)
+    return Ended(
+        state=states[0] if states else {},
+        ticks=report.ticks,
+        submitted=counts.submitted,
+        admitted=counts.admitted,
+        refusals=counts.refusals,
+        seq=report.seq,
+        digest=report.digest,
+        collected={} if collector is None else streams_of(collector),
+        resumed_at=report.resumed_at,
+    )

@@ -1,0 +1,124 @@
+"""A run that its worker did not finish: how it is resumed from its log.
+
+Refusals at the first stages leave no record, so the counts of a run are kept beside its log, in
+`KEY.counts`, from the moment when taking it up is worth more than starting anew.
+"""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Final, Protocol, Self
+
+from placet.stores.files import quoted
+from placet.stores.url import open_event_log
+from placet.scenarios.resume import find_run
+from placet.scenarios.scenario import Scenario
+from placet.schemas.errors import PlacetError
+
+WORTH_S: Final = 5.0
+"""A run that lasted less is started anew."""
+
+_ENDINGS: Final = (".db", ".db-wal", ".db-shm", ".db-journal", ".counts")
+
+
+class CountedReport(Protocol):
+    """The counts of a run's report, since it was started or resumed."""
+
+    submitted: int
+    admitted: int
+    refusals: Counter[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The counts of a run up to a tick."""
+
+    ticks: int = 0
+    submitted: int = 0
+    admitted: int = 0
+    refusals: Mapping[str, int] = field(default_factory=dict)
+
+    def plus(self, ticks: int, report: CountedReport) -> "Counts":
+        """Return these counts and those of a report, at a tick."""
+        return Counts(
+            ticks,
+            self.submitted + report.submitted,
+            self.admitted + report.admitted,
+            Counter(self.refusals) + report.refusals,
+        )
+
+
+class HalfRun:
+    """The files of a run's log; in a `with` block, the counts are closed at its end.
+
+    Args:
+        log: Path of the log, which ends in `.db`.
+    """
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._counts = log.with_suffix(".counts")
+        self._began = monotonic()
+        self._file: int | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def take_up(self, scenario: Scenario) -> Counts:
+        """Return the counts of the run in the log; remove a log that cannot be taken up.
+
+        It can if it is of this scenario, and its counts are those of its last tick.
+        """
+        counts = self._recorded()
+        if counts is not None and self._ticks(scenario) == counts.ticks:
+            self._began -= WORTH_S  # it is worth it from the first tick
+            return counts
+        self.remove()
+        return Counts()
+
+    def advance(self, counts: Counts) -> None:
+        """Note the counts at a tick, once the run has lasted long enough."""
+        if monotonic() - self._began < WORTH_S:
+            return
+        if self._file is None:
+            self._file = os.open(self._counts, os.O_WRONLY | os.O_CREAT, 0o644)
+        parts = [counts.ticks, counts.submitted, counts.admitted, dict(counts.refusals)]
+        os.pwrite(self._file, json.dumps(parts).encode() + b"\n", 0)
+
+    def end(self) -> None:
+        """Remove the counts: the run is finished."""
+        self._counts.unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        """Remove the log and what belongs to it."""
+        for ending in _ENDINGS:
+            self._log.with_suffix(ending).unlink(missing_ok=True)
+
+    def _recorded(self) -> Counts | None:
+        try:
+            line, end, _ = self._counts.read_bytes().partition(b"\n")
+            if not end:
+                return None
+            ticks, submitted, admitted, refusals = json.loads(line)
+        except (OSError, ValueError):
+            return None
+        return Counts(ticks, submitted, admitted, refusals)
+
+    def _ticks(self, scenario: Scenario) -> int | None:
+        """Return the completed ticks in the log; None if it is no log of the scenario."""
+        try:
+            with closing(open_event_log(f"sqlite:///{quoted(str(self._log))}")) as log:
+                run = find_run(log)
+        except PlacetError:
+            return None
+        return run.ticks if run is not None and run.scenario == scenario else None

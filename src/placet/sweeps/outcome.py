@@ -1,0 +1,92 @@
+"""Outcome functions: a question about the state at the end of a run, answered by yes or no.
+
+    def bank_failed(state):
+        return state["bank.banks"]["bank"]["closed"]
+
+A worker process is given the function by name, `module:function`, and imports it.
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+from placet.sweeps.errors import LabError
+from placet.plugins.domains import import_from_here
+from placet.schemas.codec import Json
+from placet.schemas.errors import PlacetError
+
+Outcome: TypeAlias = Callable[[Mapping[str, Mapping[str, Mapping[str, Json]]]], bool]
+"""Called with the state, `collection -> entity -> field -> value`, which it must not change."""
+
+
+def find_outcome(spec: str) -> Outcome:
+    """Return an outcome function by `module:function`, also of a module in the current folder.
+
+    Raises:
+        LabError: There is no such function, or its module cannot be imported.
+    """
+    module_name, colon, name = spec.partition(":")
+    if not (colon and module_name and name):
+        raise LabError(f"the outcome {spec!r} names no function; expected module:function")
+    try:
+        module = import_from_here(module_name)
+    except ImportError as error:
+        raise LabError(f"the module of the outcome {spec!r} cannot be imported: {error}") from error
+    function = getattr(module, name, None)
+    if not callable(function):
+        near = [key for key, value in vars(module).items() if _is_own(value, module_name)]
+        raise LabError(
+            f"the module {module_name!r} has no function {name!r}; its functions are "
+            f"{', '.join(near) or 'none'}"
+        )
+    outcome: Outcome = function
+    return outcome
+
+
+def spec_of(outcome: Outcome | str) -> str:
+    """Return the name under which another process finds an outcome function.
+
+    Raises:
+        LabError: Another process cannot find it.
+    """
+    if isinstance(outcome, str):
+        return outcome
+    module = getattr(outcome, "__module__", "")
+    name = getattr(outcome, "__qualname__", "")
+    script = getattr(sys.modules["__main__"], "__file__", None) or ""
+    is_typed_in = module == "__main__" and not Path(script).is_file()
+    if is_typed_in or not name.isidentifier():
+        raise LabError(
+            f"a worker process cannot import the outcome {name or outcome!r}: move it into a "
+            "module, at its top level, and name it as module:function; or use jobs=1"
+        )
+    return f"{module}:{name}"
+
+
+def name_of(outcome: Outcome | str) -> str:
+    """Return the name of an outcome function, for people."""
+    return outcome if isinstance(outcome, str) else getattr(outcome, "__name__", repr(outcome))
+
+
+def decided(outcome: Outcome, state: Mapping[str, Mapping[str, Mapping[str, Json]]]) -> bool:
+    """Return the answer of an outcome function for a state.
+
+    Raises:
+        LabError: It raised, or answered neither True nor False.
+    """
+    name = name_of(outcome)
+    try:
+        answer = outcome(state)
+    except PlacetError:
+        raise
+    except (Exception, SystemExit) as error:  # it is code of the user, and the error is reported
+        raise LabError(f"the outcome function {name} raised {error!r}") from error
+    if type(answer).__name__ not in {"bool", "bool_"}:  # those of numpy are no subclass of bool
+        raise LabError(f"the outcome function {name} returned {answer!r}, expected True or False")
+    return bool(answer)
+
+
+def _is_own(value: object, module_name: str) -> bool:
+    is_function = callable(value) and not isinstance(value, type)
+    return is_function and getattr(value, "__module__", "") == module_name

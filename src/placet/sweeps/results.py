@@ -1,0 +1,368 @@
+"""The results of a sweep: a row for each run, as plain values, a data frame or a file."""
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from placet.sweeps.errors import LabError
+from placet.sweeps.files import replaced_whole
+from placet.sweeps.columns import CODE, COUNTS, ENDS, SEED, TABLES
+from placet.sweeps.plan import run_key
+from placet.sweeps.study import COLLECTED, Row, Study
+from placet.scenarios.loader import from_text
+from placet.scenarios.variants import full_key, leaves_of
+from placet.schemas.codec import Json
+from placet.schemas.printable import printable, printable_csv, printable_html
+from placet.tables.arrow import json_text
+from placet.tables.column_types import JSON, ColumnType
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+
+    from placet.tables.table import Table
+
+_SHOWN_ROWS: Final = 10
+_SHOWN_CHARS: Final = 12
+
+
+class Results(Sequence[Row]):
+    """The rows of a sweep, in the order of its scenarios and seeds.
+
+    A row has the dotted keys in which the scenarios differ, `seed`, the outcomes, the counts of
+    intents `submitted`, `admitted` and `refused`, `seq`, `digest`, `status` (`done`, `failed`,
+    `died`, `timeout`), `error` (None if done) and `seconds`. If the study has rows of several code
+    versions, also `code`.
+
+    Args:
+        rows: The rows, all with the keys `columns`.
+        columns: Names of the columns, in order.
+        parameters: The columns that are keys of the scenarios.
+        outcomes: The columns of outcome functions.
+        groups: Number of the scenario of each row, from 0 on.
+        folder: Folder of the collected rows; None if it is not kept.
+        places: Where the collected tables of each row lie, by name.
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        columns: Sequence[str],
+        *,
+        parameters: Sequence[str] = (),
+        outcomes: Sequence[str] = (),
+        groups: Sequence[int] = (),
+        folder: Path | None = None,
+        places: Sequence[Mapping[str, Sequence[Json]]] = (),
+    ) -> None:
+        self.rows = list(rows)
+        self.columns = list(columns)
+        self.parameters = list(parameters)
+        self.outcomes = list(outcomes)
+        self._groups = list(groups)
+        self._folder, self._places = folder, list(places)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> "Results":
+        """Return the results of all finished runs of a study.
+
+        Raises:
+            LabError: The folder is no study.
+        """
+        study = Study(folder)
+        if not study.manifest["plans"]:
+            raise LabError(f"{folder} is no study: it has no manifest")
+        study.read_rows()
+        return results_of(study, _planned_keys(study.manifest))
+
+    @property
+    def failed(self) -> list[Row]:
+        """The rows of runs that ended with an error."""
+        return [row for row in self.rows if row["error"] is not None]
+
+    def column(self, name: str) -> list[Json]:
+        """Return the values of a column, one a row.
+
+        Raises:
+            LabError: There is no such column.
+        """
+        if name not in self.columns:
+            raise LabError(f"there is no column {name!r}; there are {', '.join(self.columns)}")
+        return [row[name] for row in self.rows]
+
+    def means(self, name: str) -> list[float]:
+        """Return the mean of a numeric column over the seeds of each scenario, in their order.
+
+        Raises:
+            LabError: There is no such column, or a scenario has no run with a number in it.
+        """
+        means: dict[int, list[float]] = {group: [] for group in self._groups}
+        for group, value in zip(self._groups, self.column(name), strict=True):
+            if isinstance(value, int | float):
+                means[group].append(value)
+        for group, values in means.items():
+            if not values:
+                row = self.rows[self._groups.index(group)]
+                shown = {key: row[key] for key in self.parameters}
+                raise LabError(f"no run of {shown} has a number in {name!r}; see `failed`")
+        return [sum(values) / len(values) for values in means.values()]
+
+    def by_scenario(self) -> list[Row]:
+        """Return a row for each scenario: its parameters, its runs, and means over their seeds.
+
+        Returns:
+            Rows of the parameters, `runs`, `failed`, and the mean of each outcome and count, which
+            is None where no run has a number.
+        """
+        groups: dict[int, list[Row]] = {}
+        for group, row in zip(self._groups, self.rows, strict=True):
+            groups.setdefault(group, []).append(row)
+        measures = [*self.outcomes, *COUNTS]
+        return [
+            {
+                **{key: rows[0][key] for key in self.parameters},
+                "runs": len(rows),
+                "failed": sum(row["error"] is not None for row in rows),
+                **{name: _mean(row[name] for row in rows) for name in measures},
+            }
+            for rows in groups.values()
+        ]
+
+    def collected(self, name: str) -> "Table":
+        """Return the collected rows of all runs: of `agents`, `world` or `refusals`.
+
+        The columns begin with the keys in which the scenarios differ, and the seed.
+
+        Raises:
+            LabError: No run collected the table, the folder was not kept, or it cannot be read.
+            MissingExtraError: pyarrow is not installed.
+        """
+        from placet.sweeps.collected import joined_table  # noqa: PLC0415  # an extra
+
+        names = dict.fromkeys(table for places in self._places for table in places)
+        if name not in names:
+            known = ", ".join(names) or "none: its scenarios have no [collect]"
+            raise LabError(f"no run collected a table {name!r}; there are {known}")
+        if self._folder is None or not self._folder.exists():
+            raise LabError("collected rows are kept in the folder of a study; name one with `to`")
+        keys = (*self.parameters, SEED)
+        runs = [
+            ({key: row[key] for key in keys}, places.get(name))
+            for row, places in zip(self.rows, self._places, strict=True)
+        ]
+        return joined_table(name, self._folder, runs)
+
+    def to_arrow(self) -> "pyarrow.Table":
+        """Return an Arrow table; values of several types in a column become JSON text.
+
+        Raises:
+            LabError: pyarrow is not installed.
+        """
+        try:
+            import pyarrow  # noqa: PLC0415  # an extra
+        except ImportError:
+            raise LabError("Arrow tables need pyarrow: pip install 'placet[lab]'") from None
+        columns = {name: _one_type([row[name] for row in self.rows]) for name in self.columns}
+        return pyarrow.table(columns)
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """Return a pandas data frame.
+
+        Raises:
+            LabError: pandas is not installed.
+        """
+        try:
+            import pandas  # noqa: PLC0415  # the user's library
+        except ImportError:
+            raise LabError("pandas is not installed: pip install pandas") from None
+        return pandas.DataFrame(self.rows, columns=self.columns)
+
+    def to_polars(self) -> "polars.DataFrame":
+        """Return a polars data frame.
+
+        Raises:
+            LabError: polars is not installed.
+        """
+        try:
+            import polars  # noqa: PLC0415  # the user's library
+        except ImportError:
+            raise LabError("polars is not installed: pip install polars") from None
+        columns = {name: _one_type([row[name] for row in self.rows]) for name in self.columns}
+        return polars.DataFrame(columns)
+
+    def write(self, path: str | Path) -> Path:
+        """Write the rows to a file, by its ending: .csv, .jsonl, .parquet or .arrow.
+
+        Raises:
+            LabError: The ending is another, the extra `lab` is missing for Parquet and Arrow, or
+                the file cannot be written.
+        """
+        path = Path(path)
+        if path.suffix not in {".csv", ".jsonl", ".parquet", ".arrow"}:
+            raise LabError(f"{path}: expected an ending .csv, .jsonl, .parquet or .arrow")
+        with replaced_whole(path) as draft:
+            if path.suffix == ".jsonl":
+                draft.write_text("".join(json.dumps(row) + "\n" for row in self.rows))
+            elif path.suffix == ".csv":
+                draft.write_text(self._as_csv())
+            elif path.suffix == ".parquet":
+                table = self.to_arrow()
+                from pyarrow import parquet  # noqa: PLC0415  # an extra
+
+                parquet.write_table(table, draft)
+            else:
+                table = self.to_arrow()
+                from pyarrow import feather  # noqa: PLC0415  # an extra
+
+                feather.write_feather(table, str(draft), compression="uncompressed")
+        return path
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: Any) -> Any:  # noqa: ANN401  # an int or a slice
+        return self.rows[index]
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    def first_cells(self) -> list[list[str]]:
+        """Return the first rows as text for people, below the names of the columns shown."""
+        hidden = {"status", "seq", "seconds", *(() if self.failed else ("error",))}
+        shown = [name for name in self.columns if name not in hidden]
+        rows = self.rows[:_SHOWN_ROWS]
+        return [[*map(_short, shown)], *([_short(row[name]) for name in shown] for row in rows)]
+
+    def __repr__(self) -> str:
+        failed = f", {len(self.failed)} failed" if self.failed else ""
+        lines = [f"Results of {_runs(len(self))}{failed}"]
+        cells = self.first_cells()
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        for line in cells:
+            padded = (cell.rjust(width) for cell, width in zip(line, widths, strict=True))
+            lines.append("  " + "  ".join(padded))
+        if len(self) > _SHOWN_ROWS:
+            lines.append(f"  ... and {len(self) - _SHOWN_ROWS} more")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        names, *rows = self.first_cells()
+        head = "".join(f"<th>{printable_html(name)}</th>" for name in names)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{printable_html(cell)}</td>" for cell in row) + "</tr>"
+            for row in rows
+        )
+        failed = f", {len(self.failed)} failed" if self.failed else ""
+        more = f"<p>... and {len(self) - _SHOWN_ROWS} more</p>" if len(self) > _SHOWN_ROWS else ""
+        return (
+            f"<p>{_runs(len(self))}{failed}</p><table><thead><tr>{head}</tr></thead>"
+            f"<tbody>{body}</tbody></table>{more}"
+        )
+
+    def _as_csv(self) -> str:
+        text = StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(map(printable_csv, self.columns))
+        for row in self.rows:
+            writer.writerow([_csv_cell(row[name]) for name in self.columns])
+        return text.getvalue()
+
+
+def results_of(study: Study, keys: Iterable[Sequence[str]], columns: Iterable[str] = ()) -> Results:
+    """Return the results of those runs of a study that are finished.
+
+    Args:
+        study: The study, with its rows read.
+        keys: Keys of the runs of each scenario, in order.
+        columns: Keys of the scenarios to show although all scenarios have one value.
+    """
+    placed = [
+        (group, study.rows[key])
+        for group, of_scenario in enumerate(keys)
+        for key in of_scenario
+        if key in study.rows
+    ]
+    rows = [row for _, row in placed]
+    leaves = {
+        digest: leaves_of(
+            from_text("the study", json.dumps(study.manifest["scenarios"][digest]["values"]))
+        )
+        for digest in dict.fromkeys(row["scenario"] for row in rows)
+    }
+    parameters = _differing(list(leaves.values()), [full_key(key) for key in columns])
+    outcomes = list(dict.fromkeys(name for row in rows for name in row.get("outcomes", ())))
+    versions = {(row["scenario"], row["code"]) for row in rows}
+    with_code = len(versions) > len(leaves)
+    names = [*parameters, SEED, *outcomes, *COUNTS, *ENDS, *([CODE] if with_code else [])]
+    flat = [
+        {
+            **{key: leaves[row["scenario"]].get(key) for key in parameters},
+            **{name: row.get("outcomes", {}).get(name) for name in outcomes},
+            **{name: row.get(name) for name in (SEED, *COUNTS, *ENDS)},
+            **({CODE: row[CODE]} if with_code else {}),
+        }
+        for row in rows
+    ]
+    ordered = [{name: row[name] for name in names} for row in flat]
+    return Results(
+        ordered,
+        names,
+        parameters=parameters,
+        outcomes=outcomes,
+        groups=[group for group, _ in placed],
+        folder=study.folder / COLLECTED,
+        places=[row.get(COLLECTED, {}) for row in rows],
+    )
+
+
+def _differing(leaves: Sequence[Mapping[str, Json]], wanted: Iterable[str]) -> list[str]:
+    """Return the wanted keys, then the other keys in which scenarios differ."""
+    keys = dict.fromkeys(key for values in leaves for key in values if key not in TABLES)
+    differing = [key for key in keys if len({json.dumps(values.get(key)) for values in leaves}) > 1]
+    return list(dict.fromkeys([*(key for key in wanted if key in keys), *differing]))
+
+
+def _planned_keys(manifest: Mapping[str, Any]) -> Iterator[list[str]]:
+    """Yield the keys of the runs of each scenario; those of several plans stand once."""
+    groups: dict[tuple[str, str], dict[str, None]] = {}
+    for plan in manifest["plans"]:
+        for (scenario, code), own in zip(plan["scenarios"], plan["own_seeds"], strict=True):
+            keys = (run_key(code, scenario, seed) for seed in plan["seeds"] or [own])
+            groups.setdefault((scenario, code), {}).update(dict.fromkeys(keys))
+    return (list(keys) for keys in groups.values())
+
+
+def _mean(values: Iterable[Json]) -> float | None:
+    numbers = [value for value in values if isinstance(value, int | float)]
+    return sum(numbers) / len(numbers) if numbers else None
+
+
+def _one_type(values: list[Json]) -> list[Json]:
+    """Return values of one type unchanged, numbers as floats, and others as JSON text."""
+    known = ColumnType()
+    known.add_all(values)
+    if known.name == JSON:
+        return [None if value is None else json_text(value) for value in values]
+    is_float = known.name == "float64"
+    return [float(value) if is_float and value is not None else value for value in values]
+
+
+def _runs(count: int) -> str:
+    return "1 run" if count == 1 else f"{count} runs"
+
+
+def _csv_cell(value: Json) -> Json:
+    if isinstance(value, list | dict | bool):
+        return json.dumps(value)
+    return printable_csv(value) if isinstance(value, str) else value
+
+
+def _short(value: Json) -> str:
+    if value is None:
+        return ""
+    text = f"{value:.6g}" if isinstance(value, float) else printable(str(value))
+    return text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 1]}…"

@@ -1,0 +1,268 @@
+"""`run_scenarios`: runs every scenario under every seed, and returns a row for each run."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from multiprocessing import current_process
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal, TypeAlias, cast, get_args
+
+from placet.sweeps.errors import LabError
+from placet.sweeps.outcome import Outcome, spec_of
+from placet.sweeps.loop import OnProgress, SweepLoop
+from placet.sweeps.plan import SweepPlan, plan_sweep
+from placet.sweeps.pools import GivenPools, OwnPools, Pools
+from placet.sweeps.results import Results, results_of
+from placet.sweeps.study import Study
+from placet.sweeps.worker import NOWHERE, Logs, RunTask
+from placet.scenarios.scenario import Scenario
+from placet.schemas.keywords import explain_keywords
+from placet.schemas.limits import SWEEP_TIMEOUT_S_MAX
+
+Where: TypeAlias = Literal["here", "ray"]
+
+
+@explain_keywords
+def run_scenarios(
+    scenarios: Scenario | Iterable[Scenario],
+    *,
+    replications: int | None = None,
+    seeds: Iterable[int] | None = None,
+    outcome: "str | Callable[..., object] | Sequence[str | Callable[..., object]]" = (),
+    executor: Executor | Callable[[], Executor] | None = None,
+    jobs: int | None = None,
+    to: str | Path | None = None,
+    logs: Logs = "none",
+    retry: bool = False,
+    anyway: bool = False,
+    timeout_s: float | None = None,
+    columns: Iterable[str] = (),
+    on: Where = "here",
+    ray_address: str | None = None,
+    ship: Iterable[str | Path] = (),
+    on_progress: OnProgress = lambda _: None,
+    on_notice: Callable[[str], None] = lambda _: None,
+) -> Results:
+    """Run every scenario under every seed, and return a row for each run.
+
+    With an `executor` of processes, or with outcome functions in the calling script, call it under
+    `if __name__ == "__main__":`, because the worker processes import the script.
+
+    Args:
+        scenarios: The scenarios, as `Scenario.load("town").product(max_step=[1, 2])` returns.
+        replications: Number of runs of each scenario, with the seeds 1, 2, ... The same seeds for
+            all scenarios: agents that a setting does not touch draw alike in them.
+        seeds: Seeds instead of `replications`. With neither, a scenario runs once with its own.
+        outcome: Functions of the final state (`collection -> entity -> field -> value`) that return
+            a number, text, True, False or None, or a mapping of names to these; or their names as
+            `module:function`. Each fills columns of the results.
+        executor: A `concurrent.futures` executor, which stays open, or a function that returns a
+            new executor. None: `jobs` worker processes.
+        jobs: Number of worker processes if there is no `executor`; None is 1, and on Ray all slots.
+        to: Folder of the study. Runs that are finished in it are not repeated. None: no folder is
+            kept.
+        logs: Which runs keep their logs in the folder. With `all` and `failed`, a run that was
+            killed after 5 s or more is resumed from its log; not on Ray.
+        retry: Run those alone whose row is an error.
+        anyway: Go on although the study was made by other code; the rows get a column `code`.
+        timeout_s: Longest time of a run, seconds. Not for threads.
+        columns: Keys of the scenarios to show although all scenarios have one value.
+        on: `ray`: run on Ray (extra `ray`) instead of an `executor`.
+        ray_address: `HOST:PORT` of a cluster's head; None starts a Ray of this sweep alone.
+        ship: Files and folders below the current folder that the scenarios read on Ray.
+        on_progress: Called with a `SweepProgress` after every run, and every half second.
+        on_notice: Called with a message when Ray had no free slot for a minute.
+
+    Raises:
+        LabError: The arguments contradict each other, the folder is no study, is written by another
+            sweep or cannot be written, or no worker can begin a run. Finished runs are kept.
+        ScenarioError: A domain or a policy does not exist, or rejects its settings.
+    """
+    _require_no_worker()
+    listed = [scenarios] if isinstance(scenarios, Scenario) else scenarios
+    outcomes = [outcome] if isinstance(outcome, str) or callable(outcome) else outcome
+    _require_iterable("scenarios", listed, 'Scenario.load("town").product(max_step=[1, 2])')
+    _require_iterable("outcome", outcomes, "a function, or a list of functions")
+    if seeds is not None:
+        _require_iterable("seeds", seeds, "a list or a range, such as range(1, 21)")
+    if not (executor is None or isinstance(executor, Executor) or callable(executor)):
+        raise LabError(
+            "`executor` must be a concurrent.futures executor, or a function that returns one, got "
+            f"{executor!r}"
+        )
+    plan = plan_sweep(
+        listed,
+        replications=replications,
+        seeds=seeds,
+        outcomes=[spec_of(cast("Outcome", one)) for one in outcomes],
+    )
+    if timeout_s is not None and isinstance(executor, ThreadPoolExecutor):
+        raise LabError("a run in a thread cannot be ended: leave out timeout_s, or use processes")
+    _require_one_of("on", on, get_args(Where))
+    if on == "ray" and executor is not None:
+        raise LabError('give `executor` or `on="ray"`, not both')
+    arguments = SweepArguments(
+        to=to,
+        logs=logs,
+        retry=retry,
+        anyway=anyway,
+        timeout_s=timeout_s,
+        columns=columns,
+        on_progress=on_progress,
+    )
+    if on == "ray":
+        return sweep_on_ray(
+            plan, arguments, address=ray_address, jobs=jobs, ship=ship, on_notice=on_notice
+        )
+    pools: Pools = GivenPools(executor) if executor is not None else own_pools(plan, jobs)
+    return sweep_here(plan, pools, arguments)
+
+
+def _require_one_of(name: str, value: str, known: Sequence[str]) -> None:
+    if value not in known:
+        raise LabError(f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}")
+
+
+def _require_iterable(name: str, value: object, example: str) -> None:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise LabError(f"`{name}` must be {example}, got {value!r}")
+
+
+def own_pools(plan: SweepPlan, jobs: int | None) -> OwnPools:
+    """Return the pools of worker processes for a plan."""
+    has_main = any(spec.startswith("__main__:") for spec in plan.outcomes)
+    return OwnPools(1 if jobs is None else jobs, with_main=has_main)
+
+
+def _require_no_worker() -> None:
+    """Refuse to sweep while a worker process imports the script that calls this.
+
+    Raises:
+        LabError: This is such a process.
+    """
+    if getattr(current_process(), "_inheriting", False):  # set by multiprocessing meanwhile
+        raise LabError(
+            "a worker process imports this script, which sweeps at its top level: put the call of "
+            'run_scenarios under `if __name__ == "__main__":`'
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepArguments:
+    """Arguments of `run_scenarios` that do not depend on where the runs are executed."""
+
+    to: str | Path | None
+    logs: Logs = "none"
+    retry: bool = False
+    anyway: bool = False
+    timeout_s: float | None = None
+    columns: Iterable[str] = ()
+    on_progress: OnProgress = lambda _: None
+
+    def __post_init__(self) -> None:
+        """Check the timeout and the name of the logs.
+
+        Raises:
+            LabError: The timeout is not above 0 and at most a year; NaN is neither. Or no logs
+                have the name.
+        """
+        _require_one_of("logs", self.logs, get_args(Logs))
+        timeout_s = self.timeout_s
+        is_number = isinstance(timeout_s, int | float)
+        if timeout_s is not None and not (is_number and 0 < timeout_s <= SWEEP_TIMEOUT_S_MAX):
+            raise LabError(
+                f"timeout_s must be a number of seconds above 0 and at most {SWEEP_TIMEOUT_S_MAX}, "
+                f"got {timeout_s!r}"
+            )
+
+
+def sweep_on_ray(
+    plan: SweepPlan,
+    arguments: SweepArguments,
+    *,
+    address: str | None,
+    jobs: int | None,
+    ship: Iterable[str | Path] = (),
+    on_notice: Callable[[str], None] = lambda _: None,
+) -> Results:
+    """Execute the runs of a plan on Ray; return the rows of all.
+
+    The arguments and errors are those of `run_scenarios`.
+    """
+    from placet.sweeps.on_ray.session import (  # noqa: PLC0415  # an extra
+        RayPools,
+        ray_session,
+        require_ray,
+    )
+    from placet.sweeps.on_ray.staging import stage  # noqa: PLC0415  # as above
+
+    for spec in plan.outcomes:
+        if spec.startswith("__main__:"):
+            raise LabError(
+                f"a worker of Ray cannot import {spec}: move the function into a module of the "
+                "current folder, which goes along"
+            )
+    require_ray(address)
+    staged = stage(plan, map(Path, ship))
+    with _folder(arguments.to) as folder:
+        Study(folder)  # refuse a folder of something else before Ray starts
+        with ray_session(address, jobs=jobs, staged=staged, folder=folder):
+            timeout_s = arguments.timeout_s
+            pools = RayPools(staged, jobs=jobs, timeout_s=timeout_s, on_notice=on_notice)
+            return sweep_here(plan, pools, replace(arguments, to=folder))
+
+
+def sweep_here(plan: SweepPlan, pools: Pools, arguments: SweepArguments) -> Results:
+    """Execute the runs of a plan that are not finished; return the rows of all.
+
+    The errors are those of `run_scenarios`.
+    """
+    if arguments.to is None and arguments.logs != "none":
+        raise LabError("logs are kept in the folder of a study; name one with `to`")
+    with _folder(arguments.to) as folder, Study(folder).locked() as study:
+        if not arguments.anyway:
+            study.require_same_code(plan)
+        study.add_plan(plan)
+        tasks = _tasks(plan, study, arguments, is_apart=pools.is_apart)
+        total = len(plan.runs())
+        SweepLoop(study, tasks, pools, total=total, on_progress=arguments.on_progress).run()
+        return results_of(study, plan.keys(), arguments.columns)
+
+
+def _tasks(
+    plan: SweepPlan, study: Study, arguments: SweepArguments, *, is_apart: bool
+) -> list[RunTask]:
+    """Return the runs to execute: those without a row, or to retry, those whose row is an error."""
+    place = (str(study.folder.absolute()), study.identity, study.session)
+    return [
+        RunTask(
+            key=key,
+            code=planned.code.digest,
+            digest=planned.digest,
+            text=planned.text,
+            seed=seed,
+            attempt=study.rows[key]["attempt"] + 1 if key in study.rows else 0,
+            outcomes=plan.outcomes,
+            study=NOWHERE if is_apart else place,
+            logs=arguments.logs,
+            timeout_s=None if is_apart else arguments.timeout_s,
+        )
+        for key, (planned, seed) in plan.runs().items()
+        if _is_due(study, key, retry=arguments.retry)
+    ]
+
+
+def _is_due(study: Study, key: str, *, retry: bool) -> bool:
+    row = study.rows.get(key)
+    return row is None if not retry else row is not None and row["error"] is not None
+
+
+@contextmanager
+def _folder(to: str | Path | None) -> Iterator[Path]:
+    if to is not None:
+        yield Path(to)
+        return
+    with TemporaryDirectory(prefix="placet-sweep-") as folder:
+        yield Path(folder)

@@ -1,0 +1,361 @@
+"""One run of a sweep, in whatever process, thread or machine the executor chose.
+
+A worker process that outlives its sweep ends: it watches its parent. Ctrl-C is for the sweep's
+process, which ends its workers.
+"""
+
+import os
+import signal
+import threading
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from math import isfinite
+from multiprocessing import parent_process
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from platform import node
+from tempfile import TemporaryDirectory
+from time import perf_counter, process_time
+from types import FrameType
+from typing import Any, Final, Literal, TypeAlias
+
+from placet.sweeps.errors import LabError
+from placet.sweeps.outcome import find_outcome
+from placet.sweeps.columns import clash_of
+from placet.sweeps.execution import Ended, execute
+from placet.sweeps.half_run import HalfRun
+from placet.sweeps.plan import scenario_of
+from placet.sweeps.study import LOGS, MANIFEST, STREAMS, Row, RowWriter, writing
+from placet.stores.gc_tuning import tune_gc
+from placet.plugins.domains import import_from_here
+from placet.schemas.codec import Json
+from placet.schemas.errors import StoreError
+from placet.schemas.json_value import format_value, from_numpy
+
+Logs: TypeAlias = Literal["all", "failed", "none"]
+"""Which runs keep their logs."""
+
+LOG: Final = "log"
+"""Key of the bytes of a log in a row on its way; they are no part of the row."""
+
+NOWHERE: Final = ("", "", "")
+"""The study of a run whose worker leaves writing to the sweep's process."""
+
+_INT_BITS_MAX: Final = 1_023
+"""Every integer of so many bits is below the largest double, so that means can be computed."""
+
+_TRACEBACK_CHARS_MAX: Final = 4_000
+_GRACE_S: Final = 5.0
+"""Seconds after the timeout at which a worker that does not react ends itself."""
+
+
+class OutcomeError(Exception):
+    """An outcome function raised, or returned a value that no column can hold."""
+
+
+class RunTimeout(BaseException):
+    """The run took longer than its timeout; not an `Exception`, so no rule can catch it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTask:
+    """A run to execute.
+
+    Attributes:
+        key: Key of the run.
+        code: Digest of the code version.
+        digest: Digest of the scenario.
+        text: The scenario as JSON.
+        seed: Seed of the run.
+        attempt: Number of the attempt; above 0 if a failed run is run again.
+        outcomes: Outcome functions, as `module:function`.
+        study: Folder, identity and session of the study; `NOWHERE` if the worker writes nothing.
+        logs: Which runs keep their logs.
+        timeout_s: Longest time of a run, seconds; None is unlimited.
+    """
+
+    key: str
+    code: str
+    digest: str
+    text: str
+    seed: int
+    attempt: int
+    outcomes: tuple[str, ...]
+    study: tuple[str, str, str]
+    logs: Logs
+    timeout_s: float | None
+
+
+def run_task(task: RunTask) -> Row:
+    """Execute a run, write its row where the study's folder is reachable, and return the row.
+
+    Returns:
+        The row: `key`, `code`, `scenario`, `seed`, `attempt`, `status` (`done`, `failed` or
+        `timeout`), `error` and `traceback` or None, the counts and digest of the run, `outcomes` by
+        name, `resumed_at`, `seconds` of real and `cpu_s` of processor time, and `is_written`. If
+        it is not, also `log`: the bytes of the log, if it is kept, and `streams`: those of the
+        collected rows.
+
+    Raises:
+        LabError: The study's folder cannot be written, or a module cannot be imported here.
+        StoreError: The log of the run cannot be written.
+    """
+    _prepare_process()
+    _require_modules(_named_specs(task.text, task.outcomes))
+    writer = _writer(*task.study)
+    if writer is None:
+        return _run_apart(task)
+    folder = Path(task.study[0])
+    with writing(folder):
+        writer.begin(task.key)
+    log = None if task.logs == "none" else folder / LOGS / f"{task.key}.db"
+    try:
+        row = _row_of(task, log)
+        if log is not None and task.logs == "failed" and row["error"] is None:
+            HalfRun(log).remove()
+        with writing(folder):
+            row = writer.write(row)
+    finally:
+        writer.end()
+    return row | {"is_written": True}
+
+
+@lru_cache(maxsize=64)  # a worker runs a scenario under many seeds
+def _named_specs(text: str, outcomes: tuple[str, ...]) -> frozenset[str]:
+    """Return the names of the form `module:attribute` in a scenario and a sweep."""
+    scenario = scenario_of(text, 0)
+    policies = (cohort.policy for cohort in scenario.agents.values())
+    collected = () if scenario.collect is None else scenario.collect.world.values()
+    return frozenset(
+        spec for spec in (scenario.domain, *policies, *collected, *outcomes) if ":" in spec
+    )
+
+
+def _require_modules(specs: Iterable[str]) -> None:
+    """Import the modules that a run names, which the sweep's process has imported.
+
+    Where that fails, the process is at fault and not the run: all of its runs would fail.
+
+    Raises:
+        LabError: A module cannot be imported.
+    """
+    for module in sorted({spec.partition(":")[0] for spec in specs}):
+        try:
+            import_from_here(module)
+        except ImportError as error:
+            raise LabError(
+                f"the worker process {os.getpid()} on {node()} cannot import the module "
+                f"{module!r}, which the sweep's process could: {error}. Put it where the workers "
+                "find it, as on their PYTHONPATH; what is finished is kept"
+            ) from error
+
+
+def _run_apart(task: RunTask) -> Row:
+    """Execute a run where the study's folder is not; the log that is kept is in the row."""
+    if task.logs == "none":
+        return _row_of(task, None) | {"is_written": False}
+    with TemporaryDirectory() as folder:
+        log = Path(folder) / f"{task.key}.db"
+        row = _row_of(task, log) | {"is_written": False}
+        is_kept = task.logs == "all" or row["error"] is not None
+        return row | {LOG: log.read_bytes()} if is_kept and log.exists() else row
+
+
+def empty_row(task: RunTask, status: str, error: str) -> Row:
+    """Return the row of a run that ended without a result."""
+    return {
+        "key": task.key,
+        "code": task.code,
+        "scenario": task.digest,
+        "seed": task.seed,
+        "attempt": task.attempt,
+        "status": status,
+        "error": error,
+    }
+
+
+def start_worker(stop: Connection, folder: str, environment: Mapping[str, str]) -> None:
+    """Prepare a process of a sweep's own pool.
+
+    Args:
+        stop: The reading end of a pipe of which the sweep's process has the only other end: the
+            worker ends when that is closed.
+        folder: Current folder of the sweep's process; the server of processes may have another.
+        environment: Its environment, likewise.
+    """
+    _prepare_process()
+    os.chdir(folder)
+    os.environ.update(environment)
+    threading.Thread(target=_end_with, args=([stop],), daemon=True).start()
+    tune_gc()
+
+
+def _row_of(task: RunTask, log: Path | None) -> Row:
+    """Return the row of a run: its results, or its error."""
+    began, began_cpu = perf_counter(), process_time()
+    row = empty_row(task, "done", "")
+    try:
+        with _time_limit(task.timeout_s):
+            ended = execute(scenario_of(task.text, task.seed), log, with_state=bool(task.outcomes))
+            row |= _results(ended)
+            row[STREAMS] = ended.collected
+            row["outcomes"] = outcomes_of(task.outcomes, ended.state)
+        row |= {"error": None, "traceback": None}
+    except (KeyboardInterrupt, GeneratorExit, StoreError):
+        raise
+    except RunTimeout:
+        row |= _failure("timeout", f"the run took longer than {task.timeout_s:g} s", "")
+    except BaseException as error:  # noqa: BLE001  # code of the user, also where it exits: a row
+        text = str(error) if isinstance(error, OutcomeError) else f"{_name(error)}: {error}"
+        row |= _failure("failed", text, "".join(traceback.format_exception(error)))
+    return row | {
+        "seconds": round(perf_counter() - began, 4),
+        "cpu_s": round(process_time() - began_cpu, 4),
+    }
+
+
+def _results(ended: Ended) -> dict[str, Json]:
+    return {
+        "ticks": ended.ticks,
+        "submitted": ended.submitted,
+        "admitted": ended.admitted,
+        "refused": ended.submitted - ended.admitted,
+        "refusals": dict(sorted(ended.refusals.items())),
+        "seq": ended.seq,
+        "digest": ended.digest,
+        "resumed_at": ended.resumed_at,
+    }
+
+
+def outcomes_of(names: Sequence[str], state: Mapping[str, Any]) -> dict[str, Json]:
+    """Return the values of outcome functions for a state, by column.
+
+    A function that returns a mapping fills a column for each key; others fill one
+    column, named as the function.
+
+    Raises:
+        OutcomeError: A function raised, returned something else than plain values, or would
+            overwrite a column.
+    """
+    columns: dict[str, Json] = {}
+    for spec in names:
+        function: Callable[..., Any] = find_outcome(spec)
+        name = spec.rpartition(":")[2]
+        try:
+            answer = function(state)
+        except (Exception, SystemExit) as error:
+            raise OutcomeError(f"the outcome function {spec} raised {error!r}") from error
+        values = answer if isinstance(answer, Mapping) else {name: answer}
+        for key, value in values.items():
+            _require_free(columns, spec, str(key))
+            columns[str(key)] = _plain(spec, value)
+    return columns
+
+
+def _require_free(columns: Mapping[str, Json], spec: str, column: str) -> None:
+    other = "the column of another outcome" if column in columns else clash_of(column)
+    if other is not None:
+        raise OutcomeError(
+            f"the outcome function {spec} returned a value for the column {column!r}, which would "
+            f"overwrite {other}; name it differently"
+        )
+
+
+def _plain(spec: str, value: Any) -> Json:  # noqa: ANN401  # checked here
+    plain: Any = from_numpy(value)
+    if plain is None or type(plain) in {bool, str}:
+        return plain
+    if type(plain) is int and plain.bit_length() <= _INT_BITS_MAX:
+        return plain
+    if type(plain) is float and isfinite(plain):
+        return plain
+    raise OutcomeError(
+        f"the outcome function {spec} returned {_shown(value)}; expected a finite number, True, "
+        "False, text, None, or a mapping of names to these"
+    )
+
+
+def _shown(value: Any) -> str:  # noqa: ANN401  # of the user
+    is_vast = type(value) is int and value.bit_length() > _INT_BITS_MAX
+    return f"an integer of {value.bit_length()} bits" if is_vast else format_value(value)
+
+
+def _failure(status: str, error: str, trace: str) -> dict[str, Json]:
+    return {"status": status, "error": error, "traceback": trace[-_TRACEBACK_CHARS_MAX:]}
+
+
+def _name(error: BaseException) -> str:
+    return type(error).__name__
+
+
+_writers = threading.local()
+
+
+def _writer(folder: str, identity: str, session: str) -> RowWriter | None:
+    """Return the writer of this thread; None if the folder is not here, as on another machine.
+
+    That of an earlier sweep is closed with its last reference.
+    """
+    if not folder:
+        return None
+    key = (folder, session, os.getpid())
+    if getattr(_writers, "key", None) != key:
+        path = Path(folder)
+        try:
+            is_here = identity in (path / MANIFEST).read_text()
+        except OSError:
+            is_here = False
+        with writing(path):
+            _writers.writer = RowWriter(path, session) if is_here else None
+        _writers.key = key
+    writer: RowWriter | None = _writers.writer
+    return writer
+
+
+_prepared_pid = 0
+
+
+def _prepare_process() -> None:
+    """Make a worker process end with its parent, and leave Ctrl-C to it."""
+    global _prepared_pid  # noqa: PLW0603  # a fork copies it, so it names its process
+    parent = parent_process()
+    if _prepared_pid == os.getpid() or parent is None:
+        return
+    _prepared_pid = os.getpid()
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=([parent.sentinel],), daemon=True).start()
+
+
+def _end_with(sentinels: Sequence[Any]) -> None:
+    wait(sentinels)
+    os._exit(1)
+
+
+@contextmanager
+def _time_limit(seconds: float | None) -> Iterator[None]:
+    """Raise `RunTimeout` in a `with` block that takes longer; end the process if it continues.
+
+    The block must run in the main thread of its process.
+    """
+    if seconds is None:
+        yield
+        return
+
+    def expire(_number: int, _frame: FrameType | None) -> None:
+        raise RunTimeout
+
+    killer = threading.Timer(seconds + _GRACE_S, os._exit, (1,))
+    killer.daemon = True
+    before = signal.signal(signal.SIGALRM, expire)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    killer.start()
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        killer.cancel()

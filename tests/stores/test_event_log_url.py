@@ -1,0 +1,101 @@
+"""A store name opens its store, or is refused with the valid forms."""
+
+import os
+from urllib.parse import quote
+
+import pytest
+
+from placet.stores.url import KNOWN_STORES, file_of, open_event_log
+from placet.schemas.errors import StoreError
+from placet.schemas.limits import Limits
+from placet.schemas.log.record import LogGroup
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "durability"),
+    [
+        ("sqlite:///a.db", "a.db", "full"),
+        ("sqlite:///a.db?synchronous=normal", "a.db", "normal"),
+        ("sqlite:///a.db?synchronous=OFF", "a.db", "off"),
+        ("sqlite:///sub/a%20b.log", "sub/a b.log", "full"),
+        ("sqlite:///a#1.db", "a#1.db", "full"),
+        ("a.db", "a.db", "full"),
+        ("sub/a.db", "sub/a.db", "full"),
+        ("./100%25.db", "100%25.db", "full"),
+    ],
+)
+def test_a_store_name_opens_its_file(tmp_path, monkeypatch, name, file, durability):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sub").mkdir()
+    log = open_event_log(name)
+    assert (log.durability, log.is_blocking) == (durability, True)
+    log.open()
+    log.close()
+    assert (tmp_path / file).is_file()
+
+
+@pytest.mark.parametrize("name", [b"\xff.db", "caf\u00e9 ?#%41.db".encode()])
+def test_any_file_name_round_trips_through_a_url(tmp_path, name):
+    path = tmp_path / os.fsdecode(name)
+    for url in (str(path), f"sqlite:///{quote(bytes(path))}"):
+        log = open_event_log(url)
+        log.open()
+        log.close()
+        assert file_of(log) == path
+        assert open_event_log(log.url).url == log.url
+    assert [bytes(entry.relative_to(tmp_path)) for entry in tmp_path.iterdir()] == [name]
+
+
+def test_four_slashes_and_a_plain_path_are_absolute(tmp_path):
+    for name in (f"sqlite:///{tmp_path}/a.db", f"{tmp_path}/b.db"):
+        log = open_event_log(name)
+        log.open()
+        log.close()
+    assert {entry.name for entry in tmp_path.iterdir()} == {"a.db", "b.db"}
+
+
+def test_a_file_that_exists_needs_no_suffix(tmp_path):
+    path = tmp_path / "log"
+    path.touch()
+    assert open_event_log(str(path)).url == f"sqlite:///{path}"
+
+
+def test_the_url_of_a_log_opens_it_again(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("memory://", "sqlite:///a%20b.db", "sqlite:////x/y.db?synchronous=off"):
+        assert open_event_log(name).url == name
+
+
+def test_a_log_in_memory_has_the_bound_of_its_world():
+    log = open_event_log("memory://", Limits(log_bytes_max=3))
+    with pytest.raises(StoreError, match="allows 3 bytes"):
+        log.append(LogGroup(0, 0, 1, [b"1234"]), log.open())
+
+
+@pytest.mark.parametrize(
+    ("name", "came"),
+    [
+        ("", "no URL, and no path of a log"),
+        ("town", "no URL, and no path of a log"),
+        ("a\0b", "no URL, and no path of a log"),
+        ("a\0.db", "holds a NUL"),
+        ("redis://host", "there is no store 'redis'"),
+        ("memory://x", "memory:// takes nothing more, got 'x'"),
+        ("sqlite://a.db", "did you mean sqlite:///a.db?"),
+        ("sqlite:///", "the path is empty"),
+        ("sqlite:///a%00.db", "holds a NUL"),
+        ("sqlite:///:memory:", "a log in memory is memory://"),
+        ("sqlite:///a.db?mode=ro&cache=x", "the only option is synchronous, got cache, mode"),
+    ],
+)
+def test_an_unknown_store_name_is_refused_with_the_valid_forms(name, came):
+    with pytest.raises(StoreError) as caught:
+        open_event_log(name)
+    assert came in str(caught.value)
+    assert KNOWN_STORES in str(caught.value)
+    assert caught.value.store == name
+
+
+def test_an_unknown_level_is_refused_with_the_valid_ones():
+    with pytest.raises(StoreError, match="one of full, normal, off, got 'extra'"):
+        open_event_log("sqlite:///a.db?synchronous=extra")

@@ -1,0 +1,140 @@
+"""Collected rows of the runs of a sweep."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from placet.lab import Results, Scenario, run_scenarios
+from placet.sweeps.errors import LabError
+from placet.scenarios.collecting import collector_of
+from placet.scenarios.engine import run_scenario
+from placet.scenarios.scenario import ScenarioError
+from tests.sweeps.sweeping import InlineExecutor, short_town
+
+TOWN = short_town().with_values(
+    collect={
+        "every": 1,
+        "agents": ["position"],
+        "refusals": True,
+        "world": {"carried": "tests.sweeps.test_collected:carried"},
+    }
+)
+
+
+def carried(state):
+    """The number of carried objects."""
+    return sum(len(agent["inventory"]) for agent in state["world.agents"].values())
+
+
+def mixed(state):
+    """An int for some runs, a text for others."""
+    agents = state["world.agents"]
+    return len(agents) if len(agents) == 4 else f"{len(agents)} agents"
+
+
+def sweep(to, scenarios, **more):
+    arguments = {"seeds": [1, 2], "executor": InlineExecutor(), "to": to, **more}
+    return run_scenarios(scenarios, **arguments)
+
+
+def test_the_rows_of_a_run_are_those_of_the_run_alone(tmp_path):
+    results = sweep(tmp_path / "study", TOWN.product(max_step=[0.5, 1]))
+    table = results.collected("agents")
+    assert table.columns == [
+        "settings.max_step",
+        "seed",
+        "tick",
+        "seq",
+        "sim_time_ns",
+        "agent",
+        "position",
+    ]
+    frame = table.to_pandas()
+    assert len(frame) == 2 * 2 * 2 * 4  # settings, seeds, ticks, agents
+    alone = collector_of(TOWN, None)
+    assert alone is not None
+    run_scenario(TOWN.with_values(seed=2, max_step=1), collector=alone)
+    own = frame[(frame["settings.max_step"] == 1) & (frame["seed"] == 2)]
+    expected = alone.tables()["agents"].to_pandas()
+    assert own.iloc[:, 2:].to_csv(index=False) == expected.to_csv(index=False)
+    assert Results.load(tmp_path / "study").collected("agents").digest() == table.digest()
+
+
+def test_a_column_has_the_type_of_its_values_in_all_runs(tmp_path):
+    town = TOWN.with_values(collect={"world": {"n": "tests.sweeps.test_collected:mixed"}})
+    table = sweep(tmp_path / "study", [town, town.with_agents(5)]).collected("world")
+    assert set(table.to_pandas()["n"]) == {"4", '"5 agents"'}
+    assert "agents.folk.count" in table.columns
+
+
+def test_rows_of_a_torn_result_are_in_no_table(tmp_path):
+    sweep(tmp_path / "study", [TOWN])
+    (rows,) = (tmp_path / "study" / "results").iterdir()
+    rows.write_bytes(rows.read_bytes()[:-3])
+    assert len(Results.load(tmp_path / "study").collected("world")) == 2
+    assert len(sweep(tmp_path / "study", [TOWN]).collected("world")) == 4
+
+
+def test_a_failing_function_is_a_row_and_an_unknown_one_is_refused(tmp_path):
+    broken = TOWN.with_values(collect={"world": {"n": "tests.sweeps.test_collected:broken"}})
+    results = sweep(tmp_path / "study", [broken])
+    assert "the function of the column 'n' raised MissingKeyError" in results[0]["error"]
+    unknown = TOWN.with_values(collect={"world": {"n": "tests.sweeps.test_collected:nothing"}})
+    with pytest.raises(ScenarioError, match="has no function 'nothing'"):
+        sweep(tmp_path / "study", [unknown])
+
+
+def broken(state):
+    return state["nothing"]
+
+
+def test_a_table_that_no_run_collected_is_named(tmp_path):
+    results = sweep(tmp_path / "study", [short_town()])
+    with pytest.raises(LabError, match=r"no run collected a table 'agents'.*\[collect\]"):
+        results.collected("agents")
+    with ThreadPoolExecutor(1) as executor:
+        kept_nowhere = run_scenarios(TOWN, executor=executor)
+    with pytest.raises(LabError, match="name one with `to`"):
+        kept_nowhere.collected("agents")
+
+
+@pytest.mark.parametrize(
+    "collect",
+    [
+        {"world": {"seed": "tests.sweeps.test_collected:carried"}},
+        {"world": {"ticks": "tests.sweeps.test_collected:carried"}},
+        {"agents": ["seed"]},
+    ],
+)
+def test_a_collected_column_that_names_the_run_is_refused(tmp_path, collect):
+    with pytest.raises(LabError, match=r"town collects '(seed|ticks)', .* have a column of that"):
+        sweep(tmp_path / "study", [TOWN.with_values(collect=collect)])
+
+
+def test_a_qualified_field_has_a_column_of_its_own(tmp_path):
+    town = TOWN.with_values(collect={"agents": ["world.agents/seed"]})
+    table = sweep(tmp_path / "study", [town]).collected("agents")
+    assert {"seed", "world.agents/seed"} < set(table.columns)
+
+
+@pytest.mark.parametrize("place", [["../secret", 0, 1], ["/etc/passwd", 0, 1], [], ["none", 0, 1]])
+def test_rows_of_a_stranger_do_not_lead_out_of_the_study(tmp_path, place):
+    results = sweep(tmp_path / "study", [TOWN], seeds=[1])
+    (rows,) = (tmp_path / "study" / "results").iterdir()
+    row = json.loads(rows.read_bytes())
+    row["collected"]["world"] = place
+    rows.write_text(json.dumps(row) + "\n")
+    (tmp_path / "study" / "secret").write_bytes(b"0")
+    results = Results.load(tmp_path / "study")
+    with pytest.raises(LabError, match="cannot read the rows of the table 'world'"):
+        results.collected("world")
+    assert len(results.collected("agents")) == 8
+
+
+def test_refusals_are_collected(tmp_path):
+    values = {"quotas.Speak.rate": 0.01, "ticks": 8, "collect": {"refusals": True}}
+    town = Scenario.load("town").with_agents(40).with_values(values)
+    results = sweep(tmp_path / "study", [town])
+    counts = sum(results.column("refused"))
+    assert len(results.collected("refusals")) >= counts > 0
