@@ -30,6 +30,8 @@ from placet.bench.http import PARAMETERS
 from placet.bench.report import machine
 from placet.bench.subjects import Reference
 from placet.bench.workloads import Load, Shape
+from placet.kernel import Kernel
+from placet.stores.gc_tuning import tuned_gc
 from placet_design import (
     Action,
     ActionExecutor,
@@ -40,8 +42,6 @@ from placet_design import (
     UnitConverter,
     batch_of,
 )
-from placet.kernel import Kernel
-from placet.stores.gc_tuning import tuned_gc
 
 CHUNK_PLANS = 200
 WARM_PLANS = 1_200

@@ -27,8 +27,8 @@ from placet import Domain, Kind, Limits, Orchestrator, OrchestratorConfig
 from placet.bench.report import machine
 from placet.kernel import Draft
 from placet.runtime.executors import Delivery, Effect
-from placet.stores.gc_tuning import tuned_gc
 from placet.schemas.intent import Intent
+from placet.stores.gc_tuning import tuned_gc
 
 BATCH_INTENTS: Final = 10
 AGENTS: Final = 20

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator
 from itertools import count
 
 from placet.bench.report import machine
-from placet_program import Program
 from placet.kernel import Kernel
 from placet.schemas.codec import Json
+from placet_program import Program
 
 FLOATS = {"a": "float", "b": "float"}
 

@@ -20,11 +20,7 @@ from typing import Final, NamedTuple
 
 from placet.bench.reference_loop import ReferenceWorld, submit
 from placet.bench.report import machine
-from placet_design import Design
-from placet_design.payloads import ACCESS_NAMES_MAX
-from placet_files import Files
 from placet.domains.memory import Memory
-from placet_program import Program
 from placet.domains.session import RECORDER, Sessions
 from placet.domains.world import World
 from placet.kernel import Domain, Kernel
@@ -32,6 +28,10 @@ from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import Limits
+from placet_design import Design
+from placet_design.payloads import ACCESS_NAMES_MAX
+from placet_files import Files
+from placet_program import Program
 
 MANY: Final = Limits().batch_intents_max
 _WIRE_BYTES: Final = 2 * Limits().batch_bytes_max

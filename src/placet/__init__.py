@@ -3,8 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from placet.kernel.plugin.domain import Domain, Kind
 from placet.kernel.gate.domain_rules import EffectValidator
+from placet.kernel.plugin.domain import Domain, Kind
 from placet.kernel.state.tree import WorldState
 from placet.runtime.agent_handle import AgentHandle
 from placet.runtime.config import OrchestratorConfig

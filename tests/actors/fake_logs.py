@@ -4,8 +4,8 @@ import asyncio
 import time
 from collections.abc import Iterator
 
-from placet.stores.memory import MemoryEventLog
 from placet.schemas.log.record import LogGroup, LogStart
+from placet.stores.memory import MemoryEventLog
 from tests.actors.virtual_time import THREAD_SECONDS_MAX, Gate
 
 

@@ -11,9 +11,9 @@ from placet.runtime.clock import DilatedClock
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.executors.handlers import AnyHandler
 from placet.runtime.orchestrator import Orchestrator
-from placet.stores.memory import MemoryEventLog
 from placet.runtime.world import WorldRuntime
 from placet.schemas.limits import Limits
+from placet.stores.memory import MemoryEventLog
 from tests.actors.virtual_time import LoopClock
 from tests.kernel.builders import add, intent
 from tests.kernel.domains import COUNTS, MAIL, Lab

@@ -9,13 +9,13 @@ import pytest
 
 from placet.actors import publisher
 from placet.actors.publisher import Publisher, events_of
-from placet.stores.memory import MemoryEventLog
-from placet.stores.sqlite.log import SqliteEventLog
 from placet.runtime.world import WorldRuntime
 from placet.schemas.event import Event
 from placet.schemas.identity import OPERATOR
 from placet.schemas.log.record import Record, decode_record
 from placet.schemas.verdict import Verdict
+from placet.stores.memory import MemoryEventLog
+from placet.stores.sqlite.log import SqliteEventLog
 from tests.actors.fake_logs import SlowLog
 from tests.actors.parts import add, intent, open_world
 from tests.actors.virtual_time import in_virtual_time, turns

@@ -15,9 +15,9 @@ from playwright.sync_api import expect
 
 from placet.domains.world import World
 from placet.kernel import Kernel, KernelConfig
+from placet.schemas.log.record import LogGroup
 from placet.server.player_page import PlayerPage, play
 from placet.stores.sqlite.log import SqliteEventLog
-from placet.schemas.log.record import LogGroup
 from tests.browser.conftest import looking, playing
 from tests.history.timeline.played_logs import move, world_records
 from tests.history.timeline.test_timeline import sqlite_log

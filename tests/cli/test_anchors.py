@@ -10,10 +10,10 @@ from functools import partial
 import msgspec
 import pytest
 
-from placet.stores.anchors import AnchorWriter, read_anchors
-from placet.stores.url import open_event_log
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import record_hash
+from placet.stores.anchors import AnchorWriter, read_anchors
+from placet.stores.url import open_event_log
 from tests.cli.command_line import TOWN, move, run_process
 from tests.server.process import running
 

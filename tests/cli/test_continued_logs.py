@@ -10,9 +10,9 @@ import pytest
 
 from placet.kernel.ledger.ledger import GateSettings
 from placet.runtime.recorded_world import recorded_world
-from placet.stores.url import open_event_log
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import Configured, Header, RulesChanged, Tick, decode_record
+from placet.stores.url import open_event_log
 from tests.cli.command_line import Process, move, run_process
 from tests.server.process import LATEST_SECONDS, running
 

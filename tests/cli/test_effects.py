@@ -6,11 +6,11 @@ import shutil
 import pytest
 
 from placet import Orchestrator, OrchestratorConfig
-from placet.runtime.executors import DoNotRetry, Effect, OutcomeUnknown
 from placet.history.effects import open_effects
-from placet.stores.url import open_event_log
+from placet.runtime.executors import DoNotRetry, Effect, OutcomeUnknown
 from placet.schemas.effect import EffectKey
 from placet.schemas.log.record import Settled, decode_record
+from placet.stores.url import open_event_log
 from tests.cli.command_line import run_process
 from tests.kernel.builders import intent
 from tests.kernel.domains import MAIL, Lab

@@ -6,14 +6,14 @@ from placet import Orchestrator, OrchestratorConfig
 from placet.cli.commands.explain import _change_rows, explanation_lines
 from placet.cli.terminal import plain_lines
 from placet.domains.world import World
-from placet.kernel import Kernel, KernelConfig
 from placet.history.bisect import bisect
 from placet.history.explain import explain, explain_seq
-from placet.stores.memory import MemoryEventLog
-from placet.stores.url import open_event_log
+from placet.kernel import Kernel, KernelConfig
 from placet.schemas.config import QuotaSpec
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import LogGroup, decode_record
+from placet.stores.memory import MemoryEventLog
+from placet.stores.url import open_event_log
 from tests.cli.command_line import move
 from tests.cli.test_verify import DOMAINS, a_log, forged, in_memory, stored
 from tests.kernel.builders import add, intent, kernel_of

@@ -17,17 +17,17 @@ from placet.cli.commands.gate_input import InputStream, LineSplitter
 from placet.cli.commands.gate_session import GateSession
 from placet.cli.signals import StopSignals
 from placet.domains.world import World
-from placet.kernel import Domain, Kernel, Kind
 from placet.history.reader import check_integrity, fold
-from placet.stores.snapshots.files import SnapshotFiles, snapshots_of
-from placet.stores.snapshots.writer import take_snapshot
-from placet.stores.memory import MemoryEventLog
-from placet.stores.sqlite.log import SqliteEventLog
-from placet.stores.url import open_event_log
+from placet.kernel import Domain, Kernel, Kind
 from placet.runtime.verdict_json import verdict_line
 from placet.schemas.codec import to_json
 from placet.schemas.errors import StoreError
 from placet.schemas.refusal import Notice
+from placet.stores.memory import MemoryEventLog
+from placet.stores.snapshots.files import SnapshotFiles, snapshots_of
+from placet.stores.snapshots.writer import take_snapshot
+from placet.stores.sqlite.log import SqliteEventLog
+from placet.stores.url import open_event_log
 from tests.cli.command_line import Process, as_lines, move, run_process
 
 ANN = {"register": "ann", "position": [0, 0]}

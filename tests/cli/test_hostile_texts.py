@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 import placet
-from placet import Log, Orchestrator, OrchestratorConfig
+from placet import Log, Orchestrator, OrchestratorConfig, play
 from placet.cli.app import run_command
 from placet.cli.command_table import COMMANDS
 from placet.domains.session import Sessions
 from placet.kernel import Kernel
 from placet.lab import Scenario, compare, run_scenarios, turning_point
-from placet import play
 from placet.plugins.entry_points import COMMANDS as PLUGIN_COMMANDS
 from placet.plugins.entry_points import plugins
 from placet.schemas.printable import unseen_characters

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from placet.domains.world import World
-from placet.kernel import Kernel, KernelConfig
-from placet.kernel.log.replay import Divergence
 from placet.history.reader import check_integrity, config_of, fold
 from placet.history.selection import Selection, selected_records
-from placet.stores.memory import MemoryEventLog
-from placet.stores.url import file_of, open_event_log
+from placet.kernel import Kernel, KernelConfig
+from placet.kernel.log.replay import Divergence
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import LogGroup
 from placet.schemas.printable import printable
+from placet.stores.memory import MemoryEventLog
+from placet.stores.url import file_of, open_event_log
 from tests.cli.command_line import as_lines, move, run_process
 from tests.cli.test_verify import stored
 

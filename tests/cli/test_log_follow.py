@@ -7,8 +7,8 @@ import pytest
 
 from placet.domains.world import World
 from placet.kernel import Kernel
-from placet.stores.url import open_event_log
 from placet.schemas.log.record import LogGroup
+from placet.stores.url import open_event_log
 from tests.cli.command_line import Process, move
 
 

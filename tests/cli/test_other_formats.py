@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from placet.stores.url import open_event_log
 from placet.schemas.log.record import LogGroup, decode_record
+from placet.stores.url import open_event_log
 from tests.kernel.log.test_verify import rechained, replaced
 
 COMMANDS = (

@@ -8,11 +8,9 @@ import msgspec
 import pytest
 
 from placet.domains.world import World
-from placet.kernel import Domain, Kernel, KernelConfig
 from placet.history.bisect import bisect
 from placet.history.verify_log import verify_log
-from placet.stores.memory import MemoryEventLog
-from placet.stores.url import open_event_log
+from placet.kernel import Domain, Kernel, KernelConfig
 from placet.schemas.log.record import (
     Admitted,
     Changes,
@@ -22,6 +20,8 @@ from placet.schemas.log.record import (
     encode_record,
     record_hash,
 )
+from placet.stores.memory import MemoryEventLog
+from placet.stores.url import open_event_log
 from tests.cli.command_line import move
 
 DOMAINS = """

@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from placet.actors.ports import EventLog
-from placet.stores.append_rules import FencedError, InUseError
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import LogGroup, LogStart
+from placet.stores.append_rules import FencedError, InUseError
 
 RECORDS = st.lists(st.lists(st.binary(max_size=40), min_size=1, max_size=6), max_size=8)
 

@@ -11,11 +11,11 @@ from typing import Any, Final
 from placet.kernel import Kernel, KernelConfig
 from placet.kernel.log.replay import Replayer, folded
 from placet.kernel.log.snapshot import world_digest
-from placet.stores.snapshots.recovery import recover
-from placet.stores.url import open_event_log
 from placet.schemas.errors import StoreError
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import Admitted, Record, Settled, decode_record, intents_of
+from placet.stores.snapshots.recovery import recover
+from placet.stores.url import open_event_log
 from tests.crash.fixed_scenario import answer_of
 from tests.crash.process_forker import Message
 from tests.kernel.domains import COUNTS, Lab

@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from placet import Orchestrator, OrchestratorConfig, Verdict
 from placet.runtime import world_opener
-from placet.stores.snapshots.files import SnapshotFiles, snapshots_of
-from placet.stores.snapshots.writer import take_snapshot
-from placet.stores.files import Disk
 from placet.schemas.effect import Effect
 from placet.schemas.limits import Limits
+from placet.stores.files import Disk
+from placet.stores.snapshots.files import SnapshotFiles, snapshots_of
+from placet.stores.snapshots.writer import take_snapshot
 from tests.crash import planted_bugs
 from tests.crash.compiled import use_compiled_lab
 from tests.crash.crash_points import CrashPoints, Pointed

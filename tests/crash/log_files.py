@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from placet.kernel.log.replay import Replayer
-from placet.stores.sqlite.log import SqliteEventLog
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import LogGroup, decode_record
+from placet.stores.sqlite.log import SqliteEventLog
 
 
 class LeftBehind(NamedTuple):

@@ -14,12 +14,12 @@ from placet.kernel import kernel
 from placet.kernel.kernel import Kernel
 from placet.kernel.log import replay
 from placet.kernel.state.transaction import Transaction
+from placet.schemas.log.record import Changes, LogGroup, Settled, decode_record
+from placet.schemas.log.snapshot import Snapshot
 from placet.stores.snapshots import writer as snapshot_taking
 from placet.stores.snapshots.files import SnapshotFiles
 from placet.stores.sqlite import log as event_log_sqlite
 from placet.stores.sqlite.log import SqliteEventLog
-from placet.schemas.log.record import Changes, LogGroup, Settled, decode_record
-from placet.schemas.log.snapshot import Snapshot
 
 _DISK_SECONDS: Final = 0.02
 

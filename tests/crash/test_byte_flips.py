@@ -14,10 +14,10 @@ from typing import Final
 import msgspec
 import pytest
 
+from placet.schemas.errors import StoreError
 from placet.stores import rows as log_rows
 from placet.stores.sqlite import layout
 from placet.stores.sqlite import log as event_log_sqlite
-from placet.schemas.errors import StoreError
 from tests.crash.log_files import (
     LeftBehind,
     leave,

@@ -15,15 +15,15 @@ from typing import Any, Final
 
 import pytest
 
-from placet.kernel.ledger.ledger import Ledger
-from placet.runtime.executors.offline_settlement import settle_again
 from placet.history.reader import fold
 from placet.history.verify_log import verify_log
-from placet.stores.url import file_of, open_event_log
+from placet.kernel.ledger.ledger import Ledger
+from placet.runtime.executors.offline_settlement import settle_again
 from placet.schemas.effect import Delivery
 from placet.schemas.errors import StoreError
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import Admitted, EffectChanged, Record, Settled, decode_record
+from placet.stores.url import file_of, open_event_log
 from tests.crash.effect_scenario import LETTERS, executions
 from tests.crash.process_forker import ProcessForker
 from tests.kernel.domains import Lab

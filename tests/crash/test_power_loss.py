@@ -13,12 +13,12 @@ import pytest
 
 from placet.kernel import Kernel, KernelConfig
 from placet.kernel.log.snapshot import world_digest
+from placet.schemas.errors import StoreError
+from placet.schemas.log.record import LogGroup
+from placet.stores.memory import MemoryEventLog
 from placet.stores.snapshots.files import SnapshotFiles
 from placet.stores.snapshots.recovery import recover
 from placet.stores.snapshots.writer import take_snapshot
-from placet.stores.memory import MemoryEventLog
-from placet.schemas.errors import StoreError
-from placet.schemas.log.record import LogGroup
 from tests.crash.lossy_disk import LossyDisk
 from tests.kernel.builders import add
 from tests.kernel.domains import Lab

@@ -10,13 +10,13 @@ import pytest
 
 from placet.kernel import Kernel, KernelConfig
 from placet.kernel.log.snapshot import take, world_digest
-from placet.stores.snapshots.files import SnapshotFiles
-from placet.stores.snapshots.recovery import recover
-from placet.stores.memory import MemoryEventLog
 from placet.schemas.errors import StoreError
 from placet.schemas.log import envelope
 from placet.schemas.log import snapshot as schema
 from placet.schemas.log.record import LogGroup
+from placet.stores.memory import MemoryEventLog
+from placet.stores.snapshots.files import SnapshotFiles
+from placet.stores.snapshots.recovery import recover
 from tests.crash.lossy_disk import Remains
 from tests.kernel.builders import add, intent
 from tests.kernel.domains import MAIL, Lab

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from placet.stores.sqlite.log import SqliteEventLog
 from placet.schemas.log.record import LogGroup, decode_record
+from placet.stores.sqlite.log import SqliteEventLog
 from tests.crash import planted_bugs
 from tests.crash.log_files import (
     LeftBehind,

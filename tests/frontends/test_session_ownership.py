@@ -6,6 +6,7 @@ import anyio
 import mcp_types as types
 import pytest
 from mcp import Client
+from tests.design.frontend.test_chat import turns
 
 from placet import Orchestrator, OrchestratorConfig
 from placet.agents import HumanAdapter, Session
@@ -15,7 +16,6 @@ from placet.frontends.mcp.server import McpServer
 from placet.frontends.sessions import bodies as http_bodies
 from placet.frontends.sessions import routes as http_sessions
 from tests.agents.till import Till
-from tests.design.frontend.test_chat import turns
 from tests.frontends.test_session_routes import MAIN, Talking, talking
 from tests.server.served import serving
 

@@ -12,15 +12,15 @@ from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
 from placet.agents import PlannerOutput, Session
-from placet_design import Design
 from placet.domains.session import Sessions
-from placet_design.frontend.plan_handler import plan_schemas
 from placet.frontends.sessions import routes as http_sessions
 from placet.frontends.sessions.wire_schemas import SCHEMAS
 from placet.server import create_app, wire_schemas
 from placet.server.config import ServeConfig
 from placet.server.credentials import hash_of
 from placet.server.model_config import ModelConfig
+from placet_design import Design
+from placet_design.frontend.plan_handler import plan_schemas
 from tests.agents.till import Till
 from tests.frontends.test_plugin_commands import install
 from tests.server.process import running

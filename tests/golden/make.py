@@ -14,7 +14,6 @@ from placet.domains.world import World
 from placet.kernel import Domain, Kernel, KernelConfig
 from placet.kernel.log.replay import folded
 from placet.kernel.log.snapshot import world_digest
-from placet.stores.url import open_event_log
 from placet.schemas.effect import Settlement
 from placet.schemas.limits import Limits
 from placet.schemas.log.record import (
@@ -26,6 +25,7 @@ from placet.schemas.log.record import (
     record_hash,
     record_type,
 )
+from placet.stores.url import open_event_log
 from tests.golden.post import Post, Watchman
 
 RELEASE = "0.1"

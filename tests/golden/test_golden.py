@@ -5,14 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from placet.history.verify_log import verify_log
 from placet.kernel import Domain
 from placet.kernel.log.replay import Replayer, folded
 from placet.kernel.log.snapshot import world_digest
 from placet.kernel.log.verify import Verifier
 from placet.kernel.plugin.rules_version import Rules
-from placet.history.verify_log import verify_log
 from placet.plugins.domains import remake
-from placet.stores.url import open_event_log
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import (
     _TYPES,
@@ -23,6 +22,7 @@ from placet.schemas.log.record import (
     record_hash,
     record_type,
 )
+from placet.stores.url import open_event_log
 from tests.golden.make import RELEASE, WORLDS, make
 from tests.golden.post import Post, Watchman
 

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from placet.history.fork import Fork, ForkOptions, fork
 from placet.kernel import Kernel, KernelConfig
 from placet.kernel.log.replay import folded
 from placet.kernel.state.draft import Draft
-from placet.history.fork import Fork, ForkOptions, fork
-from placet.stores.memory import MemoryEventLog
-from placet.stores.url import open_event_log
 from placet.schemas.effect import Effect, Settlement
 from placet.schemas.log.record import LogGroup, Record, decode_record
+from placet.stores.memory import MemoryEventLog
+from placet.stores.url import open_event_log
 from tests.kernel.domains import Annex, Lab
 
 

@@ -3,18 +3,18 @@
 from pathlib import Path
 from typing import Any
 
-from placet.kernel import Kernel, Kind
 from placet.history.counterfactual_report import CounterfactualReport
 from placet.history.fork import ForkOptions, fork
 from placet.history.verify_log import verify_log
-from placet.stores.url import open_event_log
+from placet.kernel import Kernel, Kind
 from placet.schemas.config import KernelConfig
 from placet.schemas.effect import EffectKey, Settlement
 from placet.schemas.limits import Limits
+from placet.stores.url import open_event_log
 from tests.golden.post import Post, Watchman
+from tests.history.forks import DOMAINS, log_of, make_fork
 from tests.kernel.builders import add, intent, kernel_of
 from tests.kernel.domains import COUNTS, MAIL, THINGS, Amount, Lab
-from tests.history.forks import DOMAINS, log_of, make_fork
 
 
 def replayed(log: list[bytes], folder: Path, at: int, **options: Any) -> CounterfactualReport:

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given, settings
 
 from placet.history.diff import BatchDecision, diff
-from placet.stores.url import open_event_log
 from placet.schemas.errors import StoreError, ValidationError
+from placet.stores.url import open_event_log
+from tests.history.forks import DOMAINS, log_of, make_fork
 from tests.kernel.builders import add, intent, kernel_of
 from tests.kernel.domains import COUNTS, THINGS
 from tests.kernel.traces import TRACES, run_trace
-from tests.history.forks import DOMAINS, log_of, make_fork
 
 
 @settings(max_examples=10)

@@ -15,18 +15,14 @@ from hypothesis import example, given, settings
 from placet import Orchestrator, OrchestratorConfig
 from placet.actors.ports import EventLog
 from placet.domains.world import World
-from placet.kernel import Kernel
-from placet.kernel.log.snapshot import dump, world_digest
 from placet.history import fork as forking
 from placet.history.bisect import bisect
 from placet.history.diff import diff
 from placet.history.fork import ForkOptions, fork
 from placet.history.reader import fold
 from placet.history.verify_log import verify_log
-from placet.stores.snapshots.files import snapshots_of
-from placet.stores.sqlite import layout as log_layout_sqlite
-from placet.stores.sqlite.log import SqliteEventLog
-from placet.stores.url import open_event_log
+from placet.kernel import Kernel
+from placet.kernel.log.snapshot import dump, world_digest
 from placet.schemas.codec import from_canonical
 from placet.schemas.errors import AgentError, StoreError, ValidationError
 from placet.schemas.limits import Limits
@@ -42,10 +38,14 @@ from placet.schemas.log.record import (
     group_of,
     record_hash,
 )
+from placet.stores.snapshots.files import snapshots_of
+from placet.stores.sqlite import layout as log_layout_sqlite
+from placet.stores.sqlite.log import SqliteEventLog
+from placet.stores.url import open_event_log
+from tests.history.forks import DOMAINS, kernel_in, log_of, make_fork, records_in
 from tests.kernel.builders import add, intent, kernel_of
 from tests.kernel.domains import COUNTS, MAIL, THINGS
 from tests.kernel.traces import SETTINGS, TRACES, random_trace, run_trace, time_of
-from tests.history.forks import DOMAINS, kernel_in, log_of, make_fork, records_in
 from tests.stores.snapshots.logs import cut_at, files_of, snapshot_at, write_log
 
 EACH_SETTING = pytest.mark.parametrize("setting", ["wide", "tight", "strict"])

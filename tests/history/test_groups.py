@@ -10,8 +10,6 @@ import pytest
 
 from placet.actors.ports import EventLog
 from placet.domains.world import World
-from placet.kernel import Kernel, KernelConfig
-from placet.kernel.log.snapshot import world_digest
 from placet.history.bisect import bisect
 from placet.history.diff import diff
 from placet.history.effects import dead_letters, open_effects
@@ -22,8 +20,8 @@ from placet.history.position import Position
 from placet.history.reader import fold
 from placet.history.selection import Selection, selected_records
 from placet.history.verify_log import verify_log
-from placet.stores.pack import PackEventLog
-from placet.stores.url import open_event_log
+from placet.kernel import Kernel, KernelConfig
+from placet.kernel.log.snapshot import world_digest
 from placet.schemas.effect import Settlement
 from placet.schemas.explanation import Explanation
 from placet.schemas.log.cut import first_batches
@@ -38,9 +36,11 @@ from placet.schemas.log.record import (
     intents_of,
     record_hash,
 )
+from placet.stores.pack import PackEventLog
+from placet.stores.url import open_event_log
+from tests.history.forks import DOMAINS, log_of, make_fork, records_in
 from tests.kernel.builders import intent, kernel_of
 from tests.kernel.domains import MAIL
-from tests.history.forks import DOMAINS, log_of, make_fork, records_in
 
 AGENTS = tuple(f"agent:{n}" for n in range(6))
 KINDS: tuple[tuple[str, dict[str, Any]], ...] = (

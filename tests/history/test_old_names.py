@@ -2,15 +2,15 @@
 
 import pytest
 
-from placet.kernel import Kernel, KernelConfig
-from placet.kernel.log.replay import folded
 from placet.history.reader import fold
 from placet.history.verify_log import verify_log
-from placet.stores.url import open_event_log
+from placet.kernel import Kernel, KernelConfig
+from placet.kernel.log.replay import folded
 from placet.schemas.names import path_part_fault
+from placet.stores.url import open_event_log
+from tests.history.forks import DOMAINS, kernel_in, log_of, make_fork, records_in
 from tests.kernel.builders import kernel_of
 from tests.kernel.domains import THINGS
-from tests.history.forks import DOMAINS, kernel_in, log_of, make_fork, records_in
 
 OLD_NAMES = ["a/b", ".hid", "con", "x ", "caf\u00ade"]
 EACH_NAME = pytest.mark.parametrize("name", OLD_NAMES)

@@ -7,16 +7,16 @@ import pytest
 
 from placet import Orchestrator, OrchestratorConfig
 from placet.domains.world import World
-from placet.runtime.executors import DoNotRetry, LiveHandler, SimulatedHandler
 from placet.history.fork import ForkOptions
 from placet.history.verify_log import verify_log
-from placet.stores.url import open_event_log
+from placet.runtime.executors import DoNotRetry, LiveHandler, SimulatedHandler
 from placet.schemas.effect import Effect
 from placet.schemas.errors import StoreError, ValidationError
 from placet.schemas.limits import Limits
+from placet.stores.url import open_event_log
+from tests.history.forks import DOMAINS
 from tests.kernel.builders import intent
 from tests.kernel.domains import MAIL
-from tests.history.forks import DOMAINS
 
 
 class Outside:

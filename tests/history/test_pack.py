@@ -19,9 +19,6 @@ from placet.history.explain import explain, explain_seq
 from placet.history.pack import Check, check, pack
 from placet.history.reader import config_of, fold
 from placet.history.selection import Selection, selected_records
-from placet.stores.snapshots.files import SnapshotFiles, snapshots_of
-from placet.stores.files import Disk
-from placet.stores.pack import PackEventLog, pack_at
 from placet.schemas.codec import canonical
 from placet.schemas.errors import StoreError
 from placet.schemas.log.pack import PACK_MAGIC, decode_pack, encode_pack
@@ -39,9 +36,12 @@ from placet.schemas.log.record import (
     record_hash,
 )
 from placet.schemas.log.snapshot import SnapshotPosition
+from placet.stores.files import Disk
+from placet.stores.pack import PackEventLog, pack_at
+from placet.stores.snapshots.files import SnapshotFiles, snapshots_of
+from tests.history.forks import DOMAINS, log_of
 from tests.kernel.builders import add, intent, kernel_of
 from tests.kernel.traces import random_trace, run_trace
-from tests.history.forks import DOMAINS, log_of
 from tests.stores.snapshots.logs import cut_at, snapshot_at, write_log
 
 

@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 from typing_extensions import TypedDict
 
 from placet.kernel import Domain, Draft, Kernel, KernelConfig, Kind, random_unit, refuse
-from placet.kernel.decide import order
 from placet.kernel import kernel as kernel_module
 from placet.kernel.commit import apply_record
 from placet.kernel.commit.commit import DecisionRecorder
-from placet.kernel.plugin.domain import RuleRefusal
+from placet.kernel.decide import order
 from placet.kernel.ledger import ledger
 from placet.kernel.ledger.ordinals import Ordinals
 from placet.kernel.log.divergence import DecisionMismatch
 from placet.kernel.log.replay import Divergence, folded
 from placet.kernel.log.snapshot import resume, take, world_digest
 from placet.kernel.log.verify import Verifier
+from placet.kernel.plugin.domain import RuleRefusal
 from placet.kernel.prng import mix64
 from placet.schemas.codec import Json
 from placet.schemas.effect import Effect, Settlement

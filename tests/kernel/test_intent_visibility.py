@@ -3,8 +3,8 @@
 import pytest
 
 from placet.kernel import Domain, Kernel
-from placet.kernel.plugin.domain import Kind
 from placet.kernel.intent_visibility import IntentReader, speaks_for
+from placet.kernel.plugin.domain import Kind
 from placet.schemas.identity import OPERATOR
 
 

@@ -8,9 +8,9 @@ from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from placet.kernel import Domain, Kernel, Kind
-from placet.kernel.plugin.domain import RuleRefusal
 from placet.kernel.log.snapshot import world_digest
 from placet.kernel.log.verify import Verifier
+from placet.kernel.plugin.domain import RuleRefusal
 from placet.kernel.state.draft import Draft
 from placet.schemas.codec import Json, freeze, thaw
 from placet.schemas.effect import Effect, EffectKey, Settlement

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from typing_extensions import TypedDict
 
 from placet.kernel import Domain, Kernel, KernelConfig, Kind, refuse
-from placet.kernel.plugin.domain import RuleRefusal
 from placet.kernel.log.replay import Replayer
 from placet.kernel.log.verify import Verifier
+from placet.kernel.plugin.domain import RuleRefusal
 from placet.kernel.state.draft import Draft, WorkExceeded
 from placet.schemas.config import Quota
 from placet.schemas.intent import Intent

@@ -4,12 +4,12 @@ import asyncio
 from pathlib import Path
 
 from placet.actors.ports import EventLog
-from placet.stores.snapshots.writer import EVERY_SEQS
-from placet.stores.url import open_event_log
 from placet.scenarios import load
 from placet.scenarios.report import RunReport
 from placet.scenarios.runner import ScenarioRunner
 from placet.scenarios.scenario import Scenario
+from placet.stores.snapshots.writer import EVERY_SEQS
+from placet.stores.url import open_event_log
 from tests.lab.coin import TOML
 
 

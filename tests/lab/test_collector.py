@@ -12,8 +12,8 @@ from placet import Orchestrator, OrchestratorConfig
 from placet.domains.world import World
 from placet.kernel import Kernel
 from placet.runtime.kernel_world import KernelWorld
-from placet.stores.reading import log_to_read
 from placet.schemas.errors import PlacetError
+from placet.stores.reading import log_to_read
 from placet.tables import collector as collector_module
 from placet.tables.collector import Collector
 from placet.tables.parts import CollectError, read_collected

@@ -5,11 +5,11 @@ import json
 import pytest
 
 from placet.cli.app import run_command
-from placet.lab import compare
 from placet.history.fork import ForkOptions, fork
 from placet.history.position import Position
-from placet.stores.url import open_event_log
+from placet.lab import compare
 from placet.schemas.errors import StoreError
+from placet.stores.url import open_event_log
 from tests.lab.coin import TOSS
 from tests.lab.runs import log_of, run_coin
 

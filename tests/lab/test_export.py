@@ -19,8 +19,8 @@ import pytest
 import placet
 from placet.cli.app import run_command
 from placet.history.selection import Selection
-from placet.stores.reading import log_to_read
 from placet.schemas.errors import PlacetError, StoreError
+from placet.stores.reading import log_to_read
 from placet.tables import rows as rows_module
 from placet.tables.arrow import TableSchema, canonical_rows
 from placet.tables.definitions import DEFINITIONS, Column

@@ -7,9 +7,9 @@ from contextlib import closing
 import pytest
 
 from placet.lab import Results, report, run_scenarios
-from placet.sweeps.errors import LabError
 from placet.server.player_page import PlayerPage
 from placet.stores.reading import log_to_read
+from placet.sweeps.errors import LabError
 from placet.tables.collector import Collector
 from placet.tables.export import export
 from placet.tables.files import ExportError

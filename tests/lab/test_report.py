@@ -12,13 +12,13 @@ import pytest
 
 from placet.cli.app import run_command
 from placet.lab import Collector, Results, Scenario, report, run_scenarios
-from placet.sweeps.errors import LabError
 from placet.lab.intervals import Interval
 from placet.lab.log import Log
 from placet.lab.reporting.bins import BINS_MAX, Bins
 from placet.lab.reporting.drawings import Estimate, estimates, lorenz, number_text, round_values
-from placet.stores.url import open_event_log
 from placet.schemas.errors import StoreError
+from placet.stores.url import open_event_log
+from placet.sweeps.errors import LabError
 from tests.agents.till import put, talk
 from tests.lab.coin import TOML
 from tests.lab.runs import log_of, run_coin

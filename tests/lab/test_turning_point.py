@@ -11,18 +11,18 @@ import pytest
 
 from placet import Orchestrator, OrchestratorConfig
 from placet.cli.app import run_command
-from placet.kernel import Kind
-from placet.kernel.state.tree import WorldState
-from placet.lab import turning_point
-from placet.sweeps.errors import LabError
-from placet.lab.turning.continuation import Continuation, other_seeds, run_source, states_at
 from placet.history.fork import ForkOptions, fork
 from placet.history.position import Position
 from placet.history.reader import fold
-from placet.stores.url import open_event_log
+from placet.kernel import Kind
+from placet.kernel.state.tree import WorldState
+from placet.lab import turning_point
+from placet.lab.turning.continuation import Continuation, other_seeds, run_source, states_at
 from placet.scenarios.resume import find_run
 from placet.scenarios.runner import ScenarioRunner
 from placet.scenarios.ticks import tick_ns_of
+from placet.stores.url import open_event_log
+from placet.sweeps.errors import LabError
 from tests.lab.coin import TOSS, Coin, Put, all_heads, any_heads, never
 
 if TYPE_CHECKING:

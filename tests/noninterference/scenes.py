@@ -9,11 +9,9 @@ from functools import partial
 from random import Random
 from typing import Any, NamedTuple
 
-from placet_design import Design
-from placet_design.refinable_fields import REFINABLE_SCHEMA
-from placet_files import Files
+from tests.program.programs import begin, connect, exported, gone, result
+
 from placet.domains.memory import Memory
-from placet_program import Program
 from placet.domains.session import RECORDER, Sessions
 from placet.domains.world import World
 from placet.kernel.plugin.domain import Domain
@@ -28,7 +26,10 @@ from placet.testing.trace import (
     Trace,
     Wait,
 )
-from tests.program.programs import begin, connect, exported, gone, result
+from placet_design import Design
+from placet_design.refinable_fields import REFINABLE_SCHEMA
+from placet_files import Files
+from placet_program import Program
 from tests.noninterference.own_domains import ROOMS, Bids, Rooms
 
 Payload = Callable[[Random], dict[str, Any]]

@@ -19,13 +19,13 @@ from placet.domains.world import World
 from placet.frontends.mcp.server import McpServer
 from placet.kernel.plugin.domain import Domain
 from placet.kernel.visibility.distance import WithinDistance
-from placet.stores.url import open_event_log
 from placet.schemas.codec import Json, from_json
 from placet.schemas.identity import OPERATOR
 from placet.schemas.log.record import LogGroup, decode_record
 from placet.server import create_app
 from placet.server.credentials import Credentials, KnownToken, hash_of
 from placet.server.viewpoint import Viewpoint
+from placet.stores.url import open_event_log
 from placet.testing.paired_runs import PairedRun, parts_of
 from placet.testing.paired_world import OBSERVER
 from placet.testing.trace import TraceRunner

@@ -7,9 +7,9 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from placet.cli.terminal import redact
+from placet.schemas.errors import StoreError
 from placet.stores.postgres.address import address_of, shown_url
 from placet.stores.url import environment_of, open_event_log
-from placet.schemas.errors import StoreError
 
 SECRET = "s3cr:t"
 WITH_SECRETS = [

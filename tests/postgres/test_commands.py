@@ -8,11 +8,11 @@ import httpx
 import pytest
 
 from placet import Orchestrator, OrchestratorConfig
+from placet.schemas.log.snapshot import SnapshotPosition
 from placet.stores.snapshots.files import snapshots_of
 from placet.stores.snapshots.recovery import recover
 from placet.stores.snapshots.writer import SnapshotProcess, take_snapshot
 from placet.stores.url import environment_of, open_event_log
-from placet.schemas.log.snapshot import SnapshotPosition
 from tests.cli.command_line import CommandLine, Process
 from tests.kernel.builders import add
 from tests.kernel.domains import Lab

@@ -7,13 +7,13 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from placet.schemas.errors import StoreError
+from placet.schemas.log.record import LogGroup
 from placet.stores.append_rules import NoWorldError
 from placet.stores.postgres.address import address_of
 from placet.stores.postgres.fence import PostgresFence
 from placet.stores.postgres.log import PostgresEventLog
 from placet.stores.url import fence_of, open_event_log
-from placet.schemas.errors import StoreError
-from placet.schemas.log.record import LogGroup
 from tests.contracts.event_log_contract import append, records_of
 
 LONG = {"lease_s": 10}  # on a machine that is busy a writer may give no sign for seconds

@@ -6,8 +6,8 @@ import pytest
 from placet import Log
 from placet.cli.app import run_command
 from placet.lab import compare, turning_point
-from placet.sweeps.errors import LabError
 from placet.stores.url import open_event_log
+from placet.sweeps.errors import LabError
 from placet.tables.parts import read_collected
 from placet.tables.table import Table
 from tests.lab.coin import TOML, any_heads

@@ -14,10 +14,10 @@ from typing import Final
 import pytest
 
 from placet import Orchestrator, OrchestratorConfig
-from placet.stores.snapshots.standby import Standby
-from placet.stores.url import open_event_log
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import LogGroup
+from placet.stores.snapshots.standby import Standby
+from placet.stores.url import open_event_log
 from tests.crash import audit
 from tests.crash.load_scenario import config_of
 from tests.crash.process_forker import ChildProcess, Message, ProcessForker

@@ -10,13 +10,13 @@ import pytest
 
 from placet import Orchestrator, OrchestratorConfig
 from placet.actors.ports import EventLog
-from placet.runtime import log_follower
 from placet.history.reader import fold
-from placet.stores.append_rules import OvertakenError, overtaken
-from placet.stores.url import open_event_log
+from placet.runtime import log_follower
 from placet.schemas.effect import EffectKey
 from placet.schemas.errors import ReadOnlyError, StoreError
 from placet.schemas.log.record import LogStart
+from placet.stores.append_rules import OvertakenError, overtaken
+from placet.stores.url import open_event_log
 from tests.kernel.builders import add
 from tests.kernel.domains import COUNTS, Lab
 

@@ -5,9 +5,9 @@ import shutil
 import pytest
 
 from placet import Orchestrator, OrchestratorConfig
+from placet.schemas.errors import StoreError
 from placet.stores.append_rules import FencedError, InUseError
 from placet.stores.sqlite.log import SqliteEventLog
-from placet.schemas.errors import StoreError
 from tests.kernel.builders import add
 from tests.kernel.domains import COUNTS, Lab
 

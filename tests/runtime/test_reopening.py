@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from placet import Limits, Orchestrator, OrchestratorConfig
-from placet.runtime import world_opener
 from placet.history.reader import fold
+from placet.runtime import world_opener
+from placet.runtime.world_opener import WorldOpener
+from placet.schemas.effect import Effect
+from placet.schemas.verdict import Verdict
 from placet.stores.snapshots.files import snapshots_of
 from placet.stores.snapshots.recovery import recover
 from placet.stores.snapshots.writer import take_snapshot
 from placet.stores.url import open_event_log
-from placet.runtime.world_opener import WorldOpener
-from placet.schemas.effect import Effect
-from placet.schemas.verdict import Verdict
 from tests.kernel.builders import add, intent
 from tests.kernel.domains import COUNTS, Lab
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import placet.agents
-from placet_files.frontend import codi
 import placet_design as design
+from placet_files.frontend import codi
 
 TEXT = (Path(__file__).parent / "seeds" / "declarations.md").read_text("utf-8")
 PLACES: dict[str, ModuleType] = {"000": design, "002": placet.agents, "004": codi}

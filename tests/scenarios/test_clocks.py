@@ -8,11 +8,11 @@ import pytest
 from placet.cli.commands.run_report import report_lines
 from placet.cli.terminal import plain_lines
 from placet.history.reader import check_integrity
-from placet.stores.url import open_event_log
 from placet.scenarios import ScenarioError, load
 from placet.scenarios.report import RunReport
 from placet.scenarios.resume import find_run
 from placet.scenarios.runner import ScenarioRunner
+from placet.stores.url import open_event_log
 
 GUESTS, TICKS = 300, 4
 

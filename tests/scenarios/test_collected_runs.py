@@ -12,11 +12,11 @@ import pytest
 
 from placet import Simulation
 from placet.domains.world import World
-from placet.stores.reading import log_to_read
 from placet.scenarios import ScenarioError, load
 from placet.scenarios.collecting import collector_of
 from placet.scenarios.engine import run_scenario
 from placet.scenarios.runner import ScenarioRunner
+from placet.stores.reading import log_to_read
 from placet.tables.collector import Collector
 from placet.tables.parts import CollectError, read_collected
 from tests.cli.command_line import run_process

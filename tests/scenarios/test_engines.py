@@ -13,17 +13,17 @@ import pytest
 
 from placet import AgentError, Simulation, StoreError
 from placet.domains.world import World
-from placet.runtime import kernel_world
 from placet.history.reader import check_integrity
-from placet.stores.url import open_event_log
+from placet.runtime import kernel_world
 from placet.scenarios import engine, load
 from placet.scenarios.engine import OpenRun, run_scenario
 from placet.scenarios.report import RunReport
 from placet.scenarios.resume import find_run
 from placet.scenarios.runner import ScenarioRunner
 from placet.scenarios.scenario import Scenario
-from tests.stores.snapshots.test_snapshots import InThisProcess
+from placet.stores.url import open_event_log
 from tests.scenarios.test_resume import whole_digest
+from tests.stores.snapshots.test_snapshots import InThisProcess
 
 if TYPE_CHECKING:
     from pathlib import Path

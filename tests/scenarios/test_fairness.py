@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from placet.cli.commands.run_report import report_lines
 from placet.cli.terminal import plain_lines
 from placet.history.reader import check_integrity
-from placet.stores.url import open_event_log
 from placet.scenarios import load
 from placet.scenarios.fairness import AgentPair, FairnessStats, jain, lottery_jain_index
 from placet.scenarios.report import RunReport
 from placet.scenarios.runner import ScenarioRunner
 from placet.schemas.refusal import Refusal, Stage
 from placet.schemas.verdict import Verdict
+from placet.stores.url import open_event_log
 from tests.kernel.builders import intent
 
 

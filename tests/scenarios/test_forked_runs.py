@@ -11,7 +11,6 @@ from placet.history import position
 from placet.history.fork import Fork, ForkOptions, fork
 from placet.history.position import Position
 from placet.history.verify_log import verify_log
-from placet.stores.url import open_event_log
 from placet.scenarios import load, setup
 from placet.scenarios.resume import find_run
 from placet.scenarios.runner import ScenarioRunner
@@ -20,6 +19,7 @@ from placet.schemas.errors import StoreError
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import Tick, decode_record
+from placet.stores.url import open_event_log
 
 TICKS = 5
 RESTED = load(

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from placet import AgentError, ClosedError, IntentError, Simulation, StoreError
-from placet_design import Design
 from placet.domains.world import World
-from placet.kernel import Domain, Kind
 from placet.history.reader import check_integrity, fold
-from placet.stores.url import open_event_log
+from placet.kernel import Domain, Kind
 from placet.scenarios import ScenarioError, load
 from placet.scenarios.runner import ScenarioRunner
 from placet.scenarios.scenario_agent import PolicyError
+from placet.stores.url import open_event_log
+from placet_design import Design
 
 
 def walk(view, intent):

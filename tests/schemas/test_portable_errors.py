@@ -14,9 +14,9 @@ import pytest
 import placet
 from placet.agents.proposal.codes import Code
 from placet.domains.world import World
+from placet.history.timeline.timeline import Place
 from placet.kernel import Kernel, refuse
 from placet.kernel.log.divergence import Difference
-from placet.history.timeline.timeline import Place
 from placet.schemas.missing_key import MissingKeyError
 from placet.schemas.refusal import Refusal, RefusalCode, Stage
 from placet.schemas.verdict import Verdict

@@ -8,10 +8,10 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from placet.cli.commands.gate_session import GateSession
-from placet_program import Program
 from placet.errors import TimeStalledError
 from placet.schemas.limits import Limits
 from placet.server import create_app
+from placet_program import Program
 from tests.actors.virtual_time import turns
 from tests.kernel.builders import add, intent
 from tests.kernel.domains import MAIL, Lab

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from placet_design import Design
-from placet_program import Program
 from placet.domains.session import Sessions
 from placet.kernel.plugin.domain import Domain
 from placet.server.config import ServeConfig
 from placet.server.context import _LESSER_ROLE
 from placet.server.http.routing import ApiRoute
 from placet.server.roles import Role, RoleName
+from placet_design import Design
+from placet_program import Program
 from tests.server.served import Served, Socket, serving
 
 WORLD_PARTS = ("{world}", "{design_id}", "{program}")

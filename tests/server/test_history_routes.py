@@ -7,8 +7,8 @@ import httpx
 import pytest
 
 from placet.domains.world import World
-from placet.plugins.domains import DomainNotRemade, remake
 from placet.history.timeline import moments
+from placet.plugins.domains import DomainNotRemade, remake
 from placet.schemas.identity import OPERATOR
 from placet.schemas.log.record import Group, decode_record
 from placet.server.config import ServeConfig

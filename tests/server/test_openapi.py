@@ -10,12 +10,12 @@ import copy
 import pytest
 from jsonschema import Draft202012Validator
 
-from placet_design import Design
-from placet_program import Program
 from placet.domains.session import Sessions
 from placet.domains.world import World
 from placet.server import create_app
 from placet.server.routes.state import EventsQuery
+from placet_design import Design
+from placet_program import Program
 from tests.server.document_exceptions import WORLD
 from tests.server.fuzz_document import ARGUMENTS, fuzz
 from tests.server.process import running

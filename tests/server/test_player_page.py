@@ -9,12 +9,11 @@ from html import unescape
 import httpx
 import pytest
 
-from placet import Log
-from placet import play
-from placet.server import player_page as player
-from placet.server.player_page import PlayerPage, ServedPlayer
+from placet import Log, play
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import decode_record
+from placet.server import player_page as player
+from placet.server.player_page import PlayerPage, ServedPlayer
 from tests.history.timeline.played_logs import world_records
 from tests.history.timeline.test_timeline import sqlite_log
 

@@ -4,14 +4,14 @@ import pytest
 from starlette.responses import Response
 from starlette.routing import Route
 
-from placet_design import Design
-from placet_program import Program
 from placet.domains.session import Sessions
 from placet.domains.world import World
 from placet.server import create_app
 from placet.server.http.parameters import Fields, Identity, read_fields
 from placet.server.http.problems import Problem
 from placet.server.http.routing import ApiRoute, Routes
+from placet_design import Design
+from placet_program import Program
 from tests.kernel.builders import add
 from tests.server.served import WORLD, serving
 

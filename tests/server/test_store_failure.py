@@ -10,13 +10,13 @@ import pytest
 from placet import Orchestrator, OrchestratorConfig
 from placet.domains.session import Sessions
 from placet.runtime.api.store import WorldStore
-from placet.stores.append_rules import FencedError
-from placet.stores.sqlite.log import SqliteEventLog
 from placet.schemas.errors import ClosedError, StoreError
 from placet.server import store_watch
 from placet.server.config import ServeConfig
 from placet.server.store_watch import PAUSE_SECONDS_MAX, StoreWatch, pause_before
 from placet.server.worlds import Worlds
+from placet.stores.append_rules import FencedError
+from placet.stores.sqlite.log import SqliteEventLog
 from tests.kernel.builders import add
 from tests.kernel.domains import Lab
 from tests.server.served import LATEST_SECONDS, Served, serving

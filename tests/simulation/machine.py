@@ -16,14 +16,14 @@ from unittest.mock import patch
 import anyio
 
 from placet.actors.ports import EventLog
-from placet.kernel.plugin.domain import Domain
 from placet.kernel.gate.shape import intents_adapter
+from placet.kernel.plugin.domain import Domain
 from placet.kernel.plugin.registry import Registry
 from placet.runtime.clock import RealtimeClock, SteppedClock
-from placet.stores.memory import MemoryEventLog
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import SECOND_NS, Limits
 from placet.schemas.log.record import LogGroup
+from placet.stores.memory import MemoryEventLog
 
 ITERATIONS_MAX = 300_000
 """A run takes some ten thousand: what takes more, spins."""

@@ -18,9 +18,9 @@ from placet.kernel.kernel import Kernel
 from placet.kernel.ledger.ledger import Ledger
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.transaction import START, Transaction
-from placet.stores.append_rules import require_writer
 from placet.schemas.errors import StoreError
 from placet.schemas.view import View
+from placet.stores.append_rules import require_writer
 from tests.kernel.reference.fairground import CLOCK, Fairground
 from tests.simulation.run import simulate
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from placet.stores.sqlite.log import SqliteEventLog
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import LogGroup
+from placet.stores.sqlite.log import SqliteEventLog
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@
 
 import pytest
 
-from placet.stores.memory import MemoryEventLog
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import LogGroup
+from placet.stores.memory import MemoryEventLog
 
 
 def test_a_full_log_refuses_appends_with_advice():

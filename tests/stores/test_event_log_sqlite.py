@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-from placet.stores.snapshots.files import files_beside
+from placet.schemas.errors import StoreError
+from placet.schemas.log.record import LogGroup
 from placet.stores import rows as log_rows
 from placet.stores.pack import pack_at
+from placet.stores.snapshots.files import files_beside
 from placet.stores.sqlite import layout
 from placet.stores.sqlite.errors import primary_code, sqlite_faults
 from placet.stores.sqlite.file import is_in_use
 from placet.stores.sqlite.log import SqliteEventLog
 from placet.stores.url import file_of
-from placet.schemas.errors import StoreError
-from placet.schemas.log.record import LogGroup
 
 NOBODY = 65534
 

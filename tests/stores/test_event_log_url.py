@@ -5,10 +5,10 @@ from urllib.parse import quote
 
 import pytest
 
-from placet.stores.url import KNOWN_STORES, file_of, open_event_log
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import Limits
 from placet.schemas.log.record import LogGroup
+from placet.stores.url import KNOWN_STORES, file_of, open_event_log
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,12 @@ from threading import Event
 import msgspec
 import pytest
 
+from placet.schemas.errors import StoreError
+from placet.schemas.log.record import LogGroup
 from placet.stores.append_rules import InUseError
 from placet.stores.sqlite import heartbeat
 from placet.stores.sqlite.heartbeat import Heartbeat, Writer
 from placet.stores.sqlite.log import SqliteEventLog
-from placet.schemas.errors import StoreError
-from placet.schemas.log.record import LogGroup
 
 WRITER = (
     "import sys; from placet.stores.sqlite.log import SqliteEventLog as S;"

@@ -4,11 +4,11 @@ import sqlite3
 
 import pytest
 
-from placet.kernel.log.replay import folded
 from placet.history.reader import check_integrity
+from placet.kernel.log.replay import folded
+from placet.schemas.errors import StoreError
 from placet.stores.salvage import salvage
 from placet.stores.url import open_event_log
-from placet.schemas.errors import StoreError
 from tests.stores.snapshots.logs import cut_at, records_of_adds, write_log
 
 RECORDS = records_of_adds(600)

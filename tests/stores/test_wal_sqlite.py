@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from placet.schemas.errors import StoreError
+from placet.schemas.log.record import LogGroup
 from placet.stores.sqlite import wal as wal_sqlite
 from placet.stores.sqlite.log import SqliteEventLog
 from placet.stores.sqlite.wal import damage_in, damage_of
-from placet.schemas.errors import StoreError
-from placet.schemas.log.record import LogGroup
 
 HEADER_BYTES = 32
 FRAME_BYTES = 24 + 4096

@@ -5,9 +5,9 @@ import polars
 import pytest
 
 from placet.lab import Scenario
-from placet.sweeps.errors import LabError
-from placet.sweeps.axes import read_axis, read_seeds
 from placet.scenarios.scenario import ScenarioError
+from placet.sweeps.axes import read_axis, read_seeds
+from placet.sweeps.errors import LabError
 
 TOWN = Scenario.load("town")
 

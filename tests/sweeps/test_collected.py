@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from placet.lab import Results, Scenario, run_scenarios
-from placet.sweeps.errors import LabError
 from placet.scenarios.collecting import collector_of
 from placet.scenarios.engine import run_scenario
 from placet.scenarios.scenario import ScenarioError
+from placet.sweeps.errors import LabError
 from tests.sweeps.sweeping import InlineExecutor, short_town
 
 TOWN = short_town().with_values(

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from placet.lab import Results, Scenario, run_scenarios
-from placet.sweeps.errors import LabError
-from placet.sweeps.columns import clash_of
 from placet.scenarios.variants import leaves_of
+from placet.sweeps.columns import clash_of
+from placet.sweeps.errors import LabError
 from tests.sweeps import other_outcomes
 from tests.sweeps.sweeping import InlineExecutor, agents_left, short_town
 

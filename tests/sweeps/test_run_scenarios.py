@@ -14,10 +14,10 @@ from platform import node
 import pytest
 
 from placet.lab import Results, run_scenarios
-from placet.sweeps.errors import LabError
-from placet.sweeps import study as study_module
 from placet.scenarios.runner import ScenarioRunner
 from placet.scenarios.scenario import ScenarioError
+from placet.sweeps import study as study_module
+from placet.sweeps.errors import LabError
 from tests.sweeps.sweeping import (
     InlineExecutor,
     agents_left,

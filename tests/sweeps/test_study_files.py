@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from placet.lab import run_scenarios
-from placet.sweeps.errors import LabError
 from placet.sweeps import half_run
 from placet.sweeps import study as study_module
+from placet.sweeps.errors import LabError
 from tests.sweeps.sweeping import InlineExecutor, agents_left, short_town
 
 

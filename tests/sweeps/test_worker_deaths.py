@@ -10,8 +10,8 @@ from concurrent.futures import ProcessPoolExecutor
 import pytest
 
 from placet.lab import run_scenarios
-from placet.sweeps.errors import LabError
 from placet.sweeps import half_run
+from placet.sweeps.errors import LabError
 from tests.sweeps import killing
 from tests.sweeps.sweeping import InlineExecutor, agents_left, short_town, without_times
 

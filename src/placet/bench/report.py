@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 from placet.bench.suite import SUITE
 from placet.bench.workloads import SEED, Scale
-from placet.stores.gc_tuning import tuned_gc
 from placet.schemas.codec import Json
+from placet.stores.gc_tuning import tuned_gc
 
 WORKLOADS: Final = tuple(SUITE)
 """Every workload by name, in the order in which they run."""

@@ -25,10 +25,10 @@ from placet.bench.workloads import (
     make_domain,
     make_kernel_config,
 )
-from placet.kernel.plugin.domain import Domain
 from placet.kernel.kernel import Kernel
 from placet.kernel.log.replay import Replayer
 from placet.kernel.log.verify import Verifier
+from placet.kernel.plugin.domain import Domain
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json

@@ -62,8 +62,8 @@ def kinds(context: typer.Context, incomplete: str) -> list[str]:
 
 def _records_of(context: typer.Context) -> Iterator[Record]:
     """Yield the first records of the store on the command line; nothing if it cannot be read."""
-    from placet.stores.snapshots.recovery import decode  # noqa: PLC0415  # only when asked
     from placet.stores.reading import log_to_read  # noqa: PLC0415  # only when asked
+    from placet.stores.snapshots.recovery import decode  # noqa: PLC0415  # only when asked
 
     store = context.params.get("store") or _store_typed()
     if not isinstance(store, str):

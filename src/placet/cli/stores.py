@@ -9,8 +9,8 @@ from typing import Annotated, TypeAlias
 import typer
 
 from placet.cli.terminal import CommandError
-from placet.stores.snapshots.files import files_beside
 from placet.stores.append_rules import NoWorldError
+from placet.stores.snapshots.files import files_beside
 from placet.stores.url import file_of, is_lasting, open_event_log
 
 TakeOver: TypeAlias = Annotated[

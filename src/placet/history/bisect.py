@@ -19,7 +19,6 @@ from typing import Final, NamedTuple
 import msgspec
 
 from placet.actors.ports import EventLog
-from placet.kernel.plugin.domain import Domain
 from placet.kernel.log.divergence import (
     DecisionMismatch,
     DivergentField,
@@ -28,9 +27,9 @@ from placet.kernel.log.divergence import (
 )
 from placet.kernel.log.replay import seqs_of
 from placet.kernel.log.verify import Maker, Verifier
+from placet.kernel.plugin.domain import Domain
 from placet.kernel.recorded_batch import recorded_batch
 from placet.plugins.domains import remake
-from placet.stores.snapshots.recovery import decode, read_on, recover
 from placet.schemas.codec import Json
 from placet.schemas.errors import StoreError
 from placet.schemas.log.expand import expanded
@@ -53,6 +52,7 @@ from placet.schemas.log.record import (
     record_hash,
     record_type,
 )
+from placet.stores.snapshots.recovery import decode, read_on, recover
 
 _NAMES: Final = {
     (True, True): "both",

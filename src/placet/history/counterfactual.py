@@ -15,9 +15,10 @@ from typing import Final
 
 import msgspec
 
+from placet.history.counterfactual_report import ChangedDecision, CounterfactualReport
+from placet.history.diff import BatchDecision, decision_of, decision_of_verdict
 from placet.kernel.commit.apply_record import apply_configured
 from placet.kernel.decide.batches import decide_batch
-from placet.kernel.plugin.domain import Domain
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.gate.structure import Structure
 from placet.kernel.ledger.ledger import GateSettings, Ledger
@@ -25,11 +26,16 @@ from placet.kernel.log.replay import Replayer, header_after
 from placet.kernel.log.sandbox import Sandbox
 from placet.kernel.log.verify import Maker
 from placet.kernel.plugin.boundary import PluginError
-from placet.kernel.recorded_batch import recorded_batch
+from placet.kernel.plugin.domain import Domain
 from placet.kernel.plugin.registry import Registry
-from placet.kernel.plugin.rules_version import Rules, incompatibility, rules_in, rules_of, validator_name
-from placet.history.counterfactual_report import ChangedDecision, CounterfactualReport
-from placet.history.diff import BatchDecision, decision_of, decision_of_verdict
+from placet.kernel.plugin.rules_version import (
+    Rules,
+    incompatibility,
+    rules_in,
+    rules_of,
+    validator_name,
+)
+from placet.kernel.recorded_batch import recorded_batch
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json, canonical
 from placet.schemas.config import KernelConfig

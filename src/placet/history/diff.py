@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from placet.actors.ports import EventLog
-from placet.kernel.ledger.ledger import Ledger
-from placet.kernel.state.tree import State
 from placet.history.bisect import shared_records
 from placet.history.reader import fold
-from placet.stores.snapshots.recovery import decode
+from placet.kernel.ledger.ledger import Ledger
+from placet.kernel.state.tree import State
 from placet.schemas.codec import Json, canonical, thaw
 from placet.schemas.errors import ValidationError
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import Admitted, Refused, Scheduled, intents_of
 from placet.schemas.verdict import Verdict
+from placet.stores.snapshots.recovery import decode
 
 
 class BatchDecision(NamedTuple):

@@ -3,10 +3,10 @@
 from placet.actors.effects.dispatcher import outcome_of
 from placet.actors.effects.executor import CUT_OFF
 from placet.actors.ports import EventLog
-from placet.stores.snapshots.recovery import decode, recover
 from placet.schemas.effect import EffectKey, EffectState, EffectStatus
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import Admitted, Settled, SettlementFailed
+from placet.stores.snapshots.recovery import decode, recover
 
 _Place = tuple[int, int]
 

@@ -10,15 +10,13 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from placet.actors.ports import EventLog
-from placet.kernel.plugin.domain import Domain
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.ledger.dedup_window import DedupEntry, unpack
 from placet.kernel.log.explain_record import explain_batch, explain_other
 from placet.kernel.log.replay import MISFITS, Divergence
 from placet.kernel.log.verify import Maker, Verifier
+from placet.kernel.plugin.domain import Domain
 from placet.plugins.domains import remake
-from placet.stores.snapshots.files import SnapshotStore
-from placet.stores.snapshots.recovery import decode, read_on, recover
 from placet.schemas.codec import Json, canonical
 from placet.schemas.errors import PositionError
 from placet.schemas.explanation import UNKNOWN, Explanation
@@ -34,6 +32,8 @@ from placet.schemas.log.record import (
     record_type,
 )
 from placet.schemas.refusal import RefusalCode
+from placet.stores.snapshots.files import SnapshotStore
+from placet.stores.snapshots.recovery import decode, read_on, recover
 
 _EARLIER_MAX = 16
 

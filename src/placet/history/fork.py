@@ -16,29 +16,29 @@ from shutil import rmtree
 from typing import Final
 
 from placet.actors.ports import EventLog
+from placet.history.counterfactual import CounterfactualReplay, registry_of
+from placet.history.counterfactual_report import CounterfactualReport
+from placet.history.patch import parse_patch
+from placet.history.position import Cut, Position, cut_at
 from placet.kernel.control.operator_patch import require_fork
-from placet.kernel.plugin.domain import Domain
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.gate.structure import Structure
 from placet.kernel.log.replay import Divergence, Replayer
 from placet.kernel.log.sandbox import Sandbox
 from placet.kernel.log.verify import Maker
+from placet.kernel.plugin.domain import Domain
 from placet.kernel.plugin.rules_version import rules_in
-from placet.history.counterfactual import CounterfactualReplay, registry_of
-from placet.history.counterfactual_report import CounterfactualReport
-from placet.history.patch import parse_patch
-from placet.history.position import Cut, Position, cut_at
 from placet.plugins.domains import remake
-from placet.stores.snapshots.files import SnapshotStore, files_beside, snapshots_of
-from placet.stores.snapshots.recovery import Upto, decode, read_on, recover, trusted_snapshots
-from placet.stores.files import Disk, quoted
-from placet.stores.sqlite.log import SqliteEventLog
-from placet.stores.url import file_of, open_event_log
 from placet.schemas.codec import Json
 from placet.schemas.errors import StoreError
 from placet.schemas.log.cut import batches_in
 from placet.schemas.log.record import Changes, ForkAdopted, LogGroup, encode_record, record_hash
 from placet.schemas.names import path_part_fault
+from placet.stores.files import Disk, quoted
+from placet.stores.snapshots.files import SnapshotStore, files_beside, snapshots_of
+from placet.stores.snapshots.recovery import Upto, decode, read_on, recover, trusted_snapshots
+from placet.stores.sqlite.log import SqliteEventLog
+from placet.stores.url import file_of, open_event_log
 
 _GROUP_RECORDS: Final = 256
 

@@ -11,23 +11,23 @@ from pathlib import Path
 from secrets import token_hex
 
 from placet.actors.ports import EventLog
-from placet.kernel.plugin.domain import Domain
+from placet.history.position import Position, cut_at
+from placet.history.verify_log import Verification, verify_log
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.log import snapshot as snapshots
 from placet.kernel.log.replay import Replayer, seqs_of
 from placet.kernel.log.verify import Maker
-from placet.history.position import Position, cut_at
-from placet.history.verify_log import Verification, verify_log
+from placet.kernel.plugin.domain import Domain
 from placet.plugins.domains import remake
-from placet.stores.snapshots.files import snapshots_of
-from placet.stores.snapshots.recovery import decode, no_beginning, recover, trusted_snapshots
-from placet.stores.files import Disk
-from placet.stores.pack import PackEventLog
 from placet.schemas.codec import Json
 from placet.schemas.errors import StoreError
 from placet.schemas.log.pack import PACK_VERSION, Pack, encode_pack
 from placet.schemas.log.record import LogStart
 from placet.schemas.log.snapshot import Snapshot, encode_snapshot
+from placet.stores.files import Disk
+from placet.stores.pack import PackEventLog
+from placet.stores.snapshots.files import snapshots_of
+from placet.stores.snapshots.recovery import decode, no_beginning, recover, trusted_snapshots
 
 
 @dataclass(frozen=True, slots=True)

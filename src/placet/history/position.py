@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 
 from placet.actors.ports import EventLog
 from placet.kernel.log.replay import seqs_of
-from placet.stores.snapshots.recovery import decode
 from placet.schemas.errors import PositionError
 from placet.schemas.log.cut import count_to_seq, first_batches
 from placet.schemas.log.record import (
@@ -23,6 +22,7 @@ from placet.schemas.log.record import (
     Tick,
     encode_record,
 )
+from placet.stores.snapshots.recovery import decode
 
 _BATCHES: Final = (Admitted, Group, Refused, Scheduled)
 

@@ -12,15 +12,6 @@ from placet.actors.ports import EventLog
 from placet.kernel.log import snapshot as snapshots
 from placet.kernel.log.divergence import DecisionMismatch
 from placet.kernel.log.replay import Divergence, Replayer
-from placet.stores.snapshots.files import snapshots_of
-from placet.stores.snapshots.recovery import (
-    decode,
-    no_beginning,
-    read_on,
-    recover,
-    trusted_snapshots,
-)
-from placet.stores.append_rules import OvertakenError, overtaken
 from placet.schemas.codec import Json
 from placet.schemas.config import KernelConfig, Quota
 from placet.schemas.errors import LogFormatError, StoreError
@@ -35,6 +26,15 @@ from placet.schemas.log.record import (
     record_hash,
 )
 from placet.schemas.log.snapshot import Snapshot, SnapshotPosition
+from placet.stores.append_rules import OvertakenError, overtaken
+from placet.stores.snapshots.files import snapshots_of
+from placet.stores.snapshots.recovery import (
+    decode,
+    no_beginning,
+    read_on,
+    recover,
+    trusted_snapshots,
+)
 
 _WHOLE: Final = LogStart()
 

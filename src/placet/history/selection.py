@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from re import Pattern
 
 from placet.actors.ports import EventLog
-from placet.stores.snapshots.recovery import decode
 from placet.schemas.codec import to_json
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.intents import decode_intents
@@ -23,6 +22,7 @@ from placet.schemas.log.record import (
     record_as_dict,
     record_type,
 )
+from placet.stores.snapshots.recovery import decode
 
 
 @dataclass(frozen=True, slots=True)

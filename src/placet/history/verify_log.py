@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from placet.actors.ports import EventLog
-from placet.kernel.plugin.domain import Domain
+from placet.history.reader import IntegrityReport, check_integrity
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.log.replay import Replayer
 from placet.kernel.log.verify import Maker, Unverified, Verifier
-from placet.history.reader import IntegrityReport, check_integrity
+from placet.kernel.plugin.domain import Domain
 from placet.plugins.domains import remake
 from placet.schemas.codec import Json
 

@@ -23,19 +23,19 @@ from placet.kernel.control.control import (
 from placet.kernel.control.operator_patch import OperatorPatch
 from placet.kernel.control.outbox import Outbox
 from placet.kernel.decide.batches import Answer, Decision, decide_batch
-from placet.kernel.plugin.domain import Domain
-from placet.kernel.gate.dedup import remembered_verdict
-from placet.kernel.gate.domain_rules import DomainRules, EffectValidator
-from placet.kernel.gate.wire_defaults import with_defaults, with_ints
+from placet.kernel.decide.order import execution_order
 from placet.kernel.decide.rows.decide import GroupDecision
 from placet.kernel.decide.rows.record import GroupRecorder
 from placet.kernel.decide.rows.row import Entry, row_of
+from placet.kernel.gate.dedup import remembered_verdict
+from placet.kernel.gate.domain_rules import DomainRules, EffectValidator
+from placet.kernel.gate.wire_defaults import with_defaults, with_ints
 from placet.kernel.ledger.dedup_window import unpack
 from placet.kernel.ledger.ledger import Agent, GateSettings, Ledger
 from placet.kernel.ledger.schedule import batches_of, due_batches
 from placet.kernel.log import snapshot as snapshots
 from placet.kernel.log.replay import Replayer, folded
-from placet.kernel.decide.order import execution_order
+from placet.kernel.plugin.domain import Domain
 from placet.kernel.plugin.registry import Registry
 from placet.kernel.plugin.rules_version import Rules, require_compatible, rules_in, rules_of
 from placet.kernel.state.transaction import Transaction
@@ -110,8 +110,8 @@ class Kernel:
         require_a(config, KernelConfig, "config")
         domains = list(domain) if isinstance(domain, Sequence) else [domain]
         self.registry = Registry(domains)
-        from placet.kernel.gate.structure import Structure  # noqa: PLC0415  # it loads pydantic
         from placet.kernel.decide.rows.structure import GroupStructure  # noqa: PLC0415
+        from placet.kernel.gate.structure import Structure  # noqa: PLC0415  # it loads pydantic
 
         self._structure = Structure(self.registry, config.limits)
         self._group_structure = GroupStructure(self.registry, config.limits)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from placet.lab.comparison import compare
     from placet.lab.paired import paired_differences
-    from placet.server.player_page import play
     from placet.lab.reporting.report import report
-    from placet.sweeps.results import Results
-    from placet.sweeps.sweep import run_scenarios
     from placet.lab.turning.search import turning_point
     from placet.scenarios import Scenario
+    from placet.server.player_page import play
+    from placet.sweeps.results import Results
+    from placet.sweeps.sweep import run_scenarios
     from placet.tables.collector import Collector
 
 _MODULES: Final = {

@@ -13,19 +13,19 @@ from functools import partial
 from typing import NamedTuple
 
 from placet.actors.ports import EventLog
-from placet.lab.html import table_html
-from placet.lab.stores import Store, log_of
 from placet.history.bisect import FirstDifference, bisect
 from placet.history.diff import decision_of
 from placet.history.reader import fold
+from placet.lab.html import table_html
+from placet.lab.stores import Store, log_of
 from placet.plugins.domains import remake
-from placet.stores.snapshots.recovery import decode, read_on, recover
 from placet.schemas.codec import Json, canonical, thaw
 from placet.schemas.keywords import explain_keywords
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import Admitted, Refused, Scheduled, Tick, intents_of
 from placet.schemas.printable import printable_html
+from placet.stores.snapshots.recovery import decode, read_on, recover
 
 
 class Request(NamedTuple):

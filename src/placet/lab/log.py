@@ -14,18 +14,18 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from placet.kernel.log.replay import Replayer
-from placet.kernel.state.tree import WorldState
 from placet.history.fork import replay_to
 from placet.history.position import Position
 from placet.history.selection import Selection, selected_records
-from placet.stores.reading import log_to_read
+from placet.kernel.log.replay import Replayer
+from placet.kernel.state.tree import WorldState
 from placet.schemas.errors import PlacetError
 from placet.schemas.event import Event
 from placet.schemas.keywords import explain_keywords
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.record import record_as_dict, record_type
 from placet.schemas.printable import printable, printable_html
+from placet.stores.reading import log_to_read
 
 if TYPE_CHECKING:
     from placet.history.verify_log import Verification

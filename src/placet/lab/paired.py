@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import mean
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from placet.sweeps.errors import LabError
 from placet.lab.intervals import mean_interval
-from placet.sweeps.results import Results
 from placet.scenarios.variants import full_key
 from placet.schemas.codec import Json, canonical
 from placet.schemas.keywords import explain_keywords
+from placet.sweeps.errors import LabError
+from placet.sweeps.results import Results
 
 _COUNTS: Final = ("submitted", "admitted", "refused")
 

@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import TypeAlias
 
 from placet.actors.ports import EventLog
-from placet.sweeps.errors import LabError
 from placet.lab.log import Log
 from placet.stores.reading import log_to_read
 from placet.stores.sqlite.heartbeat import Heartbeat
 from placet.stores.url import fence_of, file_of
+from placet.sweeps.errors import LabError
 
 Store: TypeAlias = str | Path | Log | EventLog
 """A path or URL of a log, or the open log."""

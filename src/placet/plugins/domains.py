@@ -8,8 +8,8 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Final
 
-from placet.kernel.plugin.domain import Domain
 from placet.kernel.plugin.boundary import raised_by, short_place_of
+from placet.kernel.plugin.domain import Domain
 from placet.kernel.plugin.rules_version import Rules
 from placet.schemas.codec import Json
 from placet.schemas.errors import DomainError, PlacetError, describe_error

@@ -6,12 +6,12 @@ from typing import Final, Literal, get_args
 
 from placet.actors.admission.queue import Backpressure
 from placet.actors.admission.time_scaled_queue import FACTOR_MIN, WAIT_MS, Dilation
-from placet.stores.snapshots.writer import EVERY_SEQS, KEPT_MIN
 from placet.runtime.telemetry.logging import LOG_FORMATS, LOG_LEVELS
 from placet.schemas.codec import Json
 from placet.schemas.config import KernelConfig, QuotaSpec, permitted_kinds
 from placet.schemas.keywords import explain_keywords, require_a
 from placet.schemas.limits import Limits
+from placet.stores.snapshots.writer import EVERY_SEQS, KEPT_MIN
 
 ClockName = Literal["realtime", "stepped", "next_event"]
 CLOCKS: Final[tuple[ClockName, ...]] = get_args(ClockName)

@@ -12,20 +12,20 @@ from contextlib import contextmanager
 from threading import current_thread, main_thread
 from types import FrameType
 
-from placet.kernel.plugin.domain import Domain
 from placet.kernel.gate.domain_rules import EffectValidator
+from placet.kernel.plugin.domain import Domain
 from placet.runtime.config import OrchestratorConfig
-from placet.stores.snapshots.background import BackgroundSnapshots
-from placet.stores.snapshots.files import snapshots_of
-from placet.stores.snapshots.recovery import Recovery
-from placet.stores.snapshots.writer import SnapshotProcess
-from placet.stores.url import environment_of, lasting_url_of, open_event_log
 from placet.runtime.world_opener import WorldOpener
 from placet.schemas.config import OnRuleError
 from placet.schemas.errors import INTERRUPTS, ClosedError, StoreError
 from placet.schemas.log.record import LogGroup, record_hash
 from placet.schemas.log.snapshot import SnapshotPosition
 from placet.schemas.verdict import Verdict
+from placet.stores.snapshots.background import BackgroundSnapshots
+from placet.stores.snapshots.files import snapshots_of
+from placet.stores.snapshots.recovery import Recovery
+from placet.stores.snapshots.writer import SnapshotProcess
+from placet.stores.url import environment_of, lasting_url_of, open_event_log
 
 
 class KernelWorld:

@@ -10,8 +10,8 @@ from anyio import to_thread
 
 from placet.actors.ports import EventLog, HostClock
 from placet.kernel.log.replay import Replayer
-from placet.stores.snapshots.recovery import read_on
 from placet.schemas.log.record import LogGroup
+from placet.stores.snapshots.recovery import read_on
 
 LOOK_SECONDS: Final = 0.1
 """Pause between two looks at a log that has not grown."""

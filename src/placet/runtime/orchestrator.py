@@ -27,9 +27,10 @@ from placet.actors.policies.agent import AgentActor
 from placet.actors.policies.runner import AgentStatus
 from placet.actors.ports import AgentIdentity
 from placet.actors.publisher import PAGE_RECORDS_MAX
-from placet.kernel.plugin.domain import Domain
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.kernel import Kernel
+from placet.kernel.plugin.domain import Domain
+from placet.plugins.domains import default_domain
 from placet.runtime.agent_handle import AgentHandle
 from placet.runtime.api import effects as effects_api
 from placet.runtime.api import history as history_api
@@ -40,9 +41,7 @@ from placet.runtime.config import OrchestratorConfig
 from placet.runtime.executors.fork_handlers import LiveHandler, SimulatedHandler
 from placet.runtime.executors.handlers import AnyHandler, AnyInDoubt
 from placet.runtime.pending_verdict import PendingVerdict
-from placet.plugins.domains import default_domain
 from placet.runtime.state_path import state_at
-from placet.stores.url import is_lasting, lasting_url_of, whereabouts_of
 from placet.runtime.world import WorldRuntime, in_thread_if
 from placet.runtime.world_opener import WorldOpener, records_to_expect
 from placet.schemas.codec import Json
@@ -58,6 +57,7 @@ from placet.schemas.limits import SECOND_NS, ObserverLimits
 from placet.schemas.log.record import LogStart
 from placet.schemas.verdict import Verdict
 from placet.schemas.view import Observation, View
+from placet.stores.url import is_lasting, lasting_url_of, whereabouts_of
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

@@ -9,20 +9,20 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Final, NamedTuple
 
 from placet.actors.ports import EventLog
-from placet.kernel.plugin.domain import Domain
+from placet.history.reader import config_from
 from placet.kernel.ledger.ledger import GateSettings
+from placet.kernel.plugin.domain import Domain
 from placet.kernel.plugin.registry import Registry
 from placet.kernel.plugin.rules_version import Rules, rules_in
-from placet.runtime.config import OrchestratorConfig
-from placet.history.reader import config_from
 from placet.plugins.domains import remake
-from placet.stores.snapshots.recovery import decode, recover
-from placet.stores.append_rules import NoWorldError
-from placet.stores.url import file_of, is_lasting, open_event_log
+from placet.runtime.config import OrchestratorConfig
 from placet.schemas.codec import Json, canonical, to_json
 from placet.schemas.config import KernelConfig
 from placet.schemas.limits import Limits
 from placet.schemas.log.record import Tick
+from placet.stores.append_rules import NoWorldError
+from placet.stores.snapshots.recovery import decode, recover
+from placet.stores.url import file_of, is_lasting, open_event_log
 
 SESSION: Final = "session"
 """The domain that records conversations beside another."""

@@ -34,11 +34,6 @@ from placet.kernel.log.replay import Replayer
 from placet.kernel.state.tree import State
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.log_follower import LogFollower
-from placet.stores.snapshots.files import snapshots_of
-from placet.stores.snapshots.recovery import Recovery
-from placet.stores.snapshots.scheduler import SnapshotScheduler
-from placet.stores.snapshots.writer import SnapshotProcess
-from placet.stores.url import environment_of, lasting_url_of
 from placet.runtime.telemetry.watchdog import RuleWatchdog, RunningRule
 from placet.runtime.world_time import WorldTime
 from placet.schemas.batch import CheckedBatch
@@ -47,13 +42,18 @@ from placet.schemas.errors import PlacetError, StoreError, error_of
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.record import Forked, LogGroup, record_hash
 from placet.schemas.verdict import Verdict
+from placet.stores.snapshots.files import snapshots_of
+from placet.stores.snapshots.recovery import Recovery
+from placet.stores.snapshots.scheduler import SnapshotScheduler
+from placet.stores.snapshots.writer import SnapshotProcess
+from placet.stores.url import environment_of, lasting_url_of
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-    from placet.stores.anchors import AnchorWriter
     from placet.runtime.telemetry.prometheus import MetricsServer
     from placet.runtime.telemetry.world_logger import WorldLogger
+    from placet.stores.anchors import AnchorWriter
 
 T = TypeVar("T")
 

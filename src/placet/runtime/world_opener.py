@@ -9,20 +9,20 @@ from typing import Final
 import anyio
 
 from placet.actors.ports import EventLog
-from placet.kernel.plugin.domain import Domain
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.kernel import Kernel
 from placet.kernel.log.replay import Replayer
+from placet.kernel.plugin.domain import Domain
 from placet.runtime.api.effects import register_domain_executors
 from placet.runtime.clock import SteppedClock
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.log_follower import LogFollower
-from placet.stores.snapshots.recovery import Recovery, recover
-from placet.stores.snapshots.standby import Standby, stand_by
-from placet.stores.url import is_lasting, open_event_log
 from placet.runtime.world import WorldRuntime, in_thread_if
 from placet.schemas.config import OnRuleError
 from placet.schemas.errors import StoreError
+from placet.stores.snapshots.recovery import Recovery, recover
+from placet.stores.snapshots.standby import Standby, stand_by
+from placet.stores.url import is_lasting, open_event_log
 
 _LASTING: Final = frozenset({"full", "local"})
 """Durability levels at which an acknowledged record survives a loss of power."""

@@ -13,13 +13,13 @@ from typing import Any
 
 from placet.kernel.state.tree import WorldState
 from placet.runtime.orchestrator import Orchestrator
-from placet.stores.snapshots.writer import EVERY_SEQS
 from placet.scenarios.kernel_runner import KernelRunner, reason_for_actors
 from placet.scenarios.report import RunReport
 from placet.scenarios.runner import ScenarioRunner
 from placet.scenarios.scenario import Scenario
 from placet.scenarios.setup import RunSetup, prepare
 from placet.schemas.errors import AgentError
+from placet.stores.snapshots.writer import EVERY_SEQS
 from placet.tables.collector import Collector
 
 

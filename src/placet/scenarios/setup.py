@@ -9,19 +9,19 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from placet.actors.ports import EventLog
-from placet.kernel.plugin.domain import Domain
-from placet.runtime.config import OrchestratorConfig
 from placet.history.position import divided_tick
+from placet.kernel.plugin.domain import Domain
 from placet.plugins.domains import DomainNotFound, find_domain
+from placet.runtime.config import OrchestratorConfig
 from placet.runtime.recorded_world import recorded_world
-from placet.stores.snapshots.writer import EVERY_SEQS
-from placet.stores.url import open_event_log
 from placet.scenarios.loader import as_text, open_domain
 from placet.scenarios.policies import PolicyFactory, find_policy
 from placet.scenarios.scenario import Member, Scenario, ScenarioError
 from placet.scenarios.ticks import tick_ns_of
 from placet.schemas.config import OnRuleError
 from placet.schemas.limits import Limits
+from placet.stores.snapshots.writer import EVERY_SEQS
+from placet.stores.url import open_event_log
 from placet.tables.collector import Collector
 
 ORIGIN: Final = "scenario"

@@ -21,10 +21,9 @@ from difflib import get_close_matches
 from types import TracebackType
 from typing import Any, Final, NoReturn, Self, TypeAlias
 
-from placet.kernel.plugin.domain import Domain
 from placet.kernel.kernel import Kernel
+from placet.kernel.plugin.domain import Domain
 from placet.kernel.state.tree import WorldState
-from placet.stores.snapshots.writer import EVERY_SEQS
 from placet.scenarios.kernel_runner import KernelRunner
 from placet.scenarios.loader import build_scenario, from_text
 from placet.scenarios.policies import AnyPolicy, PolicyFactory, factory_of, name_of
@@ -37,6 +36,7 @@ from placet.schemas.errors import AgentError
 from placet.schemas.keywords import explain_keywords
 from placet.schemas.verdict import Verdict
 from placet.schemas.view import View
+from placet.stores.snapshots.writer import EVERY_SEQS
 from placet.tables.collector import Collector
 
 Cohort: TypeAlias = "tuple[int, AnyPolicy] | Mapping[str, Any]"

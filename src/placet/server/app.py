@@ -17,13 +17,12 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from placet.kernel.plugin.domain import Domain
-from placet.runtime.config import OrchestratorConfig
-from placet.plugins.entry_points import ROUTES, Plugin, PluginBroken, plugins
-from placet.runtime.orchestrator import Orchestrator
 from placet.plugins.domains import default_domain, find_domain, make_domain
+from placet.plugins.entry_points import ROUTES, Plugin, PluginBroken, plugins
+from placet.runtime.config import OrchestratorConfig
+from placet.runtime.orchestrator import Orchestrator
 from placet.runtime.recorded_world import SESSION
 from placet.runtime.registry_json import registry_json
-from placet.stores.url import file_of, is_lasting
 from placet.runtime.telemetry.world_logger import WorldLogger
 from placet.schemas.codec import to_json
 from placet.schemas.errors import PlacetError
@@ -41,6 +40,7 @@ from placet.server.openapi import build_document
 from placet.server.roles import check_claimants, check_claimed_worlds
 from placet.server.routes import agents, batches, health, history, state, stream
 from placet.server.worlds import Worlds
+from placet.stores.url import file_of, is_lasting
 
 Handler: TypeAlias = Callable[[Request, Exception], Awaitable[Response]]
 

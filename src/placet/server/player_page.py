@@ -18,11 +18,9 @@ from typing import Final
 from weakref import finalize
 
 from placet.actors.ports import EventLog
-from placet.sweeps.files import replaced_whole
-from placet.lab.log import Log
-from placet.stores.reading import log_to_read
 from placet.history.timeline.moments import event_of, history_of
 from placet.history.timeline.timeline import Place, Timeline
+from placet.lab.log import Log
 from placet.schemas.codec import Json, from_json, to_json
 from placet.schemas.errors import StoreError
 from placet.schemas.keywords import explain_keywords
@@ -30,6 +28,8 @@ from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import AgentChanged, Header, Record, Registered, decode_record
 from placet.schemas.printable import printable_html
+from placet.stores.reading import log_to_read
+from placet.sweeps.files import replaced_whole
 
 CHANGES_MAX: Final = 100_000
 """Changes and records of a run that is put into a page."""

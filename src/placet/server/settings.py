@@ -18,8 +18,8 @@ from types import MappingProxyType, UnionType
 from typing import Any, Final, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from placet.kernel.plugin.domain import Domain
-from placet.runtime.config import OrchestratorConfig
 from placet.plugins.domains import find_domain, make_domain
+from placet.runtime.config import OrchestratorConfig
 from placet.runtime.recorded_world import (
     LIMITS,
     RECORDED,

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from placet.runtime.orchestrator import Orchestrator
-from placet.stores.append_rules import FencedError, InUseError
 from placet.runtime.telemetry.world_logger import WorldLogger
 from placet.schemas.errors import PlacetError, StoreError
+from placet.stores.append_rules import FencedError, InUseError
 
 if TYPE_CHECKING:
     from placet.server.config import ServeConfig

@@ -17,14 +17,14 @@ from anyio import Path, to_thread
 
 from placet.runtime.orchestrator import Orchestrator
 from placet.runtime.recorded_world import recorded_world
-from placet.stores.files import quoted
-from placet.stores.postgres.address import SCHEMES
-from placet.stores.url import file_of, open_event_log
 from placet.schemas.errors import StoreError
 from placet.schemas.names import path_part_fault
 from placet.server.config import ServeConfig
 from placet.server.http.problems import Problem
 from placet.server.store_watch import StoreWatch
+from placet.stores.files import quoted
+from placet.stores.postgres.address import SCHEMES
+from placet.stores.url import file_of, open_event_log
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

@@ -9,10 +9,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Final
 
-from placet.stores.append_rules import overtaken, require_follows, require_writer
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import Limits
 from placet.schemas.log.record import LogGroup, LogStart
+from placet.stores.append_rules import overtaken, require_follows, require_writer
 
 _URL: Final = "memory://"
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from shlex import quote
 from typing import Final, NoReturn
 
-from placet.stores.files import quoted, unquoted
 from placet.schemas.errors import StoreError
 from placet.schemas.log.pack import PACK_MAGIC, Pack, decode_pack
 from placet.schemas.log.record import LogGroup, LogStart, decode_record
+from placet.stores.files import quoted, unquoted
 
 _URL: Final = "pack:///"
 

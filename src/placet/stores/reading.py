@@ -1,10 +1,10 @@
 """Open the log of an existing store to read it: a file, a packed log, or a database."""
 
 from placet.actors.ports import EventLog
+from placet.schemas.errors import StoreError
 from placet.stores.files import quoted
 from placet.stores.pack import pack_at
 from placet.stores.url import file_of, is_lasting, open_event_log
-from placet.schemas.errors import StoreError
 
 
 def log_to_read(store: str) -> EventLog:

@@ -11,9 +11,9 @@ from zlib import crc32
 
 import msgspec
 
-from placet.stores.append_rules import overtaken
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import LogGroup, LogStart
+from placet.stores.append_rules import overtaken
 
 _HEAD: Final = struct.Struct(">5q")
 _ENCODE: Final = msgspec.msgpack.Encoder().encode

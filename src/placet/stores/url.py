@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeGuard
 from urllib.parse import parse_qsl
 
 from placet.actors.ports import EventLog
+from placet.schemas.errors import StoreError
+from placet.schemas.limits import Limits
 from placet.stores.files import quoted, unquoted
 from placet.stores.memory import MemoryEventLog
 from placet.stores.postgres.address import SCHEMES, PostgresAddress, address_of, shown_url
-from placet.schemas.errors import StoreError
-from placet.schemas.limits import Limits
 
 if TYPE_CHECKING:
     from placet.stores.postgres.log import PostgresEventLog

@@ -6,12 +6,12 @@ from math import isfinite
 from re import compile as pattern
 from typing import Final
 
-from placet.sweeps.errors import LabError
 from placet.scenarios.loader import parse_value
 from placet.scenarios.scenario import Scenario
 from placet.scenarios.variants import full_key, leaves_of
 from placet.schemas.codec import Json
 from placet.schemas.limits import SWEEP_RUNS_MAX
+from placet.sweeps.errors import LabError
 
 _NUMBER: Final = r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?"
 _RANGE: Final = pattern(rf"({_NUMBER})\.\.({_NUMBER})(?::({_NUMBER}))?")

@@ -18,12 +18,12 @@ from types import ModuleType
 
 from placet.kernel.plugin.domain import Domain
 from placet.kernel.plugin.registry import Registry
-from placet.sweeps.outcome import find_outcome
 from placet.plugins.domains import DomainNotFound, find_domain
 from placet.scenarios.collecting import collector_of
 from placet.scenarios.loader import open_domain, require_policies
 from placet.scenarios.policies import find_policy
 from placet.scenarios.scenario import Scenario, ScenarioError
+from placet.sweeps.outcome import find_outcome
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from placet.sweeps.errors import LabError
 from placet.schemas.codec import Json
+from placet.sweeps.errors import LabError
 from placet.tables.arrow import TableSchema, arrow_array, pyarrow
 from placet.tables.collector import Collector
 from placet.tables.column_types import JSON, ColumnType

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from placet.sweeps.collected import streams_of
-from placet.sweeps.half_run import Counts, HalfRun
 from placet.runtime.state_path import state_at
-from placet.stores.files import quoted
 from placet.scenarios.collecting import collector_of
 from placet.scenarios.engine import OpenRun, run_scenario
 from placet.scenarios.scenario import Scenario
+from placet.stores.files import quoted
+from placet.sweeps.collected import streams_of
+from placet.sweeps.half_run import Counts, HalfRun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

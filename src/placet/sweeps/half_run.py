@@ -14,11 +14,11 @@ from pathlib import Path
 from time import monotonic
 from typing import Final, Protocol, Self
 
-from placet.stores.files import quoted
-from placet.stores.url import open_event_log
 from placet.scenarios.resume import find_run
 from placet.scenarios.scenario import Scenario
 from placet.schemas.errors import PlacetError
+from placet.stores.files import quoted
+from placet.stores.url import open_event_log
 
 WORTH_S: Final = 5.0
 """A run that lasted less is started anew."""

@@ -13,12 +13,12 @@ from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Final, TypeAlias
 
+from placet.schemas.errors import PlacetError, StoreError
 from placet.sweeps.errors import LabError
 from placet.sweeps.failures import CallFailed, ExecutorUnfit, RunLost, RunTimedOut, WorkerDied
 from placet.sweeps.pools import PoolEnd, Pools
 from placet.sweeps.study import LOGS, Row, RowWriter, Study, writing
 from placet.sweeps.worker import LOG, RunTask, empty_row, run_task
-from placet.schemas.errors import PlacetError, StoreError
 
 _SUSPECT_AT: Final = 2
 """Deaths of a pool while a run was under way, after which it is run alone."""

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
-from placet.sweeps.errors import LabError
 from placet.plugins.domains import import_from_here
 from placet.schemas.codec import Json
 from placet.schemas.errors import PlacetError
+from placet.sweeps.errors import LabError
 
 Outcome: TypeAlias = Callable[[Mapping[str, Mapping[str, Mapping[str, Json]]]], bool]
 """Called with the state, `collection -> entity -> field -> value`, which it must not change."""

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import islice
 
-from placet.sweeps.errors import LabError
-from placet.sweeps.code_version import CodeReader, CodeVersion
-from placet.sweeps.columns import clash_among, collected_clash
 from placet.scenarios.loader import as_text, from_text
 from placet.scenarios.scenario import Scenario
 from placet.schemas.limits import SEED_MAX, SWEEP_RUNS_MAX
+from placet.sweeps.code_version import CodeReader, CodeVersion
+from placet.sweeps.columns import clash_among, collected_clash
+from placet.sweeps.errors import LabError
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,15 +7,15 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from placet.sweeps.errors import LabError
-from placet.sweeps.files import replaced_whole
-from placet.sweeps.columns import CODE, COUNTS, ENDS, SEED, TABLES
-from placet.sweeps.plan import run_key
-from placet.sweeps.study import COLLECTED, Row, Study
 from placet.scenarios.loader import from_text
 from placet.scenarios.variants import full_key, leaves_of
 from placet.schemas.codec import Json
 from placet.schemas.printable import printable, printable_csv, printable_html
+from placet.sweeps.columns import CODE, COUNTS, ENDS, SEED, TABLES
+from placet.sweeps.errors import LabError
+from placet.sweeps.files import replaced_whole
+from placet.sweeps.plan import run_key
+from placet.sweeps.study import COLLECTED, Row, Study
 from placet.tables.arrow import json_text
 from placet.tables.column_types import JSON, ColumnType
 

@@ -24,10 +24,10 @@ from typing import Any, Final, TypeAlias
 from uuid import uuid4
 from weakref import finalize
 
+from placet.schemas.codec import Json
+from placet.stores.postgres.address import shown_url
 from placet.sweeps.errors import LabError
 from placet.sweeps.plan import SweepPlan
-from placet.stores.postgres.address import shown_url
-from placet.schemas.codec import Json
 
 Row: TypeAlias = dict[str, Json]
 """The row of a finished run: see `placet.sweeps.worker.run_task` for its keys."""

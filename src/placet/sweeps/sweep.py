@@ -9,17 +9,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal, TypeAlias, cast, get_args
 
+from placet.scenarios.scenario import Scenario
+from placet.schemas.keywords import explain_keywords
+from placet.schemas.limits import SWEEP_TIMEOUT_S_MAX
 from placet.sweeps.errors import LabError
-from placet.sweeps.outcome import Outcome, spec_of
 from placet.sweeps.loop import OnProgress, SweepLoop
+from placet.sweeps.outcome import Outcome, spec_of
 from placet.sweeps.plan import SweepPlan, plan_sweep
 from placet.sweeps.pools import GivenPools, OwnPools, Pools
 from placet.sweeps.results import Results, results_of
 from placet.sweeps.study import Study
 from placet.sweeps.worker import NOWHERE, Logs, RunTask
-from placet.scenarios.scenario import Scenario
-from placet.schemas.keywords import explain_keywords
-from placet.schemas.limits import SWEEP_TIMEOUT_S_MAX
 
 Where: TypeAlias = Literal["here", "ray"]
 

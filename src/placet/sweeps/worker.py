@@ -22,18 +22,18 @@ from time import perf_counter, process_time
 from types import FrameType
 from typing import Any, Final, Literal, TypeAlias
 
-from placet.sweeps.errors import LabError
-from placet.sweeps.outcome import find_outcome
-from placet.sweeps.columns import clash_of
-from placet.sweeps.execution import Ended, execute
-from placet.sweeps.half_run import HalfRun
-from placet.sweeps.plan import scenario_of
-from placet.sweeps.study import LOGS, MANIFEST, STREAMS, Row, RowWriter, writing
-from placet.stores.gc_tuning import tune_gc
 from placet.plugins.domains import import_from_here
 from placet.schemas.codec import Json
 from placet.schemas.errors import StoreError
 from placet.schemas.json_value import format_value, from_numpy
+from placet.stores.gc_tuning import tune_gc
+from placet.sweeps.columns import clash_of
+from placet.sweeps.errors import LabError
+from placet.sweeps.execution import Ended, execute
+from placet.sweeps.half_run import HalfRun
+from placet.sweeps.outcome import find_outcome
+from placet.sweeps.plan import scenario_of
+from placet.sweeps.study import LOGS, MANIFEST, STREAMS, Row, RowWriter, writing
 
 Logs: TypeAlias = Literal["all", "failed", "none"]
 """Which runs keep their logs."""

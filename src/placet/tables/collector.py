@@ -26,7 +26,6 @@ from placet.kernel.ledger.ledger import Ledger
 from placet.kernel.log.replay import Replayer
 from placet.kernel.state.tree import Entity, State, WorldState
 from placet.plugins.domains import import_from_here
-from placet.stores.snapshots.recovery import read_on, recover
 from placet.schemas.codec import Json
 from placet.schemas.json_value import InvalidJsonValue, format_value, from_numpy, to_json_value
 from placet.schemas.keywords import explain_keywords
@@ -36,6 +35,7 @@ from placet.schemas.log.record import Refused, Tick, intents_of
 from placet.schemas.names import name_fault
 from placet.schemas.refusal import FINAL_STAGES
 from placet.schemas.verdict import Verdict
+from placet.stores.snapshots.recovery import read_on, recover
 from placet.tables.arrow import pyarrow
 from placet.tables.definitions import REFUSALS, SEQ, SIM_TIME, TICK, Column
 from placet.tables.parts import CollectedTable, CollectError, PartFolder, read_collected

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from placet.actors.ports import EventLog
+from placet.history.selection import Selection
 from placet.kernel.plugin.registry import Registry
 from placet.kernel.plugin.rules_version import rules_in
-from placet.history.selection import Selection
 from placet.plugins.domains import DomainNotFound, DomainNotRemade, remake
 from placet.schemas.codec import Json
 from placet.schemas.errors import PlacetError

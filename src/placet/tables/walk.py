@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 
 from placet.actors.ports import EventLog
 from placet.history.selection import Selection, first_seq
-from placet.stores.snapshots.files import snapshots_of
-from placet.stores.snapshots.recovery import decode, no_beginning, recover, trusted_places
 from placet.schemas.codec import Json
 from placet.schemas.errors import StoreError
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import Changes, Header, LogStart, Record, RulesChanged, Tick
+from placet.stores.snapshots.files import snapshots_of
+from placet.stores.snapshots.recovery import decode, no_beginning, recover, trusted_places
 
 Fields = dict[str, Json]
 Fold = dict[str, dict[str, Fields]]

@@ -7,10 +7,10 @@ and replayed, live and re-executed. None depends on the domain.
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from placet.kernel.plugin.domain import Domain, Rule, RuleRefusal
 from placet.kernel.log.replay import Divergence, folded
 from placet.kernel.log.snapshot import world_digest
 from placet.kernel.log.verify import Verifier
+from placet.kernel.plugin.domain import Domain, Rule, RuleRefusal
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json, canonical, from_canonical, thaw

@@ -10,8 +10,8 @@ from typing import TypeAlias
 
 from placet.actors.observation.interest import Affected, InterestManager
 from placet.actors.observation.replica import ReadReplica
-from placet.kernel.plugin.domain import Domain
 from placet.kernel.kernel import Kernel
+from placet.kernel.plugin.domain import Domain
 from placet.kernel.plugin.registry import hidden_collections
 from placet.schemas.codec import canonical
 from placet.schemas.identity import Ref

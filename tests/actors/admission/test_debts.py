@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placet.actors.admission.debts import DebtMeter
-from placet.stores.memory import MemoryEventLog
 from placet.schemas.limits import REFUSED_INTENT_WORK, SECOND_NS
 from placet.schemas.refusal import Stage
+from placet.stores.memory import MemoryEventLog
 from tests.actors.parts import add, intent, open_world
 from tests.actors.virtual_time import HandClock, in_virtual_time, turns
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from placet.stores.memory import MemoryEventLog
-from placet.stores.sqlite.log import SqliteEventLog
 from placet.runtime.world import WorldRuntime
 from placet.schemas.effect import Effect
 from placet.schemas.errors import ClosedError, StoreError
 from placet.schemas.identity import OPERATOR
 from placet.schemas.log.record import Settled, decode_record
 from placet.schemas.verdict import Verdict
+from placet.stores.memory import MemoryEventLog
+from placet.stores.sqlite.log import SqliteEventLog
 from tests.actors.fake_logs import SlowLog
 from tests.actors.parts import MAIL, intent, open_world, register_executor
 from tests.actors.virtual_time import in_virtual_time, turns

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from placet.runtime.executors import DoNotRetry, Effect, OutcomeUnknown, Settlement
-from placet.stores.memory import MemoryEventLog
-from placet.stores.sqlite.log import SqliteEventLog
 from placet.runtime.world import WorldRuntime
 from placet.schemas.log.record import EffectChanged, decode_record
+from placet.stores.memory import MemoryEventLog
+from placet.stores.sqlite.log import SqliteEventLog
 from tests.actors.effects.test_executor import Panic, Post, mail, settled
 from tests.actors.fake_logs import SlowLog
 from tests.actors.parts import MAIL, effects_of, open_world, register_executor

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from placet.runtime.executors import Backoff, DoNotRetry, Effect, OutcomeUnknown, RetryAfter
-from placet.stores.memory import MemoryEventLog
 from placet.runtime.telemetry.prometheus import create_registry
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import LogGroup
+from placet.stores.memory import MemoryEventLog
 from tests.actors.effects.test_executor import Post, mail, settled
 from tests.actors.fake_logs import SlowLog
 from tests.actors.parts import MAIL, effects_of, open_world, register_executor

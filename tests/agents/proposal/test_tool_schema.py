@@ -18,13 +18,13 @@ from placet.agents.proposal.catalogue import Catalogue
 from placet.agents.proposal.plan_parser import Call, parse_calls
 from placet.agents.proposal.tool_schema import tool_schema
 from placet.agents.proposal.tools import TALKING, ToolDefinition, definitions
-from placet_design import Design
-from placet_files import Files
 from placet.domains.memory import Memory
-from placet_program import Program
 from placet.domains.session import Sessions
 from placet.domains.world import World
 from placet.kernel.plugin.domain import Domain, Kind
+from placet_design import Design
+from placet_files import Files
+from placet_program import Program
 from tests.agents.proposal.provider_subsets import PROVIDERS, properties_of, undescribed
 
 BUILT_IN: list[type[Domain]] = [World, Design, Program, Files, Memory, Sessions]

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from placet.agents import ChatIntent
 from placet.agents.proposal.tools import definitions, is_wire_name, parse_intent, to_intent
-from placet_design import Design
 from placet.domains.world import World
+from placet_design import Design
 from tests.agents.till import Till
 
 

@@ -6,9 +6,9 @@ import msgspec
 
 from placet.domains.world import World
 from placet.kernel import Kernel, KernelConfig
-from placet.stores.memory import MemoryEventLog
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import LogGroup, decode_record, encode_record, record_hash
+from placet.stores.memory import MemoryEventLog
 
 AGENTS = ("ann", "bob", "cyd")
 

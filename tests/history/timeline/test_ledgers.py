@@ -2,11 +2,11 @@
 
 import pytest
 
-from placet.kernel.log import snapshot as snapshots
 from placet.history.explain import explain
-from placet.stores.snapshots.recovery import recover
 from placet.history.timeline import ledgers
 from placet.history.timeline.ledgers import LedgerFrames, write_ledgers
+from placet.kernel.log import snapshot as snapshots
+from placet.stores.snapshots.recovery import recover
 from tests.history.timeline.played_logs import log_of, world_records
 
 

@@ -4,15 +4,15 @@ from copy import deepcopy
 
 import pytest
 
-from placet.kernel.state.tree import WorldState
-from placet.stores.snapshots.recovery import recover
-from placet.runtime.state_path import state_at
-from placet.stores.sqlite.log import SqliteEventLog
 from placet.history.timeline import index
 from placet.history.timeline.frames import FrameFiles, frames_of
 from placet.history.timeline.timeline import LAST, NoPlaceError, Place, Query, Timeline
+from placet.kernel.state.tree import WorldState
+from placet.runtime.state_path import state_at
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import Admitted, Group, LogGroup, Refused, Tick, decode_record
+from placet.stores.snapshots.recovery import recover
+from placet.stores.sqlite.log import SqliteEventLog
 from tests.history.timeline.played_logs import AGENTS, log_of, ungrouped, world_records
 
 

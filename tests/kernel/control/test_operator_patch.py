@@ -7,12 +7,12 @@ import pytest
 
 from placet.kernel import KernelConfig
 from placet.kernel.control.operator_patch import require_fork
-from placet.kernel.plugin.domain import Domain
 from placet.kernel.gate.structure import Structure
 from placet.kernel.log.divergence import DecisionMismatch
 from placet.kernel.log.replay import Replayer, folded
 from placet.kernel.log.sandbox import Sandbox
 from placet.kernel.log.verify import Verifier
+from placet.kernel.plugin.domain import Domain
 from placet.kernel.plugin.registry import Registry
 from placet.schemas.errors import AgentError, ValidationError
 from placet.schemas.log.record import (

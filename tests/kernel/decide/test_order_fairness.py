@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from placet.kernel.decide import order
-from placet.kernel.decide.rows.row import row_of
 from placet.kernel.decide.order import execution_order
+from placet.kernel.decide.rows.row import row_of
 from tests.kernel.builders import add, checked, kernel_of
 
 if TYPE_CHECKING:

@@ -8,15 +8,15 @@ import pytest
 from typing_extensions import TypedDict
 
 from placet.kernel import Domain, Kernel, KernelConfig, Kind
-from placet.kernel.plugin.domain import Upcaster
 from placet.kernel.gate.structure import upcast
 from placet.kernel.log.replay import Divergence, folded
 from placet.kernel.log.snapshot import resume, take
 from placet.kernel.log.verify import Maker, Verifier
 from placet.kernel.plugin.boundary import PluginError
-from placet.kernel.recorded_batch import recorded_batch
+from placet.kernel.plugin.domain import Upcaster
 from placet.kernel.plugin.registry import Registry
 from placet.kernel.plugin.rules_version import rules_in
+from placet.kernel.recorded_batch import recorded_batch
 from placet.kernel.state.draft import Draft
 from placet.schemas.errors import StoreError
 from placet.schemas.intent import Intent

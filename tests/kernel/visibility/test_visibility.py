@@ -4,10 +4,10 @@ from random import Random
 from typing import Any
 
 import pytest
+from placet.kernel.visibility.protocols import VisibilityPolicy
 
 from placet.kernel import Domain, Kernel
 from placet.kernel.plugin.domain import Kind
-from placet.kernel.visibility.protocols import VisibilityPolicy
 from placet.kernel.plugin.registry import Registry
 from placet.kernel.state.tree import Entity, State
 from placet.kernel.visibility.distance import WithinDistance

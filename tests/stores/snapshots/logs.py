@@ -5,10 +5,10 @@ from pathlib import Path
 
 from placet.kernel.log import snapshot as snapshots
 from placet.kernel.log.replay import Replayer
-from placet.stores.snapshots.files import SnapshotFiles, snapshots_of
-from placet.stores.sqlite.log import SqliteEventLog
 from placet.schemas.log.record import LogGroup
 from placet.schemas.log.snapshot import SnapshotPosition
+from placet.stores.snapshots.files import SnapshotFiles, snapshots_of
+from placet.stores.sqlite.log import SqliteEventLog
 from tests.kernel.builders import add, kernel_of
 
 

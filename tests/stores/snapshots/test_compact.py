@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from placet.history.reader import check_integrity, fold
+from placet.schemas.errors import StoreError
+from placet.stores.files import Disk
 from placet.stores.snapshots import compaction
 from placet.stores.snapshots.files import snapshots_of
-from placet.stores.files import Disk
 from placet.stores.sqlite.log import SqliteEventLog
 from placet.stores.url import open_event_log
-from placet.schemas.errors import StoreError
 from tests.cli.command_line import run_process
 from tests.stores.snapshots.logs import cut_at, files_of, records_of_adds, snapshot_at, write_log
 from tests.stores.test_event_log_sqlite import corrupt_index, error_of, execute, read_all

@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace as changed
 
-from placet.kernel.log import snapshot as snapshots
-from placet.kernel.log.replay import Divergence, Replayer, folded
 from placet.history.reader import (
     check_integrity,
     config_from,
@@ -17,17 +15,19 @@ from placet.history.reader import (
     fold,
 )
 from placet.history.selection import Selection, selected_records
-from placet.stores.snapshots.files import SnapshotFiles
-from placet.stores.snapshots.recovery import recover, trusted_places
-from placet.stores.snapshots.writer import take_snapshot
-from placet.stores.files import Disk
-from placet.stores.memory import MemoryEventLog
-from placet.stores.sqlite import layout as log_layout_sqlite
-from placet.stores.sqlite.log import SqliteEventLog
-from placet.stores.url import open_event_log
+from placet.kernel.log import snapshot as snapshots
+from placet.kernel.log.replay import Divergence, Replayer, folded
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import LogStart
 from placet.schemas.log.snapshot import Snapshot, SnapshotPosition
+from placet.stores.files import Disk
+from placet.stores.memory import MemoryEventLog
+from placet.stores.snapshots.files import SnapshotFiles
+from placet.stores.snapshots.recovery import recover, trusted_places
+from placet.stores.snapshots.writer import take_snapshot
+from placet.stores.sqlite import layout as log_layout_sqlite
+from placet.stores.sqlite.log import SqliteEventLog
+from placet.stores.url import open_event_log
 from tests.kernel.builders import add, kernel_of
 from tests.stores.snapshots.logs import cut_at, files_of, records_of_adds, snapshot_at, write_log
 

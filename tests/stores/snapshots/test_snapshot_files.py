@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from placet.stores.snapshots.files import SnapshotFiles, snapshots_of
+from placet.schemas.log.snapshot import SNAPSHOT_VERSION, Snapshot, SnapshotPosition
 from placet.stores.files import Disk
 from placet.stores.memory import MemoryEventLog
+from placet.stores.snapshots.files import SnapshotFiles, snapshots_of
 from placet.stores.url import open_event_log
-from placet.schemas.log.snapshot import SNAPSHOT_VERSION, Snapshot, SnapshotPosition
 
 
 def a_snapshot(records: int, seq: int) -> Snapshot:

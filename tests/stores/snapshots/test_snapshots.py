@@ -13,9 +13,12 @@ from anyio import to_thread
 
 from placet import Orchestrator, OrchestratorConfig
 from placet.actors.metrics import Counters
+from placet.history.reader import check_integrity
 from placet.kernel.log.replay import Replayer
 from placet.runtime import world as open_world
-from placet.history.reader import check_integrity
+from placet.schemas.errors import StoreError
+from placet.schemas.log.record import LogGroup, LogStart
+from placet.schemas.log.snapshot import SnapshotPosition
 from placet.stores.snapshots import writer as snapshot_process
 from placet.stores.snapshots.files import SnapshotFiles, snapshots_of
 from placet.stores.snapshots.recovery import Recovery, recover
@@ -23,9 +26,6 @@ from placet.stores.snapshots.scheduler import SnapshotScheduler
 from placet.stores.snapshots.writer import SnapshotProcess, WrittenSnapshot, take_snapshot
 from placet.stores.sqlite.log import SqliteEventLog
 from placet.stores.url import open_event_log
-from placet.schemas.errors import StoreError
-from placet.schemas.log.record import LogGroup, LogStart
-from placet.schemas.log.snapshot import SnapshotPosition
 from tests.kernel.builders import add
 from tests.kernel.domains import Lab
 from tests.stores.snapshots.logs import cut_at, files_of, records_of_adds, snapshot_at, write_log

@@ -11,11 +11,8 @@ every registered agent: the host program decides which agents it registers.
 from collections.abc import Mapping
 from typing import Final
 
-from placet_design import payloads
-from placet_design.payloads import ABOUT, ACCESS, DESIGN, ROLES
-from placet_design.state.parameters import is_operator
-from placet.kernel.plugin.domain import Rule, RuleRefusal, refuse
 from placet.kernel.kernel import Kernel
+from placet.kernel.plugin.domain import Rule, RuleRefusal, refuse
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
 from placet.kernel.visibility.policy import Visibility
@@ -23,6 +20,9 @@ from placet.schemas.codec import Json, thaw
 from placet.schemas.identity import OPERATOR, RESERVED_IDS, Ref, is_identity
 from placet.schemas.intent import Intent
 from placet.schemas.names import name_fault
+from placet_design import payloads
+from placet_design.payloads import ABOUT, ACCESS, DESIGN, ROLES
+from placet_design.state.parameters import is_operator
 
 FIELDS: Final = ("owner", "editors", "readers")
 

@@ -4,6 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from placet.kernel.plugin.domain import Domain, Kind, Rule, RuleRefusal, refuse
+from placet.kernel.state.draft import Draft
+from placet.kernel.state.tree import State
+from placet.schemas.codec import Json
+from placet.schemas.effect import Effect, Settlement
+from placet.schemas.identity import Ref
 from placet_design import payloads, phase_rules, rules
 from placet_design.access import DesignSight, for_writers, may_read, set_access
 from placet_design.exports import FORMATS, keep_export
@@ -14,12 +20,6 @@ from placet_design.settings import UNDO_MAX, DesignSettings
 from placet_design.state.design_json import DesignState
 from placet_design.state.invariants import WATCHED, violations
 from placet_design.state.versions import finish, redo, undo
-from placet.kernel.plugin.domain import Domain, Kind, Rule, RuleRefusal, refuse
-from placet.kernel.state.draft import Draft
-from placet.kernel.state.tree import State
-from placet.schemas.codec import Json
-from placet.schemas.effect import Effect, Settlement
-from placet.schemas.identity import Ref
 
 RULES_VERSION: Final = "1"
 

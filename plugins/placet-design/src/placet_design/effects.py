@@ -7,12 +7,12 @@ when the world is opened (`Design.executors`).
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from placet_design.exports import write_out
-from placet_design.payloads import EXPORT_EFFECT, RUN_EFFECT
-from placet_design.phase_results import run_phases
 from placet.kernel.plugin.domain import Domain, EffectHandler
 from placet.schemas.codec import Json, thaw
 from placet.schemas.effect import Effect, Settlement
+from placet_design.exports import write_out
+from placet_design.payloads import EXPORT_EFFECT, RUN_EFFECT
+from placet_design.phase_results import run_phases
 
 EXECUTORS: Final[Mapping[str, Callable[[Mapping[str, Json]], dict[str, Json]]]] = {
     RUN_EFFECT: run_phases,

@@ -6,12 +6,12 @@ Writing files is the task of another executor, which takes its text from here.
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from placet_design.payloads import EXPORTS
-from placet_design.phases import PHASES
-from placet_design.refinable_fields import REFINABLE_SCHEMA
 from placet.kernel.state.draft import Draft
 from placet.schemas.codec import Json, thaw, to_json
 from placet.schemas.printable import printable
+from placet_design.payloads import EXPORTS
+from placet_design.phases import PHASES
+from placet_design.refinable_fields import REFINABLE_SCHEMA
 
 
 def _as_json(design: Mapping[str, Json]) -> str:

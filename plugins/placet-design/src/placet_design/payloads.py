@@ -10,8 +10,8 @@ from pydantic import ConfigDict, Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema
 from typing_extensions import TypedDict
 
-from placet_design.phases.states import PhaseState
 from placet.schemas.identity import ID_CHARS_MAX
+from placet_design.phases.states import PhaseState
 
 PREFIX: Final = "design."
 

@@ -7,14 +7,14 @@ result that it read is stale. Staleness is computed on request.
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from placet_design.payloads import PARAMETERS, PHASE_RESULTS
-from placet_design.phases import PHASES, Phase
-from placet_design.phases.states import FINISHED, PhaseState
-from placet_design.refinable_fields import REFINABLE_SCHEMA
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json, thaw
 from placet.schemas.effect import Settlement
+from placet_design.payloads import PARAMETERS, PHASE_RESULTS
+from placet_design.phases import PHASES, Phase
+from placet_design.phases.states import FINISHED, PhaseState
+from placet_design.refinable_fields import REFINABLE_SCHEMA
 
 ASSUMPTIONS: Final[Mapping[str, Json]] = {
     reading.path: reading.default

@@ -1,5 +1,8 @@
 """The rules of phases: run them, move them by hand, and export the design."""
 
+from placet.kernel.plugin.domain import RuleRefusal, refuse
+from placet.kernel.state.draft import Draft
+from placet.schemas.intent import Intent
 from placet_design.exports import FORMATS
 from placet_design.payloads import EXPORT_EFFECT, PHASE_RESULTS, RUN_EFFECT
 from placet_design.phase_results import PENDING, reads_of, states_of, values_of
@@ -7,9 +10,6 @@ from placet_design.phases import PHASES
 from placet_design.phases.states import TRANSITIONS, PhaseState
 from placet_design.refinable_fields import nearest_paths
 from placet_design.views import read_design
-from placet.kernel.plugin.domain import RuleRefusal, refuse
-from placet.kernel.state.draft import Draft
-from placet.schemas.intent import Intent
 
 
 def run(draft: Draft, intent: Intent) -> RuleRefusal | None:

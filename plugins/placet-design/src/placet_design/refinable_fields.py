@@ -13,9 +13,9 @@ from typing import Annotated, Final, Literal, TypeAlias
 from pydantic import ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 
-from placet_design.units import UnitConverter
 from placet.schemas.codec import Json
 from placet.schemas.name_suggestions import nearest
+from placet_design.units import UnitConverter
 
 FieldType: TypeAlias = Literal["float", "int", "bool", "enum"]
 RangePolicy: TypeAlias = Literal["clamp", "reject"]

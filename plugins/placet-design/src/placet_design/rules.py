@@ -6,6 +6,11 @@ settings of one world.
 
 from collections.abc import Mapping
 
+from placet.kernel.plugin.domain import Rule, RuleRefusal, refuse
+from placet.kernel.state.draft import Draft
+from placet.schemas.codec import Json
+from placet.schemas.intent import Intent
+from placet.schemas.limits import SECOND_NS
 from placet_design.actions.normalize import (
     NormalizedValue,
     PayloadFault,
@@ -28,11 +33,6 @@ from placet_design.state.parameters import (
     write_lock,
 )
 from placet_design.state.versions import PLANS_COUNT
-from placet.kernel.plugin.domain import Rule, RuleRefusal, refuse
-from placet.kernel.state.draft import Draft
-from placet.schemas.codec import Json
-from placet.schemas.intent import Intent
-from placet.schemas.limits import SECOND_NS
 
 
 def set_rule(settings: DesignSettings) -> Rule:

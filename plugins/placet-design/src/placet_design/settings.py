@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Final
 
-from placet_design.refinable_fields import REFINABLE_SCHEMA, RangePolicy, RefinableField
-from placet_design.state.design_json import DesignState, design_model
 from placet.schemas.codec import Json, canonical
 from placet.schemas.identity import is_identity
+from placet_design.refinable_fields import REFINABLE_SCHEMA, RangePolicy, RefinableField
+from placet_design.state.design_json import DesignState, design_model
 
 UNDO_MAX: Final = 1_000
 PLANS_MAX: Final = 1_024

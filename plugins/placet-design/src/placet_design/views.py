@@ -3,11 +3,11 @@
 A design is visible to every agent that works on it.
 """
 
+from placet.kernel.state.tree import State, entity_hash
 from placet_design.payloads import ABOUT, DESIGN, LOCKS, PARAMETERS
 from placet_design.phase_results import ASSUMPTIONS, shown_phases
 from placet_design.state.design_json import DesignState
 from placet_design.state.parameters import lock_of
-from placet.kernel.state.tree import State, entity_hash
 
 
 def read_design(tree: State, now_ns: int) -> DesignState:

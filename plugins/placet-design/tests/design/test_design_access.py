@@ -1,8 +1,12 @@
 """Access to a design in the domain itself: at the gate, in views, and in what is observed."""
 
 import pytest
+from tests.design.designer import put
 
 from placet import Orchestrator, OrchestratorConfig
+from placet.kernel import Kernel
+from placet.kernel.log.replay import folded
+from placet.schemas.identity import OPERATOR
 from placet_design import (
     Action,
     ActionExecutor,
@@ -13,10 +17,6 @@ from placet_design import (
     batch_of,
 )
 from placet_design.payloads import ABOUT, ACCESS, ACCESS_NAMES_MAX, DESIGN
-from placet.kernel import Kernel
-from placet.kernel.log.replay import folded
-from placet.schemas.identity import OPERATOR
-from tests.design.designer import put
 
 NAMED = {"owner": "ann", "editors": ["ed"], "readers": ["rita"]}
 

@@ -3,12 +3,12 @@
 from typing import Any
 
 import pytest
+from tests.design.designer import Designer, less, lock, more, put, unlock
 
 from placet_design import Action, ActionType, RefinableField, Step
 from placet_design.actions.plans import action_of, payload_of
 from placet_design.actions.protocol import Adjustment
 from placet_design.refinable_fields import REFINABLE_SCHEMA
-from tests.design.designer import Designer, less, lock, more, put, unlock
 
 NAN, INF = float("nan"), float("inf")
 

@@ -3,7 +3,10 @@
 from typing import Any
 
 import pytest
+from tests.design.designer import VESSEL, Designer, lock, more, put, unlock
 
+from placet.schemas.errors import ValidationError
+from placet.schemas.event import Event
 from placet_design import (
     Action,
     ActionExecutedEvent,
@@ -21,9 +24,6 @@ from placet_design import (
     project,
 )
 from placet_design.api import event_dispatcher as dispatching
-from placet.schemas.errors import ValidationError
-from placet.schemas.event import Event
-from tests.design.designer import VESSEL, Designer, lock, more, put, unlock
 
 GROUPS = {"action", "validation", "state", "phase", "pipeline", "transaction", "export"}
 

@@ -1,11 +1,11 @@
 """Versions, undo and redo, also after a restart from the log."""
 
 import pytest
+from tests.design.designer import VESSEL, Designer, lock, more, put, unlock
 
-from placet_design import Design, StateManager
 from placet.errors import StoreError, ValidationError
 from placet.kernel.log.replay import Replayer
-from tests.design.designer import VESSEL, Designer, lock, more, put, unlock
+from placet_design import Design, StateManager
 
 LOA = "hull.loa"
 

@@ -3,6 +3,8 @@
 import asyncio
 import re
 
+from tests.design.designer import VESSEL, put
+
 from placet import Orchestrator, OrchestratorConfig
 from placet_design import (
     Action,
@@ -14,7 +16,6 @@ from placet_design import (
 )
 from placet_design.events.projection import project
 from placet_design.payloads import RUN_EFFECT
-from tests.design.designer import VESSEL, put
 
 
 def plan(n, version, *actions):

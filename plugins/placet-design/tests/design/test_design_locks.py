@@ -1,11 +1,11 @@
 """Locks: removal, expiry, and attempts to bypass them."""
 
 import pytest
+from tests.design.designer import Designer, less, lock, more, put, unlock
 
+from placet.errors import ValidationError
 from placet_design import StateManager
 from placet_design.actions.plans import intent_of
-from placet.errors import ValidationError
-from tests.design.designer import Designer, less, lock, more, put, unlock
 
 LOA = "hull.loa"
 

@@ -1,7 +1,10 @@
 """Phases behind the gate: legal transitions, real runs, and staleness by read sets."""
 
 import pytest
+from tests.design.designer import VESSEL, Designer, put
 
+from placet.errors import ValidationError
+from placet.schemas.effect import Settlement
 from placet_design import (
     PHASES,
     TRANSITIONS,
@@ -16,9 +19,6 @@ from placet_design import effects as running
 from placet_design.payloads import RUN_EFFECT
 from placet_design.phases.states import FINISHED
 from placet_design.refinable_fields import REFINABLE_SCHEMA
-from placet.errors import ValidationError
-from placet.schemas.effect import Settlement
-from tests.design.designer import VESSEL, Designer, put
 
 ALL = ["mission", "hull", "propulsion", "weight", "stability", "compliance"]
 

@@ -3,7 +3,9 @@
 import re
 
 import pytest
+from tests.design.designer import Designer, lock, more, put
 
+from placet.errors import DuplicateRequestError, PlacetError
 from placet_design import (
     Action,
     ActionPlan,
@@ -18,8 +20,6 @@ from placet_design import (
     parse_plan,
 )
 from placet_design.actions.plans import PLAN_BODY, action_as_dict, plan_body
-from placet.errors import DuplicateRequestError, PlacetError
-from tests.design.designer import Designer, lock, more, put
 
 BODY = {
     "plan_id": "p1",

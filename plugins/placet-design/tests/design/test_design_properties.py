@@ -6,7 +6,9 @@ import random
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.design.designer import Designer, less, lock, more, put, unlock
 
+from placet.errors import PlacetError
 from placet_design import (
     REFINABLE_SCHEMA,
     Action,
@@ -19,8 +21,6 @@ from placet_design import (
 from placet_design.actions.normalize import PayloadFault, normalize_set
 from placet_design.actions.plans import action_of
 from placet_design.actions.protocol import ActionPlan
-from placet.errors import PlacetError
-from tests.design.designer import Designer, less, lock, more, put, unlock
 
 PATHS = list(REFINABLE_SCHEMA)
 UNITS = [None, "", "m", "ft", "mm", "kW", "MW", "hp", "kts", "km/h", "nm", "km", "deg", "rad"]

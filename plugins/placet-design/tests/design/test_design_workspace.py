@@ -3,13 +3,13 @@
 import json
 
 import pytest
+from tests.design.designer import VESSEL, Designer, lock, put
 
-from placet_design import DesignState, PhaseMachine, StalePlanError, StateManager
-from placet_design.phase_results import ASSUMPTIONS
 from placet.errors import StoreError, ValidationError
 from placet.kernel import Kernel, KernelConfig
 from placet.schemas.limits import Limits
-from tests.design.designer import VESSEL, Designer, lock, put
+from placet_design import DesignState, PhaseMachine, StalePlanError, StateManager
+from placet_design.phase_results import ASSUMPTIONS
 
 
 @pytest.fixture

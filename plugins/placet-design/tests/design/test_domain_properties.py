@@ -6,10 +6,10 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from placet.testing import domain_property_tests
 from placet_design import Design
 from placet_design.phases import PHASES
 from placet_design.refinable_fields import REFINABLE_SCHEMA
-from placet.testing import domain_property_tests
 
 pytestmark = pytest.mark.slow
 

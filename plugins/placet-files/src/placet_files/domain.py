@@ -3,6 +3,12 @@
 from collections.abc import Iterable, Mapping
 from typing import Protocol, runtime_checkable
 
+from placet.kernel.plugin.domain import Domain, Kind
+from placet.kernel.state.draft import Draft
+from placet.schemas.codec import Json
+from placet.schemas.effect import Effect, Settlement
+from placet.schemas.identity import Ref
+from placet.schemas.intent import Intent
 from placet_files.payloads import (
     ALL,
     ANALYZE,
@@ -18,12 +24,6 @@ from placet_files.payloads import (
     InspectZip,
 )
 from placet_files.rules import analyze, create_rule, inspect, risk_of_creating, settle_write
-from placet.kernel.plugin.domain import Domain, Kind
-from placet.kernel.state.draft import Draft
-from placet.schemas.codec import Json
-from placet.schemas.effect import Effect, Settlement
-from placet.schemas.identity import Ref
-from placet.schemas.intent import Intent
 
 
 @runtime_checkable

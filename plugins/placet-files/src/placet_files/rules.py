@@ -8,14 +8,14 @@ import hashlib
 from collections.abc import Mapping
 from typing import Final
 
-from placet_files.paths import path_fault
-from placet_files.payloads import ALL, ANALYZE, CREATE, INSPECT, RECEIPTS, USAGE, WRITES
 from placet.kernel.plugin.domain import Risk, Rule, RuleRefusal, refuse
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import WorldState
 from placet.schemas.codec import Json
 from placet.schemas.effect import Effect, Settlement
 from placet.schemas.intent import Intent
+from placet_files.paths import path_fault
+from placet_files.payloads import ALL, ANALYZE, CREATE, INSPECT, RECEIPTS, USAGE, WRITES
 
 _FILE_WORK: Final = 25
 _READ_WORK: Final = 10

@@ -5,8 +5,8 @@ import re
 from collections import Counter
 from typing import Final
 
-from placet_files.payloads import FileRefused
 from placet.schemas.codec import Json
+from placet_files.payloads import FileRefused
 
 TOP_WORDS: Final = 10
 WORD_CHARS_MAX: Final = 64

@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Collection
 from typing import Final
 
+from placet.schemas.codec import Json, to_json
 from placet_files.paths import path_fault
 from placet_files.payloads import FileRefused
 from placet_files.zip_directory import ENCRYPTED, STORED, ZipEntry, read_directory
-from placet.schemas.codec import Json, to_json
 
 TOTAL_BYTES_MAX: Final = 256 * 1024 * 1024
 RATIO_MAX: Final = 100

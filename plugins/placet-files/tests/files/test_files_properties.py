@@ -5,9 +5,9 @@ from functools import partial
 import pytest
 from hypothesis import strategies as st
 
-from placet_files import ANALYZE, CREATE, INSPECT, RECEIPTS, USAGE, WRITES, Files
 from placet.kernel.plugin.domain import RuleRefusal
 from placet.testing import domain_property_tests
+from placet_files import ANALYZE, CREATE, INSPECT, RECEIPTS, USAGE, WRITES, Files
 
 PATHS = st.sampled_from(["a", "a/b", "c.txt", "../x", "con"])
 CONTENT = st.text(max_size=6)

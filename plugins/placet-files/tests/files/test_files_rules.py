@@ -4,12 +4,12 @@ import hashlib
 from pathlib import PurePosixPath
 
 import pytest
+from tests.files.test_paths import BAD_PATHS
 
-from placet_files import ANALYZE, CREATE, INSPECT, RECEIPTS, USAGE, WRITES, Files
-from placet_files.rules import risk_of_creating
 from placet.kernel import Kernel
 from placet.schemas.effect import EffectKey, Settlement
-from tests.files.test_paths import BAD_PATHS
+from placet_files import ANALYZE, CREATE, INSPECT, RECEIPTS, USAGE, WRITES, Files
+from placet_files.rules import risk_of_creating
 from tests.domains.world_driver import WorldDriver
 
 

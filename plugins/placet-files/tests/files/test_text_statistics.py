@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet_files import FileRefused
-from placet_files.text_statistics import WORD_CHARS_MAX, text_figures
 from placet.schemas.codec import to_json
 from placet.schemas.limits import Limits
+from placet_files import FileRefused
+from placet_files.text_statistics import WORD_CHARS_MAX, text_figures
 
 
 def test_lines_words_and_the_most_frequent_of_them_are_counted():

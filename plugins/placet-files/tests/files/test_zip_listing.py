@@ -9,12 +9,12 @@ import zipfile
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.files.archives import END, ENTRY, LOCAL, archive, link, of_mode, patched
 
-from placet_files import FileRefused
-from placet_files.zip_listing import ROWS_BYTES_MAX, ROWS_MAX, zip_listing
 from placet.schemas.codec import to_json
 from placet.schemas.limits import Limits
-from tests.files.archives import END, ENTRY, LOCAL, archive, link, of_mode, patched
+from placet_files import FileRefused
+from placet_files.zip_listing import ROWS_BYTES_MAX, ROWS_MAX, zip_listing
 
 TWO = archive([("x", b"A" * 100), ("y", b"B" * 100)])
 DEFLATED = zipfile.ZIP_DEFLATED

@@ -7,6 +7,7 @@ the stack; a planner may submit both.
 from collections.abc import Iterator
 from typing import Literal, NamedTuple, TypeAlias
 
+from placet.schemas.codec import Json
 from placet_program.functions import Function, Functions, Node
 from placet_program.operations import (
     ONE_RESULT,
@@ -16,7 +17,6 @@ from placet_program.operations import (
     TYPED_ALONE,
 )
 from placet_program.payloads import PREFIX, VERIFY_NODE_WORK
-from placet.schemas.codec import Json
 
 Types: TypeAlias = dict[str, str | None]
 """Node -> its type, None where it cannot be known; filled as it is asked."""

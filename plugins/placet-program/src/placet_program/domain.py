@@ -4,15 +4,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from placet_program import payloads, rules
-from placet_program.diagnostics import errors_of
-from placet_program.functions import Functions
 from placet.kernel.plugin.domain import Command, Domain, Kind, RuleRefusal, refuse
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json
 from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
+from placet_program import payloads, rules
+from placet_program.diagnostics import errors_of
+from placet_program.functions import Functions
 
 RULES_VERSION: Final = "2"
 

@@ -6,9 +6,9 @@ Written when all edits are valid.
 from collections.abc import Callable
 from dataclasses import replace
 
+from placet.kernel.state.tree import State
 from placet_program.functions import Function, Functions
 from placet_program.payloads import FUNCTIONS
-from placet.kernel.state.tree import State
 
 
 class EditBuffer(Functions):

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TypeAlias
 
-from placet_program.payloads import CALLS, FUNCTIONS
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json, canonical
+from placet_program.payloads import CALLS, FUNCTIONS
 
 Node: TypeAlias = Mapping[str, Json]
 """`op` `inputs`, of a const `value`, of a param and a call `target`."""

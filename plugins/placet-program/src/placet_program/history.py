@@ -9,6 +9,10 @@ function.
 from collections.abc import Iterator, Mapping
 from typing import Final, Literal
 
+from placet.kernel.plugin.domain import RuleRefusal, refuse
+from placet.kernel.state.draft import Draft
+from placet.kernel.state.tree import State
+from placet.schemas.codec import Json
 from placet_program.functions import Function, edge, encoded, hash_of
 from placet_program.payloads import (
     ARTIFACTS,
@@ -22,10 +26,6 @@ from placet_program.payloads import (
     HISTORY_BYTES_MAX,
     VERSIONS,
 )
-from placet.kernel.plugin.domain import RuleRefusal, refuse
-from placet.kernel.state.draft import Draft
-from placet.kernel.state.tree import State
-from placet.schemas.codec import Json
 
 KEPT: Final = "kept"
 _CONTENT: Final = ("params", "returns", "exported", "nodes", "result")

@@ -8,6 +8,8 @@ unfinished function is no error here, `verify` reports it.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
+from placet.kernel.plugin.domain import RuleRefusal, refuse
+from placet.schemas.codec import Json
 from placet_program.diagnostics import Types, mismatches
 from placet_program.edit_buffer import EditBuffer
 from placet_program.functions import Function, Node
@@ -19,8 +21,6 @@ from placet_program.payloads import (
     NODES_OF_FUNCTION_MAX,
 )
 from placet_program.refusals import unknown_function, unknown_node, unknown_param
-from placet.kernel.plugin.domain import RuleRefusal, refuse
-from placet.schemas.codec import Json
 
 Mutation: TypeAlias = Mapping[str, Json]
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from placet_program.diagnostics import Diagnostic
-from placet_program.functions import Function, Functions
 from placet.kernel.plugin.domain import RuleRefusal, refuse
 from placet.schemas.name_suggestions import nearest
+from placet_program.diagnostics import Diagnostic
+from placet_program.functions import Function, Functions
 
 _NEAR: Final = 3
 _LISTED: Final = 8

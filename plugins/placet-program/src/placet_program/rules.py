@@ -2,6 +2,11 @@
 
 from typing import Final
 
+from placet.kernel.plugin.domain import RuleRefusal, refuse
+from placet.kernel.state.draft import Draft
+from placet.schemas.codec import Json
+from placet.schemas.identity import Ref
+from placet.schemas.intent import Intent
 from placet_program.diagnostics import Diagnostic, errors_of, verify
 from placet_program.edit_buffer import EditBuffer
 from placet_program.execution.compiler import compile_function
@@ -19,11 +24,6 @@ from placet_program.payloads import (
 )
 from placet_program.refusals import not_verified, unknown_function
 from placet_program.views import bounded, cut, history, inspect
-from placet.kernel.plugin.domain import RuleRefusal, refuse
-from placet.kernel.state.draft import Draft
-from placet.schemas.codec import Json
-from placet.schemas.identity import Ref
-from placet.schemas.intent import Intent
 
 _TRACED_BYTES_MAX: Final = 256
 

@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Final, TypeAlias
 
+from placet.kernel.plugin.domain import RuleRefusal
+from placet.kernel.state.tree import State
+from placet.schemas.codec import Json, canonical
 from placet_program.diagnostics import Types, type_of
 from placet_program.functions import Function, Functions, Node, encoded
 from placet_program.history import check_seq, commits, content_of, replaced_since, since
 from placet_program.payloads import ARTIFACTS, COMMITS, OUTPUT_BYTES_MAX, ROWS_MAX
 from placet_program.refusals import unknown_function, unknown_node
-from placet.kernel.plugin.domain import RuleRefusal
-from placet.kernel.state.tree import State
-from placet.schemas.codec import Json, canonical
 
 Answer: TypeAlias = dict[str, Json]
 

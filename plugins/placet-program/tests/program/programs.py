@@ -1,8 +1,8 @@
 """Programs as a planner would write them, and a driver that proposes them."""
 
-from placet_program import Program
 from placet.kernel import KernelConfig
 from placet.schemas.limits import Limits
+from placet_program import Program
 from tests.domains.world_driver import WorldDriver
 
 

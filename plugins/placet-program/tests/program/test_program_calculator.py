@@ -1,13 +1,13 @@
 """A planner's way from nothing to a calculator that runs, as one batch; and seed 001's phrases."""
 
 import pytest
+from tests.program.programs import ProgramDriver, begin, calculator, put, result
 
 from placet.agents.session.message_route import parse_command
-from placet_program import Program
 from placet.kernel import Kernel
 from placet.kernel.log.replay import folded
 from placet.kernel.log.verify import Verifier
-from tests.program.programs import ProgramDriver, begin, calculator, put, result
+from placet_program import Program
 
 PLAN = [
     ("mutate_batch", {"mutations": calculator()}),

@@ -5,9 +5,6 @@ import re
 from pathlib import Path
 
 import pytest
-
-import placet_program
-from placet_program.payloads import NODES_MAX, NODES_OF_FUNCTION_MAX
 from tests.program.programs import (
     ProgramDriver,
     begin,
@@ -17,6 +14,9 @@ from tests.program.programs import (
     put,
     result,
 )
+
+import placet_program
+from placet_program.payloads import NODES_MAX, NODES_OF_FUNCTION_MAX
 
 ROOT = Path(__file__).parents[3]
 LONG = "n" * 44

@@ -5,12 +5,6 @@ from itertools import product
 from typing import Any
 
 import pytest
-
-from placet_program.diagnostics import errors_of
-from placet_program.execution.compiler import Compiled, compile_function
-from placet_program.execution.simulation import run
-from placet_program.functions import Functions, hash_of
-from placet_program.operations import OVERLOADS
 from tests.program.programs import (
     ProgramDriver,
     begin,
@@ -20,6 +14,12 @@ from tests.program.programs import (
     put,
     result,
 )
+
+from placet_program.diagnostics import errors_of
+from placet_program.execution.compiler import Compiled, compile_function
+from placet_program.execution.simulation import run
+from placet_program.functions import Functions, hash_of
+from placet_program.operations import OVERLOADS
 
 EDGES: dict[str, list[Any]] = {
     "int": [0, 1, -1, 7, -3, 2**63 - 1, 2**256 - 1, -(2**256) + 1],

@@ -3,10 +3,10 @@
 import random
 
 import pytest
+from tests.program.programs import ProgramDriver, begin, calculator, put, result
 
 from placet_program.history import since
 from placet_program.payloads import COMMITS_MAX, HISTORY_BYTES_MAX
-from tests.program.programs import ProgramDriver, begin, calculator, put, result
 
 
 def functions(driver):

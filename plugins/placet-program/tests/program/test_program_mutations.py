@@ -1,10 +1,6 @@
 """Batches of mutations: valid contents, results, and references to removed nodes."""
 
 import pytest
-
-from placet_program import Program
-from placet_program.payloads import OUTPUT_BYTES_MAX
-from placet.schemas.codec import canonical
 from tests.program.programs import (
     ProgramDriver,
     begin,
@@ -16,6 +12,10 @@ from tests.program.programs import (
     put,
     result,
 )
+
+from placet.schemas.codec import canonical
+from placet_program import Program
+from placet_program.payloads import OUTPUT_BYTES_MAX
 
 
 def test_a_node_may_be_connected_before_it_is_created_in_the_batch():

@@ -4,10 +4,10 @@ from functools import partial
 
 import pytest
 from hypothesis import strategies as st
-
-from placet_program import Program
-from placet.testing import domain_property_tests
 from tests.program.programs import begin, connect, exported, gone, result
+
+from placet.testing import domain_property_tests
+from placet_program import Program
 
 pytestmark = pytest.mark.slow
 

@@ -1,11 +1,11 @@
 """Runs: lazy, in a fixed order, and within their bounds whatever a planner sends."""
 
 import pytest
+from tests.program.programs import ProgramDriver, begin, chain, factorial, put, result
 
+from placet.schemas.codec import canonical
 from placet_program.execution.simulation import DEPTH_MAX
 from placet_program.payloads import OUTPUT_BYTES_MAX, TRACE_MAX
-from placet.schemas.codec import canonical
-from tests.program.programs import ProgramDriver, begin, chain, factorial, put, result
 
 
 def driver_with(*batches):

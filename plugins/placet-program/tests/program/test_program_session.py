@@ -4,13 +4,13 @@ import subprocess
 import sys
 
 import pytest
+from tests.program.programs import begin, calculator, put
+from tests.program.test_program_calculator import PHRASES, PLAN
 
 from placet import Orchestrator
 from placet.agents import ScriptedAdapter, Session
-from placet_program import Program
 from placet.schemas.codec import from_json, to_json
-from tests.program.programs import begin, calculator, put
-from tests.program.test_program_calculator import PHRASES, PLAN
+from placet_program import Program
 
 pytestmark = pytest.mark.anyio
 

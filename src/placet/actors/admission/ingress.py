@@ -28,8 +28,8 @@ from placet.actors.metrics import GroupMetrics
 from placet.actors.ports import AgentIdentity, Clock, HostClock
 from placet.actors.queued_batch import QueuedBatch
 from placet.kernel.commit.commit import Unpaid
-from placet.kernel.kernel import Kernel
 from placet.kernel.decide.order import priority_cap
+from placet.kernel.kernel import Kernel
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.errors import ClosedError, TimeStalledError
 from placet.schemas.identity import OPERATOR

@@ -15,8 +15,8 @@ from placet.actors.observation.interest import VisibleState
 from placet.actors.observation.observer import Begin, Observer
 from placet.actors.observation.replica import ReadReplica
 from placet.kernel.kernel import Kernel
-from placet.kernel.recorded_batch import recorded_batch
 from placet.kernel.plugin.registry import Registry
+from placet.kernel.recorded_batch import recorded_batch
 from placet.kernel.state.tree import State
 from placet.schemas.errors import INTERRUPTS
 from placet.schemas.identity import Ref

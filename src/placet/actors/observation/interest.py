@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from placet.actors.observation.replica import Fields, ReadReplica, ReplicaEntity
 from placet.kernel.plugin.domain import Domain
-from placet.kernel.visibility.protocols import InterestIndex, VisibilityPolicy
 from placet.kernel.plugin.registry import Registry
 from placet.kernel.state.tree import State
+from placet.kernel.visibility.protocols import InterestIndex, VisibilityPolicy
 from placet.schemas.codec import Json
 from placet.schemas.identity import Ref
 from placet.schemas.view import Change

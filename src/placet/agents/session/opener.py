@@ -18,9 +18,9 @@ from placet.domains.session import (
 )
 from placet.domains.session.payloads import TURNS
 from placet.kernel.plugin.domain import Domain
+from placet.plugins.domains import find_domain, make_domain
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.orchestrator import Orchestrator
-from placet.plugins.domains import find_domain, make_domain
 from placet.schemas.identity import is_identity
 from placet.schemas.names import name_fault
 

@@ -7,8 +7,8 @@ import typer
 
 from placet.cli.progress import with_bar
 from placet.cli.terminal import AsJson, StoreArgument, number, pluralize, say, say_json
-from placet.stores.snapshots.files import snapshots_of
 from placet.stores.reading import log_to_read
+from placet.stores.snapshots.files import snapshots_of
 from placet.stores.url import file_of
 
 _KEEP_SEQS: Final = 10_000

@@ -15,8 +15,8 @@ from placet.cli.terminal import (
     say_json,
     say_lines,
 )
-from placet.stores.reading import log_to_read
 from placet.schemas.errors import ValidationError
+from placet.stores.reading import log_to_read
 
 if TYPE_CHECKING:
     from placet.history.diff import DecisionDifference, WorldDiff, WorldDifference

@@ -26,13 +26,13 @@ from placet.cli.terminal import (
 )
 from placet.history.effects import dead_letters, open_effects
 from placet.history.reader import config_of
-from placet.stores.reading import log_to_read
-from placet.stores.url import file_of
 from placet.schemas.codec import Json, from_json, to_json
 from placet.schemas.effect import EFFECT_STATES, EffectKey, EffectStatus, Settlement
 from placet.schemas.errors import ValidationError
 from placet.schemas.json_value import InvalidJsonValue
 from placet.schemas.printable import printable
+from placet.stores.reading import log_to_read
+from placet.stores.url import file_of
 
 _OUTCOMES: Final = ("succeeded", "failed")
 _TEXT_CHARACTERS_MAX: Final = 60

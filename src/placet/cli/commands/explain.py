@@ -22,10 +22,10 @@ from placet.cli.terminal import (
     say_lines,
 )
 from placet.plugins.domains import remake
-from placet.stores.reading import log_to_read
 from placet.schemas.codec import Json
 from placet.schemas.explanation import Explanation, StageReport
 from placet.schemas.refusal import Stage
+from placet.stores.reading import log_to_read
 
 _Fact = Mapping[str, Json]
 _LISTED_MAX: Final = 12

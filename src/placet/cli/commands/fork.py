@@ -21,10 +21,10 @@ from placet.cli.terminal import (
 )
 from placet.kernel.control.operator_patch import EFFECTS
 from placet.plugins.domains import remake
-from placet.stores.files import unquoted
-from placet.stores.reading import log_to_read
 from placet.schemas.codec import Json, from_json
 from placet.schemas.limits import SEED_MAX
+from placet.stores.files import unquoted
+from placet.stores.reading import log_to_read
 
 if TYPE_CHECKING:
     from placet.history.counterfactual_report import CounterfactualReport

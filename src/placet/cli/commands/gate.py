@@ -23,10 +23,10 @@ from placet.cli.world_options import (
     list_overrides,
     world_settings,
 )
-from placet.stores.gc_tuning import tune_gc
 from placet.runtime.recorded_world import RECORDED
-from placet.stores.url import open_event_log
 from placet.schemas.printable import escaped_json
+from placet.stores.gc_tuning import tune_gc
+from placet.stores.url import open_event_log
 
 if TYPE_CHECKING:
     from placet.server.settings import ServerSettings

@@ -12,11 +12,10 @@ from time import monotonic_ns
 from typing import TYPE_CHECKING, Final
 
 from placet.actors.ports import EventLog
-from placet.kernel.plugin.domain import Domain
-from placet.kernel.kernel import Kernel
-from placet.runtime.clock import RealtimeClock
 from placet.history.reader import config_from
-from placet.stores.snapshots.recovery import recover
+from placet.kernel.kernel import Kernel
+from placet.kernel.plugin.domain import Domain
+from placet.runtime.clock import RealtimeClock
 from placet.runtime.verdict_json import verdict_line
 from placet.schemas.codec import Json, from_json, to_json
 from placet.schemas.config import KernelConfig
@@ -25,6 +24,7 @@ from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.record import LogGroup
 from placet.schemas.refusal import Refusal, RefusalCode, Stage
 from placet.schemas.verdict import Verdict
+from placet.stores.snapshots.recovery import recover
 
 if TYPE_CHECKING:
     from placet.runtime.telemetry.world_logger import WorldLogger

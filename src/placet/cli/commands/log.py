@@ -33,9 +33,6 @@ from placet.cli.terminal import (
     shorten,
 )
 from placet.history.selection import Selection, selected_of, selected_records
-from placet.stores.snapshots.recovery import decode
-from placet.stores.reading import log_to_read
-from placet.stores.url import ChangeFeed, change_feed_of
 from placet.schemas.event import Event
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.expand import batches_of
@@ -66,6 +63,9 @@ from placet.schemas.printable import (
     printable,
     printable_json,
 )
+from placet.stores.reading import log_to_read
+from placet.stores.snapshots.recovery import decode
+from placet.stores.url import ChangeFeed, change_feed_of
 
 _HEAD: Final = f"{'record':>8} {'seq':>8} {'time':>11}  what"
 _COLORS: Final = {

@@ -14,16 +14,16 @@ import typer
 from placet.actors.ports import EventLog
 from placet.cli.domains import AgainBy
 from placet.cli.terminal import AsJson, CommandError, StoreArgument, notify, say_json
-from placet.stores.gc_tuning import tune_gc
 from placet.plugins.domains import remake
-from placet.stores.snapshots.recovery import decode
-from placet.stores.postgres.address import shown_url
-from placet.stores.reading import log_to_read
 from placet.schemas.codec import Json
 from placet.schemas.identity import OPERATOR
 from placet.schemas.log.record import Header
 from placet.server.config import ServeConfig
 from placet.server.credentials import Credentials, KnownToken, hash_of, new_token
+from placet.stores.gc_tuning import tune_gc
+from placet.stores.postgres.address import shown_url
+from placet.stores.reading import log_to_read
+from placet.stores.snapshots.recovery import decode
 
 if TYPE_CHECKING:
     from placet.server.history.controls import SentControls

@@ -14,11 +14,11 @@ from placet.cli.terminal import (
     say,
     say_json,
 )
-from placet.kernel.state.tree import State, WorldState
 from placet.history.reader import fold
+from placet.kernel.state.tree import State, WorldState
 from placet.runtime.state_path import state_at
-from placet.stores.reading import log_to_read
 from placet.schemas.codec import Json
+from placet.stores.reading import log_to_read
 
 _NAMES_SHOWN: Final = 8
 

@@ -9,8 +9,8 @@ import typer
 from placet.cli import completion
 from placet.cli.signals import StopSignals
 from placet.cli.terminal import AsJson, CommandError
-from placet.stores.snapshots.writer import EVERY_SEQS
 from placet.schemas.limits import SCENARIO_AGENTS_MAX, SCENARIO_TICKS_MAX, SEED_MAX
+from placet.stores.snapshots.writer import EVERY_SEQS
 
 if TYPE_CHECKING:
     from placet.cli.watch import Watch

@@ -13,9 +13,9 @@ from placet.cli.terminal import (
     shorten,
 )
 from placet.history.reader import IntegrityReport
-from placet.stores.url import file_of, open_event_log
 from placet.scenarios.report import RunReport
 from placet.schemas.printable import printable
+from placet.stores.url import file_of, open_event_log
 
 _EXAMPLE_CHARACTERS: Final = 100
 

@@ -16,10 +16,7 @@ from placet.cli.terminal import (
     say_lines,
 )
 from placet.cli.watch import Watch
-from placet.stores.gc_tuning import tuned_gc
 from placet.history.reader import IntegrityReport, check_integrity
-from placet.stores.reading import log_to_read
-from placet.stores.url import file_of, open_event_log
 from placet.scenarios import Scenario, load
 from placet.scenarios.collecting import collector_of
 from placet.scenarios.engine import OpenRun, run_scenario
@@ -28,6 +25,9 @@ from placet.scenarios.report import RunReport
 from placet.scenarios.resume import find_run
 from placet.scenarios.scenario import ScenarioError
 from placet.schemas.log.record import record_hash
+from placet.stores.gc_tuning import tuned_gc
+from placet.stores.reading import log_to_read
+from placet.stores.url import file_of, open_event_log
 
 
 def start(

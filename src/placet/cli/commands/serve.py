@@ -16,12 +16,12 @@ from placet.cli.terminal import (
 )
 from placet.cli.world_options import DomainOption, SetOption, StoreOption, list_overrides
 from placet.kernel.plugin.domain import Domain
-from placet.stores.gc_tuning import tune_gc
-from placet.stores.postgres.address import shown_url
 from placet.server import create_app
 from placet.server.config import ServeConfig
 from placet.server.credentials import Credentials
 from placet.server.settings import ServerSettings
+from placet.stores.gc_tuning import tune_gc
+from placet.stores.postgres.address import shown_url
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

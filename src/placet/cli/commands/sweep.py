@@ -197,9 +197,9 @@ def _planned(
     outcomes: Sequence[str],
 ) -> tuple["SweepPlan", list[str]]:
     """Return the plan of the command's options, and the keys that they set."""
+    from placet.scenarios.loader import load, split_override  # noqa: PLC0415  # as above
     from placet.sweeps.axes import read_axis, read_seeds  # noqa: PLC0415  # as above
     from placet.sweeps.plan import plan_sweep  # noqa: PLC0415  # as above
-    from placet.scenarios.loader import load, split_override  # noqa: PLC0415  # as above
 
     base = load(name, overrides=[] if ticks is None else [f"ticks={ticks}"])
     if agents is not None:

@@ -23,13 +23,13 @@ from placet.cli.terminal import (
     say_lines,
     text_or_json,
 )
-from placet.stores.anchors import check_anchors, find_head, is_continued, is_head, read_anchors
 from placet.history.reader import IntegrityReport, check_integrity
 from placet.plugins.domains import remake
+from placet.schemas.codec import Json
+from placet.stores.anchors import check_anchors, find_head, is_continued, is_head, read_anchors
 from placet.stores.reading import log_to_read
 from placet.stores.salvage import salvage as save_what_holds
 from placet.stores.url import is_lasting, open_event_log
-from placet.schemas.codec import Json
 
 if TYPE_CHECKING:
     from placet.history.verify_log import Verification

@@ -36,9 +36,9 @@ from placet.domains.world.settings import (
 from placet.domains.world.spawn import displace, place
 from placet.domains.world.views import hidden_fields_of, is_addressed_to, read_visibility
 from placet.kernel.plugin.domain import Domain, Kind, Rule, RuleRefusal
-from placet.kernel.visibility.protocols import VisibilityPolicy
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
+from placet.kernel.visibility.protocols import VisibilityPolicy
 from placet.schemas.codec import Json
 from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent

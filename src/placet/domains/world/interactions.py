@@ -13,8 +13,8 @@ from placet.domains.world.payloads import AGENTS, OBJECTS
 from placet.domains.world.rules import distance, is_within
 from placet.domains.world.settings import WorldSettings
 from placet.kernel.plugin.domain import Rule, RuleRefusal, conflict, refuse
-from placet.kernel.visibility.protocols import VisibilityPolicy
 from placet.kernel.state.draft import Draft
+from placet.kernel.visibility.protocols import VisibilityPolicy
 from placet.schemas.codec import Json
 from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent

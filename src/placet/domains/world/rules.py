@@ -11,8 +11,8 @@ from typing import Final
 from placet.domains.world.payloads import AGENTS, SPEECH, Position
 from placet.domains.world.settings import ANYWHERE, Bounds, WorldSettings
 from placet.kernel.plugin.domain import Rule, RuleRefusal, refuse
-from placet.kernel.visibility.protocols import VisibilityPolicy
 from placet.kernel.state.draft import Draft
+from placet.kernel.visibility.protocols import VisibilityPolicy
 from placet.schemas.codec import Json
 from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent

@@ -12,10 +12,10 @@ from typing import Final
 
 from placet.domains.world.payloads import AGENTS, OBJECTS, SPEECH, Position
 from placet.domains.world.settings import read_length
-from placet.kernel.visibility.protocols import VisibilityPolicy
 from placet.kernel.state.tree import State
 from placet.kernel.visibility.distance import WithinDistance, distance_between
 from placet.kernel.visibility.policy import AllOf, AnyOf, Visibility
+from placet.kernel.visibility.protocols import VisibilityPolicy
 from placet.kernel.visibility.relations import HideFields, KnownOnly, SameTeam
 from placet.schemas.codec import Json
 from placet.schemas.identity import Ref

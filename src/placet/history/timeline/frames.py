@@ -17,10 +17,10 @@ from typing import Final
 import msgspec
 
 from placet.actors.ports import EventLog
-from placet.stores.files import behind_link
-from placet.stores.url import is_lasting, whereabouts_of
 from placet.history.timeline.fold import PlayedState
 from placet.schemas.log.envelope import Envelope
+from placet.stores.files import behind_link
+from placet.stores.url import is_lasting, whereabouts_of
 
 FRAME_VERSION: Final = 1
 _HEAD: Final = Envelope("key frame", b"placet key frame", FRAME_VERSION)

@@ -14,9 +14,6 @@ from typing import Final
 import msgspec
 
 from placet.actors.ports import EventLog
-from placet.stores.snapshots.files import snapshots_of
-from placet.stores.snapshots.recovery import decode, read_on, trusted_snapshots
-from placet.stores.append_rules import OvertakenError
 from placet.history.timeline.fold import PlayedAgent, PlayedState
 from placet.history.timeline.frames import (
     FrameFiles,
@@ -38,6 +35,9 @@ from placet.schemas.log.record import (
     record_hash,
 )
 from placet.schemas.log.snapshot import Snapshot
+from placet.stores.append_rules import OvertakenError
+from placet.stores.snapshots.files import snapshots_of
+from placet.stores.snapshots.recovery import decode, read_on, trusted_snapshots
 
 BAR_SEQS: Final = 32
 """Seqs of one bar of the finest histogram."""

@@ -18,14 +18,14 @@ from typing import Final
 from placet.actors.ports import EventLog
 from placet.kernel.log import snapshot as snapshots
 from placet.kernel.log.replay import Replayer
-from placet.stores.gc_tuning import tune_gc
-from placet.stores.snapshots.files import SnapshotStore, snapshots_of
-from placet.stores.snapshots.recovery import read_on, recover
-from placet.stores.append_rules import OvertakenError
-from placet.stores.reading import log_to_read
-from placet.stores.url import environment_of, is_lasting, lasting_url_of
 from placet.schemas.errors import PlacetError
 from placet.schemas.log.snapshot import Snapshot, SnapshotPosition, decode_snapshot, encode_snapshot
+from placet.stores.append_rules import OvertakenError
+from placet.stores.gc_tuning import tune_gc
+from placet.stores.reading import log_to_read
+from placet.stores.snapshots.files import SnapshotStore, snapshots_of
+from placet.stores.snapshots.recovery import read_on, recover
+from placet.stores.url import environment_of, is_lasting, lasting_url_of
 
 LEDGER_SEQS: Final = 50_000
 """Seqs between two snapshots; as many as there are entities and agents, if those are more."""

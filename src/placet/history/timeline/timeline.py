@@ -11,8 +11,6 @@ from threading import Lock
 from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from placet.actors.ports import EventLog
-from placet.stores.snapshots.recovery import decode, read_on
-from placet.stores.append_rules import OvertakenError
 from placet.history.timeline.fold import PlayedState
 from placet.history.timeline.frames import FrameFiles, Stretch
 from placet.history.timeline.index import BAR_SEQS, Index, agents_in
@@ -21,6 +19,8 @@ from placet.schemas.errors import StoreError
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.intents import decode_intents
 from placet.schemas.log.record import Admitted, Record, Refused, Scheduled
+from placet.stores.append_rules import OvertakenError
+from placet.stores.snapshots.recovery import decode, read_on
 
 T = TypeVar("T")
 Unit: TypeAlias = Literal["record", "tick"]

@@ -16,10 +16,10 @@ from placet.kernel.commit.apply_record import (
 )
 from placet.kernel.commit.commit import Journal
 from placet.kernel.context import GateContext
-from placet.kernel.plugin.domain import Domain, RuleRefusal
 from placet.kernel.gate.domain_rules import DomainRules
 from placet.kernel.ledger.ledger import Agent, GateSettings, Ledger
 from placet.kernel.plugin.boundary import PluginError, plugin_boundary, short_place_of
+from placet.kernel.plugin.domain import Domain, RuleRefusal
 from placet.kernel.plugin.rules_version import Rules
 from placet.kernel.state.transaction import NO_CHANGES, Transaction
 from placet.schemas.codec import ENCODE_ERRORS, Json, freeze, thaw

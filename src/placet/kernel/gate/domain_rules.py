@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from placet.kernel.context import GateContext
-from placet.kernel.plugin.domain import RuleRefusal, conflict_message
 from placet.kernel.gate.changes import foreign_changes
 from placet.kernel.gate.intent_refusals import refuse_intent
 from placet.kernel.plugin.boundary import place_of, plugin_boundary
+from placet.kernel.plugin.domain import RuleRefusal, conflict_message
 from placet.kernel.state.draft import ToolUnregistered, WorkExceeded
 from placet.kernel.state.transaction import Mark
 from placet.kernel.state.tree import WorldState

@@ -8,10 +8,10 @@ entities that it may not see: its batch then goes to the rules, as if no entity 
 from collections.abc import Iterable
 
 from placet.kernel.context import GateContext
-from placet.kernel.plugin.domain import Kind
 from placet.kernel.gate.changes import describe_change, name_of
 from placet.kernel.gate.intent_refusals import refuse_intent
 from placet.kernel.plugin.boundary import plugin_boundary
+from placet.kernel.plugin.domain import Kind
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from msgspec.structs import replace
 
 from placet.kernel.decide.batches import decide_batch
-from placet.kernel.plugin.domain import Domain
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.gate.structure import Structure
 from placet.kernel.ledger.ledger import Ledger
@@ -34,9 +33,10 @@ from placet.kernel.log.divergence import (
 from placet.kernel.log.replay import Replayer, seqs_of
 from placet.kernel.log.sandbox import Sandbox
 from placet.kernel.plugin.boundary import PluginError
-from placet.kernel.recorded_batch import recorded_batch
+from placet.kernel.plugin.domain import Domain
 from placet.kernel.plugin.registry import Registry
 from placet.kernel.plugin.rules_version import Rules, incompatibility, rules_in, validator_name
+from placet.kernel.recorded_batch import recorded_batch
 from placet.kernel.state.tree import State
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.errors import PlacetError

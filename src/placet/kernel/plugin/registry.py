@@ -8,9 +8,9 @@ from hashlib import blake2b
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Final, cast
 
+from placet.kernel.plugin.boundary import raised_by
 from placet.kernel.plugin.domain import Domain, Kind, Rule, RuleRefusal
 from placet.kernel.plugin.dropped_refusals import require_returned
-from placet.kernel.plugin.boundary import raised_by
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
 from placet.kernel.visibility.policy import hides_of, position_field_of

@@ -9,10 +9,10 @@ from math import dist, floor
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from placet.kernel.visibility.protocols import InterestIndex
 from placet.kernel.state.tree import State
 from placet.kernel.visibility.index import NO_AGENTS, Buckets, named
 from placet.kernel.visibility.policy import Visibility
+from placet.kernel.visibility.protocols import InterestIndex
 from placet.schemas.identity import Ref
 from placet.schemas.keywords import explain_keywords
 

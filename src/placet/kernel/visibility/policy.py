@@ -8,8 +8,8 @@ these.
 from collections.abc import Collection, Iterable, Sequence, Set
 from typing import Final, TypeVar
 
-from placet.kernel.visibility.protocols import InterestIndex, VisibilityPolicy
 from placet.kernel.state.tree import State
+from placet.kernel.visibility.protocols import InterestIndex, VisibilityPolicy
 from placet.schemas.identity import Ref
 
 T = TypeVar("T")

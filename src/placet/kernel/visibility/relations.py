@@ -2,10 +2,10 @@
 
 from collections.abc import Collection, Iterable, Set
 
-from placet.kernel.visibility.protocols import InterestIndex
 from placet.kernel.state.tree import State
 from placet.kernel.visibility.index import NO_AGENTS, NO_REFS, Buckets, named
 from placet.kernel.visibility.policy import NONE_HIDDEN, Visibility
+from placet.kernel.visibility.protocols import InterestIndex
 from placet.schemas.codec import Json
 from placet.schemas.identity import Ref
 from placet.schemas.keywords import explain_keywords

@@ -5,12 +5,12 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Final, TypeVar
 
-from placet.sweeps.errors import LabError
 from placet.lab.reporting.bins import BINS_MAX
 from placet.lab.reporting.figures import Figure, ReportSection
-from placet.sweeps.results import Results
 from placet.schemas.codec import Json, to_json
 from placet.schemas.limits import SECOND_NS
+from placet.sweeps.errors import LabError
+from placet.sweeps.results import Results
 from placet.tables.arrow import MissingExtraError
 from placet.tables.parts import CollectError, read_collected
 from placet.tables.table import Table

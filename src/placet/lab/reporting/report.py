@@ -2,16 +2,16 @@
 
 from pathlib import Path
 
-from placet.sweeps.errors import LabError
-from placet.sweeps.files import replaced_whole
 from placet.lab.reporting.page import MARK, render
 from placet.lab.reporting.run_report import run_page
 from placet.lab.reporting.study_report import study_page
 from placet.lab.reporting.vega import with_vega
 from placet.lab.stores import Store, log_of
-from placet.sweeps.results import Results
-from placet.stores.url import file_of
 from placet.schemas.keywords import explain_keywords
+from placet.stores.url import file_of
+from placet.sweeps.errors import LabError
+from placet.sweeps.files import replaced_whole
+from placet.sweeps.results import Results
 
 
 @explain_keywords

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from placet.actors.ports import EventLog
+from placet.history.selection import Selection
 from placet.lab.reporting.bins import Bins
 from placet.lab.reporting.collected import collected_beside, collected_section
 from placet.lab.reporting.drawings import lorenz, number_text
 from placet.lab.reporting.figures import Figure, Page, ReportSection, table_of
-from placet.history.selection import Selection
-from placet.stores.snapshots.recovery import decode, recover
-from placet.stores.url import file_of
 from placet.scenarios.fairness import jain
 from placet.scenarios.resume import find_run
 from placet.schemas.errors import StoreError
@@ -34,6 +32,8 @@ from placet.schemas.log.record import (
     intents_of,
     record_type,
 )
+from placet.stores.snapshots.recovery import decode, recover
+from placet.stores.url import file_of
 from placet.tables.plan import TableOptions, TablePlan
 from placet.tables.table import Rows
 

@@ -6,15 +6,15 @@ from pathlib import Path
 from statistics import mean
 from typing import Final
 
-from placet.sweeps.errors import LabError
 from placet.lab.intervals import Interval, mean_interval, wilson
 from placet.lab.paired import paired_differences
 from placet.lab.reporting.collected import multiples_section
 from placet.lab.reporting.drawings import Estimate, estimates, number_text
 from placet.lab.reporting.figures import Figure, Page, ReportSection, table_of
+from placet.schemas.codec import Json, canonical, to_json
+from placet.sweeps.errors import LabError
 from placet.sweeps.results import Results
 from placet.sweeps.study import Row
-from placet.schemas.codec import Json, canonical, to_json
 
 _MEASURES: Final = ("admitted", "refused")
 _VALUES_MAX: Final = 24

@@ -8,9 +8,9 @@ from dataclasses import replace
 from re import sub
 from typing import Any, Final
 
-from placet.sweeps.errors import LabError
 from placet.lab.reporting.figures import Figure, Page
 from placet.schemas.codec import Json
+from placet.sweeps.errors import LabError
 
 _COLORS: Final = [f"var(--s{number})" for number in range(1, 9)]
 """Variables of the page, so that lines follow its light and its dark colors."""

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from placet.actors.ports import EventLog
-from placet.sweeps.errors import LabError
 from placet.lab.turning.continuation import (
     RunSource,
     TickState,
@@ -27,6 +26,7 @@ from placet.scenarios.ticks import tick_ns_of
 from placet.schemas.codec import Json
 from placet.schemas.log.expand import BatchRecord
 from placet.schemas.log.record import Refused, intents_of
+from placet.sweeps.errors import LabError
 
 CAUSES_MAX: Final = 4
 """Largest number of causes that are looked for."""

@@ -14,23 +14,14 @@ import msgspec
 
 from placet.actors.observation.viewer import Viewer
 from placet.actors.ports import EventLog
+from placet.history.reader import config_from
 from placet.kernel.commit.commit import RecordSink
 from placet.kernel.kernel import Kernel
 from placet.kernel.log import snapshot as snapshots
 from placet.kernel.log.replay import Replayer
-from placet.kernel.recorded_batch import recorded_batch
 from placet.kernel.plugin.rules_version import rules_in
-from placet.sweeps.errors import LabError
-from placet.history.reader import config_from
+from placet.kernel.recorded_batch import recorded_batch
 from placet.plugins.domains import remake
-from placet.stores.snapshots.files import snapshots_of
-from placet.stores.snapshots.recovery import (
-    decode,
-    no_beginning,
-    read_on,
-    recover,
-    trusted_snapshots,
-)
 from placet.scenarios.loader import as_text, from_text
 from placet.scenarios.resume import find_run
 from placet.scenarios.scenario import Scenario
@@ -42,6 +33,15 @@ from placet.schemas.limits import SEED_MAX
 from placet.schemas.log.expand import BatchRecord, batches_of
 from placet.schemas.log.record import Admitted, Group, Refused, Scheduled, Tick, encode_record
 from placet.schemas.log.snapshot import Snapshot, decode_snapshot, encode_snapshot
+from placet.stores.snapshots.files import snapshots_of
+from placet.stores.snapshots.recovery import (
+    decode,
+    no_beginning,
+    read_on,
+    recover,
+    trusted_snapshots,
+)
+from placet.sweeps.errors import LabError
 from placet.tables.walk import beginning_of
 
 

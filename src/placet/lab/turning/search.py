@@ -18,11 +18,10 @@ from os import cpu_count
 from time import perf_counter
 from typing import Final, NamedTuple
 
+from placet.history.reader import fold
 from placet.kernel.state.tree import WorldState
-from placet.sweeps.errors import LabError
 from placet.lab.html import table_html
 from placet.lab.intervals import wilson
-from placet.sweeps.outcome import Outcome, decided, find_outcome, name_of
 from placet.lab.stores import Store, log_of, require_unwritten
 from placet.lab.turning.blame import Blame, Tipping, find_causes
 from placet.lab.turning.continuation import (
@@ -36,11 +35,12 @@ from placet.lab.turning.continuation import (
 )
 from placet.lab.turning.points import Point
 from placet.lab.turning.workers import Workers
-from placet.history.reader import fold
 from placet.scenarios.ticks import tick_ns_of
 from placet.schemas.codec import Json
 from placet.schemas.keywords import explain_keywords
 from placet.schemas.printable import printable_html
+from placet.sweeps.errors import LabError
+from placet.sweeps.outcome import Outcome, decided, find_outcome, name_of
 
 EVERY: Final = 10
 SEEDS: Final = 30

@@ -7,12 +7,12 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Final, TypeAlias
 
-from placet.sweeps.errors import LabError
-from placet.sweeps.outcome import Outcome, decided, find_outcome, spec_of
-from placet.sweeps.pools import OwnPools
 from placet.lab.turning.continuation import Continuation, RunSource, TickState
 from placet.lab.turning.points import Point
 from placet.schemas.errors import PlacetError
+from placet.sweeps.errors import LabError
+from placet.sweeps.outcome import Outcome, decided, find_outcome, spec_of
+from placet.sweeps.pools import OwnPools
 
 _STATES_WAITING_MAX: Final = 3
 """States in the executor's queue: enough to keep it busy, few enough for memory."""

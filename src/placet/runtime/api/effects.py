@@ -8,8 +8,8 @@ from anyio import to_thread
 
 from placet.actors.effects.executor import RetryPolicy
 from placet.kernel.control.outbox import plain_output
-from placet.kernel.plugin.domain import Domain
 from placet.kernel.kernel import Kernel
+from placet.kernel.plugin.domain import Domain
 from placet.runtime.executors.domain_executors import load_handlers
 from placet.runtime.executors.fork_handlers import LiveHandler, SimulatedHandler, handler_in
 from placet.runtime.executors.handlers import AnyHandler, AnyInDoubt, awaitable

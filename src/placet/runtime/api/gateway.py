@@ -5,8 +5,8 @@ from typing import Final, NamedTuple
 
 import anyio
 
-from placet.kernel.plugin.domain import Kind, Risk
 from placet.kernel.kernel import Kernel
+from placet.kernel.plugin.domain import Kind, Risk
 from placet.kernel.plugin.registry import Registry
 from placet.kernel.state.tree import WorldState
 from placet.runtime.world import WorldRuntime

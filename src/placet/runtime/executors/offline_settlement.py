@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Self
 
 from placet.actors.ports import EventLog
+from placet.history.reader import config_from
 from placet.kernel.control.outbox import plain_output
 from placet.kernel.kernel import Kernel
 from placet.kernel.plugin.rules_version import rules_in
-from placet.history.reader import config_from
 from placet.plugins.domains import remake
-from placet.stores.snapshots.recovery import recover
-from placet.stores.sqlite.file import is_in_use
 from placet.schemas.codec import thaw
 from placet.schemas.effect import EffectKey, Settlement
 from placet.schemas.errors import StoreError, ValidationError
 from placet.schemas.log.record import LogGroup
+from placet.stores.snapshots.recovery import recover
+from placet.stores.sqlite.file import is_in_use
 
 
 def resolve(

@@ -6,20 +6,20 @@ from shlex import quote
 from typing import Final
 
 from placet.actors.observation.viewer import Viewer
-from placet.kernel.kernel import Kernel
-from placet.kernel.plugin.rules_version import rules_in
 from placet.history.explain import explain, explain_seq
 from placet.history.fork import Fork, ForkOptions, fork
 from placet.history.position import Position
 from placet.history.reader import config_from
-from placet.stores.snapshots.recovery import recover
-from placet.stores.url import open_event_log
 from placet.history.timeline.moments import ROWS_MAX, short
+from placet.kernel.kernel import Kernel
+from placet.kernel.plugin.rules_version import rules_in
 from placet.scenarios.resume import indivisible_ns
 from placet.schemas.codec import Json, thaw, to_json
 from placet.schemas.errors import StoreError
 from placet.schemas.explanation import Explanation
 from placet.server.history.timelines import PlayedWorld, Source
+from placet.stores.snapshots.recovery import recover
+from placet.stores.url import open_event_log
 
 _ENTITIES_MAX: Final = ROWS_MAX
 

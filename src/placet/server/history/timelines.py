@@ -13,11 +13,11 @@ from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from placet.actors.ports import EventLog
-from placet.kernel.plugin.domain import Domain
-from placet.kernel.log.verify import Maker
 from placet.history.timeline.frames import frames_of
 from placet.history.timeline.ledgers import LEDGER_SEQS, ledgers_of, start_writing
 from placet.history.timeline.timeline import Timeline
+from placet.kernel.log.verify import Maker
+from placet.kernel.plugin.domain import Domain
 from placet.schemas.errors import StoreError
 from placet.schemas.names import path_part_fault
 from placet.server.history.controls import Controls, NoControls

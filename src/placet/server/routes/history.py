@@ -12,10 +12,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from placet.history.fork import ForkOptions
-from placet.plugins.domains import DomainNotFound, DomainNotRemade
 from placet.history.timeline import moments
 from placet.history.timeline.timeline import LAST, Moment, NoPlaceError, Query
 from placet.history.timeline.timeline import Place as LogPlace
+from placet.plugins.domains import DomainNotFound, DomainNotRemade
 from placet.schemas.codec import Json, to_json
 from placet.schemas.errors import PlacetError, StoreError
 from placet.schemas.limits import SEED_MAX

@@ -11,8 +11,8 @@ from typing import Final
 
 import psycopg
 
-from placet.stores.append_rules import NoWorldError
 from placet.schemas.errors import StoreError
+from placet.stores.append_rules import NoWorldError
 
 _RETRY: Final = (
     "; what was acknowledged is in the log: a server opens it again by itself, restart others"

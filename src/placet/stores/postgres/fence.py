@@ -20,10 +20,10 @@ from psycopg import Connection
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import TupleRow
 
+from placet.schemas.errors import StoreError
 from placet.stores.append_rules import in_use
 from placet.stores.postgres.address import PostgresAddress
 from placet.stores.postgres.errors import ConnectionRefused, postgres_faults
-from placet.schemas.errors import StoreError
 
 SERVER_VERSION_MIN: Final = 14
 """The first version of PostgreSQL with `idle_session_timeout`."""

@@ -14,9 +14,9 @@ from typing import Final, LiteralString, cast
 from psycopg import Connection, sql
 from psycopg.rows import TupleRow
 
-from placet.stores.rows import Row, Tail
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import LogStart
+from placet.stores.rows import Row, Tail
 
 LAYOUT_VERSION: Final = 1
 PAGE_GROUPS: Final = 256

@@ -19,6 +19,8 @@ import psycopg
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
+from placet.schemas.errors import StoreError
+from placet.schemas.log.record import LogGroup, LogStart
 from placet.stores.append_rules import (
     require_epoch,
     require_follows,
@@ -29,8 +31,6 @@ from placet.stores.postgres.errors import is_lost, postgres_faults
 from placet.stores.postgres.fence import PostgresFence, connect
 from placet.stores.postgres.layout import Layout
 from placet.stores.rows import Row, Tail, damaged, read_rows, row_of
-from placet.schemas.errors import StoreError
-from placet.schemas.log.record import LogGroup, LogStart
 
 DURABILITY_OF: Final = {
     "on": "full",

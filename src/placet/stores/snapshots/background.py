@@ -8,9 +8,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
 from placet.actors.ports import EventLog
-from placet.stores.snapshots.writer import SnapshotProcess, WrittenSnapshot
 from placet.schemas.errors import StoreError
 from placet.schemas.log.snapshot import SnapshotPosition
+from placet.stores.snapshots.writer import SnapshotProcess, WrittenSnapshot
 
 _SLICE_GROUPS: Final = 64
 """Groups of the log that are removed after one write."""

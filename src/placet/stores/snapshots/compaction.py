@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from placet.actors.ports import EventLog
+from placet.schemas.errors import StoreError
+from placet.schemas.log.record import LogStart
+from placet.schemas.log.snapshot import SnapshotPosition
 from placet.stores.snapshots.files import SnapshotStore
 from placet.stores.snapshots.recovery import listed, trusted_places
 from placet.stores.snapshots.writer import KEPT_MIN, keep_only, take_snapshot
 from placet.stores.sqlite.file import is_in_use, vacuum
-from placet.schemas.errors import StoreError
-from placet.schemas.log.record import LogStart
-from placet.schemas.log.snapshot import SnapshotPosition
 
 _SLICE_GROUPS = 1_024
 

@@ -13,10 +13,10 @@ from re import compile as pattern
 from typing import Final, Protocol
 
 from placet.actors.ports import EventLog
+from placet.schemas.log.snapshot import Snapshot, SnapshotPosition, decode_snapshot, encode_snapshot
 from placet.stores.files import Disk, FileOperations, behind_link
 from placet.stores.pack import PackEventLog
 from placet.stores.url import postgres_address_of, whereabouts_of
-from placet.schemas.log.snapshot import Snapshot, SnapshotPosition, decode_snapshot, encode_snapshot
 
 _NAME: Final = pattern(r"(\d{12,19})-(\d{12,19})\.snapshot")
 _UNFINISHED: Final = ".tmp"

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from placet.stores.pack import PackEventLog
 from placet.schemas.log.snapshot import Snapshot, SnapshotPosition, decode_snapshot
+from placet.stores.pack import PackEventLog
 
 
 class PackedSnapshots:

@@ -12,11 +12,11 @@ import psycopg
 from psycopg import Connection, sql
 from psycopg.rows import TupleRow
 
+from placet.schemas.errors import StoreError
+from placet.schemas.log.snapshot import Snapshot, SnapshotPosition, decode_snapshot, encode_snapshot
 from placet.stores.postgres.address import PostgresAddress
 from placet.stores.postgres.errors import meaning_of
 from placet.stores.postgres.fence import connect
-from placet.schemas.errors import StoreError
-from placet.schemas.log.snapshot import Snapshot, SnapshotPosition, decode_snapshot, encode_snapshot
 
 PART_BYTES: Final = 8 << 20
 

@@ -15,11 +15,11 @@ from typing import Final, NamedTuple
 from placet.actors.ports import EventLog
 from placet.kernel.log import snapshot as snapshots
 from placet.kernel.log.replay import Divergence, Replayer
-from placet.stores.snapshots.files import SnapshotStore, snapshots_of
-from placet.stores.append_rules import OvertakenError, overtaken
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import LogStart, Record, decode_record, record_hash
 from placet.schemas.log.snapshot import Snapshot, SnapshotPosition
+from placet.stores.append_rules import OvertakenError, overtaken
+from placet.stores.snapshots.files import SnapshotStore, snapshots_of
 
 _LISTINGS_MAX: Final = 5
 """How often the folder is listed anew where a file went before it was read."""

@@ -14,10 +14,10 @@ from anyio import to_thread
 
 from placet.actors.metrics import Counters
 from placet.actors.ports import EventLog
-from placet.stores.snapshots.recovery import Recovery
-from placet.stores.snapshots.writer import SnapshotProcess, WrittenSnapshot
 from placet.schemas.errors import StoreError
 from placet.schemas.log.snapshot import SnapshotPosition
+from placet.stores.snapshots.recovery import Recovery
+from placet.stores.snapshots.writer import SnapshotProcess, WrittenSnapshot
 
 _SLICE_GROUPS: Final = 64
 """Removed in one transaction: an append waits for one such slice at most."""

@@ -14,10 +14,10 @@ from anyio import to_thread
 
 from placet.actors.ports import EventLog
 from placet.kernel.log.replay import Replayer
-from placet.stores.snapshots.recovery import Recovery, read_on, recover
-from placet.stores.append_rules import NoWorldError
-from placet.stores.url import fence_of
 from placet.schemas.errors import StoreError
+from placet.stores.append_rules import NoWorldError
+from placet.stores.snapshots.recovery import Recovery, read_on, recover
+from placet.stores.url import fence_of
 
 LOOK_SECONDS: Final = 0.1
 """How long to wait between two looks: the fence is asked for, and the news is folded."""

@@ -17,13 +17,13 @@ from typing import Final
 from placet.actors.ports import EventLog
 from placet.kernel.log import snapshot as snapshots
 from placet.kernel.log.replay import Replayer
+from placet.schemas.codec import from_json, to_json
+from placet.schemas.errors import PlacetError, StoreError
+from placet.schemas.log.snapshot import SnapshotPosition
 from placet.stores.gc_tuning import tune_gc
 from placet.stores.snapshots.files import SnapshotStore, snapshots_of
 from placet.stores.snapshots.recovery import listed, recover, trusted_places
 from placet.stores.url import open_event_log
-from placet.schemas.codec import from_json, to_json
-from placet.schemas.errors import PlacetError, StoreError
-from placet.schemas.log.snapshot import SnapshotPosition
 
 EVERY_SEQS: Final = 200_000
 """Default number of seqs between snapshots: about a second of folding at the next opening."""

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import Final
 
-from placet.stores.rows import Row, Tail, damaged, records_of, row_of
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import LogGroup, LogStart
+from placet.stores.rows import Row, Tail, damaged, records_of, row_of
 
 LAYOUT_VERSION: Final = 2
 APPLICATION_ID: Final = int.from_bytes(b"plac", "big")

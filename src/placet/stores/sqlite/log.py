@@ -16,6 +16,8 @@ from threading import Lock
 from typing import Final
 from weakref import finalize
 
+from placet.schemas.errors import StoreError
+from placet.schemas.log.record import LogGroup, LogStart
 from placet.stores.append_rules import (
     in_use,
     require_epoch,
@@ -29,8 +31,6 @@ from placet.stores.sqlite.errors import sqlite_faults
 from placet.stores.sqlite.file import connect_bare, is_bare, leave_wal
 from placet.stores.sqlite.heartbeat import Heartbeat, Writer
 from placet.stores.sqlite.wal import damage_of
-from placet.schemas.errors import StoreError
-from placet.schemas.log.record import LogGroup, LogStart
 
 SYNCHRONOUS_LEVELS: Final = ("full", "normal", "off")
 LOCK_SECONDS_MAX: Final = 5.0

@@ -16,6 +16,7 @@ from typing import Any, Final
 import ray
 from ray import cloudpickle, exceptions
 
+from placet.schemas.codec import Json
 from placet.sweeps.failures import (
     CallFailed,
     ExecutorUnfit,
@@ -24,7 +25,6 @@ from placet.sweeps.failures import (
     WorkerDied,
 )
 from placet.sweeps.on_ray import group as group_module
-from placet.schemas.codec import Json
 
 cloudpickle.register_pickle_by_value(group_module)
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from placet.sweeps.errors import LabError
 from placet.sweeps.code_version import is_installed, local_modules, named_modules
+from placet.sweeps.errors import LabError
 from placet.sweeps.plan import SweepPlan
 
 

@@ -33,13 +33,13 @@ from placet.agents.proposal.catalogue import Catalogue, wire_name
 from placet.agents.proposal.context_text import build
 from placet.agents.proposal.plan import Issue
 from placet.agents.proposal.plan_parser import parse_calls
-from placet_design import Design
-from placet_files import Files
 from placet.domains.memory import Memory
-from placet_program import Program
 from placet.domains.world import World
 from placet.kernel.plugin.domain import Domain
 from placet.schemas.codec import canonical, from_json, to_json
+from placet_design import Design
+from placet_files import Files
+from placet_program import Program
 from tests.agents.adapters.llm.provider import OpenAI, Provider
 
 pytestmark = pytest.mark.anyio

@@ -16,10 +16,10 @@ from typing_extensions import TypedDict
 
 from placet.domains.world import World
 from placet.kernel import Kernel
-from placet.kernel.plugin.domain import Domain, Kind, RuleRefusal, conflict, refuse
 from placet.kernel.log.replay import folded
 from placet.kernel.log.snapshot import world_digest
 from placet.kernel.log.verify import Verifier
+from placet.kernel.plugin.domain import Domain, Kind, RuleRefusal, conflict, refuse
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json

@@ -9,12 +9,12 @@ from pydantic import BeforeValidator
 from typing_extensions import TypedDict
 
 from placet.kernel import Kernel, KernelConfig
-from placet.kernel.plugin.domain import Domain, Kind, RuleRefusal
 from placet.kernel.decide.rows import record as group_record
 from placet.kernel.ledger.dedup_window import DedupWindows, RangeEntry
 from placet.kernel.ledger.ledger import Agent
 from placet.kernel.log.replay import Replayer, folded
 from placet.kernel.log.snapshot import world_digest
+from placet.kernel.plugin.domain import Domain, Kind, RuleRefusal
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
 from placet.schemas.codec import array_header, from_canonical

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from placet.kernel import Kernel
-from placet.kernel.plugin.domain import Domain, Kind
 from placet.kernel.decide.rows import record
 from placet.kernel.log.replay import folded
 from placet.kernel.log.snapshot import world_digest
+from placet.kernel.plugin.domain import Domain, Kind
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.transaction import Transaction
 from placet.schemas.codec import canonical

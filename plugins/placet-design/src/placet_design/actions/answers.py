@@ -8,6 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
+from placet.kernel.state.tree import State
+from placet.schemas.codec import Json
+from placet.schemas.errors import error_of
+from placet.schemas.refusal import Notice, Refusal, Stage
+from placet.schemas.verdict import Verdict
 from placet_design import payloads
 from placet_design.actions.normalize import (
     PayloadFault,
@@ -27,11 +32,6 @@ from placet_design.actions.protocol import (
 )
 from placet_design.refinable_fields import RefinableField
 from placet_design.settings import DesignSettings
-from placet.kernel.state.tree import State
-from placet.schemas.codec import Json
-from placet.schemas.errors import error_of
-from placet.schemas.refusal import Notice, Refusal, Stage
-from placet.schemas.verdict import Verdict
 
 STALE_PLAN: Final = "design.stale_plan"
 _VALUES: Final = frozenset({"set", "increase", "decrease"})

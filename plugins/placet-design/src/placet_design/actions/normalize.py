@@ -8,11 +8,11 @@ The order is unit, type, bounds. Normalizing a result again changes nothing.
 from math import isfinite
 from typing import Final, NamedTuple
 
+from placet.schemas.codec import Json
+from placet.schemas.json_value import format_value
 from placet_design.actions.protocol import Adjustment
 from placet_design.refinable_fields import RangePolicy, RefinableField, Step
 from placet_design.units import UnitConverter, clamp_to_bounds
-from placet.schemas.codec import Json
-from placet.schemas.json_value import format_value
 
 NO_WARNINGS: Final[tuple[Adjustment, ...]] = ()
 _SLACK: Final = 1e-12

@@ -10,6 +10,12 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, NotRequired, Type
 from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
+from placet.schemas.codec import Json
+from placet.schemas.errors import PlacetError
+from placet.schemas.identity import ID_PATTERN
+from placet.schemas.intent import SCHEMA_VERSION
+from placet.schemas.json_value import format_value, message_for, pointer
+from placet.schemas.keywords import explain_keywords
 from placet_design import payloads
 from placet_design.actions.protocol import (
     Action,
@@ -21,12 +27,6 @@ from placet_design.actions.protocol import (
     Moment,
 )
 from placet_design.refinable_fields import Step
-from placet.schemas.codec import Json
-from placet.schemas.errors import PlacetError
-from placet.schemas.identity import ID_PATTERN
-from placet.schemas.intent import SCHEMA_VERSION
-from placet.schemas.json_value import format_value, message_for, pointer
-from placet.schemas.keywords import explain_keywords
 
 PRIORITY: Final = 10
 

@@ -4,6 +4,8 @@ Both submit the same batch to the kernel, so a plan that validates also executes
 decides nothing.
 """
 
+from placet.schemas.codec import Json
+from placet.schemas.verdict import Verdict
 from placet_design.actions.answers import (
     ExecutionResult,
     rejected_indexes,
@@ -16,8 +18,6 @@ from placet_design.actions.plans import batch_of
 from placet_design.actions.protocol import Action, ActionPlan, Intent, ValidationResult
 from placet_design.api.workspace import PLANNER, StateManager
 from placet_design.payloads import PARAMETERS
-from placet.schemas.codec import Json
-from placet.schemas.verdict import Verdict
 
 
 class ActionExecutor:

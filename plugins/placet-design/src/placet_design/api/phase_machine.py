@@ -4,11 +4,11 @@ import warnings
 from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
 
+from placet.schemas.codec import Json
 from placet_design.api.workspace import StateManager
 from placet_design.phase_results import shown_phases, states_of
 from placet_design.phases import PHASES
 from placet_design.phases.states import TRANSITIONS, PhaseState
-from placet.schemas.codec import Json
 
 
 class PhaseMachine:

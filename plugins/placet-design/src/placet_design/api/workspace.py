@@ -7,17 +7,6 @@ soon as their batch is decided, because the host has no executors.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from placet_design import payloads
-from placet_design.actions.normalize import NormalizedValue, normalize_set
-from placet_design.actions.plans import intent_of
-from placet_design.actions.protocol import StalePlanError
-from placet_design.domain import Design
-from placet_design.effects import EXECUTORS, run_effect
-from placet_design.phase_results import ASSUMPTIONS
-from placet_design.refinable_fields import RangePolicy
-from placet_design.state.design_json import DesignState
-from placet_design.state.parameters import lock_of
-from placet_design.views import design_digest, locked_paths, read_design, version_of
 from placet.kernel.kernel import Kernel
 from placet.kernel.log.replay import Replayer
 from placet.kernel.state.tree import State
@@ -29,6 +18,17 @@ from placet.schemas.keywords import explain_keywords
 from placet.schemas.limits import SECOND_NS, Limits
 from placet.schemas.log.record import Header, decode_record, record_as_dict, record_type
 from placet.schemas.verdict import Verdict
+from placet_design import payloads
+from placet_design.actions.normalize import NormalizedValue, normalize_set
+from placet_design.actions.plans import intent_of
+from placet_design.actions.protocol import StalePlanError
+from placet_design.domain import Design
+from placet_design.effects import EXECUTORS, run_effect
+from placet_design.phase_results import ASSUMPTIONS
+from placet_design.refinable_fields import RangePolicy
+from placet_design.state.design_json import DesignState
+from placet_design.state.parameters import lock_of
+from placet_design.views import design_digest, locked_paths, read_design, version_of
 
 HOST: Final = "host"
 """The operator that the calls on a `StateManager` act as."""

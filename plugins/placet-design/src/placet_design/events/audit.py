@@ -13,12 +13,12 @@ from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
 from typing import Final
 
+from placet.schemas.codec import Json
+from placet.schemas.event import Event
 from placet_design import payloads
 from placet_design.actions.normalize import normal_payload
 from placet_design.events.projection import changes_of, plan_of
 from placet_design.settings import DesignSettings
-from placet.schemas.codec import Json
-from placet.schemas.event import Event
 
 _STANDARD: Final = DesignSettings()
 _CHANGING: Final = frozenset({"header", "batch", "refused"})

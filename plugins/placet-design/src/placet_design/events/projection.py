@@ -7,14 +7,14 @@ may start anywhere in the log.
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
+from placet.schemas.codec import Json
+from placet.schemas.event import Event
+from placet.schemas.identity import SYSTEM
 from placet_design import payloads
 from placet_design.actions.plans import is_action
 from placet_design.events.events import KernelEvent, KernelEventType, make_event
 from placet_design.phases import stale_by
 from placet_design.phases.states import PhaseState
-from placet.schemas.codec import Json
-from placet.schemas.event import Event
-from placet.schemas.identity import SYSTEM
 
 Fields: TypeAlias = dict[str, Any]
 Projected: TypeAlias = tuple[KernelEventType, str, Fields]

@@ -9,11 +9,6 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from placet_design.access import access_of
-from placet_design.actions.plans import intent_of
-from placet_design.api.workspace import HOST
-from placet_design.payloads import ACCESS_NAMES_MAX, OPERATOR_ROLE
-from placet_design.state.parameters import is_operator
 from placet.kernel.intent_visibility import speaks_for
 from placet.kernel.kernel import Kernel
 from placet.runtime.orchestrator import Orchestrator
@@ -23,6 +18,11 @@ from placet.schemas.verdict import Verdict
 from placet.server.http.parameters import Fields, NewName
 from placet.server.http.problems import Problem
 from placet.server.roles import Role
+from placet_design.access import access_of
+from placet_design.actions.plans import intent_of
+from placet_design.api.workspace import HOST
+from placet_design.payloads import ACCESS_NAMES_MAX, OPERATOR_ROLE
+from placet_design.state.parameters import is_operator
 
 _Names = Annotated[list[NewName], Meta(max_length=ACCESS_NAMES_MAX)]
 

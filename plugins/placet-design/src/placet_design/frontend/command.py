@@ -16,8 +16,8 @@ from placet.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from placet_design.frontend.report import Report
     from placet.schemas.codec import Json
+    from placet_design.frontend.report import Report
 
 
 _Text: TypeAlias = Annotated[

@@ -6,6 +6,13 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
+from placet.kernel.kernel import Kernel
+from placet.runtime.orchestrator import Orchestrator
+from placet.schemas.codec import Json
+from placet.schemas.refusal import RefusalCode, Stage
+from placet.schemas.verdict import Verdict
+from placet.server.http.responses import json_response
+from placet.server.routes.batches import verdict_answer
 from placet_design.actions.answers import (
     STALE_PLAN,
     ExecutionResult,
@@ -24,15 +31,8 @@ from placet_design.actions.protocol import ActionPlan, Intent, IntentType, stale
 from placet_design.domain import Design
 from placet_design.payloads import PARAMETERS, LogIntent
 from placet_design.settings import DesignSettings
-from placet_design.views import read_design, version_of
 from placet_design.text import Clarification, parse_text, rewordings
-from placet.kernel.kernel import Kernel
-from placet.runtime.orchestrator import Orchestrator
-from placet.schemas.codec import Json
-from placet.schemas.refusal import RefusalCode, Stage
-from placet.schemas.verdict import Verdict
-from placet.server.http.responses import json_response
-from placet.server.routes.batches import verdict_answer
+from placet_design.views import read_design, version_of
 
 _SEEDS_OWN = frozenset({Stage.STRUCTURE, Stage.DOMAIN})
 """What stages refuse is a rejection in the seed's words; everything else is the gate's."""

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from placet.cli.terminal import Line, TextTable
+from placet.schemas.codec import Json
 from placet_design import (
     Action,
     ActionType,
@@ -18,7 +19,6 @@ from placet_design.payloads import EXPORTS
 from placet_design.phase_results import shown_phases
 from placet_design.phases.phase import INPUT_MISSING
 from placet_design.text import Clarification, ParsedText
-from placet.schemas.codec import Json
 
 _Fields = Mapping[str, RefinableField]
 

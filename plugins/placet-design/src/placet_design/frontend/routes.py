@@ -14,32 +14,8 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 
-from placet_design import Design, audit, project
-from placet_design.access import access_fault, shown_access
-from placet_design.actions.plans import PlanInvalidError, intent_of, parse_proposed
-from placet_design.api.workspace import HOST
-from placet_design.payloads import DESIGNER_ROLE, OPERATOR_ROLE
-from placet_design.phase_results import shown_phases
-from placet_design.phases import PHASES
-from placet_design.phases.states import PhaseState
-from placet_design.views import read_design, version_of
-from placet_design.frontend.access import (
-    Access,
-    give_to,
-    owner_of,
-    require_set,
-    role_of,
-)
-from placet_design.frontend.plan_handler import (
-    DesignPlanHandler,
-    answer_of,
-    plan_schemas,
-    preview_of,
-    setup_of,
-)
-from placet_design.frontend.wire_schemas import EXAMPLES, SCHEMAS, plan_answers
-from placet.kernel.plugin.domain import Domain
 from placet.kernel.kernel import Kernel
+from placet.kernel.plugin.domain import Domain
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json
 from placet.schemas.event import Event
@@ -63,6 +39,30 @@ from placet.server.roles import Role
 from placet.server.routes.batches import verdict_answer
 from placet.server.routes.state import durable_events, sight_of
 from placet.server.worlds import Worlds
+from placet_design import Design, audit, project
+from placet_design.access import access_fault, shown_access
+from placet_design.actions.plans import PlanInvalidError, intent_of, parse_proposed
+from placet_design.api.workspace import HOST
+from placet_design.frontend.access import (
+    Access,
+    give_to,
+    owner_of,
+    require_set,
+    role_of,
+)
+from placet_design.frontend.plan_handler import (
+    DesignPlanHandler,
+    answer_of,
+    plan_schemas,
+    preview_of,
+    setup_of,
+)
+from placet_design.frontend.wire_schemas import EXAMPLES, SCHEMAS, plan_answers
+from placet_design.payloads import DESIGNER_ROLE, OPERATOR_ROLE
+from placet_design.phase_results import shown_phases
+from placet_design.phases import PHASES
+from placet_design.phases.states import PhaseState
+from placet_design.views import read_design, version_of
 
 table = Routes("designs")
 

@@ -12,6 +12,18 @@ from typing import Final, Self
 
 from placet.actors.ports import EventLog
 from placet.cli.terminal import CommandError, complain
+from placet.history.reader import config_from
+from placet.kernel.log.replay import Replayer
+from placet.kernel.plugin.domain import Domain
+from placet.kernel.plugin.rules_version import rules_in
+from placet.plugins.domains import find_domain, remake
+from placet.runtime.clock import RealtimeClock
+from placet.schemas.codec import Json
+from placet.schemas.errors import PlacetError
+from placet.schemas.limits import SECOND_NS
+from placet.schemas.log.record import LogGroup
+from placet.stores.snapshots.recovery import Recovery, recover
+from placet.stores.url import file_of, open_event_log
 from placet_design import (
     Action,
     ActionExecutor,
@@ -25,18 +37,6 @@ from placet_design import (
 from placet_design.access import access_fault, shown_access
 from placet_design.frontend import report
 from placet_design.text import Clarification, parse_text, rewordings
-from placet.kernel.plugin.domain import Domain
-from placet.kernel.log.replay import Replayer
-from placet.kernel.plugin.rules_version import rules_in
-from placet.runtime.clock import RealtimeClock
-from placet.history.reader import config_from
-from placet.plugins.domains import find_domain, remake
-from placet.stores.snapshots.recovery import Recovery, recover
-from placet.stores.url import file_of, open_event_log
-from placet.schemas.codec import Json
-from placet.schemas.errors import PlacetError
-from placet.schemas.limits import SECOND_NS
-from placet.schemas.log.record import LogGroup
 
 DESIGN: Final = "design"
 

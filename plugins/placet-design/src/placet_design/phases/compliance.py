@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Final
 
+from placet.schemas.codec import Json
 from placet_design.phases.phase import (
     NOT_ASSESSABLE,
     NOT_MET,
@@ -18,7 +19,6 @@ from placet_design.phases.phase import (
     result,
 )
 from placet_design.phases.stability import righting_area_m_rad, righting_lever_m
-from placet.schemas.codec import Json
 
 METHOD: Final = "imo-2008-is-code-a-2.2"
 MET: Final = "met"

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Final
 
+from placet.schemas.codec import Json
 from placet_design.phases.dimensions import (
     BEAM,
     BLOCK,
@@ -30,7 +31,6 @@ from placet_design.phases.phase import (
     optional,
 )
 from placet_design.phases.sea import DENSITY_T_PER_M3
-from placet.schemas.codec import Json
 
 METHOD: Final = "parsons-hydrostatics"
 PRISMATIC_TOLERANCE: Final = 0.01

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
+from placet.schemas.codec import Json
 from placet_design.phases.dimensions import LENGTH
 from placet_design.phases.phase import (
     INCONSISTENT,
@@ -17,7 +18,6 @@ from placet_design.phases.phase import (
     required,
 )
 from placet_design.phases.sea import GRAVITY_M_PER_S2, KNOT_M_PER_S
-from placet.schemas.codec import Json
 
 METHOD: Final = "mission-definitions"
 DISPLACEMENT_FROUDE_MAX: Final = 0.4

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Final
 
+from placet.schemas.codec import Json
 from placet_design.phases.dimensions import BEAM, DENSITY, DRAFT, HULL_TYPE, LENGTH, MIDSHIP
 from placet_design.phases.hydrodynamics.holtrop import (
     Resistance,
@@ -41,7 +42,6 @@ from placet_design.phases.phase import (
     result,
 )
 from placet_design.phases.sea import KNOT_M_PER_S
-from placet.schemas.codec import Json
 
 METHOD: Final = "holtrop-mennen-1984"
 PLANING_METHOD: Final = "savitsky-1964"

@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
+from placet.schemas.codec import Json
 from placet_design.phases.dimensions import BEAM, BLOCK, DEPTH, DRAFT, LENGTH
 from placet_design.phases.phase import (
     NOT_MET,
@@ -19,7 +20,6 @@ from placet_design.phases.phase import (
     declare,
     result,
 )
-from placet.schemas.codec import Json
 
 METHOD: Final = "wall-sided-parsons"
 FREE_SURFACE_FACTOR: Final = 1.03

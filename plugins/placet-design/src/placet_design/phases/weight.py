@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Final
 
+from placet.schemas.codec import Json
 from placet_design.phases.dimensions import BEAM, BLOCK, DEPTH, DRAFT, LENGTH
 from placet_design.phases.phase import (
     NOT_MET,
@@ -23,7 +24,6 @@ from placet_design.phases.phase import (
     required,
     result,
 )
-from placet.schemas.codec import Json
 
 METHOD: Final = "watson-gilfillan-1977"
 STEEL_FACTOR: Final = 0.045

@@ -10,9 +10,9 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from placet_design.refinable_fields import REFINABLE_SCHEMA, RefinableField
 from placet.schemas.codec import Json, freeze, from_json, thaw, to_json
 from placet.schemas.keywords import explain_keywords
+from placet_design.refinable_fields import REFINABLE_SCHEMA, RefinableField
 
 _TYPES: Final[Mapping[str, type]] = {"float": float, "int": int, "bool": bool}
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from placet_design.payloads import PARAMETERS
 from placet.kernel.plugin.domain import RuleRefusal, refuse
 from placet.kernel.state.tree import State
 from placet.schemas.identity import Ref
+from placet_design.payloads import PARAMETERS
 
 CP_TOLERANCE: Final = 0.01
 """|Cb - Cp·Cm| may be this part of Cb: what remains is the rounding of coefficients in use."""

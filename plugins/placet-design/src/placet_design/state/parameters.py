@@ -4,12 +4,12 @@ No agent and no kind of intent writes a locked parameter: `write` checks the loc
 ends when its owner or an operator removes it, or when it expires.
 """
 
-from placet_design.payloads import LOCKS, OPERATOR_ROLE, PARAMETERS, ROLES
 from placet.kernel.plugin.domain import RuleRefusal, refuse
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json
 from placet.schemas.refusal import seconds_until
+from placet_design.payloads import LOCKS, OPERATOR_ROLE, PARAMETERS, ROLES
 
 
 def value_of(draft: Draft, path: str) -> Json:

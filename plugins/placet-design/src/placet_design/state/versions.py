@@ -9,6 +9,9 @@ from collections.abc import Callable
 from itertools import chain
 from typing import Final, TypeAlias
 
+from placet.kernel.plugin.domain import RuleRefusal, refuse
+from placet.kernel.state.draft import Draft
+from placet.schemas.codec import Json
 from placet_design.payloads import (
     ABOUT,
     DESIGN,
@@ -19,9 +22,6 @@ from placet_design.payloads import (
     VERSION_NOTICE,
 )
 from placet_design.state.parameters import is_operator, value_of, write, write_lock
-from placet.kernel.plugin.domain import RuleRefusal, refuse
-from placet.kernel.state.draft import Draft
-from placet.schemas.codec import Json
 
 Write: TypeAlias = Callable[[Draft, str, Json], RuleRefusal | None]
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
+from placet.schemas.codec import Json
 from placet_design.actions.protocol import Action, ActionType
 from placet_design.refinable_fields import RefinableField
-from placet_design.units import UnitConverter
 from placet_design.text.clauses import (
     Amount,
     Item,
@@ -17,7 +17,7 @@ from placet_design.text.clauses import (
     either,
 )
 from placet_design.text.lexicon import PERCENT, Meaning
-from placet.schemas.codec import Json
+from placet_design.units import UnitConverter
 
 LENGTH_OF_A_VESSEL: Final = "hull.loa"
 """What the measure in `60 m ferry` is, in the language of the field."""

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final, TypeAlias
 
-from placet_design.refinable_fields import Step
-from placet_design.units import UnitConverter
-from placet_design.text.lexicon import Lexicon, Meaning, Token, number_of, unit_at
 from placet.schemas.errors import PlacetError
+from placet_design.refinable_fields import Step
+from placet_design.text.lexicon import Lexicon, Meaning, Token, number_of, unit_at
+from placet_design.units import UnitConverter
 
 _LINKS: Final = frozenset({"to", "=", ":", "at", "as", "be", "is", "of", "from"})
 _NOISE: Final = frozenset(

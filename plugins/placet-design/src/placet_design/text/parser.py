@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from placet.schemas.codec import Json
 from placet_design.actions.protocol import Action, ActionType, Intent, IntentType, Moment
 from placet_design.exports import FORMATS
 from placet_design.phases import PHASES
@@ -24,7 +25,6 @@ from placet_design.text.clauses import (
     step_at,
 )
 from placet_design.text.lexicon import Lexicon, Meaning, Token, tokens_of
-from placet.schemas.codec import Json
 
 TEXT_CHARS_MAX: Final = 4_000
 """As long as the log takes what was said."""

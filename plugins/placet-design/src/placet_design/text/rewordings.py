@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Final
 
+from placet.schemas.codec import Json
 from placet_design.refinable_fields import REFINABLE_SCHEMA, RefinableField
 from placet_design.text.lexicon import number_of
 from placet_design.text.parser import NOTHING_KNOWN, Clarification, parse_text
-from placet.schemas.codec import Json
 
 _PLACES_MAX: Final = 8
 _CANDIDATES_MAX: Final = 8

@@ -3,15 +3,15 @@
 import json
 
 import pytest
+from tests.design.frontend.test_design_routes import DESIGNS, LOA, plan
 
+from placet.domains.session import Sessions
+from placet.schemas.errors import StoreError
+from placet.server.config import ServeConfig
 from placet_design import Design
 from placet_design.actions.plans import intent_of
 from placet_design.api.workspace import HOST
 from placet_design.payloads import ACCESS_NAMES_MAX
-from placet.domains.session import Sessions
-from placet.schemas.errors import StoreError
-from placet.server.config import ServeConfig
-from tests.design.frontend.test_design_routes import DESIGNS, LOA, plan
 from tests.server.served import Served, Socket, serving
 
 FERRY = f"{DESIGNS}/ferry"

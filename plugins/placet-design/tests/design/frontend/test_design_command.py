@@ -7,10 +7,10 @@ import subprocess
 import pytest
 
 from placet import Orchestrator, OrchestratorConfig
-from placet_design import Design
-from placet_design.views import version_of
 from placet.history.reader import fold
 from placet.stores.url import open_event_log
+from placet_design import Design
+from placet_design.views import version_of
 from tests.cli.command_line import PLACET, TOWN
 
 FERRY = "60 m aluminum catamaran ferry, 12 m beam"

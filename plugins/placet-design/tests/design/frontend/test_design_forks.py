@@ -1,8 +1,9 @@
 """Forks beside designs: forks and designs have different names."""
 
-from placet_design import Design
-from placet.server.config import ServeConfig
 from tests.design.frontend.test_design_routes import DESIGNS
+
+from placet.server.config import ServeConfig
+from placet_design import Design
 from tests.server.served import serving
 
 FORKS = "/api/v1/worlds/world/history/forks"

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from placet import Orchestrator, OrchestratorConfig
-from placet_design import Design
 from placet.runtime.recorded_world import recorded_world
 from placet.schemas.limits import HttpLimits
 from placet.server import create_app
 from placet.server.config import ServeConfig
 from placet.server.credentials import Credentials, KnownToken, hash_of
+from placet_design import Design
 from tests.server.served import TOKENS, Served, serving
 
 DESIGNS = "/api/v1/designs"

@@ -9,10 +9,10 @@ from mcp import Client
 
 from placet import Orchestrator
 from placet.agents import Session
-from placet_design import Design
 from placet.domains.session import Sessions
 from placet.frontends.mcp.server import McpServer
 from placet.schemas.codec import from_json
+from placet_design import Design
 
 pytestmark = pytest.mark.anyio
 

@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from tests.design.phases.chain import SHIP, flags, run_all
 
 from placet_design.phases import OutOfRangeError
 from placet_design.phases.hydrodynamics.savitsky import (
@@ -10,7 +11,6 @@ from placet_design.phases.hydrodynamics.savitsky import (
     planing,
     wetted_length_ratio,
 )
-from tests.design.phases.chain import SHIP, flags, run_all
 
 POUND_T = 0.45359237e-3
 FOOT_M = 0.3048

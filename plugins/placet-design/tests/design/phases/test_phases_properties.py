@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.design.phases.chain import run_all
 
 from placet_design.phases import PHASES
 from placet_design.phases.compliance import criteria
@@ -26,7 +27,6 @@ from placet_design.phases.weight import (
     range_on_fuel_nm,
 )
 from placet_design.refinable_fields import REFINABLE_SCHEMA
-from tests.design.phases.chain import run_all
 
 CODES = {
     "input_missing",

@@ -3,12 +3,12 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.design.phases.chain import SHIP
 
 from placet_design import ActionExecutor, ActionPlan, StateManager
 from placet_design.actions.protocol import Action, ActionType, IntentType
 from placet_design.phases import PHASES
 from placet_design.refinable_fields import REFINABLE_SCHEMA, RefinableField
-from placet_design.units import UnitConverter
 from placet_design.text.lexicon import _UNIT_PHRASES, _UNIT_WORDS, PERCENT, number_of
 from placet_design.text.parser import (
     TEXT_CHARS_MAX,
@@ -16,7 +16,7 @@ from placet_design.text.parser import (
     ParsedText,
     parse_text,
 )
-from tests.design.phases.chain import SHIP
+from placet_design.units import UnitConverter
 
 SET, INCREASE, DECREASE = ActionType.SET, ActionType.INCREASE, ActionType.DECREASE
 LOCK, UNLOCK, RUN, EXPORT = (

@@ -10,14 +10,14 @@ import hashlib
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from placet_files import ANALYZE, CREATE, INSPECT, FileRefused, Files
-from placet_files.payloads import TEXT_BYTES_MAX, ZIP_BYTES_MAX
-from placet_files.text_statistics import text_figures
-from placet_files.zip_listing import zip_listing
-from placet_files.disk.root import FileRoot
 from placet.kernel.plugin.domain import EffectHandler
 from placet.schemas.codec import Json
 from placet.schemas.effect import Effect, RetryAfter, Settlement
+from placet_files import ANALYZE, CREATE, INSPECT, FileRefused, Files
+from placet_files.disk.root import FileRoot
+from placet_files.payloads import TEXT_BYTES_MAX, ZIP_BYTES_MAX
+from placet_files.text_statistics import text_figures
+from placet_files.zip_listing import zip_listing
 
 SECONDS_MAX: Final = 30.0
 READ_ATTEMPTS_MAX: Final = 7

@@ -16,10 +16,10 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
-from placet_files import FileRefused
-from placet_files.paths import TEMPORARY_PREFIX, path_fault
 from placet.schemas.effect import OutcomeUnknown
 from placet.schemas.errors import PlacetError
+from placet_files import FileRefused
+from placet_files.paths import TEMPORARY_PREFIX, path_fault
 
 _CHUNK_BYTES: Final = 1 << 16
 _CODES: Final = {

@@ -24,11 +24,11 @@ from placet.agents.proposal.codes import TABLE, Code
 from placet.agents.proposal.limits import AgentLimits
 from placet.agents.proposal.modes import MODES
 from placet.agents.proposal.tools import error_prompt
-from placet_files import Files
 from placet.kernel import Kernel, KernelConfig
 from placet.schemas.codec import Json
 from placet.schemas.effect import Settlement
 from placet.schemas.errors import PlacetError
+from placet_files import Files
 
 if TYPE_CHECKING:
     from placet.kernel.plugin.domain import EffectHandler

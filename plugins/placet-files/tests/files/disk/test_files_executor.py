@@ -10,9 +10,17 @@ from pathlib import Path
 
 import pytest
 from anyio import run_process, to_thread
+from tests.files.archives import archive, link
+from tests.files.disk.file_folders import Folders, open_descriptors
+from tests.files.disk.interrupted_write import NEW, OLD, PATH, POINTS, config_of
 
 from placet import Orchestrator, OrchestratorConfig
 from placet.agents import ScriptedAdapter, Session
+from placet.kernel import Domain
+from placet.kernel.log.replay import Replayer
+from placet.runtime.executors import LiveHandler
+from placet.runtime.executors.domain_executors import ExecutorNotFound
+from placet.stores.url import open_event_log
 from placet_files import (
     ANALYZE,
     CREATE,
@@ -26,14 +34,6 @@ from placet_files import (
 from placet_files.disk import executor as executor_files
 from placet_files.disk import root as file_root
 from placet_files.disk.root import RootUnusable
-from placet.kernel import Domain
-from placet.kernel.log.replay import Replayer
-from placet.runtime.executors import LiveHandler
-from placet.runtime.executors.domain_executors import ExecutorNotFound
-from placet.stores.url import open_event_log
-from tests.files.archives import archive, link
-from tests.files.disk.file_folders import Folders, open_descriptors
-from tests.files.disk.interrupted_write import NEW, OLD, PATH, POINTS, config_of
 from tests.server.process import running
 
 QUIET = OrchestratorConfig(log_level="critical")

@@ -8,13 +8,13 @@ import sys
 import threading
 
 import pytest
+from tests.files.disk.file_folders import SECRET, Folders, open_descriptors
+from tests.files.test_paths import BAD_PATHS
 
+from placet.schemas.effect import OutcomeUnknown
 from placet_files import FileRefused
 from placet_files.disk import root as file_root
 from placet_files.disk.root import FileRoot, RootUnusable
-from placet.schemas.effect import OutcomeUnknown
-from tests.files.test_paths import BAD_PATHS
-from tests.files.disk.file_folders import SECRET, Folders, open_descriptors
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="counts open files by /proc")
 

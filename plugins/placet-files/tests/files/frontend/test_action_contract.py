@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from placet.agents import PlannerOutput, ScriptedAdapter, Session
+from placet_files import Files
 from placet_files.frontend.codi import (
     Action,
     ActionBuilder,
@@ -18,7 +19,6 @@ from placet_files.frontend.codi import (
     ToolManager,
     ToolUnregistered,
 )
-from placet_files import Files
 
 PARAMS: dict[str, dict[str, Any]] = {
     "create_file": {"filename": "a.txt", "content": "one two"},

@@ -13,10 +13,10 @@ source that doubles with every select.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from placet.kernel.plugin.domain import RuleRefusal, refuse
 from placet_program.execution.python_source import PRELUDE, TEMPLATES
 from placet_program.functions import Function, Functions, Node, hash_of
 from placet_program.payloads import COMPILE_NODE_WORK, SOURCE_BYTES_MAX
-from placet.kernel.plugin.domain import RuleRefusal, refuse
 
 
 class Compiled(NamedTuple):

@@ -8,13 +8,13 @@ characters, so that fuel also bounds memory.
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from placet.kernel.plugin.domain import RuleRefusal, refuse
+from placet.schemas.codec import Json
+from placet.schemas.limits import FUEL_STEP_WORK
 from placet_program.execution.arithmetic import MEANING, Trap
 from placet_program.functions import Function, Functions
 from placet_program.operations import TYPE_NAMES, TYPES
 from placet_program.payloads import PREFIX, TRACE_MAX
-from placet.kernel.plugin.domain import RuleRefusal, refuse
-from placet.schemas.codec import Json
-from placet.schemas.limits import FUEL_STEP_WORK
 
 DEPTH_MAX: Final = 200
 """How many calls may be open within each other, the first included."""

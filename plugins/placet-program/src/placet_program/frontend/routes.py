@@ -14,9 +14,8 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 
-from placet_program.domain import HELLO
-from placet.kernel.plugin.domain import Domain
 from placet.kernel.kernel import Kernel
+from placet.kernel.plugin.domain import Domain
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json
 from placet.server.context import RequestContext, context_of
@@ -26,6 +25,7 @@ from placet.server.http.routing import ApiRoute, Body, Routes
 from placet.server.openapi import VERDICT_ANSWERS, payload_schemas
 from placet.server.roles import Role
 from placet.server.routes.batches import verdict_answer
+from placet_program.domain import HELLO
 
 table = Routes("programs")
 

@@ -4,12 +4,12 @@ import json
 from typing import Any
 
 import pytest
+from tests.program.programs import calculator
 
 from placet.agents import PlannerOutput, Session
+from placet_program import Program
 from placet_program.frontend import plan_v1
 from placet_program.frontend.plan_v1 import PlanV1
-from placet_program import Program
-from tests.program.programs import calculator
 
 pytestmark = pytest.mark.anyio
 

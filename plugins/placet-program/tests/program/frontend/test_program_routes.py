@@ -3,8 +3,8 @@
 import pytest
 from jsonschema import Draft202012Validator
 
-from placet_program import Program
 from placet.domains.session import Sessions
+from placet_program import Program
 from placet_program.frontend import routes as http_programs
 from tests.server.served import TOKENS, codes, serving
 

@@ -11,13 +11,13 @@ from typing import NamedTuple
 from placet.kernel.commit.commit import RECORDING, DecisionRecorder
 from placet.kernel.context import GateContext
 from placet.kernel.decide.batches import decide_batch, refuse_fault
-from placet.kernel.plugin.domain import Rule
-from placet.kernel.gate.domain_rules import DomainRules
 from placet.kernel.decide.rows.record import GroupRecorder
 from placet.kernel.decide.rows.row import ONE, Entry, Row, RowSize, batch_of
+from placet.kernel.gate.domain_rules import DomainRules
 from placet.kernel.ledger.dedup_window import RangeEntry, admitted
 from placet.kernel.ledger.token_buckets import Charges, charge, charge_of, is_exceeded
 from placet.kernel.plugin.boundary import PluginError
+from placet.kernel.plugin.domain import Rule
 from placet.kernel.state.tree import Entity
 from placet.schemas.batch import CheckedBatch, sequence_form
 from placet.schemas.codec import ENCODE_ERRORS

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from placet.kernel.decide.rows.row import Row
 from placet.kernel.gate.shape import Validate, column_validators
 from placet.kernel.gate.structure import seems_huge
-from placet.kernel.decide.rows.row import Row
 from placet.kernel.plugin.registry import Registry
 from placet.schemas.batch import part_of
 from placet.schemas.codec import Json, canonical
