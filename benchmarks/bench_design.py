@@ -26,7 +26,8 @@ from itertools import count, islice
 from statistics import median
 from typing import Any
 
-from placet.bench.http import PARAMETERS
+from bench_design_http import PARAMETERS
+
 from placet.bench.report import machine
 from placet.bench.subjects import Reference
 from placet.bench.workloads import Load, Shape

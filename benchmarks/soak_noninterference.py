@@ -25,7 +25,8 @@ from placet.bench.report import machine
 from placet.testing.noninterference_property import difference_of
 from placet.testing.paired_runs import PairedRun
 from placet.testing.trace import TraceRunner
-from tests.noninterference.scenes import SCENES, STEPS
+from tests.noninterference.drawn import STEPS
+from tests.noninterference.scenes import SCENES
 
 FIRST_SEED = 1_000
 """Above the seeds that the tests run."""

@@ -32,6 +32,7 @@ from placet.schemas.view import View
 if TYPE_CHECKING:
     from placet.lab.log import Log
     from placet.scenarios.simulation import Simulation
+    from placet.server.player_page import play
 
 __all__ = [
     "AgentError",
@@ -61,10 +62,15 @@ __all__ = [
     "Verdict",
     "View",
     "WorldState",
+    "play",
 ]
 
 
-_LAZY = {"Log": "placet.lab.log", "Simulation": "placet.scenarios.simulation"}
+_LAZY = {
+    "Log": "placet.lab.log",
+    "Simulation": "placet.scenarios.simulation",
+    "play": "placet.server.player_page",
+}
 """Names that few programs need, with the module of each: it is imported when the name is read."""
 
 

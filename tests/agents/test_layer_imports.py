@@ -11,7 +11,6 @@ import pytest
     [
         ("placet", {"placet.agents", "placet.domains.session", "pydantic_ai", "mcp"}),
         ("placet.agents", {"placet.frontends", "pydantic_ai", "mcp", "typer", "starlette"}),
-        ("placet.agents.compat", {"placet.frontends", "pydantic_ai", "mcp", "typer", "starlette"}),
         ("placet.agents.proposal.plan_parser", {"placet.frontends", "pydantic_ai", "mcp"}),
     ],
 )

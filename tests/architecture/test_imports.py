@@ -45,6 +45,10 @@ NOT_WITH_HELP = (NOT_WITH_THE_LIBRARY - {"tomllib", "typer"}) | {
     "placet.bench",
     "placet.domains",
     "placet.lab",
+    "placet.sweeps",
+    "placet_design",
+    "placet_files",
+    "placet_program",
     "placet.server.app",
     "placet.scenarios",
     "placet.tables",
@@ -101,6 +105,11 @@ def test_the_stairs_go_one_way():
         ("domains/world", "from random import choice", "know no clock"),
         ("actors", "import rich", "Only the command line knows the terminal"),
         ("runtime", "import placet.testing", "Nothing of the library imports the property tests"),
+        ("stores", "import placet.history", "Imports go one way"),
+        ("history", "import placet.runtime", "Imports go one way"),
+        ("sweeps", "import placet.lab", "Imports go one way"),
+        ("lab", "import placet.server", "Imports go one way"),
+        ("frontends", "import placet_design", "Nothing of placet knows an application"),
     ],
 )
 def test_a_planted_import_breaks_its_contract(tmp_path, room, line, contract):

@@ -17,6 +17,10 @@ from tests.architecture.plain_words import LITERARY_WORDS, OPENINGS, is_riddle, 
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "placet"
+APPLICATIONS = sorted(ROOT.glob("plugins/placet-*/src/placet_*"))
+IMPURE_PARTS = frozenset({"disk", "frontend"})
+"""Packages of an application that do more than decide."""
+
 PURE_PACKAGES = frozenset({"schemas", "kernel", "domains"})
 
 FILE_LINES_MAX = 600
@@ -38,7 +42,7 @@ LONGER_FUNCTIONS: dict[str, str] = {
 
 # Largest number of docstrings of a package that match a pattern of `plain_words`. It may only fall.
 RIDDLES_MAX: dict[str, int] = {
-    "runtime": 2,
+    "plugins": 1,
 }
 
 # Classes that are a base of one class here, and exist for others than us.
@@ -90,7 +94,9 @@ class Source:
 
     @property
     def is_pure(self) -> bool:
-        return self.path.parts[0] in PURE_PACKAGES
+        room, part, *_ = (*self.path.parts, "")
+        is_rules = room.startswith("placet_") and part not in IMPURE_PARTS
+        return is_rules or room in PURE_PACKAGES
 
     def functions(self) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
         return (node for node in ast.walk(self.tree) if isinstance(node, FUNCTION_NODES))
@@ -230,9 +236,12 @@ RULES: list[tuple[Rule, str, str]] = [
 
 
 def package_sources() -> list[Source]:
+    """Read placet by paths within it, and each application by paths that begin with its name."""
+    folders = [(PACKAGE, PACKAGE), *((folder.parent, folder) for folder in APPLICATIONS)]
     return [
-        Source(path.relative_to(PACKAGE), path.read_text(encoding="utf-8"))
-        for path in sorted(PACKAGE.rglob("*.py"))
+        Source(path.relative_to(base), path.read_text(encoding="utf-8"))
+        for base, folder in folders
+        for path in sorted(folder.rglob("*.py"))
     ]
 
 
@@ -354,7 +363,9 @@ def vague_test_names(text: str) -> list[str]:
 
 
 def test_tests_are_named_plainly():
-    files = sorted((ROOT / "tests").rglob("test_*.py"))
+    files = sorted(
+        path for base in ("tests", "plugins") for path in (ROOT / base).rglob("test_*.py")
+    )
     texts = [(path, path.read_text(encoding="utf-8")) for path in files]
     assert {str(path): names for path, text in texts if (names := vague_test_names(text))} == {}
     assert vague_test_names("def " + "test_it_is_told(): ...") == ["test_it_is_told"]
@@ -363,7 +374,7 @@ def test_tests_are_named_plainly():
 def test_no_file_names_the_host_of_a_package_registry():
     names = ("py" + "pi", "pythonhosted", "npm" + "js", "crates")
     pattern = re.compile(rf"\b(?:{'|'.join(names)})\.(?:org|com|io)\b")
-    folders = [".ci", "benchmarks", "docs", "examples", "src", "tests"]
+    folders = [".ci", "benchmarks", "docs", "examples", "plugins", "src", "tests"]
     files = [path for folder in folders for path in (ROOT / folder).rglob("*.*")]
     files += [ROOT / ".ci" / "run", ROOT / "dev", ROOT / "pyproject.toml", *ROOT.glob("*.md")]
     named = [

@@ -380,7 +380,7 @@ def test_the_reference_refuses_invalid_batches_and_a_full_outbox():
 
 
 def test_http_counts_every_kind_of_request(results):
-    names = {"health", "batch", "dry_run", "plan", "stream_message"}
+    names = {"health", "batch", "dry_run", "stream_message"}
     http = results["http"]
     assert http["per_cpu_second"].keys() == http["spread"]["cpu_us"].keys() == names
     assert all(rate > 0 for rate in http["per_cpu_second"].values())

@@ -164,37 +164,3 @@ def test_a_page_of_a_notebook_plays_without_a_server(browser, tmp_path):
         expect(inner.locator("#inspect .answer")).to_contain_text("placet play STORE")
         assert errors == []
         context.close()
-
-
-def test_a_held_plan_is_approved_in_the_browser(browser):
-    with running("serve", "--domain", "design", "--sessions", "--port", 0, "--json") as server:
-        assert server.stdout is not None
-        told = json.loads(server.stdout.readline())
-        headers = {"authorization": f"Bearer {told['operator_token']}"}
-        world = f"{told['url']}/api/v1/worlds/{told['world']}"
-        opened = httpx.post(f"{world}/sessions", json={"mode": "interactive"}, headers=headers)
-        assert opened.status_code == 201, opened.text
-        message = {"message": "set the length to 24 m"}
-        held = httpx.post(f"{world}/sessions/main/messages", json=message, headers=headers)
-        assert held.status_code == 202, held.text
-        page_url = f"{told['url']}/play#token={told['operator_token']}"
-        with looking_at_served(browser, page_url) as page:
-            panel = page.get_by_role("region", name="Plans that wait for you")
-            expect(panel).to_be_visible()
-            panel.get_by_role("button", name=re.compile("^Approve")).click()
-            expect(panel).to_be_hidden()
-        approvals = httpx.get(f"{world}/sessions/main/approvals", headers=headers).json()
-        assert [one["state"] for one in approvals["approvals"]] == ["approved"]
-
-
-@contextmanager
-def looking_at_served(browser, url):
-    context = browser.new_context()
-    page = context.new_page()
-    errors: list[str] = []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.goto(url)
-    page.wait_for_selector("#at-seq:not(:empty)")
-    yield page
-    assert errors == []
-    context.close()

@@ -42,10 +42,6 @@ def test_commands_in_messages_are_quoted_for_the_shell(placet):
     (_, hint) = placet("run", *TOWN, *store).err.split("To see its records: placet ")
     assert placet(*split(hint)).code == 0
 
-    begun = placet("design", "beam 9 m", "--store", "a ferry.db").err
-    (_, hint) = begun.split("Saved. To show it: placet ")
-    assert placet(*split(hint)).code == 0
-
     placet("pack", "a b.db", "a b.pack")
     refused = placet("compact", "a b.pack").err
     (_, hint) = refused.split("fork it: placet ")

@@ -149,7 +149,7 @@ def test_overrides_are_listed_and_other_settings_stay(killed):
         (("--set", "seed=9"), "world 'town' with seed 5.*leave out seed.*placet fork"),
         (("--set", "world=other"), "world 'town' with seed 5.*leave out world"),
         (("--set", "settings.max_stpe=1"), "no setting 'max_stpe'; did you mean 'max_step'"),
-        (("--domain", "design"), "domains world, and 'design'"),
+        (("--domain", "memory"), "domains world, and 'memory'"),
     ],
 )
 @pytest.mark.parametrize("command", ["gate", "serve"])

@@ -298,32 +298,30 @@ async def test_hidden_values_are_in_no_resource():
 
 @pytest.mark.slow
 async def test_over_stdio_a_world_is_a_subprocess_and_its_log_is_kept(tmp_path):
-    command = [*PLACET[1:], "mcp", "--domain", "design", "--store", "ferry.db"]
+    command = [*PLACET[1:], "mcp", "--domain", "world", "--store", "town.db"]
     server = StdioServerParameters(command=sys.executable, args=command, cwd=tmp_path)
     async with Client(server) as client:
-        result = await client.call_tool("design__set", {"path": "hull.beam", "value": 9})
+        result = await client.call_tool("Move", {"to": [1, 2]})
         assert result.structured_content["outcome"] == "applied"
-        phases = await client.call_tool("design__run_phases", {})
-        assert phases.structured_content["outcome"] == "applied"
-    assert run_process("verify", "ferry.db", folder=tmp_path).code == 0
+    assert run_process("verify", "town.db", folder=tmp_path).code == 0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [2, 15])
 def test_over_stdio_a_signal_ends_a_server_with_a_silent_client(tmp_path, number):
-    with Process("mcp", "--domain", "design", "--store", "ferry.db", folder=tmp_path) as process:
+    with Process("mcp", "--domain", "world", "--store", "town.db", folder=tmp_path) as process:
         process.tell(HELLO)
         assert json.loads(process.out.readline())["id"] == 1
         process.send_signal(number)
         assert process.wait() == 128 + number
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["ferry.db"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["town.db"]
 
 
 @pytest.mark.slow
 def test_over_stdio_messages_may_come_from_a_file(tmp_path):
     (tmp_path / "said").write_bytes(b"\xff\n" + json.dumps(HELLO).encode())
     with (tmp_path / "said").open("rb") as said:
-        command = [*PLACET, "mcp", "--domain", "design"]
+        command = [*PLACET, "mcp", "--domain", "world"]
         done = subprocess.run(command, stdin=said, capture_output=True, check=True, cwd=tmp_path)
     assert json.loads(done.stdout.splitlines()[-1])["id"] == 1
 
@@ -351,7 +349,7 @@ async def test_lines_of_stdin_are_read_from_any_chunks(monkeypatch):
 
 @pytest.mark.slow
 async def test_over_http_a_valid_token_is_served(tmp_path):
-    command = ("mcp", "--domain", "design", "--http", "127.0.0.1:0")
+    command = ("mcp", "--domain", "world", "--http", "127.0.0.1:0")
     with Process(*command, folder=tmp_path) as process:
         url = process.err.readline().decode().split()[-1]
         token = process.err.readline().decode().split()[-1]
@@ -360,7 +358,7 @@ async def test_over_http_a_valid_token_is_served(tmp_path):
                 assert (await stranger.post(url, json={}, headers=wrong)).status_code == 401
         known: Any = httpx.AsyncClient(headers={"authorization": f"Bearer {token}"})
         async with known, Client(streamable_http_client(url, http_client=known)) as client:
-            result = await client.call_tool("design__set", {"path": "hull.beam", "value": 9})
+            result = await client.call_tool("Move", {"to": [1, 2]})
             assert result.structured_content["outcome"] == "applied"
         process.send_signal(2)
         assert process.wait() == 130
@@ -369,18 +367,18 @@ async def test_over_http_a_valid_token_is_served(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [2, 15])
 async def test_over_http_a_signal_closes_the_log(tmp_path, number):
-    command = ("mcp", "--domain", "design", "--store", "ferry.db", "--http", "127.0.0.1:0")
+    command = ("mcp", "--domain", "world", "--store", "town.db", "--http", "127.0.0.1:0")
     with Process(*command, folder=tmp_path) as process:
         process.err.readline()
         process.err.readline()
         process.send_signal(number)
         assert process.wait() == 128 + number
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["ferry.db"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["town.db"]
 
 
 @pytest.mark.slow
 def test_over_http_a_request_head_is_bounded_before_authentication(tmp_path):
-    with Process("mcp", "--domain", "design", "--http", "127.0.0.1:0", folder=tmp_path) as process:
+    with Process("mcp", "--domain", "world", "--http", "127.0.0.1:0", folder=tmp_path) as process:
         url = httpx.URL(process.err.readline().decode().split()[-1])
         with socket.create_connection((url.host, url.port), timeout=20) as client:
             client.sendall(b"GET / HTTP/1.1\r\nhost: x\r\nx-more: " + b"a" * 70_000)
@@ -389,7 +387,7 @@ def test_over_http_a_request_head_is_bounded_before_authentication(tmp_path):
 
 @pytest.mark.slow
 def test_over_http_the_bodies_of_a_caller_are_bounded_together(tmp_path):
-    with Process("mcp", "--domain", "design", "--http", "127.0.0.1:0", folder=tmp_path) as process:
+    with Process("mcp", "--domain", "world", "--http", "127.0.0.1:0", folder=tmp_path) as process:
         url = httpx.URL(process.err.readline().decode().split()[-1])
         token = process.err.readline().decode().split()[-1]
         head = f"POST {url.path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n"
@@ -416,7 +414,7 @@ def test_over_http_the_bodies_of_a_caller_are_bounded_together(tmp_path):
     ],
 )
 def test_a_usage_error_is_reported(placet, options, code, why):
-    outcome = placet("mcp", "--domain", "design", *options)
+    outcome = placet("mcp", "--domain", "world", *options)
     assert outcome.code == code
     assert why in outcome.err
 

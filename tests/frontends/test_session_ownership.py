@@ -6,7 +6,6 @@ import anyio
 import mcp_types as types
 import pytest
 from mcp import Client
-from tests.design.frontend.test_chat import turns
 
 from placet import Orchestrator, OrchestratorConfig
 from placet.agents import HumanAdapter, Session
@@ -17,6 +16,7 @@ from placet.frontends.sessions import bodies as http_bodies
 from placet.frontends.sessions import routes as http_sessions
 from tests.agents.till import Till
 from tests.frontends.test_session_routes import MAIN, Talking, talking
+from tests.frontends.turns import turns
 from tests.server.served import serving
 
 LONG = "x" * 65

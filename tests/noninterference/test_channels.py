@@ -34,8 +34,7 @@ from tests.server.served import TOKENS, Served, Socket
 
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]
 
-NAMES = ("world, near", "world, near with hidden fields", "memory", "program", "rooms", "bids")
-"""Scenes without effects, which an opened world would run."""
+NAMES = [name for name, scene in SCENES.items() if scene.is_opened]
 
 PAIRS = [
     *((name, 0) for name in NAMES),

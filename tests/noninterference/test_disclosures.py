@@ -2,18 +2,12 @@
 
 import pytest
 
-from placet.cli.commands.kinds import kinds
 from placet.domains.world import World
 
 TWO_DISCLOSED = (
     "Whether a target, whose position is hidden, is in range and whether the receiver of a "
     "give, whose inventory is hidden, has room."
 )
-
-
-def test_kinds_print_what_they_disclose(capsys):
-    kinds(domain="program")
-    assert "discloses: Earlier versions of all functions" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

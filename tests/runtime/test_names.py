@@ -94,17 +94,13 @@ SESSION: Shapes = {
 EXPORTED = {
     "placet.kernel": "Domain Draft EffectHandler Kernel Kind VisibilityPolicy refuse random_u64 "
     "random_unit randint_below",
-    "placet_design": "ActionExecutor Design EventDispatcher PhaseMachine StateManager",
-    "placet_files": "Files",
     "placet.domains.memory": "Memory",
-    "placet_program": "Program",
     "placet.domains.world": "World",
     "placet.agents": "AgentAdapter ChatIntent ExecutionPlan FunctionAdapter HumanAdapter Llm "
     "ReplayAdapter ScriptedAdapter Session",
     "placet.agents.contract": "parse",
     "placet.agents.tools": "definitions parse_intent to_intent",
     "placet.agents.context": "build",
-    "placet.agents.compat": "codi plan_v1",
     "placet.server": "create_app",
     "placet.testing": "domain_property_tests",
 }

@@ -15,7 +15,7 @@ from placet.scenarios import ScenarioError, load
 from placet.scenarios.runner import ScenarioRunner
 from placet.scenarios.scenario_agent import PolicyError
 from placet.stores.url import open_event_log
-from placet_design import Design
+from tests.golden.post import Post
 
 
 def walk(view, intent):
@@ -326,8 +326,8 @@ def test_checked_intents_raise_at_the_line_of_the_mistake():
 def test_run_that_needs_actors_is_refused():
     with pytest.raises(ScenarioError, match="needs an event loop: clock 'realtime'"):
         Simulation(load("rush", overrides=["clock=realtime"]))
-    with pytest.raises(ScenarioError, match=r"kind 'design.run_phases' .* emits effects"):
-        Simulation(Design(), {"folk": (1, lambda view: [])})
+    with pytest.raises(ScenarioError, match=r"kind 'Send' .* emits effects"):
+        Simulation(Post(), {"folk": (1, lambda view: [])})
 
 
 def test_agents_of_a_scenario_are_not_given_twice():

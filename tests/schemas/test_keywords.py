@@ -2,14 +2,9 @@
 
 import inspect
 from dataclasses import dataclass, replace
-from enum import Enum
 from functools import partial, partialmethod, wraps
-from importlib import import_module
 
-import msgspec
-import pydantic
 import pytest
-from pydantic.dataclasses import is_pydantic_dataclass
 
 from placet import Limits, Orchestrator, OrchestratorConfig
 from placet.domains.world import World
@@ -19,26 +14,18 @@ from placet.kernel.visibility.relations import HideFields, KnownOnly, SameTeam
 from placet.lab import run_scenarios
 from placet.schemas.keywords import explain_keywords, unknown_keyword
 from placet.server import create_app
+from tests.schemas.public_keywords import assert_keyword_is_explained, with_options
 
 _MODULES = (
     *("placet", "placet.kernel", "placet.lab", "placet.testing", "placet.agents"),
     *("placet.scenarios",),
-    *("placet.domains.world", "placet_design", "placet_files"),
-    *("placet_program", "placet.domains.memory", "placet.domains.session"),
+    *("placet.domains.world", "placet.domains.memory", "placet.domains.session"),
 )
-
-_OF_OTHERS = (BaseException, Enum, dict, tuple, msgspec.Struct, pydantic.BaseModel)
-"""Bases with texts of their own."""
-
-_OPTIONS_MIN = 2
 
 _RESULTS = {
     "placet.lab": {"Results"},
     "placet": {"AgentHandle"},
     "placet.kernel": {"Draft", "refuse"},  # `refuse` takes any keyword, as a detail
-    "placet_design": {
-        *("ActionResult", "Adjustment", "AuditedAction", "ExecutionResult", "ValidationResult"),
-    },
 }
 """Classes of which placet makes the objects, by module."""
 
@@ -129,31 +116,14 @@ def test_the_error_of_python_is_the_cause():
     assert "unexpected keyword argument 'colour'" in str(caught.value.__cause__)
 
 
-def _with_options():
-    """Yield the public classes and functions with two or more options, by their names."""
+def _of_all_modules():
     for module in _MODULES:
-        for name in import_module(module).__all__:
-            called = getattr(import_module(module), name)
-            is_result = name in _RESULTS.get(module, ())
-            is_defined = inspect.isclass(called) or inspect.isfunction(called)
-            if is_defined and not _explains_itself(called) and not is_result:
-                parameters = inspect.signature(called).parameters.values()
-                options = [each for each in parameters if each.default is not each.empty]
-                if len(options) >= _OPTIONS_MIN:
-                    yield f"{module}.{name}", called
+        yield from with_options(module, _RESULTS.get(module, ()))
 
 
-def _explains_itself(called):
-    return inspect.isclass(called) and (
-        issubclass(called, _OF_OTHERS) or is_pydantic_dataclass(called)
-    )
-
-
-@pytest.mark.parametrize(("name", "called"), [*_with_options(), *_MORE.items()])
+@pytest.mark.parametrize(("name", "called"), [*_of_all_modules(), *_MORE.items()])
 def test_every_public_constructor_explains_its_keywords(name, called):
-    name = name.rpartition(".")[2]
-    with pytest.raises(TypeError, match=f"^{name} has no parameter 'no such keyword'; "):
-        called(**{"no such keyword": 1})
+    assert_keyword_is_explained(name, called)
 
 
 @pytest.mark.parametrize(

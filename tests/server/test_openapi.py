@@ -10,15 +10,10 @@ import copy
 import pytest
 from jsonschema import Draft202012Validator
 
-from placet.domains.session import Sessions
 from placet.domains.world import World
 from placet.server import create_app
 from placet.server.routes.state import EventsQuery
-from placet_design import Design
-from placet_program import Program
-from tests.server.document_exceptions import WORLD
-from tests.server.fuzz_document import ARGUMENTS, fuzz
-from tests.server.process import running
+from tests.installed import NAMES, served
 from tests.server.served import serving
 
 
@@ -33,9 +28,7 @@ def references(value):
             yield from references(inner)
 
 
-@pytest.mark.parametrize(
-    "domain", [World(), Design(), [World(), Design()]], ids=["world", "design", "both"]
-)
+@pytest.mark.parametrize("domain", [World(), *map(served, NAMES)], ids=["world alone", *NAMES])
 def test_every_reference_of_the_document_resolves(domain):
     document = create_app(domain).state.openapi()
     known = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
@@ -44,8 +37,8 @@ def test_every_reference_of_the_document_resolves(domain):
 
 @pytest.mark.parametrize(
     "domains",
-    [[World()], [Design(), Sessions()], [Program(), Sessions()]],
-    ids=["world", "design", "program"],
+    [[World()], *map(served, NAMES)],
+    ids=["world alone", *NAMES],
 )
 def test_every_route_with_a_body_declares_its_errors(domains):
     paths = create_app(domains).state.openapi()["paths"]
@@ -83,60 +76,10 @@ async def test_the_examples_of_the_document_pass():
             assert (await served.post("batches", example)).status_code == 200
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    ("domain", "uncovered"),
-    [
-        # A dry run has the bodies of `batches`; those of each kind of a design are too many.
-        ("world", ["dry-run"]),
-        ("program", ["dry-run"]),
-        ("design", ["dry-run", "batches"]),
-    ],
-)
-def test_schemathesis_finds_no_failure(tmp_path, domain, uncovered):
-    with running(tmp_path, *ARGUMENTS[domain]) as server:
-        found = fuzz(server, 12, 1, [f"{WORLD}/{path}" for path in uncovered])
-    assert not found.failures, "\n".join(found.failures)
-    assert {"examples", "coverage", "fuzzing", "stateful"} <= set(found.cases)
-    assert found.cases["coverage"] > 1_000
-    assert found.cases["fuzzing"] > 200
-    assert {200, 201, 204, 401, 404, 405, 409, 415, 422} <= set(found.statuses)
-
-
-@pytest.mark.slow
-def test_schemathesis_finds_each_fault_of_a_false_document(tmp_path):
-    path = f"{WORLD}/agents"
-    with running(tmp_path, *ARGUMENTS["world"]) as server:
-        document = server.client.get("/openapi.json").json()
-        document["paths"] = {path: document["paths"][path]}
-        assert not fuzz(server, 10, 1, document=document).failures
-
-        def failures_with(change):
-            changed = copy.deepcopy(document)
-            change(changed["paths"][path]["post"], changed["components"]["schemas"])
-            return "\n".join(fuzz(server, 10, 1, document=changed).failures)
-
-        assert "negative_data_rejection" in failures_with(
-            lambda _, schemas: schemas["Registration"]["properties"]["priority_max"].update(
-                maximum=9
-            )
-        )
-        assert "Schema-valid request rejected" in failures_with(
-            lambda _, schemas: schemas["Registration"].update(additionalProperties=True)
-        )
-        assert "status_code_conformance" in failures_with(
-            lambda operation, _: operation["responses"].pop("401")
-        )
-        assert "response_schema_conformance" in failures_with(
-            lambda _, schemas: schemas["Agent"]["properties"]["seq"].update(type="string")
-        )
-
-
 @pytest.mark.parametrize(
     "domains",
-    [[World()], [Design(), Sessions()], [Program()]],
-    ids=["world", "design", "program"],
+    [[World()], *map(served, NAMES)],
+    ids=["world alone", *NAMES],
 )
 def test_the_document_is_valid_openapi(domains):
     document = create_app(domains).state.openapi()

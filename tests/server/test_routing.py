@@ -2,20 +2,18 @@
 
 import pytest
 from starlette.responses import Response
-from starlette.routing import Route
 
-from placet.domains.session import Sessions
 from placet.domains.world import World
-from placet.server import create_app
 from placet.server.http.parameters import Fields, Identity, read_fields
 from placet.server.http.problems import Problem
 from placet.server.http.routing import ApiRoute, Routes
-from placet_design import Design
-from placet_program import Program
+from tests.installed import NAMES
+from tests.installed import served as served_domains
 from tests.kernel.builders import add
 from tests.server.served import WORLD, serving
 
-EVERY_DOMAIN = [[World()], [Design(), Sessions()], [Program()]]
+EVERY_DOMAIN = [[World()], *map(served_domains, NAMES)]
+IDS = ["world alone", *NAMES]
 
 
 def operations(app):
@@ -25,7 +23,7 @@ def operations(app):
                 yield method, route.path_format
 
 
-@pytest.mark.parametrize("domains", EVERY_DOMAIN, ids=["world", "design", "program"])
+@pytest.mark.parametrize("domains", EVERY_DOMAIN, ids=IDS)
 async def test_every_operation_refuses_a_parameter_that_it_does_not_have(domains):
     async with serving(domains, agents=()) as served:
         asked = list(operations(served.app))
@@ -36,7 +34,7 @@ async def test_every_operation_refuses_a_parameter_that_it_does_not_have(domains
         assert ("POST", f"{WORLD[:-5]}{{world}}/batches") in asked
 
 
-@pytest.mark.parametrize("domains", EVERY_DOMAIN, ids=["world", "design", "program"])
+@pytest.mark.parametrize("domains", EVERY_DOMAIN, ids=IDS)
 async def test_a_token_is_checked_before_anything_else_of_a_sound_query(domains):
     sample = {"integer": "0", "string": "a"}
     async with serving(domains, agents=()) as served:
@@ -153,12 +151,6 @@ async def test_a_slash_too_many_is_a_redirect():
         307,
         f"http://placet{WORLD}/batches",
     )
-
-
-def test_frequent_routes_are_matched_first():
-    paths = [route.path for route in create_app(Design()).routes if isinstance(route, Route)]
-    hot = {"/api/v1/worlds/{world}/batches", "/api/v1/designs/{design_id}/actions", "/healthz"}
-    assert hot <= set(paths[:7])
 
 
 def test_a_method_of_a_path_has_one_function():

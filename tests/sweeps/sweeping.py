@@ -4,7 +4,8 @@ import os
 from concurrent.futures import Executor, Future
 from pathlib import Path
 
-from placet.lab import Results, Scenario
+from placet.lab import Results
+from placet.scenarios import load, with_values
 
 
 class InlineExecutor(Executor):
@@ -20,7 +21,7 @@ class InlineExecutor(Executor):
 
 
 def short_town(agents=4, ticks=2):
-    return Scenario.load("town").with_agents(agents).with_values(ticks=ticks)
+    return with_values(load("town").with_agents(agents), ticks=ticks)
 
 
 def agents_left(state):

@@ -1,10 +1,10 @@
 """HTTP: requests per second of the server's processor, over keep-alive connections.
 
-Two servers run as processes (`placet serve`, in memory, every stage on), one of a world and one of
-designs; the clients are in this process. The loads alternate in rounds, and the figures are medians
-over the rounds. They count the processor time of the server alone, so the cost of the clients does
-not matter. The cost of a stream message is the additional cost of a batch while `_STREAMS` streams
-are open, divided by their number.
+A server of a world runs as a process (`placet serve`, in memory, every stage on); the clients are
+in this process. The loads alternate in rounds, and the figures are medians over the rounds. They
+count the processor time of the server alone, so the cost of the clients does not matter. The cost
+of a stream message is the additional cost of a batch while `_STREAMS` streams are open, divided by
+their number.
 
 It does not show TLS, a network, a disk, or clients that open a connection for each request.
 """
@@ -28,21 +28,7 @@ from placet.bench.workloads import Scale
 from placet.schemas.codec import Json, to_json
 from placet.schemas.errors import PlacetError
 
-PARAMETERS: Final = {
-    "hull.loa": 100.0,
-    "hull.beam": 15.0,
-    "hull.draft": 3.0,
-    "hull.cb": 0.5,
-    "hull.deadrise_deg": 10.0,
-    "mission.range_nm": 1000.0,
-    "mission.max_speed_kts": 30.0,
-    "mission.gm_required_m": 1.0,
-    "propulsion.total_installed_power_kw": 2000.0,
-    "propulsion.propeller_diameter_m": 2.0,
-}
-"""Ten parameters of a ferry: a plan sets all of them to values that differ from the last ones."""
-
-_CLIENTS: Final = 20
+CLIENTS: Final = 20
 _STREAMS: Final = 50
 _INTENTS: Final = 10
 _LENGTH_16: Final = 126
@@ -105,25 +91,24 @@ class HttpTurn(NamedTuple):
 
 async def http(_scale: Scale, seconds: float) -> dict[str, Json]:
     """Measure workload `http`: requests per second of the server's CPU time."""
-    _check_system()
+    check_system()
     rounds = max(TURNS_MIN, min(TURNS_MAX, round(seconds / TURN_SECONDS)))
     costs: dict[str, list[float]] = {}
     waits: list[int] = []
-    async with _serving("world") as world, _serving("design") as designs:
+    async with serving("world") as world:
         loads = {
-            "health": HttpLoad(world, [repeat(world.request("GET", "/healthz"))] * _CLIENTS),
+            "health": HttpLoad(world, [repeat(world.request("GET", "/healthz"))] * CLIENTS),
             "batch": await _batches(world, "batches", "a"),
             "dry_run": await _batches(world, "dry-run", "d"),
-            "plan": await _plans(designs),
         }
         streamed = await _batches(world, "batches", "s")
         for _ in range(rounds):
             for name, load in loads.items():
-                turn = await _turn(load, seconds / rounds)
+                turn = await turn_of(load, seconds / rounds)
                 costs.setdefault(name, []).append(turn.cpu_us)
                 waits += turn.waits_ns if name == "batch" else []
             async with _streams(world):
-                shown = (await _turn(streamed, seconds / rounds)).cpu_us
+                shown = (await turn_of(streamed, seconds / rounds)).cpu_us
             message = max(shown - costs["batch"][-1], 0.001) / _STREAMS
             costs.setdefault("stream_message", []).append(message)
     return {
@@ -134,19 +119,24 @@ async def http(_scale: Scale, seconds: float) -> dict[str, Json]:
         "verdict_ms": percentiles_ms(waits),
         "turns": rounds,
         "notes": [
-            f"{_CLIENTS} keep-alive clients; batches and plans of {_INTENTS}; {_STREAMS} streams",
+            f"{CLIENTS} keep-alive clients; batches of {_INTENTS}; {_STREAMS} streams",
             "per second of the server's processor; verdict_ms is of a batch, as a client waits",
         ],
     }
 
 
-def _check_system() -> None:
+def check_system() -> None:
+    """Raise where the processor time of another process cannot be read.
+
+    Raises:
+        PlacetError: It cannot.
+    """
     if not Path("/proc/self/task").exists():
         raise PlacetError("the processor time of another process is read from /proc, as on Linux")
 
 
 @asynccontextmanager
-async def _serving(domain: str) -> AsyncIterator[Server]:
+async def serving(domain: str) -> AsyncIterator[Server]:
     """Start a server, and end it.
 
     Raises:
@@ -173,9 +163,9 @@ async def _serving(domain: str) -> AsyncIterator[Server]:
 
 async def _batches(server: Server, path: str, prefix: str) -> HttpLoad:
     """Return batches of moves for one agent of each client, which are registered."""
-    names = [f"{prefix}{number}" for number in range(_CLIENTS)]
+    names = [f"{prefix}{number}" for number in range(CLIENTS)]
     for name in names:
-        await _ask_once(server, "/api/v1/worlds/world/agents", {"agent_id": name})
+        await ask_once(server, "/api/v1/worlds/world/agents", {"agent_id": name})
     return HttpLoad(server, [_batches_of(server, path, name) for name in names])
 
 
@@ -201,37 +191,14 @@ def _batches_of(server: Server, path: str, agent_id: str) -> Iterator[bytes]:
         )
 
 
-async def _plans(server: Server) -> HttpLoad:
-    """Return plans for one design of each client, which are created."""
-    names = [f"design-{number}" for number in range(_CLIENTS)]
-    for name in names:
-        await _ask_once(server, "/api/v1/designs", {"design_id": name})
-    return HttpLoad(server, [_plans_of(server, name) for name in names])
-
-
-def _plans_of(server: Server, design_id: str) -> Iterator[bytes]:
-    for version in count():
-        factor = 1 + 0.001 * (version % 50 + 1)
-        plan = {
-            "plan_id": f"{design_id}-{version}",
-            "intent_id": "intent",
-            "design_version_before": version,
-            "actions": [
-                {"action_type": "set", "path": path, "value": value * factor}
-                for path, value in PARAMETERS.items()
-            ],
-        }
-        yield server.request("POST", f"/api/v1/designs/{design_id}/actions", plan)
-
-
-async def _ask_once(server: Server, path: str, document: Json) -> None:
+async def ask_once(server: Server, path: str, document: Json) -> None:
     """Ask outside of the measurement."""
     reader, writer = await asyncio.open_connection(server.host, server.port)
     await _ask(reader, writer, server.request("POST", path, document))
     await _close(writer)
 
 
-async def _turn(load: HttpLoad, seconds: float) -> HttpTurn:
+async def turn_of(load: HttpLoad, seconds: float) -> HttpTurn:
     """Measure a load for some seconds."""
     waits: list[int] = []
     before, ends = load.server.cpu_ns(), time.perf_counter() + seconds

@@ -6,6 +6,7 @@ import typer
 
 from placet.cli.command_table import COMMANDS as OWN
 from placet.cli.command_table import CommandGroup, LateCommand, command_of
+from placet.plugins.domains import distribution_of
 from placet.plugins.entry_points import COMMANDS, Plugin, PluginBroken, plugins
 
 
@@ -31,6 +32,14 @@ class WithPlugins(CommandGroup):
             return own
         plugin = plugins(COMMANDS).get(cmd_name)
         return None if plugin is None else _command_of(plugin)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401  # see CommandGroup
+        """Return the command that is called; fail with the distribution that would bring it."""
+        name = args[0]
+        distribution = None if self.get_command(ctx, name) else distribution_of(name)
+        if distribution:
+            ctx.fail(f"the command {name!r} is not installed: pip install {distribution}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401  # see CommandGroup
         """Write the list of all commands; a plug-in's command has no summary there.

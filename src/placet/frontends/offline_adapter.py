@@ -1,28 +1,24 @@
 """A proposer without a model: it reads sentences by the parsers that domains bring, or asks back.
 
 The default of `placet chat` without a model; it needs no network. It does not guess: a sentence
-that it does not understand is answered with an explanation, and no proposal.
+that it does not understand is answered with an explanation, and no proposal. A domain's parser is
+an entry point of the group `placet.sentences`, under the domain's name.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final, TypeAlias, cast
 
 from placet.agents.adapters.scripted import plan_of
 from placet.agents.proposal.adapter import PlannerInput, PlannerOutput
 from placet.agents.proposal.codes import facts_of
 from placet.agents.proposal.plan import Stop
-from placet.agents.proposal.plan_parser import Call
-from placet.agents.proposal.tools import wire_name
-from placet.schemas.codec import Json, to_json
+from placet.kernel.plugin.domain import Domain
+from placet.plugins.entry_points import SENTENCES, plugins
 
-if TYPE_CHECKING:
-    from placet_design.refinable_fields import RefinableField
-    from placet_design.text import Clarification
-
-_DESIGN: Final = "design"
-_CHOICES_MAX: Final = 8
-_CHOICE_CHARS_MAX: Final = 120
 _MESSAGE_CHARS_MAX: Final = 500
+
+SentenceReader: TypeAlias = Callable[[Domain, PlannerInput], PlannerOutput]
+"""Reads the message of a planner's input as calls of the domain's kinds, or asks back."""
 
 
 class OfflineAdapter:
@@ -38,14 +34,21 @@ class OfflineAdapter:
         unsound = _unsound_plan(context)
         if unsound is not None:
             return unsound
+        readers = plugins(SENTENCES)
         for domain in context.catalogue.registry.domains:
-            if domain.name == _DESIGN:
-                return _read_of_design(context)
+            if domain.name in readers:
+                read = cast("SentenceReader", readers[domain.name].load())
+                return read(domain, context)
         text = (
             "no domain here reads free sentences, and there is no model; propose a kind with "
             "`/kind key=value`, or let a model propose"
         )
-        return _stop(context, Stop(code="unsupported_goal", message=text))
+        return stopped(context, Stop(code="unsupported_goal", message=text))
+
+
+def stopped(context: PlannerInput, stop: Stop) -> PlannerOutput:
+    """Return the proposal of nothing, with the reason why the planner stops."""
+    return PlannerOutput(plan={**plan_of(context, []), "stop": stop.model_dump(mode="json")})
 
 
 def _unsound_plan(context: PlannerInput) -> PlannerOutput | None:
@@ -54,56 +57,4 @@ def _unsound_plan(context: PlannerInput) -> PlannerOutput | None:
     if not any(facts_of(issue.code).stage == "contract" for issue in issues):
         return None
     message = f"{issues[0].message}; say less at once"[:_MESSAGE_CHARS_MAX]
-    return _stop(context, Stop(code="unsupported_goal", message=message))
-
-
-def _read_of_design(context: PlannerInput) -> PlannerOutput:
-    """Make calls of a sentence about a design (`placet_design.text.parse_text`)."""
-    # Imported here: loading the domain takes 0.17 s, which other conversations should not pay.
-    from placet_design import Design  # noqa: PLC0415
-    from placet_design.actions.plans import payload_of  # noqa: PLC0415
-    from placet_design.text import Clarification, parse_text  # noqa: PLC0415
-
-    design = next(
-        domain for domain in context.catalogue.registry.domains if isinstance(domain, Design)
-    )
-    current = _values(context.state)
-    fields = design.setup.fields
-    parsed = parse_text(context.message, fields=fields, current=current)
-    if isinstance(parsed, Clarification):
-        return _stop(context, _question(parsed, fields, current))
-    if not parsed.actions:
-        return PlannerOutput(
-            text="That is a question; without a model I only apply changes. `/state` shows the "
-            "state."
-        )
-    calls = []
-    for action in parsed.actions:
-        kind, payload = payload_of(action)
-        calls.append(Call(wire_name(kind), to_json(payload).decode()))
-    return PlannerOutput(calls=tuple(calls))
-
-
-def _question(
-    unclear: "Clarification", fields: "Mapping[str, RefinableField]", current: Mapping[str, Json]
-) -> Stop:
-    """Ask back: with whole sentences to say instead, else with the candidates."""
-    from placet_design.text import rewordings  # noqa: PLC0415  # above
-
-    ways = rewordings(unclear, fields=fields, current=current) or unclear.candidates
-    choices = tuple(way for way in ways if len(way) <= _CHOICE_CHARS_MAX)
-    return Stop(
-        code="clarification_needed",
-        message=unclear.question[:_MESSAGE_CHARS_MAX],
-        choices=choices[:_CHOICES_MAX],
-    )
-
-
-def _values(state: Json) -> dict[str, Json]:
-    """Return the design's values by path, as the agent sees them."""
-    rows: Mapping[str, Mapping[str, Json]] = (state or {}).get("design.parameters", {})
-    return {path: fields["value"] for path, fields in rows.items() if "value" in fields}
-
-
-def _stop(context: PlannerInput, stop: Stop) -> PlannerOutput:
-    return PlannerOutput(plan={**plan_of(context, []), "stop": stop.model_dump(mode="json")})
+    return stopped(context, Stop(code="unsupported_goal", message=message))

@@ -62,7 +62,7 @@ def conversation_world(
     if settings.recorded is None and domain is None:
         raise typer.BadParameter(
             "there is neither a domain nor a log; type for example "
-            f"`placet {command} --domain design`, or --store with an existing log"
+            f"`placet {command} --domain world`, or --store with an existing log"
         )
     domains = settings.make_domains(sessions=True)
     list_overrides(settings, domains, command)

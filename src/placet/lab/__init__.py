@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from placet.lab.reporting.report import report
     from placet.lab.turning.search import turning_point
     from placet.scenarios import Scenario
-    from placet.server.player_page import play
     from placet.sweeps.results import Results
     from placet.sweeps.sweep import run_scenarios
     from placet.tables.collector import Collector
@@ -26,7 +25,6 @@ _MODULES: Final = {
     "run_scenarios": "placet.sweeps.sweep",
     "compare": "placet.lab.comparison",
     "paired_differences": "placet.lab.paired",
-    "play": "placet.server.player_page",
     "report": "placet.lab.reporting.report",
     "turning_point": "placet.lab.turning.search",
 }
@@ -38,7 +36,6 @@ __all__ = [
     "Scenario",
     "compare",
     "paired_differences",
-    "play",
     "report",
     "run_scenarios",
     "turning_point",

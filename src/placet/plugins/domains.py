@@ -1,6 +1,7 @@
 """The door by which domains enter: by the name of an entry point, or as `module:attribute`."""
 
 import importlib
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
@@ -81,6 +82,21 @@ def domain_names() -> list[str]:
     return sorted({entry.name for entry in _installed()} | {"world"})
 
 
+def distribution_of(name: str) -> str | None:
+    """Return the distribution that brings a plug-in of a name; None if placet knows of none.
+
+    The extras of placet name the distributions beside it.
+    """
+    from importlib.metadata import PackageNotFoundError, requires  # noqa: PLC0415  # as above
+
+    try:
+        needed = requires("placet") or []
+    except PackageNotFoundError:  # a source tree on the path
+        return None
+    extra = re.compile(rf"(placet-[\w-]+)\s*;\s*extra == ['\"]{re.escape(name)}['\"]")
+    return next((match[1] for match in map(extra.fullmatch, needed) if match), None)
+
+
 def find_domain(spec: str) -> Callable[..., Domain]:
     """Return the class or factory function of a domain.
 
@@ -117,6 +133,8 @@ def _find(spec: str) -> Callable[..., Domain] | Domain:
         return _import(spec, "placet.domains.world", "World")
     near = get_close_matches(spec, domain_names(), 1)
     hint = f"did you mean {near[0]!r}?" if near else f"installed: {', '.join(domain_names())}"
+    if distribution := distribution_of(spec):
+        hint = f"it comes with a distribution that is not installed: pip install {distribution}"
     raise DomainNotFound(
         f"there is no domain {spec!r}; expected an installed name or module:attribute; {hint}"
     )

@@ -19,6 +19,9 @@ COMMANDS: Final = "placet.commands"
 ROUTES: Final = "placet.routes"
 """Name -> a function that takes the application and returns a list of Starlette routes."""
 
+SENTENCES: Final = "placet.sentences"
+"""Name of a domain -> a function that reads sentences as its kinds, without a model."""
+
 
 class PluginBroken(PlacetError):  # noqa: N818  # what it says
     """The error of a plug-in object that cannot be loaded."""

@@ -1,6 +1,6 @@
 """Scenarios: worlds described in TOML, and the scripted policies of their agents.
 
-    loader (TOML, overrides) > scenario (validated values) > setup > engine > report
+    scenario (values) < loader (TOML, overrides) < variants; loader > setup > engine > report
 
 `engine.run_scenario` runs a scenario by a kernel in the caller's thread (`kernel_runner`), or where
 it needs actors by an `Orchestrator` (`runner`). Once per tick both pass a view to every policy.
@@ -16,6 +16,7 @@ from placet.scenarios.scenario import (
     Scenario,
     ScenarioError,
 )
+from placet.scenarios.variants import from_dataframe, product, with_values
 
 __all__ = [
     "AgentCohort",
@@ -26,7 +27,10 @@ __all__ = [
     "ScenarioError",
     "ScriptedPolicy",
     "bundled",
+    "from_dataframe",
     "load",
     "make_policy",
     "open_domain",
+    "product",
+    "with_values",
 ]

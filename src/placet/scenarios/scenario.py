@@ -5,10 +5,9 @@ drawn from its seed by name, so adding an agent does not move the others.
 """
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 from pydantic import AfterValidator, ConfigDict, Field
 
@@ -168,70 +167,6 @@ class Scenario:
     agents: Mapping[str, AgentCohort]
     objects: Mapping[str, ObjectSort] = field(default_factory=dict)
     collect: Collect | None = None
-
-    @classmethod
-    def load(cls, scenario: str | Path, *, overrides: Iterable[str] = ()) -> "Scenario":
-        """Load a bundled scenario by name, or any scenario by the path of its TOML file.
-
-        The arguments and errors are those of `placet.scenarios.load`.
-        """
-        from placet.scenarios.loader import load  # noqa: PLC0415  # it makes scenarios
-
-        return load(scenario, overrides=overrides)
-
-    @classmethod
-    def from_dataframe(
-        cls,
-        samples: Any,  # noqa: ANN401  # of any library
-        *,
-        base: "Scenario | str | Path | None" = None,
-    ) -> "list[Scenario]":
-        """Return a scenario for each row of a table of values.
-
-        Args:
-            samples: A data frame of pandas or polars, an Arrow table, or a list of mappings. Its
-                columns are dotted keys, as in `product`; a column `scenario` holds the name or
-                path of each row's scenario.
-            base: The scenario, its name or its path; None if `samples` has a column `scenario`.
-
-        Raises:
-            ScenarioError: A row has no scenario, a key does not exist, or a value is invalid.
-            TypeError: `samples` is no table.
-        """
-        from placet.scenarios.variants import rows_of, scenarios_of  # noqa: PLC0415  # as above
-
-        start = base if base is None or isinstance(base, Scenario) else cls.load(base)
-        return scenarios_of(rows_of(samples), start)
-
-    def with_values(
-        self, values: Mapping[str, Json] | None = None, /, **settings: Json
-    ) -> "Scenario":
-        """Return the scenario with other values at dotted keys, such as `agents.folk.count`.
-
-        A name without a dot that is no key of a scenario is a setting of its domain.
-
-        Raises:
-            ScenarioError: A key does not exist, or a value is invalid.
-        """
-        from placet.scenarios.variants import with_values  # noqa: PLC0415  # as above
-
-        return with_values(self, {**(values or {}), **settings})
-
-    def product(
-        self, axes: Mapping[str, Iterable[Json]] | None = None, /, **settings: Iterable[Json]
-    ) -> "list[Scenario]":
-        """Return a scenario for each combination of values; the last key changes fastest.
-
-        Args:
-            axes: Dotted keys, such as `agents.folk.count`, and the values of each.
-            settings: The same for keys without a dot: `max_step=[0.5, 1]`, `ticks=[10, 100]`.
-
-        Raises:
-            ScenarioError: A key does not exist, has no values, or a value is invalid.
-        """
-        from placet.scenarios.variants import product_of  # noqa: PLC0415  # as above
-
-        return product_of(self, {**(axes or {}), **settings})
 
     @property
     def agents_count(self) -> int:

@@ -10,9 +10,10 @@ from dataclasses import fields, replace
 from functools import partial
 from itertools import product as cartesian_product
 from math import prod
+from pathlib import Path
 from typing import Any, Final
 
-from placet.scenarios.loader import as_text, from_values, set_value
+from placet.scenarios.loader import as_text, from_values, load, set_value
 from placet.scenarios.scenario import Scenario, ScenarioError
 from placet.schemas.codec import Json
 from placet.schemas.json_value import from_numpy
@@ -22,28 +23,43 @@ SCENARIO_COLUMN: Final = "scenario"
 """Column of a data frame that names the scenario of each row."""
 
 
-def with_values(scenario: Scenario, values: Mapping[str, Json]) -> Scenario:
-    """Return a scenario with the values at dotted keys replaced.
+def with_values(
+    scenario: Scenario, values: Mapping[str, Json] | None = None, /, **settings: Json
+) -> Scenario:
+    """Return a scenario with other values at dotted keys, such as `agents.folk.count`.
+
+    A name without a dot that is no key of a scenario is a setting of its domain.
 
     Raises:
         ScenarioError: A key does not exist, or a value is invalid.
     """
     raw: dict[str, Json] = json.loads(as_text(scenario))
     source = scenario.name
-    for key, value in values.items():
+    for key, value in {**(values or {}), **settings}.items():
         path = full_key(key).split(".")
         set_value(raw, path, partial(_plain, value), source)
     return replace(from_values(source, raw), name=scenario.name)
 
 
-def product_of(scenario: Scenario, axes: Mapping[str, Iterable[Json]]) -> list[Scenario]:
+def product(
+    scenario: Scenario,
+    axes: Mapping[str, Iterable[Json]] | None = None,
+    /,
+    **settings: Iterable[Json],
+) -> list[Scenario]:
     """Return a scenario for each combination of values; the last key changes fastest.
+
+    Args:
+        scenario: The scenario to start from.
+        axes: Dotted keys, such as `agents.folk.count`, and the values of each.
+        settings: The same for keys without a dot: `max_step=[0.5, 1]`, `ticks=[10, 100]`.
 
     Raises:
         ScenarioError: A key does not exist, has no values, a value is invalid, or there are too
             many combinations.
     """
-    columns = {full_key(key): _values(scenario, key, values) for key, values in axes.items()}
+    given = {**(axes or {}), **settings}
+    columns = {full_key(key): _values(scenario, key, values) for key, values in given.items()}
     count = prod(map(len, columns.values()))
     if count > SWEEP_RUNS_MAX:
         keys = ", ".join(columns)
@@ -53,7 +69,28 @@ def product_of(scenario: Scenario, axes: Mapping[str, Iterable[Json]]) -> list[S
     return [with_values(scenario, dict(zip(columns, row, strict=True))) for row in combinations]
 
 
-def scenarios_of(rows: Iterable[Mapping[str, Json]], base: Scenario | None) -> list[Scenario]:
+def from_dataframe(
+    samples: Any,  # noqa: ANN401  # of any library
+    *,
+    base: Scenario | str | Path | None = None,
+) -> list[Scenario]:
+    """Return a scenario for each row of a table of values.
+
+    Args:
+        samples: A data frame of pandas or polars, an Arrow table, or a list of mappings. Its
+            columns are dotted keys, as in `product`; a column `scenario` holds the name or
+            path of each row's scenario.
+        base: The scenario, its name or its path; None if `samples` has a column `scenario`.
+
+    Raises:
+        ScenarioError: A row has no scenario, a key does not exist, or a value is invalid.
+        TypeError: `samples` is no table.
+    """
+    start = base if base is None or isinstance(base, Scenario) else load(base)
+    return _scenarios_of(_rows_of(samples), start)
+
+
+def _scenarios_of(rows: Iterable[Mapping[str, Json]], base: Scenario | None) -> list[Scenario]:
     """Return a scenario for each row of values.
 
     Args:
@@ -69,7 +106,7 @@ def scenarios_of(rows: Iterable[Mapping[str, Json]], base: Scenario | None) -> l
         values = dict(row)
         name = values.pop(SCENARIO_COLUMN, None)
         if name is not None:
-            of_row = loaded.setdefault(str(name), Scenario.load(str(name)))
+            of_row = loaded.setdefault(str(name), load(str(name)))
         elif base is not None:
             of_row = base
         else:
@@ -83,7 +120,7 @@ def scenarios_of(rows: Iterable[Mapping[str, Json]], base: Scenario | None) -> l
     return scenarios
 
 
-def rows_of(samples: Any) -> Iterable[Mapping[str, Json]]:  # noqa: ANN401  # of any library
+def _rows_of(samples: Any) -> Iterable[Mapping[str, Json]]:  # noqa: ANN401  # of any library
     """Return the rows of a pandas or polars data frame, an Arrow table, or rows as they are.
 
     Raises:

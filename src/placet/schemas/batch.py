@@ -84,7 +84,8 @@ class CheckedBatch:
         valid_until_ns: Latest simulated time of each intent, or None when no intent names one.
         agents: Distinct agents, in order of first appearance.
         counts: `(agent, kind, count)`: number of intents of each agent and kind, each pair once.
-        priority: Highest priority of its intents; an agent's cap is applied in `kernel/decide/order.py`.
+        priority: Highest priority of its intents; an agent's cap is applied when they are ordered,
+            in `kernel/decide/order.py`.
         order: Positions in order of execution, or None where that is the submitted order.
         sim_time_ns: Simulated time at which to run, nanoseconds; None is now.
         dry_run: Decide the batch, and change nothing.

@@ -35,9 +35,6 @@ def base_work(intents: int, encoded_bytes: int) -> int:
     return intents * INTENT_WORK + (encoded_bytes >> 10) * KIB_WORK
 
 
-FUEL_STEP_WORK: Final = 2
-"""Units of one step of a `program` that is run."""
-
 SCENARIO_AGENTS_MAX: Final = 1_000_000
 SCENARIO_TICKS_MAX: Final = 100_000_000
 """Bounds of a scenario, checked by its loader. No limits of a world."""
@@ -183,8 +180,8 @@ class HttpLimits:
     caller_bytes_max: int = 256 * 1024
     caller_waiting_max: int = 64
     metrics_age_ms_max: int = 1_000
-    designs_max: int = 1_000
-    designs_per_token_max: int = 100
+    worlds_max: int = 1_000
+    worlds_per_token_max: int = 100
 
     def __post_init__(self) -> None:
         _check_positive(self)

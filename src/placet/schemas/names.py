@@ -1,4 +1,4 @@
-"""The rule for names that are registered: of worlds, agents, owners, sessions, scenarios, designs.
+"""The rule for names that are registered: of worlds, agents, owners, sessions, scenarios.
 
 A new name has no character that a reader does not see, and one that becomes a part of a path or of
 an address cannot lead out of its folder. The rule holds for new names only: a log with other names

@@ -1,8 +1,8 @@
 """The role of a caller in one world.
 
 `serve.claims` limits a token to some worlds, with a role in each; a token without claims is an
-agent in every world. A plug-in may have another rule for its worlds, such as the access of a
-design. The lesser of the two roles holds.
+agent in every world. A plug-in may have another rule for its worlds, such as an access record in
+their logs. The lesser of the two roles holds.
 """
 
 from collections.abc import Callable, Iterable, Mapping

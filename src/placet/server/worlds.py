@@ -52,7 +52,7 @@ class Worlds:
 
     Args:
         first: The configured world, not open yet.
-        config: Configuration of the server; `limits.designs_max` bounds the number of worlds.
+        config: Configuration of the server; `limits.worlds_max` bounds the number of worlds.
     """
 
     def __init__(self, first: Orchestrator, config: ServeConfig) -> None:
@@ -63,7 +63,7 @@ class Worlds:
         self.on_reopened: list[Callable[[str], None]] = []
         self.fatal: StoreError | None = None
         self._config = config
-        self._count_max = config.limits.designs_max
+        self._count_max = config.limits.worlds_max
         self._open: dict[str, Orchestrator] = {}
         self._watches: dict[str, StoreWatch] = {}
         self._making = asyncio.Lock()

@@ -104,7 +104,7 @@ def plan_sweep(
     for scenario in scenarios:
         if not isinstance(scenario, Scenario):
             raise LabError(
-                f"expected scenarios, as Scenario.load(...).product(...) returns, got {scenario!r}"
+                f"expected scenarios, as placet.scenarios.product returns, got {scenario!r}"
             )
         text = as_text(replace(scenario, seed=0))
         code = reader.version_of(scenario)

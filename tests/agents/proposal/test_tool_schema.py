@@ -22,13 +22,11 @@ from placet.domains.memory import Memory
 from placet.domains.session import Sessions
 from placet.domains.world import World
 from placet.kernel.plugin.domain import Domain, Kind
-from placet_design import Design
-from placet_files import Files
-from placet_program import Program
 from tests.agents.proposal.provider_subsets import PROVIDERS, properties_of, undescribed
+from tests.installed import factories
 
-BUILT_IN: list[type[Domain]] = [World, Design, Program, Files, Memory, Sessions]
-OF_AGENTS = BUILT_IN[:-1]
+INSTALLED = factories()
+OF_AGENTS = [domain for domain in INSTALLED if domain is not Sessions]
 
 
 def faults_of(tool: ToolDefinition) -> dict[str, list[str]]:
@@ -40,16 +38,16 @@ def tool_of(payload: Any) -> ToolDefinition:
     return ToolDefinition("tool", "A tool.", tool_schema(TypeAdapter(payload).json_schema()))
 
 
-@pytest.mark.parametrize("domain", BUILT_IN, ids=lambda one: one.name)
-def test_every_provider_takes_every_tool_of_a_built_in_domain(domain: type[Domain]) -> None:
+@pytest.mark.parametrize("domain", INSTALLED, ids=lambda one: one.name)
+def test_every_provider_takes_every_tool_of_a_domain(domain: type[Domain]) -> None:
     for tool in definitions(domain=domain()):
         assert faults_of(tool) == {}, tool
         assert undescribed(tool.schema) == []
 
 
 @pytest.mark.slow  # loads Google's package
-@pytest.mark.parametrize("domain", BUILT_IN, ids=lambda one: one.name)
-def test_googles_own_package_reads_every_tool_of_a_built_in_domain(domain: type[Domain]) -> None:
+@pytest.mark.parametrize("domain", INSTALLED, ids=lambda one: one.name)
+def test_googles_own_package_reads_every_tool_of_a_domain(domain: type[Domain]) -> None:
     from google.genai import types
 
     for tool in definitions(domain=domain()):
@@ -63,7 +61,7 @@ def test_every_provider_takes_the_tools_that_propose_no_kind() -> None:
 
 
 @pytest.mark.parametrize("domain", OF_AGENTS, ids=lambda one: one.name)
-def test_a_property_of_a_built_in_kind_has_more_than_its_name_as_description(
+def test_a_property_of_a_kind_has_more_than_its_name_as_description(
     domain: type[Domain],
 ) -> None:
     for tool in definitions(domain=domain()):
@@ -73,12 +71,6 @@ def test_a_property_of_a_built_in_kind_has_more_than_its_name_as_description(
 
 
 def test_values_that_a_domain_knows_are_enumerated() -> None:
-    tools = {tool.name: tool.schema["properties"] for tool in definitions(domain=Design())}
-    assert "hull.beam" in tools["design__set"]["path"]["enum"]
-    assert "hull.beam" not in tools["design__assume"]["path"]["enum"]
-    assert "json" in tools["design__export"]["format"]["enum"]
-    assert "phases" in tools["design__run_phases"]
-    assert tools["design__run_phases"]["phases"]["items"]["enum"]
     own = World(interactions={"polish": lambda draft, intent: None})
     world = {tool.name: tool.schema["properties"] for tool in definitions(domain=own)}
     assert {"polish", "give"} <= set(world["Interact"]["interaction_type"]["enum"])

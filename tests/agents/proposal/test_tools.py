@@ -10,16 +10,15 @@ from hypothesis import strategies as st
 from placet.agents import ChatIntent
 from placet.agents.proposal.tools import definitions, is_wire_name, parse_intent, to_intent
 from placet.domains.world import World
-from placet_design import Design
 from tests.agents.till import Till
 
 
 def test_each_kind_is_a_tool_and_two_propose_nothing() -> None:
-    tools = definitions(domain=Design())
+    tools = definitions(domain=World())
     assert [tool.name for tool in tools[-2:]] == ["ask_clarification", "stop"]
-    assert "design__set" in {tool.name for tool in tools}
+    assert "Move" in {tool.name for tool in tools}
     assert all(is_wire_name(tool.name) for tool in tools)
-    assert tools == definitions(domain=Design()), "the list is the same, for a prompt cache"
+    assert tools == definitions(domain=World()), "the list is the same, for a prompt cache"
 
 
 def test_a_tool_selection_is_wrapped_into_an_intent() -> None:

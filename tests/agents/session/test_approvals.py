@@ -345,9 +345,6 @@ async def test_a_grant_is_for_its_proposer() -> None:
     ("domain", "steps"),
     [
         ("memory", [("memory.remember", {"key": "harbour", "value": "Kiel"})]),
-        ("program", [("program.mutate_batch", {"mutations": [
-            {"op": "add_function", "name": "f", "params": [], "returns": "int"}]})]),
-        ("design", [("design.set", {"path": "hull.beam", "value": 9})]),
         ("world", [("Move", {"to": [1, 2]})]),
     ],
 )  # fmt: skip

@@ -4,7 +4,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from placet.kernel.visibility.protocols import VisibilityPolicy
 
 from placet.kernel import Domain, Kernel
 from placet.kernel.plugin.domain import Kind
@@ -12,6 +11,7 @@ from placet.kernel.plugin.registry import Registry
 from placet.kernel.state.tree import Entity, State
 from placet.kernel.visibility.distance import WithinDistance
 from placet.kernel.visibility.policy import AllOf, AnyOf, Visibility
+from placet.kernel.visibility.protocols import VisibilityPolicy
 from placet.kernel.visibility.relations import HideFields, KnownOnly, SameTeam
 from placet.schemas.identity import Ref
 

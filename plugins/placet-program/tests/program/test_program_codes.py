@@ -18,7 +18,7 @@ from tests.program.programs import (
 import placet_program
 from placet_program.payloads import NODES_MAX, NODES_OF_FUNCTION_MAX
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 LONG = "n" * 44
 
 

@@ -1,7 +1,7 @@
 """A conversation with an agent about one world.
 
-async with Session.open(domain="design", mode="assisted", adapter=adapter) as session:
-    turn = await session.send("set the beam to 9 m")
+async with Session.open(domain="world", mode="assisted", adapter=adapter) as session:
+    turn = await session.send("take the lantern to the gate")
     if turn.approval_id:
         turn = await session.resolve(turn.approval_id, "approve", by="ann")
 

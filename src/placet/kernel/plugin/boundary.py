@@ -28,7 +28,7 @@ class PluginError(PortableError):
         self.index = index
 
 
-_KERNEL: Final = __file__.removesuffix("plugin_boundary.py")
+_KERNEL: Final = __file__.removesuffix("plugin/boundary.py")
 _OWN: Final = (_KERNEL, schemas.__file__.removesuffix("__init__.py"))
 
 

@@ -5,7 +5,7 @@ and a rule; the rule reads and writes the state through a draft, and returns Non
 """
 
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import (
@@ -29,6 +29,7 @@ from placet.schemas.printable import printable
 if TYPE_CHECKING:
     from placet.kernel.state.draft import Draft
     from placet.kernel.state.tree import State, WorldState
+    from placet.kernel.visibility.protocols import VisibilityPolicy
 
 
 class RuleRefusal(NamedTuple):
@@ -150,7 +151,7 @@ class Kind:
     """One kind of intent.
 
     Attributes:
-        name: Name on the wire: `Move`, `design.set`.
+        name: Name on the wire: `Move`, `garden.Add`.
         payload: A pydantic model, a TypedDict, or any type pydantic can validate to a mapping. A
             TypedDict is the fastest; a model is dumped to a dict.
         rule: Applies the intent.
@@ -184,8 +185,8 @@ class Kind:
             as `A hidden wall stops a move.`; empty: nothing. `placet.testing` holds the kind
             to it, and people read it in `placet kinds`.
         choices: Field of the payload -> the values that it may have, where the domain knows them
-            and the payload's type does not, such as the paths of a design. Models are shown them as
-            an enumeration; the rule checks the value.
+            and the payload's type does not, such as the names of its fields. Models are shown them
+            as an enumeration; the rule checks the value.
     """
 
     name: str
@@ -292,80 +293,6 @@ class EffectHandler:
     on_in_doubt: Callable[[Effect], Settlement | None] | None = None
     attempts_max: int | None = None
     seconds_max: float | None = None
-
-
-class InterestIndex(Protocol):
-    """Finds quickly which agents a change may concern, such as those near it.
-
-    Its answers are supersets: each candidate is checked by the policy's `may_see` afterwards. So an
-    answer may hold too many agents or entities, never too few.
-    """
-
-    def observers_of(self, ref: Ref) -> Set[str] | None:
-        """Return all agents that may see an entity, and perhaps others; None is every agent."""
-
-    def candidates_for(self, agent_id: str) -> Set[Ref] | None:
-        """Return all entities that an agent may see, and perhaps others; None is every entity."""
-
-    def update(self, state: "State", refs: Iterable[Ref]) -> None:
-        """Update the index for changed entities; `state` is the state after the change."""
-
-
-class VisibilityPolicy(Protocol):
-    """A visibility policy: which agent may see which entity and field.
-
-    `placet.kernel.visibility` has policies to compose. Pure: it depends on the state alone.
-
-    Attributes:
-        agent_collection: Collection in which each agent has one entity, named like the agent.
-        depends_on: Fields of the agent's entity that decide its visibility: if one changes, all
-            that the agent may see is checked again. None is any part of the state.
-        indexed_by: Fields fully covered by the interest index: when one changes, the entities
-            that are in `candidates_for` both before and after keep their visibility, and only
-            the others are checked again.
-        is_indexed: Whether the interest index narrows the candidates; if not, all are checked.
-        hides_fields: `hidden_fields` may return fields.
-        hides: Collections of which it may hide an entity or a field. All others are shown whole
-            to every agent, and it is not asked about them. None is any collection, and so is a
-            policy without this attribute.
-        position_field: Field of the domain's entities with their positions, for `View.near` and
-            `View.at`: one to three finite numbers. None: the domain has no positions; so is a
-            policy without this attribute.
-    """
-
-    agent_collection: str
-    depends_on: frozenset[str] | None
-    indexed_by: frozenset[str]
-    is_indexed: bool
-    hides_fields: bool
-    hides: frozenset[str] | None
-    position_field: str | None
-
-    def may_see(self, state: "State", agent_id: str, ref: Ref) -> bool:
-        """Return whether an agent may see that an entity exists.
-
-        It is also asked about deleted entities and about names that were never used: return True
-        there only if the name alone tells that the agent may know of it. Else the refusals of
-        intents that name it would tell that it was there.
-        """
-
-    def hidden_fields(self, state: "State", agent_id: str, ref: Ref) -> Collection[str]:
-        """Return the fields of an entity that an agent may not see."""
-
-    def relevance(self, state: "State", agent_id: str, ref: Ref) -> float:
-        """Return the relevance of an entity to an agent, from 0 to 1.
-
-        Higher is sent first where not all fits.
-        """
-
-    def distance(self, state: "State", agent_id: str, ref: Ref) -> float | None:
-        """Return an entity's distance from an agent, in the world's unit; None if it has none."""
-
-    def dependents_of(self, state: "State", ref: Ref) -> Iterable[Ref]:
-        """Return the entities whose visibility derives from an entity, such as carried objects."""
-
-    def new_index(self) -> InterestIndex:
-        """Build an empty index for one published state."""
 
 
 @runtime_checkable

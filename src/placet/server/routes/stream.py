@@ -271,7 +271,7 @@ class _Stream:
         return await self._world.query(look)
 
     def _check_role(self) -> None:
-        """Raise if the token has lost the world since the stream began: a design's access changes.
+        """Raise if the token has lost the world since the stream began: access may change.
 
         Raises:
             _AccessLost: It may not read the world any more.

@@ -33,19 +33,17 @@ from placet.agents.proposal.catalogue import Catalogue, wire_name
 from placet.agents.proposal.context_text import build
 from placet.agents.proposal.plan import Issue
 from placet.agents.proposal.plan_parser import parse_calls
-from placet.domains.memory import Memory
+from placet.domains.session import Sessions
 from placet.domains.world import World
 from placet.kernel.plugin.domain import Domain
 from placet.schemas.codec import canonical, from_json, to_json
-from placet_design import Design
-from placet_files import Files
-from placet_program import Program
 from tests.agents.adapters.llm.provider import OpenAI, Provider
+from tests.installed import factories
 
 pytestmark = pytest.mark.anyio
 
 WORLD = Catalogue(World())
-DOMAINS = [World, Design, Program, Files, Memory]
+DOMAINS = [domain for domain in factories() if domain is not Sessions]
 BEYOND_SCHEMA = {"program.inspect", "program.mutate_batch"}
 """Which fields are needed hangs on the value of another: their validators say so, no schema."""
 

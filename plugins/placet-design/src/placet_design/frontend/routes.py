@@ -193,7 +193,7 @@ async def _require_room(context: RequestContext, who: Principal) -> None:
     Raises:
         Problem: It does.
     """
-    count_max = context.limits.designs_per_token_max
+    count_max = context.limits.worlds_per_token_max
     owners = [world.query_nowait(owner_of) for _, world in context.worlds.all()]
     if not who.is_operator and owners.count(who.submitter) >= count_max:
         raise Problem("forbidden", f"{who.submitter!r} owns {count_max} designs, which is all")

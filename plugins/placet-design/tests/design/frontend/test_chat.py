@@ -13,14 +13,10 @@ from placet.domains.session import Sessions
 from placet.domains.world import World
 from tests.agents.adapters.llm.provider import OpenAI, Provider
 from tests.cli.command_line import PLACET, Process, run_process
+from tests.frontends.turns import turns
 
 DESIGN = ("chat", "--domain", "design", "--json")
 INTERACTIVE = (*DESIGN, "--mode", "interactive", "--as", "ann")
-
-
-def turns(outcome):
-    assert outcome.out, outcome.err
-    return [json.loads(line) for line in outcome.out.splitlines()]
 
 
 def test_a_sentence_is_proposed_and_applied(placet):
@@ -302,7 +298,7 @@ def test_a_proposing_person_is_shown_the_issues_and_asked_again(placet):
 @pytest.mark.parametrize(
     ("options", "code", "why"),
     [
-        ((), 2, "type for example `placet chat --domain design`"),
+        ((), 2, "type for example `placet chat --domain world`"),
         (("--domain", "nope"), 1, "there is no domain 'nope'"),
         (("--domain", "design", "--mode", "wild"), 2, "unknown mode 'wild'"),
         (("--domain", "design", "--agent", "robot"), 1, "'robot'"),

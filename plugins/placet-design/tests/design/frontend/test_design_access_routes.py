@@ -285,7 +285,7 @@ async def test_a_reader_that_is_no_agent_of_the_design_reads_it_at_every_address
 
 
 async def test_an_agent_that_owns_its_number_of_designs_creates_no_more():
-    async with designing(limits={"designs_per_token_max": 2}) as served:
+    async with designing(limits={"worlds_per_token_max": 2}) as served:
         for name in ("a", "b"):
             assert (await served.post(DESIGNS, {"design_id": name}, token="bob")).is_success
         full = await served.post(DESIGNS, {"design_id": "c"}, token="bob")

@@ -3,6 +3,7 @@
 import io
 import os
 import subprocess
+from shlex import split
 
 import pytest
 
@@ -413,3 +414,9 @@ def test_a_dry_run_of_an_access_changes_nothing(ferry):
     trial = ferry("design", "--owner", "ann", *STORE, "--dry-run")
     assert (trial.code, table_of(trial.out)["owner"]) == (0, "ann")
     assert record_count(ferry) == count
+
+
+def test_the_command_that_shows_a_design_is_quoted_for_the_shell(placet):
+    begun = placet("design", "beam 9 m", "--store", "a ferry.db").err
+    (_, hint) = begun.split("Saved. To show it: placet ")
+    assert placet(*split(hint)).code == 0

@@ -436,7 +436,7 @@ async def test_events_and_audit_have_the_history_of_plans():
 
 
 async def test_designs_are_created_and_independent():
-    async with designing(limits={"designs_max": 3}) as served:
+    async with designing(limits={"worlds_max": 3}) as served:
         first, second = await make(served, "a"), await make(served, "b ü")
         await served.post(f"{first}/actions", plan(LOA))
         assert (await served.get(second)).json()["design_version"] == 0

@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 
 from placet.kernel.plugin.domain import RuleRefusal, refuse
 from placet.schemas.codec import Json
-from placet.schemas.limits import FUEL_STEP_WORK
 from placet_program.execution.arithmetic import MEANING, Trap
 from placet_program.functions import Function, Functions
 from placet_program.operations import TYPE_NAMES, TYPES
@@ -20,6 +19,9 @@ DEPTH_MAX: Final = 200
 """How many calls may be open within each other, the first included."""
 
 CHARS_PER_STEP: Final = 256
+FUEL_STEP_WORK: Final = 2
+"""Units of work (`placet.schemas.limits`) of one step."""
+
 _STEPS_PAID: Final = 16
 """Steps whose work is charged at once."""
 

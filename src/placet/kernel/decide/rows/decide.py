@@ -2,7 +2,8 @@
 
 The loop asks, for each batch of one intent, whether every stage passes it without a closer look,
 with the objects of its agent and kind in hand. If a stage does not, the batch takes the ordinary
-stages (`kernel/decide/batches.py`), which give the reason. `placet.testing` holds both to the same answers.
+stages (`kernel/decide/batches.py`), which give the reason. `placet.testing` holds both to the
+same answers.
 """
 
 from collections.abc import Callable, Iterable

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from mcp import Client
+from tests.together.test_claims_by_route import on_world, operations
 
 from placet.agents import Session
 from placet.domains.memory import Memory
@@ -23,7 +24,6 @@ from placet.schemas.event import Event
 from placet.server.viewpoint import Viewpoint
 from tests.kernel.builders import intent
 from tests.server.served import Served, Socket, serving
-from tests.server.test_claims_by_route import on_world, operations
 
 pytestmark = pytest.mark.anyio
 

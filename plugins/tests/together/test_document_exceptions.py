@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
+from tests.together.document_exceptions import UNSAID, WORLD, answered, unsaid
 
 from placet.domains.session import Sessions
 from placet.domains.world import World
 from placet_design import Design
 from placet_program import Program
-from tests.server.document_exceptions import UNSAID, WORLD, answered, unsaid
 from tests.server.served import serving
 
 DOMAINS: dict[str, Any] = {

@@ -1,6 +1,6 @@
 """A run of schemathesis against a server: every check, in every phase, from one seed.
 
-As a program it is a longer run: `python -m tests.server.fuzz_document DOMAIN EXAMPLES SEED`.
+As a program it is a longer run: `python -m tests.together.fuzz_document DOMAIN EXAMPLES SEED`.
 """
 
 import collections
@@ -20,8 +20,8 @@ from schemathesis.specs.openapi.checks import (
     ensure_resource_availability,
     positive_data_acceptance,
 )
+from tests.together.document_exceptions import answered, unsaid
 
-from tests.server.document_exceptions import answered, unsaid
 from tests.server.process import Running, running
 
 PHASES = ("examples", "coverage", "fuzzing", "stateful")

@@ -10,7 +10,7 @@ import pytest
 from placet.cli.domains import open_plain
 from placet.plugins.domains import domain_names
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "bench_work.py"
+SCRIPT = Path(__file__).parents[3] / "benchmarks" / "bench_work.py"
 
 BAR = 10
 """A batch may hold the loop as long as the reference loop takes for ten batches of 512 moves."""
