@@ -2,6 +2,9 @@
 
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -20,6 +23,7 @@ from placet.schemas.effect import EffectKey, Settlement
 from placet.schemas.errors import ValidationError
 from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
+from placet.schemas.log.record import Settled, decode_record
 from tests.kernel.builders import add, checked, intent, kernel_of, reused, trace
 from tests.kernel.domains import COUNTS, THINGS, Annex, Lab
 
@@ -328,40 +332,89 @@ def test_a_raising_on_open_is_named():
         Kernel(Unopened())
 
 
-@pytest.mark.parametrize(
-    ("output", "said"),
-    [
-        ({1, 2}, "output is not JSON: JSON has no set, got {1, 2}"),
-        (float("nan"), "output is not JSON: a number must be finite, got nan"),
-        ("x" * 70_000, "output is larger than 65536 bytes; return a reference to it"),
-    ],
-)
-def test_an_output_that_is_not_json_is_a_failure_with_a_reason(output, said):
+class Hostile(Mapping[str, Any]):
+    def __getitem__(self, key):
+        raise RuntimeError
+
+    def __iter__(self):
+        raise RuntimeError
+
+    def __len__(self):
+        return 1
+
+    def __repr__(self):
+        raise RuntimeError
+
+
+def cyclic() -> list[Any]:
+    cycle: list[Any] = []
+    cycle.append(cycle)
+    return cycle
+
+
+@dataclass
+class Receipt:
+    number: int
+    at: date
+
+
+def returned(output):
+    """Settle an effect whose handler returned; return the kernel, its log and the faults."""
     kernel, log = reused()
+    faults = listened_to(kernel)
     kernel.decide(intent("Mail", {"count": 1}))
     (effect,) = kernel.open_effects()
     assert kernel.settle(Settlement(effect.key, succeeded=True, output=output))
-    assert kernel.state["lab.letters"][str(effect.key)]["output"] == said
+    record = decode_record(log[-1])
+    assert isinstance(record, Settled)
+    assert record.succeeded
     assert folded(log).state.digest().hex() == kernel.digest()
+    return kernel.state["lab.letters"][str(effect.key)]["output"], faults
 
 
-def test_an_output_that_raises_when_read_is_a_failure():
-    class Hostile(Mapping[str, Any]):
-        def __getitem__(self, key):
-            raise RuntimeError
+@pytest.mark.parametrize(
+    ("output", "recorded"),
+    [
+        ({"at": datetime(2026, 1, 2, tzinfo=UTC)}, {"at": "2026-01-02T00:00:00Z"}),
+        (Receipt(7, date(2026, 1, 2)), {"number": 7, "at": "2026-01-02"}),
+        (Decimal("1.10"), "1.10"),
+        ({3}, (3,)),
+        (b"\x00", "AA=="),
+        ({1: "one"}, {"1": "one"}),
+    ],
+)
+def test_an_output_with_a_usual_json_form_is_recorded_in_it(output, recorded):
+    assert returned(output) == (recorded, [])
 
-        def __iter__(self):
-            raise RuntimeError
 
-        def __len__(self):
-            return 1
+@pytest.mark.parametrize(
+    ("output", "why"),
+    [
+        (float("nan"), "output is not JSON: a number must be finite, got nan"),
+        (2**80, "output is not JSON: "),
+        ("\ud800", "output is not JSON: "),
+        (cyclic(), "output is not JSON: "),
+        (object(), "output is not JSON: JSON has no object, got <object"),
+        (Hostile(), "output is not JSON: RuntimeError"),
+        ("x" * 70_000, "output is larger than 65536 bytes; return a reference to it"),
+    ],
+)
+def test_a_handler_that_returned_did_its_work_whatever_it_returned(output, why):
+    recorded, faults = returned(output)
+    assert recorded["not_recorded"].startswith(why)
+    assert len(recorded["text"]) <= 200
+    assert faults == [("output of executor mail", "InvalidJsonValue")]
 
-    kernel, _ = reused()
+
+def test_a_failure_whose_reason_is_not_json_stays_a_failure():
+    kernel, log = reused()
     kernel.decide(intent("Mail", {"count": 1}))
     (effect,) = kernel.open_effects()
-    assert kernel.settle(Settlement(effect.key, succeeded=True, output=Hostile()))
-    output = kernel.state["lab.letters"][str(effect.key)]["output"]
-    assert output == "output is not JSON: RuntimeError"
+    assert kernel.settle(Settlement(effect.key, succeeded=False, output=object()))
+    settled = decode_record(log[-1])
+    assert isinstance(settled, Settled)
+    assert not settled.succeeded
+    assert settled.output.startswith("output is not JSON: JSON has no object")
 
 
 def test_an_effect_is_settled_once_and_only_if_it_is_known():

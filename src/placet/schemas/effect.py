@@ -13,6 +13,7 @@ import msgspec
 
 from placet.schemas.codec import Json
 from placet.schemas.errors import PlacetError
+from placet.schemas.json_value import format_value
 
 _SECONDS_MAX: Final = 1e9
 
@@ -85,13 +86,28 @@ class Settlement(msgspec.Struct, frozen=True):
 
     Attributes:
         key: Key of the effect.
-        succeeded: False if the executor gave up.
-        output: Return value of the executor as plain JSON, or the reason of the failure.
+        succeeded: False if the executor gave up. True for a handler that returned: its work is
+            done, also if its output cannot be recorded.
+        output: Return value of the executor as plain JSON, or the reason of the failure. The
+            output of `unrecordable` for a return value that has no JSON form.
     """
 
     key: EffectKey
     succeeded: bool
     output: Json = None
+
+
+def unrecordable(output: object, why: str) -> dict[str, Json]:
+    """Return the recorded form of a handler's output that no record can hold.
+
+    Args:
+        output: The return value of the handler.
+        why: The reason, such as `JSON has no object`.
+
+    Returns:
+        `{"not_recorded": why, "text": short text of the output}`.
+    """
+    return {"not_recorded": why, "text": format_value(output)}
 
 
 class EffectStatus(msgspec.Struct, frozen=True):

@@ -100,9 +100,9 @@ class Panic(BaseException):
         (BaseExceptionGroup("of a group", [Panic()]), False, UNTOLD),
         (ValueError("no " * 100_000), False, "ValueError: " + ("no " * 400)[:988]),
         (OSError("no file 'a\udc80'"), False, "OSError: no file 'a?'"),
-        ({1, 2}, False, UNTOLD),
-        (float("nan"), False, UNTOLD),
-        (UNTOLD, False, UNTOLD),
+        ({1, 2}, True, [1, 2]),
+        (float("nan"), True, UNTOLD),
+        (UNTOLD, True, UNTOLD),
     ],
     ids=lambda value: type(value).__name__,
 )

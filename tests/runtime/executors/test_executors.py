@@ -52,6 +52,12 @@ def never_return(effect: Effect) -> Json:
     return None
 
 
+def return_a_lock(effect: Effect) -> Json:
+    if effect.attempt > 1:
+        os._exit(7)
+    return threading.Lock()
+
+
 def refuse_for_good(effect: Effect) -> Json:
     raise DoNotRetry("no such address")
 
@@ -149,6 +155,16 @@ async def test_dead_process_fails_only_its_own_attempt():
         await mail(world, 3)
         assert sorted(await outcomes(world)) == [(True, "survived")] * 3
         assert world.counters.effect_counts["mail", "retries"] == 1
+
+
+async def test_output_that_cannot_leave_its_process_is_no_failed_attempt():
+    async with open_world() as world:
+        await register_executor(world, InProcess(return_a_lock), backoff=SOON)
+        await mail(world)
+        ((succeeded, output),) = await outcomes(world)
+        assert succeeded
+        assert output["not_recorded"].startswith("output cannot leave its process: TypeError")
+        assert world.counters.effect_counts["mail", "attempts"] == 1
 
 
 @pytest.mark.slow

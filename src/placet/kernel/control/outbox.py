@@ -1,11 +1,13 @@
 """Executors and effects: registered, started, in doubt, settled. Each change is a record.
 
-A settlement is an intent of `system`, and passes separate stages here: its output must be
-plain JSON (structure), its effect open (dedup), and the domains update the state from it
+A settlement is an intent of `system`, and passes separate stages here: its effect must be open
+(dedup), its output becomes plain JSON (structure), and the domains update the state from it
 (domain).
 """
 
 from typing import Final
+
+import msgspec
 
 from placet.kernel.commit.apply_record import apply_effect_changed, apply_executor, apply_settled
 from placet.kernel.commit.commit import Journal
@@ -15,7 +17,7 @@ from placet.kernel.ledger.ledger import Ledger
 from placet.kernel.plugin.boundary import PluginError
 from placet.kernel.state.transaction import NO_CHANGES
 from placet.schemas.codec import Json, freeze, thaw
-from placet.schemas.effect import Effect, EffectKey, EffectMark, Settlement
+from placet.schemas.effect import Effect, EffectKey, EffectMark, Settlement, unrecordable
 from placet.schemas.errors import INTERRUPTS, ValidationError, describe_error
 from placet.schemas.json_value import InvalidJsonValue, TooLarge, to_json_value
 from placet.schemas.limits import Limits
@@ -124,7 +126,9 @@ class Outbox:
         if pending is None or (is_dead and not again):
             return False
         draft = self._context.draft
-        sound = _sound(settlement, ledger.policy.limits)
+        sound, lost = _recordable(settlement, ledger.policy.limits)
+        if lost is not None:
+            self._control.report_fault(f"output of executor {pending.kind}", lost)
         output = freeze(sound.output)
         effect = Effect(key, pending.kind, pending.payload, pending.agent_id)
 
@@ -180,10 +184,33 @@ def plain_output(output: object, limits: Limits) -> Json:
         raise InvalidJsonValue(f"output is not JSON: {reason}") from error
 
 
-def _sound(settlement: Settlement, limits: Limits) -> Settlement:
-    """Check an executor's outcome like a payload; an invalid output is a failure."""
+def _recordable(settlement: Settlement, limits: Limits) -> tuple[Settlement, Exception | None]:
+    """Return an outcome whose output a record can hold, and the fault of an output that was lost.
+
+    The output never changes the outcome: a handler that returned did its work, and an outcome
+    recorded as failed would be repaired by doing the work again. Values such as a datetime, a UUID,
+    a Decimal, a set or a dataclass are recorded in their usual JSON form.
+    """
+    output, lost = settlement.output, None
     try:
-        output = plain_output(settlement.output, limits)
+        output = plain_output(output, limits)
     except InvalidJsonValue as error:
-        return Settlement(settlement.key, succeeded=False, output=str(error))
-    return Settlement(settlement.key, bool(settlement.succeeded), output)
+        try:
+            output = plain_output(_converted(output), limits)
+        except InvalidJsonValue:
+            lost = error
+            output = unrecordable(output, str(error)) if settlement.succeeded else str(error)
+    return Settlement(settlement.key, bool(settlement.succeeded), output), lost
+
+
+def _converted(output: object) -> object:
+    """Return the usual JSON form of a value.
+
+    Raises:
+        InvalidJsonValue: A part of the value has none, or raises.
+    """
+    try:
+        converted: object = msgspec.to_builtins(output, str_keys=True)
+    except Exception as error:  # the executor boundary: a hostile object
+        raise InvalidJsonValue(describe_error(error)) from error
+    return converted

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from placet.kernel.plugin.domain import Domain, EffectHandler
 from placet.plugins.domains import import_from_here
 from placet.schemas.errors import PlacetError, describe_error
+from placet.schemas.json_value import format_value
 
 
 class ExecutorNotFound(PlacetError, LookupError):  # noqa: N818  # reads as the failure
@@ -45,6 +46,12 @@ def load_handlers(domain: Domain, *, is_fork: bool) -> Mapping[str, EffectHandle
             f"the executors of {domain.name!r} must be a function that returns an EffectHandler "
             f"for each kind of effect, got {domain.executors!r}"
         )
+    for kind, handler in handlers.items():
+        if not isinstance(handler, EffectHandler | None):
+            raise ExecutorNotFound(
+                f"the executors of {domain.name!r}: the value of {kind!r} must be "
+                f"EffectHandler(handler=..., delivery=...) or None, got {format_value(handler)}"
+            )
     return {
         kind: None if is_fork and handler is not None and handler.delivery != "pure" else handler
         for kind, handler in handlers.items()

@@ -11,7 +11,8 @@ from anyio import BrokenWorkerProcess, CapacityLimiter
 
 from placet.actors.ports import AsyncEffectHandler
 from placet.schemas.codec import Json
-from placet.schemas.effect import Effect, OutcomeUnknown
+from placet.schemas.effect import Effect, OutcomeUnknown, unrecordable
+from placet.schemas.errors import describe_error
 
 
 class InProcess:
@@ -52,6 +53,21 @@ def _run_in_worker(function: Callable[[Effect], Json], effect: Effect) -> Json:
     # one; an interrupt raised here would fail whichever effect runs next.
     signal(SIGINT, SIG_IGN)
     try:
-        return function(effect)
+        return _portable(function(effect))
     except (SystemExit, KeyboardInterrupt) as error:
         raise OutcomeUnknown(f"it ended its process: {error!r}") from None
+
+
+def _portable(output: Json) -> Json:
+    """Return an output that can be sent to the world's process; its text where it cannot.
+
+    The error of an output that cannot be pickled would count as a failed attempt, and the work,
+    which is done, would be repeated.
+    """
+    import pickle  # noqa: PLC0415  # only the worker process needs it
+
+    try:
+        pickle.dumps(output)
+    except Exception as error:  # noqa: BLE001  # the executor boundary: any object's own methods
+        return unrecordable(output, f"output cannot leave its process: {describe_error(error)}")
+    return output

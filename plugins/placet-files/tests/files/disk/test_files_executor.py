@@ -187,8 +187,18 @@ async def test_an_invalid_root_fails_the_opening_and_releases_the_log(tmp_path, 
         assert await again.gateway.executed() == frozenset()
 
 
+def bare_functions(domain):
+    return {CREATE: print}
+
+
 @pytest.mark.parametrize(
-    "name", ["no.such:thing", "placet.errors:thing", "placet.errors:PlacetError"]
+    "name",
+    [
+        "no.such:thing",
+        "placet.errors:thing",
+        "placet.errors:PlacetError",
+        f"{__name__}:bare_functions",
+    ],
 )
 async def test_a_domain_whose_executors_cannot_be_loaded_is_an_error(name):
     class Misnamed(Domain):
