@@ -12,10 +12,11 @@ from prometheus_client import generate_latest
 from typing_extensions import TypedDict
 
 from placet import Domain, Kind, Limits, Orchestrator, OrchestratorConfig
+from placet.actors.metrics import Counters
 from placet.kernel.state.draft import Draft
-from placet.runtime.telemetry.watchdog import RunningRule, running_rule
+from placet.runtime.telemetry.watchdog import RuleWatchdog, RunningRule, running_rule
 from placet.schemas.intent import Intent
-from tests.kernel.builders import intent
+from tests.kernel.builders import intent, kernel_of
 
 DEADLINE_S = 60.0
 """Until then a rule waits to be reported, so that a failing test ends."""
@@ -147,25 +148,47 @@ def test_only_code_of_a_plugin_is_reported_as_a_rule(modules, is_plugin):
     assert (found is not None) is is_plugin
 
 
-async def test_a_long_cycle_of_many_short_rules_is_no_runaway():
-    """The whole cycle takes several times the limit; each rule takes a small part of it."""
-    watched = Watched()
-    domain = Endless(watched.seen)
-    limit_s = 0.02
-    passes = 0
+LIMIT_MS = 20
 
-    def spin(_draft: Draft, _intent: Intent) -> None:
-        nonlocal passes
-        end = time.monotonic() + limit_s / 100
-        passes += 1
-        while time.monotonic() < end:
-            pass
 
-    domain.kinds = (Kind("Brief", Nothing, spin), domain.kinds[1])
-    async with Orchestrator(domain, config()) as world:
-        await world.register_agent("alice")
-        with watching(world, watched):
-            batch = [intent("Brief", {}, f"r:{number}") for number in range(500)]
-            assert (await world.submit(batch)).admitted
-    assert passes == 500
-    assert watched.rules == []
+class Cycle:
+    """A long cycle on a clock that the test moves; its rules are checked while they run."""
+
+    def __init__(self, rule_ms: float, checks: int) -> None:
+        self.now_ns = 1
+        self.passes = 0
+        self.rules: list[RunningRule] = []
+        self._rule_ns = round(rule_ms * 1e6)
+        self._checks = checks
+        self._watchdog = RuleWatchdog(
+            lambda: 1,
+            LIMIT_MS,
+            Counters(()),
+            lambda rule, _seconds: self.rules.append(rule),
+            now_ns=lambda: self.now_ns,
+        )
+
+    def decide(self, batch: list[Intent]) -> None:
+        """Decide a batch of `Brief`, in whose rule the watchdog checks."""
+
+        def brief(_draft: Draft, _intent: Intent) -> None:
+            self.passes += 1
+            for _ in range(self._checks):
+                self.now_ns += self._rule_ns // self._checks
+                self._watchdog.check()
+
+        domain = Endless(threading.Event())
+        domain.kinds = (Kind("Brief", Nothing, brief), domain.kinds[1])
+        self._watchdog.watch(threading.get_ident())
+        assert kernel_of(domain, agents=("alice",)).decide(batch).admitted
+
+
+@pytest.mark.parametrize(
+    ("rule_ms", "checks", "is_runaway"), [(1, 1, False), (9, 1, False), (30, 3, True)]
+)
+def test_only_a_rule_that_still_runs_at_the_next_check_is_a_runaway(rule_ms, checks, is_runaway):
+    """The whole cycle takes several times the limit in each row."""
+    cycle = Cycle(rule_ms, checks)
+    cycle.decide([intent("Brief", {}, f"r:{number}") for number in range(100)])
+    assert cycle.passes == 100
+    assert [rule.name for rule in cycle.rules[:1]] == ["rule of Brief"] * is_runaway

@@ -51,6 +51,7 @@ class RuleWatchdog:
         counters: Metrics; the gauge `rule_running_seconds` is set while a rule exceeds the limit.
         on_runaway: Called in the watching thread with the rule and the seconds that it has run:
             once at the limit, then each time that the duration has doubled.
+        now_ns: Monotonic clock, nanoseconds.
     """
 
     def __init__(
@@ -59,19 +60,32 @@ class RuleWatchdog:
         limit_ms: int,
         counters: Counters,
         on_runaway: Callable[[RunningRule, float], None],
+        *,
+        now_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self._busy_since_ns = busy_since_ns
         self._limit_ns = limit_ms * _MS_NS
         self._gauges = counters.gauges.setdefault("rule_running_seconds", {})
         self._on_runaway = on_runaway
+        self._now_ns = now_ns
         self._watched = 0
         self._seen: FrameType | None = None  # of the rule that ran at the last check
+        self._cycle_ns = 0  # beginning of the cycle seen at the last check; 0: none
+        self._report_at_ns = 0  # duration of that cycle at which it is reported next
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="placet-watchdog", daemon=True)
 
+    def watch(self, thread_id: int) -> None:
+        """Set the thread in which the orchestrator runs.
+
+        Args:
+            thread_id: Its `threading.get_ident()`.
+        """
+        self._watched = thread_id
+
     def start(self) -> None:
         """Start watching the calling thread, in which the orchestrator runs."""
-        self._watched = threading.get_ident()
+        self.watch(threading.get_ident())
         self._thread.start()
 
     def stop(self) -> None:
@@ -80,20 +94,23 @@ class RuleWatchdog:
         if self._thread.is_alive():
             self._thread.join()
 
+    def check(self) -> None:
+        """Report the rule that runs, if it ran at the last check too and its cycle is too long."""
+        since_ns = self._busy_since_ns()
+        if since_ns != self._cycle_ns:  # another cycle, or none
+            self._gauges.clear()
+            self._cycle_ns, self._report_at_ns = since_ns, self._limit_ns
+        lasted_ns = self._now_ns() - since_ns
+        rule = self._lasting_rule()
+        is_due = since_ns and lasted_ns > self._report_at_ns
+        if is_due and rule is not None and self._busy_since_ns() == since_ns:
+            self._report_at_ns = 2 * lasted_ns
+            self._report(rule, since_ns, lasted_ns / 1e9)
+
     def _run(self) -> None:
         pause_s = self._limit_ns / 1e9 / _CHECKS_PER_LIMIT
-        reported_ns = report_at_ns = 0
         while not self._ended.wait(pause_s):
-            since_ns = self._busy_since_ns()
-            if since_ns != reported_ns:  # another cycle, or none
-                self._gauges.clear()
-                reported_ns, report_at_ns = since_ns, self._limit_ns
-            lasted_ns = time.monotonic_ns() - since_ns
-            rule = self._lasting_rule()
-            is_due = since_ns and lasted_ns > report_at_ns
-            if is_due and rule is not None and self._busy_since_ns() == since_ns:
-                report_at_ns = 2 * lasted_ns
-                self._report(rule, since_ns, lasted_ns / 1e9)
+            self.check()
         self._seen = None
         self._gauges.clear()
 
@@ -103,7 +120,12 @@ class RuleWatchdog:
         A long cycle of many short rules is no runaway of the rule that a check happens to see.
         """
         frame = sys._current_frames().get(self._watched)  # noqa: SLF001  # the documented way
-        found = None if frame is None else running_rule(frame)
+        try:
+            found = None if frame is None else running_rule(frame)
+        except AttributeError:
+            # The watched thread runs on between two steps of the walk, and CPython 3.11 returned an
+            # object that is no frame as `f_back` once. The next check walks the frames again.
+            found = None
         before, self._seen = self._seen, None if found is None else found[1]
         if found is None or found[1] is not before:
             return None
@@ -112,7 +134,7 @@ class RuleWatchdog:
 
     def _report(self, rule: RunningRule, since_ns: int, seconds: float) -> None:
         self._gauges.clear()
-        self._gauges[rule.name] = lambda: (time.monotonic_ns() - since_ns) / 1e9
+        self._gauges[rule.name] = lambda: (self._now_ns() - since_ns) / 1e9
         self._on_runaway(rule, seconds)
 
 
