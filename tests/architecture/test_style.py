@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -205,6 +206,17 @@ def output_is_escaped(source: Source) -> Iterator[str]:
             yield f"line {node.lineno}: {ast.unparse(node)}; call say or notify of cli.terminal"
 
 
+def python_starts_on_a_safe_path(source: Source) -> Iterator[str]:
+    """Find Python processes that import modules which lie in the current folder."""
+    for node in ast.walk(source.tree):
+        if not isinstance(node, ast.List | ast.Tuple | ast.Call):
+            continue
+        words = [ast.unparse(word) for word in getattr(node, "elts", getattr(node, "args", []))]
+        for first, second in pairwise([*words, ""]):
+            if first == "sys.executable" and second not in {"'-P'", "'-I'"}:
+                yield f"line {node.lineno}: start it with -P, or a msgspec.py found here is run"
+
+
 def _is_set(node: ast.expr) -> bool:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         return node.func.id in {"set", "frozenset"}
@@ -232,6 +244,8 @@ RULES: list[tuple[Rule, str, str]] = [
     (pure_package_iterates_no_set, "kernel/decide/order.py", "for y in set(z): ..."),
     (output_is_escaped, "lab/log.py", "from html import escape"),
     (output_is_escaped, "cli/commands/run.py", "sys.stdout.write(name)"),
+    (python_starts_on_a_safe_path, "cli/watch.py", "run([sys.executable, '-m', 'placet'])"),
+    (python_starts_on_a_safe_path, "cli/watch.py", "run(sys.executable)"),
 ]
 
 

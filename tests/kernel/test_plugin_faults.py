@@ -399,7 +399,7 @@ def test_an_output_with_a_usual_json_form_is_recorded_in_it(output, recorded):
         ("x" * 70_000, "output is larger than 65536 bytes; return a reference to it"),
     ],
 )
-def test_a_handler_that_returned_did_its_work_whatever_it_returned(output, why):
+def test_no_output_makes_a_handler_that_returned_a_failure(output, why):
     recorded, faults = returned(output)
     assert recorded["not_recorded"].startswith(why)
     assert len(recorded["text"]) <= 200

@@ -105,5 +105,5 @@ def _seconds_of(program: str, repeats: int, clock: Callable[[], float]) -> list[
 
 def _run(program: str, clock: Callable[[], float]) -> float:
     started = clock()
-    subprocess.run([sys.executable, "-c", program], check=True)
+    subprocess.run([sys.executable, "-P", "-c", program], check=True)
     return clock() - started

@@ -142,10 +142,21 @@ async def serving(domain: str) -> AsyncIterator[Server]:
     Raises:
         PlacetError: It does not start.
     """
-    command = ["-m", "placet", "serve", "--port", "0", "--json", "--domain", domain]
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "placet",
+        "serve",
+        "--port",
+        "0",
+        "--json",
+        "--domain",
+        domain,
+    ]
     limit = f"serve.limits.streams_per_token_max={_STREAMS}"
     process = await asyncio.create_subprocess_exec(
-        sys.executable, *command, "--set", limit, stdout=asyncio.subprocess.PIPE
+        *command, "--domain", domain, "--set", limit, stdout=asyncio.subprocess.PIPE
     )
     assert process.stdout is not None, "it is a pipe"
     try:

@@ -177,7 +177,7 @@ def town_seconds(arguments: Sequence[str] = ()) -> float:
     Args:
         arguments: More arguments of the command.
     """
-    command = [sys.executable, "-m", "placet", "run", "town", "--no-verify", *arguments]
+    command = [sys.executable, "-P", "-m", "placet", "run", "town", "--no-verify", *arguments]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     with tempfile.TemporaryDirectory(prefix="placet-bench-") as folder:
         subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)

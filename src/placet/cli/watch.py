@@ -48,7 +48,7 @@ class Watch:
             CommandError: The player did not start.
         """
         self._run = run
-        command = [sys.executable, "-m", "placet", "play", self._store, "--json", "--control"]
+        command = [sys.executable, "-P", "-m", "placet", "play", self._store, "--json", "--control"]
         command += [f"--domain={name}" for name in self._domains]
         # In a session of its own: Ctrl-C is for the run, whose end ends the player.
         pipe = subprocess.PIPE

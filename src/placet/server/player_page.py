@@ -86,7 +86,7 @@ class ServedPlayer:
     """
 
     def __init__(self, store: str) -> None:
-        command = [sys.executable, "-m", "placet", "play", store, "--json"]
+        command = [sys.executable, "-P", "-m", "placet", "play", store, "--json"]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         told = process.stdout.readline()

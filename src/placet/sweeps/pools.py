@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.context import BaseContext
+from multiprocessing.forkserver import ensure_running
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 PoolEnd: TypeAlias = Literal["finished", "broken", "interrupted"]
 """How the use of an executor ended."""
 
+_SAFE_PATH: Final = "PYTHONSAFEPATH"
 _WINDOW: Final = 256
 """Runs submitted at once to an executor of unknown size."""
 
@@ -172,4 +174,22 @@ def _process_context() -> BaseContext:
         return get_context("spawn")
     context = get_context("forkserver")
     context.set_forkserver_preload(["placet.sweeps.worker"])
+    _start_fork_server()
     return context
+
+
+def _start_fork_server() -> None:
+    """Start the process from which workers are forked, and the tracker of its resources.
+
+    Both import modules by name. The current folder is not on their path: it may be a downloaded
+    study with a `socket.py` in it. The variable is the only option that `multiprocessing` hands on.
+    """
+    before = os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = "1"
+    try:
+        ensure_running()
+    finally:
+        if before is None:
+            del os.environ[_SAFE_PATH]
+        else:
+            os.environ[_SAFE_PATH] = before

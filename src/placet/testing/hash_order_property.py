@@ -63,7 +63,7 @@ def _start(hash_seed: str) -> "subprocess.Popen[bytes]":
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
     }
     pipe = subprocess.PIPE
-    command = [sys.executable, "-m", "placet.testing.hash_order_property"]
+    command = [sys.executable, "-P", "-m", "placet.testing.hash_order_property"]
     return subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, stderr=pipe)
 
 

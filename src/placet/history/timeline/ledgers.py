@@ -153,7 +153,15 @@ def start_writing(log: EventLog, folder: Path) -> "subprocess.Popen[bytes] | Non
     """Start the process that folds a log, and return it; None if it cannot be started."""
     if not is_lasting(log):
         return None
-    command = [sys.executable, "-c", _PROGRAM, lasting_url_of(log), str(folder), str(os.getpid())]
+    command = [
+        sys.executable,
+        "-P",
+        "-c",
+        _PROGRAM,
+        lasting_url_of(log),
+        str(folder),
+        str(os.getpid()),
+    ]
     nothing = subprocess.DEVNULL
     environment = {**os.environ, **environment_of(log)}
     try:

@@ -190,7 +190,7 @@ class SnapshotProcess:
             StoreError: The process failed, or took too long; the message has its last output.
         """
         arguments = (self._url, str(self._kept), str(os.getpid()))
-        command = [sys.executable, "-c", _PROGRAM, *arguments]
+        command = [sys.executable, "-P", "-c", _PROGRAM, *arguments]
         with self._lock:
             if self._stopped.is_set():
                 return None
