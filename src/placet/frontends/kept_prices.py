@@ -5,7 +5,6 @@ Linux, or below `$XDG_CONFIG_HOME`): `"HOST:PORT/MODEL" = [IN, OUT]`, in US doll
 tokens. A person may edit the file.
 """
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -13,6 +12,8 @@ import typer
 
 from placet.cli.terminal import CommandError
 from placet.schemas.codec import Json, to_json
+from placet.schemas.documents import DocumentError
+from placet.stores.documents import read_toml
 
 
 def kept_prices_path() -> Path:
@@ -65,8 +66,8 @@ def keep_price(key: str, price: Sequence[float]) -> None:
 def _read() -> Mapping[str, Json]:
     path = kept_prices_path()
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        return read_toml(path)
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
+    except (OSError, DocumentError) as error:
         raise CommandError(f"cannot read the kept prices in {path}: {error}") from error

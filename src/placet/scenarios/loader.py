@@ -3,7 +3,6 @@
 Every error names the file, the key, the expected and the given value, and the remedy.
 """
 
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from difflib import get_close_matches
@@ -21,8 +20,10 @@ from placet.plugins.domains import make_domain
 from placet.scenarios.policies import find_policy
 from placet.scenarios.scenario import AgentCohort, Collect, ObjectSort, Scenario, ScenarioError
 from placet.schemas.codec import Json
+from placet.schemas.documents import DocumentError, DocumentTooLarge, parse_toml
 from placet.schemas.errors import DomainError
 from placet.schemas.names import path_part_fault
+from placet.stores.documents import read_document
 
 _ENTRIES: Final[Mapping[str | int, type]] = {"agents": AgentCohort, "objects": ObjectSort}
 """Tables of a scenario whose keys are names of entries."""
@@ -54,8 +55,10 @@ def load(scenario: str | Path, *, overrides: Iterable[str] = ()) -> Scenario:
     """
     source, text = _read(scenario)
     try:
-        raw = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        raw = parse_toml(text)
+    except DocumentTooLarge as error:
+        raise ScenarioError(source, "", str(error)) from None
+    except DocumentError as error:
         raise ScenarioError(source, "", f"this is not TOML: {error}") from None
     for override in overrides:
         _override(raw, override)
@@ -154,15 +157,13 @@ def open_domain(scenario: Scenario, make: Callable[..., Domain]) -> Domain:
         raise ScenarioError(scenario.name, "settings", str(error)) from error
 
 
-def _read(scenario: str | Path) -> tuple[str, str]:
+def _read(scenario: str | Path) -> tuple[str, bytes]:
     if isinstance(scenario, str) and scenario in bundled():
         entry = files(_BUNDLED).joinpath(scenario + _ENDING)
-        return scenario, entry.read_text(encoding="utf-8")
+        return scenario, entry.read_bytes()
     path = Path(scenario)
     try:
-        return str(path), path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ScenarioError(str(path), "", f"the file is not UTF-8: {error}") from None
+        return str(path), read_document(path)
     except OSError as error:
         problem = (
             f"it is no bundled scenario ({', '.join(bundled())}), and no file that can be read: "
@@ -236,8 +237,10 @@ def parse_value(text: str, before: Json) -> Json:
     if isinstance(before, str) and not text.startswith(('"', "'")):
         return text
     try:
-        table = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
+        table = parse_toml(f"value = {text}")
+    except DocumentTooLarge as error:
+        raise ScenarioError("the value of an override", "", str(error)) from None
+    except DocumentError:
         return text
     return table["value"] if len(table) == 1 else text
 

@@ -42,6 +42,12 @@ SCENARIO_TICKS_MAX: Final = 100_000_000
 SEED_MAX: Final = 2**63 - 1
 """Highest seed of a scenario and of the command line."""
 
+DOCUMENT_BYTES_MAX: Final = 64 * 1024 * 1024
+DOCUMENT_DEPTH_MAX: Final = 64
+"""Bounds of a file that is read whole: a scenario, settings, tokens, the manifest of a study. No
+limits of a world.
+"""
+
 SWEEP_RUNS_MAX: Final = 1_000_000
 SWEEP_TIMEOUT_S_MAX: Final = 365 * 86_400
 """Bounds of one sweep: its runs, and the longest time of a run. No limits of a world."""

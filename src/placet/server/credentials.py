@@ -5,7 +5,6 @@ to try, and a slow hash would hand a stranger the processor. It speaks for the o
 submitter: the agents of that name and of that owner. The gate checks that, as it checks a handle.
 """
 
-import tomllib
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from hmac import compare_digest
@@ -15,9 +14,11 @@ from shlex import quote
 from typing import Final, NamedTuple
 
 from placet.schemas.codec import Json, to_json
+from placet.schemas.documents import DocumentError
 from placet.schemas.errors import PlacetError
 from placet.schemas.identity import OPERATOR, RESERVED_IDS, is_identity
 from placet.schemas.printable import unseen_characters
+from placet.stores.documents import read_toml
 
 PREFIX: Final = "placet_"
 """Begins every token, so that scanners for leaked secrets know one."""
@@ -140,13 +141,13 @@ def read_tokens(path: Path) -> list[KnownToken]:
         CredentialsError: The file cannot be read, or an entry is invalid.
     """
     try:
-        raw = tomllib.loads(path.read_text("utf-8"))
+        raw = read_toml(path)
     except OSError as error:
         raise CredentialsError(
             f"cannot read the tokens in {path}: {error.strerror or error}; `placet token new "
             f"--operator >> {quote(str(path))}` makes the file"
         ) from error
-    except ValueError as error:  # not UTF-8, not TOML
+    except DocumentError as error:
         raise CredentialsError(f"{path} is not TOML: {error}") from error
     entries = raw.pop("tokens", [])
     if raw or not isinstance(entries, list) or not all(isinstance(one, dict) for one in entries):

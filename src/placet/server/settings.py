@@ -7,7 +7,6 @@ has the name of its source.
 """
 
 import os
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
@@ -29,10 +28,12 @@ from placet.runtime.recorded_world import (
 )
 from placet.schemas.codec import Json
 from placet.schemas.config import KernelConfig
+from placet.schemas.documents import DocumentError, DocumentTooLarge, parse_toml
 from placet.schemas.errors import DomainError, PlacetError
 from placet.schemas.limits import HttpLimits, Limits
 from placet.server.config import ServeConfig
 from placet.server.model_config import ModelConfig
+from placet.stores.documents import read_toml
 
 _SETTING: Final = "settings."
 MODEL: Final = "model."
@@ -265,13 +266,13 @@ def parse_assignment(text: str) -> tuple[str, Given]:
 
 def _from_file(path: Path) -> dict[str, Given]:
     try:
-        raw = tomllib.loads(path.read_text("utf-8"))
+        raw = read_toml(path)
     except OSError as error:
         raise SettingsError(
             f"cannot read {path}: {error.strerror or error}; `placet config > "
             f"{quote(str(path))}` makes a file of settings"
         ) from error
-    except ValueError as error:  # not UTF-8, not TOML
+    except DocumentError as error:
         raise SettingsError(f"{path} is not TOML: {error}") from error
     return {key: Given(value, str(path)) for key, value in _flat(raw, "")}
 
@@ -305,8 +306,10 @@ def _value(key: str, text: str) -> Json:
     if of is str or is_optional_text or get_origin(of) is Literal:
         return text
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        return parse_toml(f"value = {text}")["value"]
+    except DocumentTooLarge as error:
+        raise SettingsError(f"{key}: {error}") from None
+    except DocumentError:
         return text  # what is wrong with it is told by who checks it
 
 

@@ -1,0 +1,127 @@
+"""Parsers of the texts that placet reads from files: TOML of people, JSON of its own.
+
+A file may be damaged, foreign or hostile, so size, nesting and numbers are bounded before a value
+leaves this module: one `DocumentError` then stands for every fault, and no reader meets a value
+that it cannot print or encode. Requests and log records have parsers of their own (`codec.py`).
+"""
+
+import json
+import re
+from typing import Any, Final
+
+from placet.schemas.codec import Json
+from placet.schemas.limits import DOCUMENT_BYTES_MAX, DOCUMENT_DEPTH_MAX
+
+_INTEGER_MAX: Final = 2**64
+_NAMES: Final = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
+_DOTTED: Final = re.compile(
+    rf"(?<![\w-]){_NAMES}(?:[ \t]*+\.[ \t]*+{_NAMES}){{{DOCUMENT_DEPTH_MAX}}}"
+)
+"""A key of too many parts: the parser of TOML takes time quadratic in them."""
+
+
+class DocumentError(ValueError):
+    """A text that is no document of its format; the message is one line."""
+
+
+class DocumentTooLarge(DocumentError):  # noqa: N818  # reads as the failure
+    """A text that may be a document of its format, and exceeds a bound."""
+
+
+def parse_toml(text: bytes | str) -> dict[str, Json]:
+    """Parse a TOML document.
+
+    Raises:
+        DocumentError: The text is not UTF-8, or not TOML.
+        DocumentTooLarge: It is larger than `DOCUMENT_BYTES_MAX`, nests deeper than
+            `DOCUMENT_DEPTH_MAX`, or has an integer beyond 64 bits.
+    """
+    import tomllib  # noqa: PLC0415  # most programs read no TOML
+
+    decoded = _decoded(text)
+    if _DOTTED.search(decoded):
+        raise DocumentTooLarge(f"a key has more than {DOCUMENT_DEPTH_MAX} parts")
+    try:
+        document: dict[str, Json] = tomllib.loads(decoded)
+    except RecursionError:
+        raise _too_deep() from None
+    except ValueError as error:  # not TOML, or an integer of thousands of digits
+        raise _fault(error) from None
+    _require_bounded(document)
+    return document
+
+
+def parse_json(text: bytes | str) -> Json:
+    """Parse a JSON document; `NaN` and `Infinity` are numbers, as Python's own writer has them.
+
+    Raises:
+        DocumentError: The text is not UTF-8 or not JSON, or has half a character.
+        DocumentTooLarge: It is larger than `DOCUMENT_BYTES_MAX`, nests deeper than
+            `DOCUMENT_DEPTH_MAX`, or has an integer beyond 64 bits.
+    """
+    try:
+        document: Json = json.loads(_decoded(text))
+    except RecursionError:
+        raise _too_deep() from None
+    except ValueError as error:  # not JSON, or an integer of thousands of digits
+        raise _fault(error) from None
+    _require_bounded(document)
+    return document
+
+
+def _decoded(text: bytes | str) -> str:
+    if len(text) > DOCUMENT_BYTES_MAX:
+        raise DocumentTooLarge(f"the document is larger than {DOCUMENT_BYTES_MAX} bytes")
+    if isinstance(text, str):
+        return text
+    try:
+        return text.decode()
+    except UnicodeDecodeError as error:
+        raise DocumentError(f"byte {error.start} is not UTF-8") from None
+
+
+def _require_bounded(document: Json) -> None:
+    """Check nesting, integers and texts, level by level: a recursion could itself go too deep."""
+    level: list[Any] = [document]
+    depth = 0
+    while level:
+        inner: list[Any] = []
+        for value in level:
+            if isinstance(value, dict):
+                inner += value
+                inner += value.values()
+            elif isinstance(value, list):
+                inner += value
+            else:
+                _require_plain(value)
+                continue
+            if depth == DOCUMENT_DEPTH_MAX:
+                raise _too_deep()
+        level, depth = inner, depth + 1
+
+
+def _require_plain(value: Json) -> None:
+    if isinstance(value, int) and not -_INTEGER_MAX < value < _INTEGER_MAX:
+        raise _too_long()
+    if isinstance(value, str) and not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise DocumentError(
+                "a text has half of a surrogate pair, which is no character"
+            ) from None
+
+
+def _too_deep() -> DocumentTooLarge:
+    return DocumentTooLarge(f"the document nests deeper than {DOCUMENT_DEPTH_MAX} levels")
+
+
+def _too_long() -> DocumentTooLarge:
+    return DocumentTooLarge("an integer is beyond 64 bits")
+
+
+def _fault(error: ValueError) -> DocumentError:
+    """Return the error of a parser. An integer of thousands of digits is no fault of syntax."""
+    if "integer string conversion" in str(error):
+        return _too_long()
+    return DocumentError(" ".join(str(error).split()))
