@@ -233,6 +233,21 @@ async def test_an_invalid_decision_is_a_problem(body):
         assert (answer.status_code, answer.json()["code"]) == (422, "request_invalid")
 
 
+async def test_a_name_sees_the_held_plans_that_it_may_decide():
+    async with talking() as talk:
+        hold = await talk.held()
+        for token, expected in [
+            ("operator", [hold]),
+            ("bob", [hold]),
+            ("alice", []),
+            ("carol", []),
+        ]:
+            listed = (await talk.served.get("approvals", token=token)).json()["approvals"]
+            assert [one["id"] for one in listed] == expected
+        await talk.decide(hold, {"decision": "deny"})
+        assert (await talk.served.get("approvals", token="bob")).json() == {"approvals": []}
+
+
 async def test_only_members_of_a_session_have_access():
     async with talking() as talk:
         for path, status in ((MAIN, 403), ("sessions/other", 403), (f"{MAIN}/approvals", 403)):

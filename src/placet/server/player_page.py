@@ -36,7 +36,7 @@ CHANGES_MAX: Final = 100_000
 
 _HEIGHT_PX: Final = 820
 _SCRIPTS: Final = (
-    "chart.js", "format.js", "player.js", "player_approvals.js", "player_feed.js",
+    "approvals.js", "chart.js", "format.js", "player.js", "player_feed.js",
     "player_inspect.js", "player_line.js", "player_map.js", "player_state.js", "tree.js",
 )  # fmt: skip
 _POLICY: Final = (

@@ -4,16 +4,19 @@ from copy import deepcopy
 
 import pytest
 
+from placet.domains.world import World
 from placet.history.timeline import index
 from placet.history.timeline.frames import FrameFiles, frames_of
+from placet.history.timeline.moments import event_of
 from placet.history.timeline.timeline import LAST, NoPlaceError, Place, Query, Timeline
+from placet.kernel import Kernel
 from placet.kernel.state.tree import WorldState
 from placet.runtime.state_path import state_at
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import Admitted, Group, LogGroup, Refused, Tick, decode_record
 from placet.stores.snapshots.recovery import recover
 from placet.stores.sqlite.log import SqliteEventLog
-from tests.history.timeline.played_logs import AGENTS, log_of, ungrouped, world_records
+from tests.history.timeline.played_logs import AGENTS, log_of, move, ungrouped, world_records
 
 
 @pytest.fixture
@@ -218,6 +221,20 @@ def test_a_growing_log_is_followed(many_frames, tmp_path):
     assert timeline.index.catch_up()
     assert timeline.index.record == len(records)
     assert timeline.look(Place(len(records) - 1, LAST), lambda m: m.seq) == timeline.index.seq
+
+
+def test_an_event_counts_all_intents_of_its_batch():
+    records: list[bytes] = []
+    kernel = Kernel(World(), sink=records.append)
+    kernel.register_agent("ann", position=[0.0, 0.0])
+    moves = [move("ann", f"m{number}", [float(number), 0.0]) for number in range(12)]
+    speak = {"kind": "Speak", "payload": {"text": "hi", "channel": "public"}}
+    kernel.decide([*moves, {**move("ann", "s", []), **speak}])
+    event = event_of(Place(len(records) - 1), decode_record(records[-1]))
+    assert len(event["intents"]) < 13
+    assert event["intent_count"] == 13
+    assert event["kinds"] == [["Move", 12], ["Speak", 1]]
+    assert event["kind_count"] == 2
 
 
 def test_agents_come_are_suspended_and_go():

@@ -233,14 +233,16 @@ async def list_approvals(world: str, session: str, request: Request) -> Response
     answers(200, "Approvals", 401, 403, 404, 503),
 )
 async def list_held_plans(world: str, request: Request) -> Response:
-    """List the plans of all open sessions that wait for a decision; operators only."""
-    context = context_of(request)
-    context.enter(request, world, needs=Role.OPERATOR)
+    """List the plans that wait for a decision of the caller: all of them for the operator.
+
+    A name that decides in no open session gets an empty list.
+    """
+    who, _ = context_of(request).enter(request, world, needs=Role.READER)
     sessions: dict[Key, _OpenSession] = request.app.state.sessions
     held = [
         one.model_dump(mode="json")
         for (name, _), opened in list(sessions.items())
-        if name == world
+        if name == world and (who.is_operator or who.submitter in opened.people)
         for one in await opened.session.approvals()
         if one.state == "open"
     ]

@@ -3,6 +3,7 @@
 Values are shortened for tables and lists; `entity_of` returns one entity whole.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Final
@@ -192,6 +193,9 @@ def event_of(place: Place, record: Record) -> dict[str, Json]:
         intents = intents_of(record)
         event["intents"] = [_intent(intent) for intent in intents[:_INTENTS_MAX]]
         event["intent_count"] = len(intents)
+        kinds = Counter(intent["kind"] for intent in intents)
+        event["kinds"] = [[kind, kinds[kind]] for kind in _first(kinds, _INTENTS_MAX)]
+        event["kind_count"] = len(kinds)
     else:
         known = record_as_dict(record)
         event |= {name: short(known[name]) for name in known if name in _HEADS}

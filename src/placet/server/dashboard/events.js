@@ -1,10 +1,9 @@
 // The latest of what happened: a list that grows at its top and is cut at its end.
 
 import { byId, made, show, write } from "./chart.js";
-import { said, whole } from "./format.js";
+import { MARKS, said, whole } from "./format.js";
 
 const LINES_MAX = 120;
-const MARKS = { admitted: ["✓", "admitted"], refused: ["✕", "refused"], agent: ["+", "agent"], other: ["·", ""] };
 
 let isHeld = false;
 const kept = [];

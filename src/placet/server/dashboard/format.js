@@ -51,12 +51,31 @@ const OTHERS = {
   executor_changed: (event) => ["", `executor of ${tame(event.kind)} ${event.depth_max === null ? "went" : "came"}`],
   tick: () => ["", "time went on"],
   settled: (event) => ["", `effect of ${tame(event.effect_seq)} ${event.succeeded ? "was done" : "failed"}`],
+  settlement_failed: (event) => ["", `effect of ${tame(event.effect_seq)}: its outcome could not be applied`],
   effect_changed: (event) => ["", `effect of ${tame(event.effect_seq)}: ${tame(event.what)}`],
   rules_changed: () => ["", "other rules decide from here on"],
   fork_adopted: () => ["", "was forked from another world"],
   patched: () => ["operator", "put something otherwise"],
 };
 const ABOUT_AGENTS = new Set(["registered", "agent_changed"]);
+
+/** Marks of a line, and their meaning for a screen reader. */
+export const MARKS = {
+  admitted: ["✓", "admitted"],
+  refused: ["✕", "refused"],
+  failed: ["✕", "not applied"],
+  waits: ["…", "waits for a person"],
+  agent: ["+", "agent"],
+  other: ["·", ""],
+};
+
+// A batch that records the end of a plan is admitted also where the plan was not: it has the mark of the plan.
+const ENDS = { applied: "admitted", held: "waits", refused: "failed", failed: "failed" };
+const OUTCOMES = {
+  "session.end": ({ outcome }) => ENDS[outcome] ?? "other",
+  "session.request_approval": () => "waits",
+  "session.resolve": ({ decision }) => (decision === "approve" || decision === "edit" ? "admitted" : "failed"),
+};
 const WHYS_MAX = 3;
 
 /** Say an event in a line: {kind, seq, who, what, detail, whys: [{code, message}]}; null is not told. */
@@ -70,14 +89,17 @@ export function said(event) {
   line.what = what;
   if (ABOUT_AGENTS.has(event.type)) line.kind = "agent";
   if (!line.who && event.type === "batch") line.what = "somebody else’s batch";
+  if (event.succeeded === false || event.type === "settlement_failed") line.kind = "failed";
   if (!line.who) line.detail = changed(event);
   return line;
 }
 
 function ofBatch(event, line) {
-  line.kind = { batch: "admitted", refused: "refused" }[event.type] ?? "other";
-  line.who = listed(event.intents.map(({ agent_id }) => tame(agent_id)), false);
-  line.what = listed(event.intents.map(({ kind }) => tame(kind, 64)), true);
+  line.kind = event.type === "batch" ? outcomeOf(event.intents) : event.type === "refused" ? "refused" : "other";
+  line.who = listed(counted(event.intents.map(({ agent_id }) => tame(agent_id))), false);
+  // An event of the player lists a few intents of a batch, and counts all of them.
+  const kinds = event.kinds ?? counted(event.intents.map(({ kind }) => kind));
+  line.what = listed(kinds.map(([kind, count]) => [tame(kind, 64), count]), true, event.kind_count);
   line.detail = payload(event.intents[0]);
   if (event.type === "scheduled") line.what += ", for later";
   const refusals = event.refusals ?? [];
@@ -90,12 +112,24 @@ function ofBatch(event, line) {
 // Messages name numbers exactly, for programs; to the third place they are a line for people.
 const readable = (message) => message.replace(/-?\d+\.\d{4,}/g, (number) => String(Number(Number(number).toFixed(3))));
 
-/** Name what is in a list, each once; of what comes more than once, how often if that is wanted. */
-function listed(names, isCounted) {
+function outcomeOf(intents) {
+  for (const { kind, payload: given } of intents) {
+    if (Object.hasOwn(OUTCOMES, kind)) return OUTCOMES[kind](given ?? {});
+  }
+  return "admitted";
+}
+
+/** Count names: [[name, count]], in the order in which each came first. */
+function counted(names) {
   const counts = new Map();
   for (const name of names) counts.set(name, (counts.get(name) ?? 0) + 1);
-  const all = [...counts].map(([name, count]) => (isCounted && count > 1 ? `${name} ×${count}` : name));
-  return all.length > 4 ? `${all.slice(0, 3).join(", ")} and ${all.length - 3} more` : all.join(", ");
+  return [...counts];
+}
+
+/** Join counted names; `total` is the number of different names, of which these are the first. */
+function listed(counts, isCounted, total = counts.length) {
+  const all = counts.map(([name, count]) => (isCounted && count > 1 ? `${name} ×${whole(count)}` : name));
+  return total > 4 ? `${all.slice(0, 3).join(", ")} and ${total - 3} more` : all.join(", ");
 }
 
 function payload({ payload: given }) {

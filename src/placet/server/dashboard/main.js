@@ -4,6 +4,7 @@
 // second, and people read a few. What costs the server more, it asks for the less often.
 
 import { ask, askText, Away, hasToken, Refusal, setToken, takeFromAddress } from "./api.js";
+import { clearApprovals, readApprovals } from "./approvals.js";
 import { byId, made, show, write } from "./chart.js";
 import { clearFeed, startFeed, tell } from "./events.js";
 import { clearMap, collections, placeAll, placeChanged, startMap } from "./map.js";
@@ -17,6 +18,7 @@ const EVENTS_MAX = 60;
 const EVENTS_MIN = 4;
 const ANSWER_CHARS_MAX = 300_000;
 const ACTS_MAX = 2_000;
+const STRANGER_ROUNDS = 10;
 const SHARE = 50; // what took a time is not asked for again within so many times as long
 const MAP_AGENTS_MAX = 5_000;
 
@@ -47,6 +49,8 @@ function fresh(name) {
     hasGap: true,
     isReady: true,
     why: "",
+    isStranger: false, // the token is of no agent in this world, such as that of a person who decides
+    hasPlans: true,
   };
 }
 
@@ -56,6 +60,7 @@ function beginAgain(name) {
   looking.submitter = submitter;
   clearFeed();
   clearMap();
+  clearApprovals();
 }
 
 // the rounds
@@ -123,10 +128,12 @@ async function look() {
   if (looking === at && at.round % 2 === 0) {
     await readReadiness(at);
     await readMetrics(at);
+    await readPlans(at);
   }
   if (looking !== at) return;
   at.round += 1;
   showWorld(world, found);
+  if (at.isStranger) return;
   await readAgents(at);
   if (looking === at) await readMap(at);
 }
@@ -135,7 +142,8 @@ async function look() {
 
 async function readEvents(at, world) {
   const from = Math.max(0, world.records - at.limit, at.next ?? 0);
-  if (from >= world.records) return { events: [], missed: 0 };
+  if (at.isStranger) at.isStranger = at.round % STRANGER_ROUNDS !== 0; // may be registered meanwhile
+  if (from >= world.records || at.isStranger) return { events: [], missed: 0 };
   try {
     const text = await askText(worldPath(`/events?from_record=${from}&limit=${at.limit}`));
     const { events, next_record: next } = JSON.parse(text);
@@ -147,9 +155,26 @@ async function readEvents(at, world) {
       : Math.min(EVENTS_MAX, at.limit + 4);
     return { events, missed };
   } catch (error) {
+    if (error instanceof Refusal && error.status === 404 && at.submitter !== "operator") {
+      at.isStranger = true;
+      return { events: [], missed: 0 };
+    }
     if (!(error instanceof Refusal && error.status === 410)) throw error;
     at.next = error.document.next_record ?? world.records; // compacted
     return { events: [], missed: 0 };
+  }
+}
+
+/** Read the plans that the reader may decide; a world without sessions has none. */
+async function readPlans(at) {
+  if (!at.hasPlans) return;
+  try {
+    const count = await readApprovals(worldPath, (error) => stand("failed", "refused", tame(error.message, 300)));
+    write("plans", count ? `${whole(count)} ${count === 1 ? "plan waits" : "plans wait"} for a decision` : "");
+  } catch (error) {
+    if (!(error instanceof Refusal && [403, 404].includes(error.status))) throw error;
+    at.hasPlans = false;
+    write("plans", "");
   }
 }
 
@@ -255,7 +280,11 @@ function showLimits(own) {
   for (const element of document.querySelectorAll(".operators")) element.hidden = own;
   byId("tiles").classList.toggle("of-agent", own);
   show("limits", own);
-  if (own) {
+  for (const id of ["tiles", "columns"]) show(id, !looking.isStranger);
+  if (looking.isStranger) {
+    write("limits", `No agent of this world is named ${tame(looking.submitter)} or belongs to that name, so nothing of the world is shown. `
+      + "Plans that wait for a decision of this name appear here.");
+  } else if (own) {
     write("limits", `This is what ${tame(looking.submitter)} may see: its own batches and refusals, and of the world what it is shown. `
       + "Load, times, and what others were refused are the operator’s.");
   }

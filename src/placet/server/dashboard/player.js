@@ -3,7 +3,7 @@
 import { ask, askText, Away, hasToken, Refusal, setToken, takeFromAddress } from "./api.js";
 import { byId, made, show, write } from "./chart.js";
 import { tame, whole } from "./format.js";
-import { readApprovals } from "./player_approvals.js";
+import { readApprovals } from "./approvals.js";
 import { addToFeed, showFeed } from "./player_feed.js";
 import { clearInspect, inspectEntity, inspectEvent, refreshInspect, startInspect } from "./player_inspect.js";
 import { showHistory, showPosition, startLine } from "./player_line.js";
@@ -24,6 +24,7 @@ let moment = null;
 let wanted = null; // the newest place that was asked for while another answer was awaited
 let isAsking = false;
 let isAtEnd = false;
+let isLive = false; // the server decides in the worlds that it plays
 let play = null; // {steps, isFetching, next, tablesAt}
 
 const path = (rest = "") => `api/v1/worlds/${encodeURIComponent(world)}/history${rest}`;
@@ -78,7 +79,7 @@ function showHead(head) {
   showPosition(head);
   write("moment-says", play ? "" : `seq ${head.seq}, tick ${head.tick}`);
   isAtEnd = history !== null && head.record >= history.records - 1;
-  stand(play ? "ready" : "waiting", play ? "playing" : isAtEnd ? "at the end" : "paused");
+  stand(play ? "ready" : "waiting", play ? "playing" : isAtEnd ? "at the end" : "in the past");
 }
 
 function remember() {
@@ -279,12 +280,21 @@ async function open() {
     const record = given.get("record");
     show("sign-in", false);
     for (const id of ["which", "leave", "player"]) show(id, true);
+    isLive = live;
     show("live", live);
     await openWorld(names.includes(given.get("world")) ? given.get("world") : names[0],
       record !== null && /^\d+$/.test(record) ? { record, batch: given.get("batch") ?? undefined } : null);
   } catch (error) {
+    if (error instanceof Refusal && error.status === 403) return refuseReader(error);
     complain(error);
   }
+}
+
+/** Tell a reader whose token may not play: the page keeps its ways out. */
+function refuseReader(error) {
+  for (const id of ["leave", "live"]) show(id, true);
+  stand("failed", "refused");
+  say(`${tame(error.message, 300)}. The page “Live” shows the world as this token may see it, and the plans that wait for a decision of its name.`);
 }
 
 function showWorlds(worlds) {
@@ -305,7 +315,13 @@ async function openWorld(name, place) {
   byId("worlds").value = name;
   document.title = `${tame(name)} · placet player`;
   await readHistory();
-  await jump(place ?? (history.start.record ? history.first : { tick: 0 }));
+  await jump(place ?? beginning());
+}
+
+/** The place at which a run is opened: the present of one in progress, the start of a finished one. */
+function beginning() {
+  if (isLive || history.controls.length) return {};
+  return history.start.record ? history.first : { tick: 0 };
 }
 
 async function playFork(name, record) {

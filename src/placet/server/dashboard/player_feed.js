@@ -1,10 +1,9 @@
 // What happened up to a moment, newest first; a line is a button that looks closer at its record.
 
 import { byId, made, show } from "./chart.js";
-import { said, whole } from "./format.js";
+import { MARKS, said, whole } from "./format.js";
 
 const LINES_MAX = 120;
-const MARKS = { admitted: ["✓", "admitted"], refused: ["✕", "refused"], agent: ["+", "agent"], other: ["·", ""] };
 
 /** Show the latest events, oldest first as they come; `choose` is called with the event of a line. */
 export function showFeed(events, choose) {

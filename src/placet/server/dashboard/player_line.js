@@ -36,6 +36,7 @@ export function showHistory(next) {
   const admitted = history.bars.reduce((sum, [, yes]) => sum + yes, 0);
   const refused = history.bars.reduce((sum, [, , no]) => sum + no, 0);
   write("run-counts", `${whole(admitted)} admitted · ${whole(refused)} refused`);
+  if (at) writeTick();
   drawBars();
 }
 
@@ -48,11 +49,16 @@ export function showPosition(moment) {
   const isInside = moment.batches > 1;
   slider.setAttribute("aria-valuetext", `seq ${moment.seq}, tick ${moment.tick}, record ${moment.record}`);
   write("at-seq", whole(moment.seq));
-  write("at-tick", history?.ticks ? `${whole(moment.tick)} of ${whole(history.ticks)}` : "–");
+  writeTick();
   write("at-time", moment.sim_time === 0 ? "0 s" : span(moment.sim_time));
   write("at-record", isInside ? `${whole(moment.record)}, batch ${moment.batch + 1} of ${whole(moment.batches)}` : whole(Math.max(0, moment.record)));
   if (moment.agent_count !== undefined) write("at-agents", whole(moment.agent_count));
   drawBars();
+}
+
+/** Write the tick beside the ticks of the run, which may have grown since the position was shown. */
+function writeTick() {
+  write("at-tick", history?.ticks ? `${whole(at.tick)} of ${whole(Math.max(at.tick, history.ticks))}` : "–");
 }
 
 function drawBars() {

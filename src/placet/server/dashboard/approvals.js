@@ -9,10 +9,18 @@ const DECIDE_MS = 120_000; // an approved plan is submitted before the answer co
 
 let shown = "";
 
-/** Ask for the held plans of a world, and show them. */
+/** Ask for the held plans that the reader may decide, show them, and return their number. */
 export async function readApprovals(worldPath, complain) {
   const { approvals } = await ask(worldPath("/approvals"));
   showApprovals(approvals, worldPath, complain);
+  return approvals.length;
+}
+
+/** Show none, as for another world. */
+export function clearApprovals() {
+  shown = "";
+  show("approvals", false);
+  byId("approvals-body").replaceChildren();
 }
 
 function showApprovals(approvals, worldPath, complain) {
