@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from placet.schemas.codec import Json
-from placet.schemas.errors import PlacetError
+from placet.schemas.errors import PlacetError, StoreError
 from placet.tables.column_types import JSON
 from placet.tables.definitions import Column
 from placet.tables.rows import JsonCell, Row
@@ -67,13 +67,19 @@ def arrow_type(name: str) -> "pa.DataType":
 
 
 def arrow_array(values: list[Json], type_name: str) -> "pa.Array":
-    """Return a column of Python values as an Arrow array."""
+    """Return a column of Python values as an Arrow array.
+
+    Raises:
+        StoreError: A number of a fixed column exceeds 64 bits: no kernel wrote the record.
+    """
     pa = pyarrow()
     if type_name != JSON:
         try:
             return pa.array(values, type=arrow_type(type_name))
         except pa.ArrowInvalid:  # it takes no integer beyond 2**53 as a double, exact or not
             return pa.array([_as_floats(value) for value in values], type=arrow_type(type_name))
+        except OverflowError:
+            raise StoreError("a record has a number beyond 64 bits; no kernel wrote it") from None
     texts = [_text(value) for value in values]
     return pa.ExtensionArray.from_storage(arrow_type(JSON), pa.array(texts, type=pa.string()))
 

@@ -86,7 +86,7 @@ class Walk:
                     return  # the range ends inside a batch: the state is that before it
                 changes: Changes | None = getattr(record, "changes", None)
                 if self.needs_fold and changes is not None:
-                    fold_changes(self.fold, changes)
+                    fold_changes(self.fold, changes, record.seq)
                 if isinstance(record, Tick):
                     self.tick += 1
             self.done += 1
@@ -127,16 +127,27 @@ def beginning_of(log: EventLog) -> LogStart:
     return LogStart(oldest.records, oldest.seq)
 
 
-def fold_changes(fold: Fold, changes: Changes) -> None:
-    """Write the changes of a record into a fold. The values are shared with the record."""
+def fold_changes(fold: Fold, changes: Changes, seq: int) -> None:
+    """Write the changes of a record into a fold. The values are shared with the record.
+
+    Raises:
+        StoreError: The record changes fields of an entity that does not exist: no kernel wrote it.
+    """
     for change in changes.entities:
         rows = fold.setdefault(change.collection, {})
         if change.fields is None:
             rows.pop(change.entity, None)
         elif change.is_whole:
             rows[change.entity] = dict(change.fields)
-        else:
+        elif change.entity in rows:
             rows[change.entity].update(change.fields)
+        else:
+            name = f"{change.collection}/{change.entity}"
+            raise StoreError(
+                f"the record of seq {seq} changes {name:.200}, which does not exist; `placet "
+                "verify` finds the first record that differs",
+                seq=seq,
+            )
 
 
 def fields_before(fold: Fold, collection: str, entity: str) -> Mapping[str, Json]:

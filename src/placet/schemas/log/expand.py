@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, TypeAlias
 import msgspec
 
 from placet.schemas.codec import Json, array_header
+from placet.schemas.errors import StoreError
 from placet.schemas.log.record import (
     Admitted,
     AdmittedWithOutput,
@@ -36,13 +37,17 @@ _MISFITS: Final = (IndexError, KeyError, TypeError, ValueError, msgspec.DecodeEr
 """Errors of a group whose parts do not fit together."""
 
 
+class InconsistentGroup(StoreError, ValueError):  # noqa: N818  # reads as the failure
+    """A `Group` whose parts do not fit together: the log is damaged, or forged."""
+
+
 def expanded(record: Record) -> Sequence[Record]:
     """Return the record, or of a `Group` the records that its batches would have had, in order.
 
     They all have the `prev` of the group: only the group itself is a link of the chain.
 
     Raises:
-        ValueError: The group is inconsistent, so no gate has written it.
+        InconsistentGroup: No gate has written the group.
     """
     return batches_of(record) if isinstance(record, Group) else (record,)
 
@@ -51,7 +56,7 @@ def batches_of(record: BatchRecord | Group) -> Sequence[BatchRecord]:
     """Return the records of the batches that a record holds, in order of execution.
 
     Raises:
-        ValueError: The group is inconsistent, so no gate has written it.
+        InconsistentGroup: No gate has written the group.
     """
     if not isinstance(record, Group):
         return (record,)
@@ -59,7 +64,10 @@ def batches_of(record: BatchRecord | Group) -> Sequence[BatchRecord]:
         batches = GroupBatches(record)
         return [batches.record_of(item) for item in batches]
     except _MISFITS as error:
-        raise ValueError(f"a group of batches is inconsistent: {error!r}") from error
+        raise InconsistentGroup(
+            f"the record of seq {record.seq} is an inconsistent group of batches: {error!r:.200}",
+            seq=record.seq,
+        ) from error
 
 
 class GroupItem(NamedTuple):

@@ -182,7 +182,7 @@ def test_an_inconsistent_group_is_an_error(change):
     kernel.decide_group(batches(*"abcdefgh"))
     record = decode_record(log[-1])
     assert isinstance(record, Group)
-    with pytest.raises(ValueError, match="a group of batches is inconsistent"):
+    with pytest.raises(ValueError, match="an inconsistent group of batches"):
         batches_of(msgspec.structs.replace(record, **change))
 
 
