@@ -53,6 +53,7 @@ EXPECTED = {
     "batch_exceeds_burst": 422,
     "work_exceeded": 422,
     "executor_busy": 503,
+    "schedule_full": 503,
     "sim_time_too_far": 422,
     "conflict": 409,
     "invariant_violated": 422,

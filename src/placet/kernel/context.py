@@ -30,10 +30,14 @@ class GateContext:
         now_ns: Latest simulated time seen; `ledger.now_ns` is that of the latest record.
         group_seq: Sequence number of the world when the current group was opened.
         group: Number of the current group within the tick, of those with a record.
+        checks_shares: Batches are refused that exceed their submitter's share of the schedule or
+            of an outbox, or the bytes of the schedule. False where recorded decisions are
+            re-executed: a log may have been decided without these bounds, or with others.
     """
 
     __slots__ = (
         "check_recorded",
+        "checks_shares",
         "draft",
         "group",
         "group_seq",
@@ -52,6 +56,7 @@ class GateContext:
         draft: Transaction,
     ) -> None:
         self.registry = registry
+        self.checks_shares = True
         self.check_recorded = check_recorded
         self.ledger = ledger
         self.state = state

@@ -35,6 +35,9 @@ def base_work(intents: int, encoded_bytes: int) -> int:
     return intents * INTENT_WORK + (encoded_bytes >> 10) * KIB_WORK
 
 
+MODEL_ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Bytes of one answer of a model's server, as it arrives. No limit of a world."""
+
 SCENARIO_AGENTS_MAX: Final = 1_000_000
 SCENARIO_TICKS_MAX: Final = 100_000_000
 """Bounds of a scenario, checked by its loader. No limits of a world."""
@@ -75,6 +78,9 @@ class Limits:
     window_sequences_max: int = 16
     dedup_entries_max: int = 16_000_000
     schedule_batches_max: int = 10_000
+    schedule_bytes_max: int = 256 * 1024 * 1024
+    schedule_batches_per_agent_max: int = 1_000
+    schedule_bytes_per_agent_max: int = 16 * 1024 * 1024
     schedule_ahead_ns_max: int = 30 * 24 * 3600 * SECOND_NS
     effects_per_batch_max: int = 512
     outbox_depth_max: int = 1_024
@@ -122,7 +128,8 @@ class Limits:
         """Return the limits as a log records them.
 
         A limit added after the format is recorded only if it differs from its default, so that a
-        world without it keeps the bytes of its log; such a default never changes.
+        world without it keeps the bytes of its log. Either such a default never changes, or a
+        re-execution does not check the limit (`GateContext.checks_shares`).
         """
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         defaults = {field.name: field.default for field in fields(self)}
@@ -151,7 +158,14 @@ class Limits:
 _MAILBOX_PLACES_MIN: Final = 256
 _MAILBOX_PLACES_PER_AGENT: Final = 2
 
-_ADDED_LATER: Final = frozenset({"removed_agents_max"})
+_ADDED_LATER: Final = frozenset(
+    {
+        "removed_agents_max",
+        "schedule_bytes_max",
+        "schedule_batches_per_agent_max",
+        "schedule_bytes_per_agent_max",
+    }
+)
 
 UNLIMITED: Final = 2**62
 
@@ -188,6 +202,10 @@ class HttpLimits:
     metrics_age_ms_max: int = 1_000
     worlds_max: int = 1_000
     worlds_per_token_max: int = 100
+    sessions_max: int = 1_000
+    mcp_sessions_max: int = 256
+    mcp_sessions_per_token_max: int = 64
+    mcp_session_idle_seconds_max: int = 600
 
     def __post_init__(self) -> None:
         _check_positive(self)

@@ -70,6 +70,7 @@ class RefusalCode(StrEnum):
     WORK_EXCEEDED = "work_exceeded"
 
     EXECUTOR_BUSY = "executor_busy"
+    SCHEDULE_FULL = "schedule_full"
     SIM_TIME_TOO_FAR = "sim_time_too_far"
 
     CONFLICT = "conflict"

@@ -114,10 +114,17 @@ def full_outbox() -> Verdict:
     return kernel.decide([add("a"), intent("Mail", {"count": 1}, "b")])
 
 
-def full_schedule() -> Verdict:
-    kernel = kernel_of(limits={"schedule_batches_max": 1})
-    assert kernel.decide({"intents": [add("a")], "sim_time": 5}).scheduled
-    return kernel.decide({"intents": [add("b")], "sim_time": 5})
+def outbox_of_one_agent() -> Verdict:
+    kernel = kernel_of()
+    kernel.change_executor(MAIL, 90)
+    assert kernel.decide(intent("Mail", {"count": 50})).admitted
+    return kernel.decide(intent("Mail", {"count": 1}, "b"), submitter="alice")
+
+
+def full_schedule(limit: str, value: int, submitter: str = "operator") -> Verdict:
+    kernel = kernel_of(limits={limit: value})
+    assert kernel.decide({"intents": [add("a")], "sim_time": 5}, submitter=submitter).scheduled
+    return kernel.decide({"intents": [add("b")], "sim_time": 9}, submitter=submitter)
 
 
 def taken() -> Verdict:
@@ -311,8 +318,29 @@ TABLE = [
         retry_after=1.0, intent=1,
         details={"signal": "outbox_depth", "value": 2, "limit": 2, "kind": "Mail"}),
     Row("executor_busy", "/intents/0",
-        "1 batches are scheduled for later, the limit is 1; retry in 1.00 s", full_schedule,
-        retry_after=1.0, details={"signal": "schedule_batches", "value": 1, "limit": 1}),
+        "executor 'mail' has 50 effects of agent 'alice' waiting, at most 40 are allowed while 50 "
+        "of its 90 places are taken; retry in 1.00 s", outbox_of_one_agent, retry_after=1.0,
+        details={"signal": "outbox_depth_of_agent", "value": 50, "limit": 40, "kind": "Mail"}),
+    Row("schedule_full", "/sim_time",
+        "the world has 1 batches scheduled for later, the limit is 1; retry in 5.00 s, when there "
+        "is room, or submit the batch without sim_time",
+        lambda: full_schedule("schedule_batches_max", 1), retry_after=5.0, intent=None,
+        details={"signal": "schedule_batches", "value": 1, "limit": 1}),
+    Row("schedule_full", "/sim_time",
+        "the world has 1048 bytes scheduled for later, the limit is 2000; retry in 5.00 s, when "
+        "there is room, or submit the batch without sim_time",
+        lambda: full_schedule("schedule_bytes_max", 2_000), retry_after=5.0, intent=None,
+        details={"signal": "schedule_bytes", "value": 1_048, "limit": 2_000}),
+    Row("schedule_full", "/sim_time",
+        "submitter 'alice' has 1 batches scheduled for later, the limit is 1; retry in 5.00 s, "
+        "when there is room, or submit the batch without sim_time",
+        lambda: full_schedule("schedule_batches_per_agent_max", 1, "alice"), retry_after=5.0,
+        intent=None, details={"signal": "schedule_batches_of_agent", "value": 1, "limit": 1}),
+    Row("schedule_full", "/sim_time",
+        "submitter 'alice' has 1048 bytes scheduled for later, the limit is 2000; retry in 5.00 s, "
+        "when there is room, or submit the batch without sim_time",
+        lambda: full_schedule("schedule_bytes_per_agent_max", 2_000, "alice"), retry_after=5.0,
+        intent=None, details={"signal": "schedule_bytes_of_agent", "value": 1_048, "limit": 2_000}),
     Row("sim_time_too_far", "/sim_time",
         "sim_time 3 is 3 s ahead of the world; a batch may be scheduled at most 2 s ahead: send an "
         "earlier sim_time",

@@ -10,12 +10,13 @@ from msgspec.structs import replace
 from pydantic import AfterValidator
 
 from placet.kernel import KernelConfig, Kind
-from placet.kernel.ledger.ledger import GateSettings, Ledger
+from placet.kernel.ledger.ledger import GateSettings, Ledger, scheduled_bytes
 from placet.kernel.ledger.schedule import due_batches
 from placet.kernel.log.replay import folded
+from placet.kernel.log.verify import Verifier
 from placet.kernel.recorded_batch import recorded_batch
 from placet.schemas.batch import CheckedBatch
-from placet.schemas.limits import INTENT_WORK, SECOND_NS
+from placet.schemas.limits import INTENT_WORK, SECOND_NS, Limits
 from placet.schemas.log.record import Scheduled, decode_record
 from tests.kernel.builders import add, checked, intent, kernel_of, reused, trace
 from tests.kernel.domains import COUNTS, FAULTS, Lab, put
@@ -320,9 +321,92 @@ def test_the_schedule_is_bounded_in_number_and_in_time():
     assert kernel.decide(later(10.5, add("far")), 0.4).codes == ("sim_time_too_far",)
     assert kernel.decide(later(10.5, add("far")), 0.5).scheduled
     assert kernel.decide(later(7, add("a"))).scheduled
-    assert kernel.decide(later(7, add("b"))).codes == ("executor_busy",)
+    assert kernel.decide(later(7, add("b"))).codes == ("schedule_full",)
     kernel.decide_group([], 7.0)
     assert kernel.decide(later(8, add("b"))).scheduled
+
+
+NEAR_BOUNDS = {
+    "schedule_batches_max": 5,
+    "schedule_bytes_max": 7_000,
+    "schedule_batches_per_agent_max": 3,
+    "schedule_bytes_per_agent_max": 4_000,
+}
+
+
+def shares_of(ledger: Ledger) -> dict[str, tuple[int, int]]:
+    """Return count and bytes of each submitter's scheduled batches, counted one by one."""
+    shares: dict[str, tuple[int, int]] = {}
+    for record in ledger.scheduled.values():
+        count, size = shares.get(record.submitter, (0, 0))
+        shares[record.submitter] = (count + 1, size + scheduled_bytes(record.encoded))
+    return shares
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["alice", "bob", "operator"]),
+            st.sampled_from([0, 1]),  # seconds before it is submitted
+            st.integers(1, 9),  # seconds until it is due
+            st.sampled_from([1, 1, 20, 60]),  # intents
+        ),
+        max_size=14,
+    )
+)
+def test_the_schedule_is_bounded_for_each_submitter_and_a_refusal_names_the_time_of_room(given):
+    kernel, log = reused(limits=NEAR_BOUNDS)
+    limits, trial, now = kernel.ledger.policy.limits, reused(1, limits=NEAR_BOUNDS)[0], 0
+    for number, (submitter, passed, ahead, intents) in enumerate(given):
+        now += passed
+        agent = "alice" if submitter == "operator" else submitter
+        batch = later(now + ahead, *(add(f"{number}/{n}", agent_id=agent) for n in range(intents)))
+        verdict = kernel.decide(batch, now, submitter=submitter)
+        ledger = kernel.ledger
+        for whose, (count, size) in (shares := shares_of(ledger)).items():
+            if whose != "operator":
+                assert count <= limits.schedule_batches_per_agent_max
+                assert size <= limits.schedule_bytes_per_agent_max or count == 1
+        assert len(ledger.scheduled) <= limits.schedule_batches_max
+        assert ledger.schedule_size == sum(size for _, size in shares.values())
+        assert ledger.schedule_size <= limits.schedule_bytes_max or len(ledger.scheduled) == 1
+        kept = {one: (share.count, share.size) for one, share in ledger.schedule_shares.items()}
+        assert kept == shares
+        if not verdict.admitted:
+            assert verdict.codes == ("schedule_full",)
+            retry_after = verdict.refusals[0].retry_after  # 0: what is due now leaves in this group
+            for at, is_taken in ((now + retry_after * 0.99, False), (now + retry_after, True)):
+                if at == now and not is_taken:
+                    continue
+                trial.restore(kernel.snapshot())
+                trial.decide_group([], at)  # what is due leaves
+                assert trial.decide(batch, at, submitter=submitter).admitted is is_taken
+    refolded = folded(log).ledger
+    assert shares_of(refolded) == shares_of(kernel.ledger)
+    assert refolded.schedule_size == kernel.ledger.schedule_size
+
+
+def test_one_batch_may_be_larger_than_the_bytes_of_the_schedule():
+    kernel, _ = reused(limits={"schedule_bytes_max": 1, "schedule_bytes_per_agent_max": 1})
+    assert kernel.decide(later(5, add("a")), submitter="alice").scheduled
+    assert kernel.decide(later(5, add("b")), submitter="alice").codes == ("schedule_full",)
+
+
+def test_a_log_decided_without_shares_is_verified_and_its_next_batch_has_a_share():
+    kernel, log = reused()
+    kernel._context.checks_shares = False  # as a release without shares decided
+    for number in range(limit := Limits().schedule_batches_per_agent_max + 1):
+        batch = later(5, add(f"r:{number}"))
+        assert kernel.decide(batch, submitter="alice").scheduled
+    kernel._context.checks_shares = True
+    past = Verifier([Lab()])
+    for data in log:
+        past.apply(data)
+    assert past.batches == limit
+    again = kernel_of(history=log)
+    refusal = again.decide(later(5, add("next")), submitter="alice").refusals[0]
+    assert refusal.details["signal"] == "schedule_batches_of_agent"
+    assert again.decide(later(5, add("b", agent_id="bob")), submitter="bob").scheduled
 
 
 def test_a_dry_run_with_a_later_time_schedules_nothing():

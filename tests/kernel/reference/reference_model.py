@@ -199,5 +199,5 @@ class Model(World):
         if ahead and not busy and ahead > self.limits["schedule_ahead_ns_max"]:
             return [(None, "sim_time_too_far")]
         if ahead and not busy and is_full:
-            busy = list(everyone)
+            return [(None, "schedule_full")]
         return [(index, "executor_busy") for index in busy]

@@ -30,6 +30,9 @@ _GONE_MAX: Final = 64
 batch.
 """
 
+_SCHEDULED_BYTES: Final = 1_024
+"""Bytes of the record, the heap entries and the remembered verdict of a scheduled batch."""
+
 
 class Agent:
     """A registered agent: its permissions, quotas and dedup window.
@@ -71,6 +74,28 @@ class Agent:
         self.window: Window | None = None
         self.generation = generation
         self.order_key = agent_key(agent_id).to_bytes(LANE_BYTES, "little")
+
+
+class ScheduleShare:
+    """The scheduled batches of one submitter.
+
+    Attributes:
+        heap: Heap of `(due_ns, number)`; below its top may be entries of removed batches.
+        count: Number of batches.
+        size: Bytes of the batches, as `scheduled_bytes` counts them.
+    """
+
+    __slots__ = ("count", "heap", "size")
+
+    def __init__(self) -> None:
+        self.heap: list[tuple[int, int]] = []
+        self.count = 0
+        self.size = 0
+
+
+def scheduled_bytes(encoded: bytes) -> int:
+    """Return the bytes that a scheduled batch takes, from its encoded intents."""
+    return len(encoded) + _SCHEDULED_BYTES
 
 
 class Pending(NamedTuple):
@@ -148,10 +173,13 @@ class Ledger:
         executors: Effect kind -> bound of its outbox.
         outbox: Effects that are not settled, by (seq, effect_index), oldest first.
         outbox_depth: Number of effects in the outbox, by kind.
+        outbox_shares: The same number by kind and agent; has no agent without effects.
         owned: Number of agents whose id differs from the id of their owner, by owner.
         marks: Marks of at-most-once effects that were started, and of dead letters.
         schedule: Heap of `(due_ns, number)`; below its top may be entries of removed batches.
         scheduled: Scheduled batches by number.
+        schedule_shares: The same batches by submitter; has no submitter without batches.
+        schedule_size: Bytes of the scheduled batches, as `scheduled_bytes` counts them.
         scheduled_seen: Number of the latest scheduled batch.
         world_tat: Theoretical arrival time of the world's quota, nanoseconds.
         world_work_tat: That of the world's quota of work.
@@ -170,9 +198,12 @@ class Ledger:
         "ordinals",
         "outbox",
         "outbox_depth",
+        "outbox_shares",
         "owned",
         "policy",
         "schedule",
+        "schedule_shares",
+        "schedule_size",
         "scheduled",
         "scheduled_seen",
         "seq",
@@ -196,9 +227,12 @@ class Ledger:
         self.executors: dict[str, int] = {}
         self.outbox: dict[tuple[int, int], Pending] = {}
         self.outbox_depth: dict[str, int] = {}
+        self.outbox_shares: dict[tuple[str, str], int] = {}
         self.marks: dict[tuple[int, int], Mark] = {}
         self.schedule: list[tuple[int, int]] = []
         self.scheduled: dict[int, Scheduled] = {}
+        self.schedule_shares: dict[str, ScheduleShare] = {}
+        self.schedule_size = 0
         self.scheduled_seen = 0
         self.world_tat = 0
         self.world_work_tat = 0
@@ -259,6 +293,8 @@ class Ledger:
         """Add an effect to the outbox."""
         self.outbox[seq, effect_index] = effect
         self.outbox_depth[effect.kind] = self.outbox_depth.get(effect.kind, 0) + 1
+        share = (effect.kind, effect.agent_id)
+        self.outbox_shares[share] = self.outbox_shares.get(share, 0) + 1
 
     def settle_effect(self, seq: int, effect_index: int) -> None:
         """Remove an effect from the outbox.
@@ -268,6 +304,10 @@ class Ledger:
         """
         effect = self.outbox.pop((seq, effect_index))
         self.outbox_depth[effect.kind] -= 1
+        share = (effect.kind, effect.agent_id)
+        self.outbox_shares[share] -= 1
+        if not self.outbox_shares[share]:
+            del self.outbox_shares[share]
         if self.marks:
             self.marks.pop((seq, effect_index), None)
 
@@ -294,20 +334,39 @@ class Ledger:
         """
         self.scheduled_seen = record.number
         self.scheduled[record.number] = msgspec.structs.replace(record, prev=GENESIS)
-        heappush(self.schedule, (record.due_ns, record.number))
+        share = self.schedule_shares.setdefault(record.submitter, ScheduleShare())
+        share.count += 1
+        size = scheduled_bytes(record.encoded)
+        share.size += size
+        self.schedule_size += size
+        for heap in (self.schedule, share.heap):
+            heappush(heap, (record.due_ns, record.number))
 
     def pop_scheduled(self, number: int) -> None:
-        """Remove a batch from the schedule, usually the first. O(log n), amortized.
+        """Remove a batch from the schedule, usually the first. O(log n), amortized."""
+        record = self.scheduled.pop(number)
+        size = scheduled_bytes(record.encoded)
+        self.schedule_size -= size
+        self._drop_removed(self.schedule, len(self.scheduled))
+        share = self.schedule_shares[record.submitter]
+        share.count -= 1
+        share.size -= size
+        if share.count:
+            self._drop_removed(share.heap, share.count)
+        else:
+            del self.schedule_shares[record.submitter]
 
-        The entry of another batch stays in the heap until it is at the top, or until most
-        entries are of removed batches.
+    def _drop_removed(self, heap: list[tuple[int, int]], count: int) -> None:
+        """Drop the entries of removed batches from a heap.
+
+        An entry below the top stays until it is at the top, or until most entries are of removed
+        batches.
         """
-        del self.scheduled[number]
-        while self.schedule and self.schedule[0][1] not in self.scheduled:
-            heappop(self.schedule)
-        if len(self.schedule) > 2 * len(self.scheduled) + _GONE_MAX:
-            self.schedule[:] = [entry for entry in self.schedule if entry[1] in self.scheduled]
-            heapify(self.schedule)
+        while heap and heap[0][1] not in self.scheduled:
+            heappop(heap)
+        if len(heap) > 2 * count + _GONE_MAX:
+            heap[:] = [entry for entry in heap if entry[1] in self.scheduled]
+            heapify(heap)
 
     @property
     def next_due_ns(self) -> int | None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 
-from placet.kernel.ledger.ledger import Ledger
+from placet.kernel.ledger.ledger import Ledger, scheduled_bytes
 from placet.kernel.recorded_batch import recorded_batch
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.limits import UNLIMITED
@@ -44,6 +44,27 @@ def batches_of(ledger: Ledger, agent_id: str) -> list[CheckedBatch]:
     ]
     batches = [_batch(ledger, *entry) for entry in sorted(entries)]
     return [batch for batch in batches if agent_id in batch.agents]
+
+
+def room_at_ns(ledger: Ledger, heap: Sequence[tuple[int, int]], places: int, size: int) -> int:
+    """Return the simulated time at which due batches have left places and bytes, or all have left.
+
+    O(k log k) in the number of batches that leave, which `size` bounds: each has a minimal size.
+
+    Args:
+        ledger: The ledger that has the schedule.
+        heap: The heap of the schedule, or of a submitter's share of it.
+        places: Number of batches that must leave.
+        size: Bytes that must leave, as `scheduled_bytes` counts them.
+    """
+    due_ns = 0
+    for due_ns, number in _due_entries(heap, UNLIMITED):  # noqa: B007  # the last one is returned
+        if number in ledger.scheduled:
+            places -= 1
+            size -= scheduled_bytes(ledger.scheduled[number].encoded)
+            if places <= 0 and size <= 0:
+                break
+    return due_ns
 
 
 def _due_entries(heap: Sequence[tuple[int, int]], now_ns: int) -> Iterator[tuple[int, int]]:

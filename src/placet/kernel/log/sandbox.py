@@ -94,6 +94,7 @@ class Sandbox:
         self.registry, self.world = registry, header.world
         self.draft = RecordingDraft(state, header.seed, ledger)
         self.context = GateContext(registry, structure.check_recorded, ledger, state, self.draft)
+        self.context.checks_shares = False
         self.rules = DomainRules(validator)
         self.recorder = DecisionRecorder(self.context, self._journal, header.world)
         self.control = Control(self.context, self._journal, self.rules)
