@@ -11,6 +11,7 @@ import anyio
 import pytest
 
 from placet.agents import Llm, PlannerInput, PlannerOutput, Prices
+from placet.agents.adapters.llm import bounded_answers
 from placet.agents.proposal.adapter import PlannerUnavailable, Repair
 from placet.agents.proposal.catalogue import Catalogue
 from placet.agents.proposal.context_text import build
@@ -352,6 +353,50 @@ async def test_without_reported_usage_the_budget_is_charged_an_estimate() -> Non
     counted, _ = await ask(OPENAI, [OPENAI.says(SPEAK)])
     assert isinstance(counted, PlannerOutput)
     assert not counted.usage.is_estimated
+
+
+@pytest.mark.parametrize(
+    ("answer", "cause"),
+    [
+        (Step(text=" " * 5_000), "answer of more than 16777216 bytes"),
+        (Step(events=[": and so on\n\n"] * 500), "answer of more than 16777216 bytes"),
+        (Step(status=500, text=" " * 5_000), "answer of more than 16777216 bytes"),
+        (Step(headers=(("content-encoding", "gzip"),)), "sent a compressed answer"),
+        (Step(status=307, headers=(("location", "{other}/v1"),)), "redirects the request"),
+        (Step(status=302, headers=(("location", "/v2"),)), "redirects the request"),
+    ],
+    ids=["long", "long stream", "long error", "compressed", "redirect", "redirect to itself"],
+)
+@pytest.mark.parametrize("streams", [False, True])
+async def test_an_answer_that_is_long_compressed_or_a_redirect_is_not_read(
+    wire: Wire, answer: Step, cause: str, streams: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounded_answers, "MODEL_ANSWER_BYTES_MAX", 4_000)
+    if answer.events and (not streams or wire.name == "responses"):
+        pytest.skip("its answer is no stream")
+    async with Provider([]) as other:
+        headers = tuple((name, value.format(other=other.url)) for name, value in answer.headers)
+        steps = [answer._replace(headers=headers)] * 3
+        on_text = (lambda _text: None) if streams else None
+        raw, provider = await ask(wire, steps, prices=Prices(1, 1), on_text=on_text)
+        assert isinstance(raw, str)
+        assert cause in raw
+        assert provider.url.removeprefix("http://") in raw
+        assert (len(provider.asked), other.asked) == (1, []), "it was asked once, and no other"
+        assert provider.asked[0].headers["accept-encoding"] == "identity"
+
+
+async def test_the_bound_of_answers_holds_after_the_client_was_closed(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounded_answers, "MODEL_ANSWER_BYTES_MAX", 4_000)
+    async with Provider([wire.says(text="a"), Step(text=" " * 5_000)]) as provider:
+        llm = Llm(wire.model(provider.url), prices=Prices(1, 1))
+        async with llm:
+            await llm.propose(context())
+        async with llm:
+            with pytest.raises(PlannerUnavailable, match="answer of more than"):
+                await llm.propose(context())
 
 
 async def test_no_exception_or_its_causes_have_the_key(wire: Wire) -> None:

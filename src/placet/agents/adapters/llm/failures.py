@@ -26,6 +26,8 @@ from pydantic_ai.exceptions import (
 )
 from pydantic_ai.models import Model
 
+from placet.agents.adapters.llm.bounded_answers import refused_answer
+
 _VARIABLES: Final = {
     name: f"{name.upper()}_API_KEY"
     for name in ("anthropic", "deepseek", "google", "groq", "mistral", "ollama", "openai")
@@ -57,9 +59,12 @@ def cause_of(error: Exception, model: Model, key_advice: str = "") -> str:
         key_advice: What to do about a key that is refused; empty for the provider's variable.
     """
     name = type(error).__name__.removeprefix("_HTTP")
+    refused = refused_answer(error)
     text = next((text for kind, text in _CAUSES if isinstance(error, kind)), name)
     status, after = "", None
-    if isinstance(error, ModelHTTPError):
+    if refused is not None:
+        text = str(refused)
+    elif isinstance(error, ModelHTTPError):
         status, after = f" ({error.status_code})", error.retry_after
         if isinstance(error, ModelNotFoundError) and not isinstance(error.body, Mapping):
             text = _NO_ADDRESS  # the address is wrong: an API reports an unknown model as JSON

@@ -22,6 +22,7 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
 from placet.agents.adapters.llm import tool_search as finding
+from placet.agents.adapters.llm.bounded_answers import bound_answers
 from placet.agents.adapters.llm.endpoint import find_model, key_advice
 from placet.agents.adapters.llm.failures import host_of
 from placet.agents.adapters.llm.messages import conversation
@@ -110,6 +111,7 @@ class Llm:
             )
         else:
             self._model = model if isinstance(model, Model) else FunctionModel(model)
+        bound_answers(self._model)
         self.model_name = self._model.model_name
         self.address = host_of(self._model) or ""
         self._pricing = pricing_of(self._model, prices)

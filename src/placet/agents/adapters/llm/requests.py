@@ -34,6 +34,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.settings import ModelSettings
 
+from placet.agents.adapters.llm.bounded_answers import refused_answer
 from placet.agents.adapters.llm.failures import cause_of
 from placet.agents.adapters.llm.model_settings import limit_field, limited_by, other_limit_field
 from placet.agents.proposal.adapter import PlannerTimedOut, PlannerUnavailable
@@ -227,7 +228,7 @@ async def _streamed(
 
 def _wait_seconds(error: Exception) -> float | None:
     """Return how long to wait before another try; None where none would help."""
-    if not isinstance(error, _PASSING):
+    if not isinstance(error, _PASSING) or refused_answer(error) is not None:
         return None
     if isinstance(error, ModelHTTPError) and error.provider_retry_hint is False:
         return None
