@@ -13,7 +13,6 @@ from placet.domains.session import Sessions
 from placet.domains.world import World
 from placet.frontends.mcp.server import McpServer
 from placet.frontends.sessions import bodies as http_bodies
-from placet.frontends.sessions import routes as http_sessions
 from tests.agents.till import Till
 from tests.frontends.test_session_routes import MAIN, Talking, talking
 from tests.frontends.turns import turns
@@ -210,9 +209,8 @@ async def test_only_one_of_two_concurrent_requests_opens_a_session():
 
 
 @pytest.mark.anyio
-async def test_open_sessions_are_bounded_and_closing_one_frees_its_place(monkeypatch):
-    monkeypatch.setattr(http_sessions, "_SESSIONS_MAX", 1)
-    async with talking() as talk:
+async def test_open_sessions_are_bounded_and_closing_one_frees_its_place():
+    async with talking(limits={"sessions_max": 1}) as talk:
         answer = await talk.served.post("sessions", {"session": "two"})
         assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
         await talk.served.ask("DELETE", MAIN)

@@ -50,8 +50,8 @@ class Talking:
 
 
 @asynccontextmanager
-async def talking(**opening):
-    async with serving([Till(), Sessions()]) as served:
+async def talking(limits=None, **opening):
+    async with serving([Till(), Sessions()], limits=limits) as served:
         body = {"agent": "alice", "people": {"bob": ""}, **opening}
         answer = await served.post("sessions", body)
         assert answer.status_code == 201, answer.text
@@ -268,6 +268,8 @@ async def test_only_members_of_a_session_have_access():
         ({"people": {"agent": ""}}, 422),
         ({"people": ["bob"]}, 422),
         ({"proposer": "human"}, 422),
+        ({"proposer": "test", "price": [0, 0]}, 422),
+        ({"proposer": "nobody", "max_usd": None}, 422),
         ({"proposer": 5}, 422),
         ({"price": [1]}, 422),
         ({"price": [0, 0], "proposer": "scripted"}, 422),

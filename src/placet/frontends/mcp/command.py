@@ -156,7 +156,7 @@ async def _over_stdio(options: _Options) -> int:
 
 async def _over_http(options: _Options, serve: ServeConfig) -> int | None:
     """Serve until a signal comes, and return its number."""
-    from placet.frontends.mcp.server import McpServer  # noqa: PLC0415  # the extra
+    from placet.frontends.mcp.server import McpServer, http_app  # noqa: PLC0415  # the extra
     from placet.frontends.mcp.tokens import WithTokens  # noqa: PLC0415  # the extra
     from placet.server.http.fair_share import FairShare  # noqa: PLC0415  # the extra
     from placet.server.listener import listen, serve_until_signal, url_of  # noqa: PLC0415
@@ -164,10 +164,12 @@ async def _over_http(options: _Options, serve: ServeConfig) -> int | None:
     known, token = _credentials(serve)
     with listen(serve) as listening:
         async with _opened(options) as session:
-            app = McpServer(session, options.person).server().streamable_http_app(host=serve.host)
+            app = http_app(McpServer(session, options.person), serve)
             async with app.router.lifespan_context(app):
                 return await serve_until_signal(
-                    FairShare(WithTokens(app, known, options.agent), known, serve.limits),
+                    FairShare(
+                        WithTokens(app, known, options.agent, serve.limits), known, serve.limits
+                    ),
                     serve,
                     listening,
                     shutdown_seconds_max=_SHUTDOWN_SECONDS_MAX,

@@ -12,6 +12,7 @@ from typing import Any, Final
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
+from starlette.applications import Starlette
 
 from placet.agents.loop.recorder import SessionError
 from placet.agents.proposal.catalogue import kind_name, wire_name
@@ -24,6 +25,7 @@ from placet.frontends.mcp.resources import Resources
 from placet.frontends.mcp.results import confirmation, plan_tool, refused, result_of, tool_of
 from placet.frontends.world_factory import catalogue_of
 from placet.schemas.codec import Json, canonical
+from placet.server.config import ServeConfig
 
 PLAN_TOOL: Final = "propose_plan"
 _CONFIRM: Final = "confirm"
@@ -159,6 +161,17 @@ class McpServer:
     async def _approval(self, approval_id: str) -> ApprovalRequest | None:
         approvals = await self._session.approvals()
         return next((approval for approval in approvals if approval.id == approval_id), None)
+
+
+def http_app(server: McpServer, serve: ServeConfig) -> Starlette:
+    """Return the application of an MCP server over HTTP; its sessions are bounded, and expire."""
+    limits = serve.limits
+    return server.server().streamable_http_app(
+        host=serve.host,
+        max_request_body_size=limits.body_bytes_max,
+        max_sessions=limits.mcp_sessions_max,
+        session_idle_timeout=limits.mcp_session_idle_seconds_max,
+    )
 
 
 Actions = Sequence[tuple[str, Mapping[str, Json]]]

@@ -5,8 +5,10 @@ from typing import Final
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from placet.frontends.mcp.session_shares import SessionShares
 from placet.schemas.codec import to_json
-from placet.server.credentials import Credentials
+from placet.schemas.limits import HttpLimits
+from placet.server.credentials import Credentials, Principal
 
 _CHALLENGE: Final = {"www-authenticate": 'Bearer realm="placet"'}
 
@@ -18,22 +20,28 @@ class WithTokens:
         app: The wrapped application.
         known: The tokens.
         agent_id: The agent that the application proposes as.
+        limits: Bounds of the server, such as the sessions of one name's tokens.
     """
 
-    def __init__(self, app: ASGIApp, known: Credentials, agent_id: str) -> None:
+    def __init__(self, app: ASGIApp, known: Credentials, agent_id: str, limits: HttpLimits) -> None:
         self._app = app
+        self._sessions = SessionShares(app, limits)
         self._known = known
         self._agent_id = agent_id
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on to the application, or answer 401 or 403."""
-        refusal = self._refusal(scope) if scope["type"] == "http" else None
-        if refusal is None:
+        """Pass a request on to the application, or answer 401, 403, or 429 for its sessions."""
+        if scope["type"] != "http":
             await self._app(scope, receive, send)
+            return
+        who = self._caller(scope)
+        if isinstance(who, Principal):
+            await self._sessions.serve(who, scope, receive, send)
         else:
-            await refusal(scope, receive, send)
+            await who(scope, receive, send)
 
-    def _refusal(self, scope: Scope) -> Response | None:
+    def _caller(self, scope: Scope) -> Principal | Response:
+        """Return the caller of a request, or the response to a token that may not call."""
         headers: dict[bytes, bytes] = dict(scope["headers"])
         who = self._known.principal(headers.get(b"authorization", b"").decode("latin-1"))
         if who is None:
@@ -41,7 +49,7 @@ class WithTokens:
             return _answer(401, text, _CHALLENGE)
         if not who.is_operator and who.submitter != self._agent_id:
             return _answer(403, f"this token does not speak for agent {self._agent_id!r}")
-        return None
+        return who
 
 
 def _answer(status: int, text: str, headers: dict[str, str] | None = None) -> Response:

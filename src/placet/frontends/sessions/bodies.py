@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 from placet.agents.proposal.modes import ModeName
 from placet.cli.terminal import CommandError
 from placet.domains.session.payloads import ROLE_CHARS_MAX, SESSION_CHARS_MAX
-from placet.frontends.adapter_names import proposer
+from placet.frontends.adapter_names import SCRIPTED, proposer
 from placet.schemas.codec import Json
 from placet.server.http.parameters import Fields, Identity, PathPart
 from placet.server.http.problems import Problem
@@ -84,11 +84,16 @@ def adapter_of(model: ModelConfig) -> object:
     """Return the proposer adapter of a model's name.
 
     Raises:
-        Problem: The name is unknown, or `human`, since a person cannot be asked over HTTP; or the
-            price is invalid, not for a model, or unknown although a turn has a limit in money.
+        Problem: The name is unknown, or `human`, since a person cannot be asked over HTTP, or
+            `test`, whose proposals are made up; or the price is invalid, not for a model, or
+            unknown although a turn has a limit in money.
     """
-    if model.name == "human":
-        raise Problem("request_invalid", "proposer must be 'scripted', a model, or null")
+    if model.name is not None and model.name != SCRIPTED and ":" not in model.name:
+        raise Problem(
+            "request_invalid",
+            f"proposer must be {SCRIPTED!r}, a model such as 'anthropic:claude-haiku-4-5', or null "
+            f"over HTTP, got {model.name!r:.80}",
+        )
     try:
         return proposer(model)
     except CommandError as error:

@@ -49,9 +49,6 @@ from placet.server.roles import Role
 
 table = Routes("sessions")
 
-_SESSIONS_MAX: Final = 1_000
-"""Most sessions open in one process; each keeps a view of its world."""
-
 _TURN_STATUSES: Final = (403, 404, 409, 413, 422, 424, 429, 500, 501, 502, 503)
 """Statuses of a turn or of a problem."""
 
@@ -128,8 +125,12 @@ async def open_session(world: str, request: Request) -> Response:
     opened: dict[Key, _OpenSession] = request.app.state.sessions
     if (world, name) in opened:
         raise Problem("conflict", f"the session {name!r} is open already")
-    if len(opened) >= _SESSIONS_MAX:
-        raise Problem("unavailable", f"{_SESSIONS_MAX} sessions are open, which is all")
+    count_max = context.limits.sessions_max
+    if len(opened) >= count_max:
+        raise Problem(
+            "unavailable",
+            f"{count_max} sessions are open, the most that this server opens; close one first",
+        )
     try:
         session = await Session.open(
             world=orchestrator,

@@ -1,0 +1,123 @@
+"""Bounds the MCP sessions that the tokens of one name have open over HTTP.
+
+A session of the older protocol versions is kept in memory from its first request until its client
+deletes it or it was idle for too long. The SDK bounds all of them together; without a share for
+each name, one client could take every place.
+"""
+
+from collections.abc import Callable
+from math import ceil
+from time import monotonic
+from typing import Final
+
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from placet.schemas.limits import HttpLimits
+from placet.server.credentials import Principal
+from placet.server.http.problems import Problem
+
+_SESSION: Final = b"mcp-session-id"
+_VERSION: Final = b"mcp-protocol-version"
+_OK_MAX: Final = 299
+_NOT_FOUND: Final = 404
+
+
+class _Open:
+    """An open session, or a request that may open one.
+
+    Attributes:
+        who: The caller that opened it.
+        requests: Number of its requests in progress; a stream is one.
+        idle_since: When the latest of them ended, in seconds of the clock.
+    """
+
+    __slots__ = ("idle_since", "requests", "who")
+
+    def __init__(self, who: Principal) -> None:
+        self.who = who
+        self.requests = 0
+        self.idle_since = 0.0
+
+
+class SessionShares:
+    """Passes requests on to an MCP application, and refuses a caller more sessions than its share.
+
+    Args:
+        app: The application, which ends sessions that are idle for `mcp_session_idle_seconds_max`.
+        limits: Bounds of the server.
+        clock: Returns seconds.
+    """
+
+    def __init__(
+        self, app: ASGIApp, limits: HttpLimits, clock: Callable[[], float] = monotonic
+    ) -> None:
+        self._app = app
+        self._limits = limits
+        self._clock = clock
+        self._open: dict[str, _Open] = {}
+        self._opening: set[_Open] = set()
+
+    async def serve(self, who: Principal, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request of a caller."""
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        session_id = headers.get(_SESSION, b"").decode("latin-1")
+        version = headers.get(_VERSION, b"").decode("latin-1")
+        if session_id:
+            session = self._open.get(session_id) or _Open(who)
+        elif version and version not in HANDSHAKE_PROTOCOL_VERSIONS:
+            await self._app(scope, receive, send)  # of a version without sessions
+            return
+        else:
+            refusal = self._refusal(who)
+            if refusal is not None:
+                await refusal.response()(scope, receive, send)
+                return
+            session = _Open(who)
+            self._opening.add(session)
+        await self._answer(session, session_id, scope, receive, send)
+
+    async def _answer(
+        self, session: _Open, session_id: str, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Answer a request of a session, or one that may open it, and record its result."""
+
+        async def send_noted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                opened = dict(message["headers"]).get(_SESSION, b"").decode("latin-1")
+                if message["status"] == _NOT_FOUND or (
+                    scope["method"] == "DELETE" and message["status"] <= _OK_MAX
+                ):
+                    self._open.pop(session_id, None)
+                elif not session_id and opened and message["status"] <= _OK_MAX:
+                    self._open[opened] = session
+            await send(message)
+
+        session.requests += 1
+        try:
+            await self._app(scope, receive, send_noted)
+        finally:
+            session.requests -= 1
+            session.idle_since = self._clock()
+            self._opening.discard(session)
+
+    def _refusal(self, who: Principal) -> Problem | None:
+        """Return why a caller may open no session now; None if it may."""
+        now, idle_max = self._clock(), self._limits.mcp_session_idle_seconds_max
+        for session_id, session in list(self._open.items()):
+            if not session.requests and now - session.idle_since >= idle_max:
+                del self._open[session_id]
+        own = [one for one in {*self._open.values(), *self._opening} if one.who == who]
+        count_max = self._limits.mcp_sessions_per_token_max
+        if len(own) < count_max:
+            return None
+        ends = [one.idle_since + idle_max for one in own if not one.requests]
+        seconds = max(ceil(min(ends) - now), 1) if ends else None
+        return Problem(
+            "busy",
+            f"the tokens of {who.submitter!r} have {len(own)} MCP sessions open, at most "
+            f"{count_max} are allowed; end one by DELETE with its mcp-session-id, or wait until "
+            f"one was idle for {idle_max} s",
+            headers={} if seconds is None else {"retry-after": str(seconds)},
+            retry_after=seconds,
+        )
