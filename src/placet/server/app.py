@@ -155,7 +155,8 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
     context: RequestContext = app.state.context
     await context.worlds.open()
     try:
-        check_claimed_worlds(context.config.claims, [name for name, _ in context.worlds.all()])
+        names = [*(name for name, _ in context.worlds.all()), *context.worlds.unopened]
+        check_claimed_worlds(context.config.claims, names)
         yield
     finally:
         context.is_draining = True

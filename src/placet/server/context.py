@@ -181,11 +181,27 @@ class RequestContext(CallerContext):
         """
         who = self.principal(connection)
         role, opened = self.role_in(who, world), self.worlds.find(world)
+        self._require_opened(who, world, noun, shown)
         if role is None or opened is None:
             raise Problem("not_found", f"there is no {noun} {(shown or world)!r} here")
         if role < needs:
             raise Problem("forbidden", _LESSER_ROLE[needs])
         return Principal(OPERATOR) if role is Role.OPERATOR else who, opened
+
+    def _require_opened(self, who: Principal, world: str, noun: str, shown: str) -> None:
+        """Raise if a world exists and the server has not opened it, for tokens that may use it.
+
+        Raises:
+            Problem: It is so; the operator gets the reason.
+        """
+        why = self.worlds.unopened.get(world)
+        if why is not None and claimed_role(self.config.claims, who.submitter, world) is not None:
+            detail = f"the {noun} {(shown or world)!r} is not open on this server"
+            raise Problem(
+                "unavailable",
+                f"{detail}; ask the operator",
+                operator_detail=f"{detail}: {why}",
+            )
 
     def operate(self, connection: HTTPConnection, world: str, shown: str = "") -> None:
         """Raise unless the request's token is the operator's in a world.

@@ -22,19 +22,17 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.server import HANDLED_SIGNALS
 
 from placet.schemas.errors import PlacetError
-from placet.schemas.limits import HttpLimits
 from placet.server.config import ServeConfig
 from placet.server.http.connection import BoundedConnection, Connections
 from placet.server.http.problems import Problem
 from placet.server.http.request_id import HEADER, KEY
+from placet.server.open_files import share_open_files
 
 if TYPE_CHECKING:
     from placet.server.context import RequestContext
 
 _KEEP_ALIVE_SECONDS = 75
 _BACKLOG = 2_048
-_OTHER_FILES = 128
-"""Files of the process besides connections: stores, logs, pipes to processes."""
 
 
 class _ClientFaults(logging.Filter):
@@ -159,25 +157,6 @@ def listen(serve: ServeConfig, *, at_once: bool = True) -> socket.socket:
         ) from error
 
 
-def _with_files_for(limits: HttpLimits) -> HttpLimits:
-    """Allow the process as many files as the connections need, or lower their limit.
-
-    Without a free file descriptor the server could not accept, and the store not open its files.
-    """
-    try:
-        import resource  # noqa: PLC0415  # there is none for Windows
-    except ModuleNotFoundError:
-        return limits
-    wanted = limits.connections_max + _OTHER_FILES
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        possible = max(soft - _OTHER_FILES, 1)
-        limits = replace(limits, connections_max=min(limits.connections_max, possible))
-    return limits
-
-
 def url_of(listening: socket.socket) -> str:
     """Return the URL of a listening socket."""
     host, port = listening.getsockname()[:2]
@@ -219,6 +198,7 @@ async def run_server(
             shutdown_seconds_max=world.config.limits.shutdown_seconds_max,
             drain=drain,
             on_started=on_started,
+            worlds_max=context.worlds.in_files_max,
         )
 
 
@@ -230,6 +210,7 @@ async def serve_until_signal(
     shutdown_seconds_max: int,
     drain: Callable[[], None],
     on_started: Callable[[], None],
+    worlds_max: int = 0,
 ) -> int | None:
     """Serve an application, whose lifespan the caller has started, until a signal ends it.
 
@@ -240,6 +221,7 @@ async def serve_until_signal(
         shutdown_seconds_max: Time limit for answering the requests in flight.
         drain: Called when the first signal comes.
         on_started: Called once requests are accepted.
+        worlds_max: Number of worlds in files that the application may open.
 
     Returns:
         The number of the signal that ended the server; None if none did.
@@ -254,10 +236,12 @@ async def serve_until_signal(
             shutdown.handle_signals_for(server)
             on_started()
 
+    connections_max = share_open_files(serve.limits, worlds_max).connections_max
+    limits = replace(serve.limits, connections_max=connections_max)
     config = uvicorn.Config(
         _GivenUp(app),
         lifespan="off",
-        http=partial(BoundedConnection, limits=_with_files_for(serve.limits), shared=Connections()),  # type: ignore[arg-type]  # is called
+        http=partial(BoundedConnection, limits=limits, shared=Connections()),  # type: ignore[arg-type]  # is called
         ws="websockets-sansio",
         ws_per_message_deflate=False,
         log_config=None,

@@ -21,6 +21,7 @@ from placet.schemas.errors import StoreError
 from placet.schemas.names import path_part_fault
 from placet.server.config import ServeConfig
 from placet.server.http.problems import Problem
+from placet.server.open_files import share_open_files, why_no_file
 from placet.server.store_watch import StoreWatch
 from placet.stores.files import quoted
 from placet.stores.postgres.address import SCHEMES
@@ -49,6 +50,7 @@ class Worlds:
         on_reopened: Functions that are called with the name of a world which was opened again,
             because its store had failed: a plug-in's objects of the stopped world are void.
         fatal: The failure of a store for which the server ends; None for no such failure.
+        unopened: Name of an additional world that is not open -> why, in one line.
 
     Args:
         first: The configured world, not open yet.
@@ -62,8 +64,8 @@ class Worlds:
         self.is_fork: Callable[[str], bool] = lambda _name: False
         self.on_reopened: list[Callable[[str], None]] = []
         self.fatal: StoreError | None = None
+        self.unopened: dict[str, str] = {}
         self._config = config
-        self._count_max = config.limits.worlds_max
         self._open: dict[str, Orchestrator] = {}
         self._watches: dict[str, StoreWatch] = {}
         self._making = asyncio.Lock()
@@ -81,7 +83,11 @@ class Worlds:
             return
         try:
             async for path in folder.glob(f"*{_ENDING}"):
-                await self._enter(await self._continued(unquote(path.stem)))
+                name = unquote(path.stem)
+                if self.room:
+                    await self._enter(await self._continued(name))
+                else:
+                    self.unopened[name] = self._no_room
         except BaseException:
             await self.close()
             raise
@@ -111,6 +117,9 @@ class Worlds:
         The check writes to the store of the configured world. The files of the others are in the
         same place, so for them only an earlier failure is reported.
         """
+        no_file = why_no_file()
+        if no_file is not None:
+            return no_file
         watches = self._watches.values()
         failed = next((why for watch in watches if (why := watch.why_failed())), None)
         return failed or await self._watches[self.first.config.world].why_not_ready()
@@ -142,6 +151,25 @@ class Worlds:
                 self._being_made = None
 
     @property
+    def in_files_max(self) -> int:
+        """Number of worlds in files that may be open beside the configured one; 0 for none."""
+        makes_files = self.make is not None and self._folder is not None
+        return self._config.limits.worlds_max if makes_files else 0
+
+    @property
+    def count_max(self) -> int:
+        """Number of worlds that may be open: by the limits, and by the files of the process."""
+        limits = self._config.limits
+        if not self.in_files_max:
+            return limits.worlds_max
+        return min(limits.worlds_max, share_open_files(limits, self.in_files_max).worlds_max + 1)
+
+    @property
+    def room(self) -> int:
+        """Number of worlds that may still be opened."""
+        return max(self.count_max - len(self._open), 0)
+
+    @property
     def is_open(self) -> bool:
         """Whether any world is open."""
         return bool(self._open)
@@ -151,8 +179,8 @@ class Worlds:
         return self._open.get(name)
 
     def is_used(self, name: str) -> bool:
-        """Return whether a world has a name, open or being created."""
-        return name in self._open or name == self._being_made
+        """Return whether a world has a name: open, not opened, or being created."""
+        return name in self._open or name in self.unopened or name == self._being_made
 
     def all(self) -> list[tuple[str, Orchestrator]]:
         """Return `(name, world)` of every open world, sorted by name."""
@@ -164,15 +192,12 @@ class Worlds:
         check: "Callable[[], Awaitable[None]] | None",
         prepare: "Callable[[Orchestrator], Awaitable[None]] | None",
     ) -> Orchestrator:
-        if name in self._open or self.is_fork(name):
+        if name in self._open or name in self.unopened or self.is_fork(name):
             raise Problem("conflict", f"there is a {self.what} {name!r} already")
         if check is not None:
             await check()
-        if len(self._open) >= self._count_max:
-            raise Problem(
-                "unavailable",
-                f"there are {self._count_max} {self.what}s, the most that this server opens",
-            )
+        if not self.room:
+            raise Problem("unavailable", self._no_room)
         if self.first.config.read_only:
             raise Problem("forbidden", f"this server is read-only: it makes no {self.what}")
         if self.first.config.store.startswith(SCHEMES):
@@ -182,6 +207,10 @@ class Worlds:
             _check_file(name, self.what)
             await self._folder.mkdir(parents=True, exist_ok=True)
         return await self._enter(self._beside(name), prepare)
+
+    @property
+    def _no_room(self) -> str:
+        return f"{self.count_max} {self.what}s are open, the most that this server opens"
 
     async def _enter(
         self,

@@ -374,7 +374,9 @@ def test_the_schedule_is_bounded_for_each_submitter_and_a_refusal_names_the_time
         assert kept == shares
         if not verdict.admitted:
             assert verdict.codes == ("schedule_full",)
-            retry_after = verdict.refusals[0].retry_after  # 0: what is due now leaves in this group
+            retry_after = (
+                verdict.refusals[0].retry_after or 0.0
+            )  # 0: what is due now leaves in this group
             for at, is_taken in ((now + retry_after * 0.99, False), (now + retry_after, True)):
                 if at == now and not is_taken:
                     continue

@@ -72,6 +72,9 @@ _WORLD_NOUN: Final = "design"
 
 _PHASE_SECONDS_MAX: Final = 30.0
 
+_SHARE_MIN: Final = 8
+"""Designs that a name may own as long as the server opens another one."""
+
 
 class DesignCreation(Fields, frozen=True):
     """Request body that creates a design; its name is a part of a path."""
@@ -190,13 +193,25 @@ async def create_design(request: Request) -> Response:
 async def _require_room(context: RequestContext, who: Principal) -> None:
     """Raise if a name owns as many designs as it may; the operator is not bounded.
 
+    A name owns at most as many as there are free places, and 8 in any case, so that one name
+    leaves room for others.
+
     Raises:
         Problem: It does.
     """
-    count_max = context.limits.worlds_per_token_max
+    if who.is_operator:
+        return
+    limits, room = context.limits, context.worlds.room
     owners = [world.query_nowait(owner_of) for _, world in context.worlds.all()]
-    if not who.is_operator and owners.count(who.submitter) >= count_max:
-        raise Problem("forbidden", f"{who.submitter!r} owns {count_max} designs, which is all")
+    own = owners.count(who.submitter)
+    if own >= limits.worlds_per_token_max:
+        raise Problem("forbidden", f"{who.submitter!r} owns {own} designs, which is all")
+    if own >= max(room, _SHARE_MIN):
+        raise Problem(
+            "unavailable",
+            f"{who.submitter!r} owns {own} designs, and this server opens {room} more, which are "
+            "for others; ask the operator",
+        )
 
 
 @table.on("GET", "/designs/{design_id}", "Get a design", answers(200, "Design", 401, 404, 503))

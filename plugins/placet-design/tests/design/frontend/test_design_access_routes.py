@@ -1,5 +1,6 @@
 """Access to designs over HTTP: a design of others is answered as one that does not exist."""
 
+import errno
 import json
 
 import pytest
@@ -7,7 +8,9 @@ from tests.design.frontend.test_design_routes import DESIGNS, LOA, plan
 
 from placet.domains.session import Sessions
 from placet.schemas.errors import StoreError
+from placet.server import open_files
 from placet.server.config import ServeConfig
+from placet.server.open_files import FILES_PER_WORLD
 from placet_design import Design
 from placet_design.actions.plans import intent_of
 from placet_design.api.workspace import HOST
@@ -294,6 +297,56 @@ async def test_an_agent_that_owns_its_number_of_designs_creates_no_more():
             "'bob' owns 2 designs, which is all",
         )
         assert (await served.post(DESIGNS, {"design_id": "c"}, token="alice")).is_success
+
+
+async def test_an_agent_leaves_room_for_the_designs_of_others():
+    async with designing(limits={"worlds_max": 20}) as served:
+
+        async def create(token: str, count: int) -> list[int]:
+            bodies = [{"design_id": f"{token}{n}"} for n in range(count)]
+            answers = [await served.post(DESIGNS, body, token=token) for body in bodies]
+            return [answer.status_code for answer in answers]
+
+        assert await create("bob", 12) == [201] * 10 + [503] * 2
+        assert await create("alice", 9) == [201] * 8 + [503]
+        assert await create("carol", 2) == [201, 503]
+
+
+async def test_designs_leave_open_files_to_the_process(tmp_path, monkeypatch):
+    def allow(worlds: int) -> None:
+        files = 128 + 2 * worlds * FILES_PER_WORLD
+        monkeypatch.setattr(open_files, "_allow", lambda _wanted: files)
+
+    store = f"sqlite:///{tmp_path}/ships.db?synchronous=off"
+    allow(2)
+    async with designing(store=store) as served:
+        made = [(await served.post(DESIGNS, {"design_id": name})).status_code for name in "abc"]
+        assert made == [201, 201, 503]
+    allow(1)
+    async with designing(store=store) as served:  # opens as many as it can, and reports the other
+        ((closed, why),) = served.context.worlds.unopened.items()
+        (opened,) = {"a", "b"} - {closed}
+        assert (await served.get(f"{DESIGNS}/{opened}")).status_code == 200
+        for token, shown in (("bob", "ask the operator"), ("operator", why)):
+            absent = await served.get(f"{DESIGNS}/{closed}", token=token)
+            assert absent.status_code == 503
+            assert shown in absent.json()["detail"]
+        taken = await served.post(DESIGNS, {"design_id": closed}, token="bob")
+        assert taken.status_code == 409, "its file is not taken over"
+        assert (await served.get("/readyz")).status_code == 200
+
+
+async def test_a_process_without_a_free_file_is_not_ready(monkeypatch):
+    async with designing() as served:
+        assert (await served.get("/readyz")).status_code == 200
+
+        def no_file(_path: str, _flags: int) -> int:
+            raise OSError(errno.EMFILE, "Too many open files")
+
+        monkeypatch.setattr(open_files.os, "open", no_file)
+        unready = await served.get("/readyz", token="operator")
+        assert unready.status_code == 503
+        assert "no free file descriptor" in unready.json()["detail"]
 
 
 async def test_a_stepped_server_creates_designs_with_an_owner():
