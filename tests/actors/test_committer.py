@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from placet.actors import committer
 from placet.actors.committer import Committer, CycleOutput
 from placet.actors.metrics import Counters
 from placet.runtime.world import WorldRuntime
@@ -53,10 +54,13 @@ async def test_queued_groups_share_one_write_in_order():
         assert merged.seq - merged.seq_before == len(merged.records) == 5
 
 
+@pytest.mark.parametrize("bound", ["groups", "bytes"])
 @in_virtual_time
-async def test_deciding_pauses_while_too_many_groups_are_unwritten():
+async def test_deciding_pauses_while_too_many_groups_are_unwritten(bound, monkeypatch):
     log = SlowLog()
-    limits = {"group_batches_max": 1, "groups_in_flight_max": 3}
+    limits = {"group_batches_max": 1, "groups_in_flight_max": 3 if bound == "groups" else 99}
+    if bound == "bytes":
+        monkeypatch.setattr(committer, "IN_FLIGHT_BYTES_MAX", 250)  # a record has about 100
     async with open_world(log=log, limits=limits) as world:
         log.hold()
         tasks = [asyncio.ensure_future(submit(world, add(f"r{n}"))) for n in range(20)]

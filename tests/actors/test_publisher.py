@@ -145,6 +145,25 @@ async def test_a_slow_subscriber_misses_no_event_and_does_not_delay_others():
 
 
 @in_virtual_time
+async def test_the_ring_is_bounded_in_bytes_and_older_records_are_read_from_the_log(monkeypatch):
+    monkeypatch.setattr(publisher, "RECENT_BYTES_MAX", 1_000)
+    async with open_world() as world:
+        slow = world.publisher.events()
+        await take(slow, 1)
+        for number in range(20):
+            await submit(world, add(f"r{number}"))
+            ring = [data for _, data in world.publisher._recent]
+            assert sum(map(len, ring)) == world.publisher._recent_bytes <= 1_000
+        await turns()
+        assert 0 < len(ring) < 20
+        assert len(await take(slow, 22)) == 22
+        monkeypatch.setattr(publisher, "RECENT_BYTES_MAX", 1)  # no record fits
+        await submit(world, add("last"))
+        assert len(world.publisher._recent) == 0
+        assert len(await take(slow, 1)) == 1
+
+
+@in_virtual_time
 async def test_closing_ends_subscriptions_after_the_last_event():
     async with open_world() as world:
         live = Subscriber(world)

@@ -9,7 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import anyio
 import msgspec
@@ -26,6 +26,9 @@ from placet.schemas.verdict import Verdict
 
 Reply: TypeAlias = tuple[asyncio.Future[Any], object]
 """A future, and the result or the exception that it gets."""
+
+IN_FLIGHT_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Bytes of the records that wait for the store; the next group is decided when they are written."""
 
 Decided: TypeAlias = tuple[QueuedBatch, Verdict]
 """A batch of the queue, and its verdict."""
@@ -101,6 +104,7 @@ class Committer:
         self._in_flight_max = in_flight_max
         self._on_durable = on_durable
         self._waiting: deque[CycleOutput] = deque()
+        self._waiting_bytes = 0
         self._is_writing = False
         self._wake = anyio.Event()
         self._room = anyio.Event()
@@ -146,7 +150,12 @@ class Committer:
             self._write_now(output)
             return
         self._waiting.append(output)
-        self.is_full = len(self._waiting) >= self._in_flight_max
+        if output.group is not None:
+            self._waiting_bytes += sum(map(len, output.group.records))
+        self.is_full = (
+            len(self._waiting) >= self._in_flight_max
+            or self._waiting_bytes >= IN_FLIGHT_BYTES_MAX
+        )
         self._wake.set()
 
     @property
@@ -172,6 +181,7 @@ class Committer:
                 await self._wake.wait()
             outputs = list(self._waiting)
             self._waiting.clear()
+            self._waiting_bytes = 0
             self.is_full = False
             self._room.set()  # before the write, so that the kernel decides while it lasts
             await self._write(outputs)

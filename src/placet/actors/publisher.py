@@ -27,6 +27,8 @@ T = TypeVar("T")
 PAGE_RECORDS_MAX = 256
 PAGE_BYTES_MAX = 1024 * 1024
 """Of the records of a page, as they are encoded; a larger record is a page by itself."""
+RECENT_BYTES_MAX = 64 * 1024 * 1024
+"""Of the ring of recent records, as they are encoded; older ones are read from the log."""
 _DECODED_BYTES_MAX = 4 * 1024 * 1024
 """Of the records whose events are kept, as they are encoded."""
 
@@ -89,7 +91,9 @@ class Publisher:
         self._log = log
         self._position = position
         self.is_observed = False
-        self._recent: deque[tuple[int, bytes]] = deque(maxlen=recent_max)
+        self._recent: deque[tuple[int, bytes]] = deque()
+        self._recent_max = recent_max
+        self._recent_bytes = 0
         self._recent_events = _RecentEvents()
         self._places: dict[int, int] = {}
         self._subscribers = 0
@@ -101,7 +105,11 @@ class Publisher:
         """Deliver a durable group to the subscribers; needed only while there are some."""
         self._durable = group.first_record + len(group.records)
         self._durable_seq = group.seq
-        self._recent.extend(enumerate(group.records, group.first_record))
+        recent = self._recent
+        recent.extend(enumerate(group.records, group.first_record))
+        self._recent_bytes += sum(map(len, group.records))
+        while len(recent) > self._recent_max or self._recent_bytes > RECENT_BYTES_MAX:
+            self._recent_bytes -= len(recent.popleft()[1])
         self._wake()
 
     def close(self) -> None:
@@ -177,6 +185,7 @@ class Publisher:
             self.is_observed = bool(self._places)
             if not self.is_observed:
                 self._recent.clear()
+                self._recent_bytes = 0
                 self._recent_events = _RecentEvents()
 
     async def _follow(
