@@ -150,6 +150,7 @@ async def test_the_ring_is_bounded_in_bytes_and_older_records_are_read_from_the_
     async with open_world() as world:
         slow = world.publisher.events()
         await take(slow, 1)
+        ring: list[bytes] = []
         for number in range(20):
             await submit(world, add(f"r{number}"))
             ring = [data for _, data in world.publisher._recent]

@@ -153,8 +153,7 @@ class Committer:
         if output.group is not None:
             self._waiting_bytes += sum(map(len, output.group.records))
         self.is_full = (
-            len(self._waiting) >= self._in_flight_max
-            or self._waiting_bytes >= IN_FLIGHT_BYTES_MAX
+            len(self._waiting) >= self._in_flight_max or self._waiting_bytes >= IN_FLIGHT_BYTES_MAX
         )
         self._wake.set()
 
