@@ -10,6 +10,7 @@ from placet.domains.world import World
 from placet.kernel import Kernel, KernelConfig, conflict
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.intent import SCHEMA_VERSION
+from placet.schemas.limits import Limits
 from placet.schemas.refusal import Stage
 
 FAR = [16, 0]
@@ -85,6 +86,16 @@ def test_the_depth_of_an_executor_counts_hidden_effects():
     assert {name: refusal.details[name] for name in ("signal", "value", "limit")} == {
         "signal": "outbox_depth", "value": 1, "limit": 1,
     }  # fmt: skip
+
+
+def test_a_full_schedule_counts_hidden_batches_and_discloses_when_one_is_due():
+    kernel = world_of(limits=Limits(schedule_batches_max=1))
+    hidden = {"intents": [intent(kernel, "bob", "Move", "b", to=FAR)], "sim_time": 7.0}
+    assert kernel.decide(hidden, submitter="bob").scheduled
+    mine = {"intents": [intent(kernel, "ann", "Move", "a", to=[1, 0])], "sim_time": 9.0}
+    [refusal] = kernel.decide(mine, submitter="ann").refusals
+    assert (refusal.code, refusal.retry_after) == ("schedule_full", 7.0)
+    assert "bob" not in refusal.message
 
 
 def test_a_world_wide_quota_is_used_up_by_hidden_agents():
