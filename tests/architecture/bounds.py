@@ -219,6 +219,7 @@ BOUNDS: Final = (
             "server/worlds.py:Worlds._open",
             "server/worlds.py:Worlds._watches",
             "server/worlds.py:Worlds.unopened",
+            "server/worlds.py:Worlds.creators",
             "server/streams.py:Streams.reopenings",
             "server/history/timelines.py:Timelines._played",
         ),

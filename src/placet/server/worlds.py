@@ -51,6 +51,8 @@ class Worlds:
             because its store had failed: a plug-in's objects of the stopped world are void.
         fatal: The failure of a store for which the server ends; None for no such failure.
         unopened: Name of an additional world that is not open -> why, in one line.
+        creators: Name of a world made since the server started -> its creator. A plug-in writes it,
+            and bounds by it the number of worlds of one creator, also those with another owner.
 
     Args:
         first: The configured world, not open yet.
@@ -65,6 +67,7 @@ class Worlds:
         self.on_reopened: list[Callable[[str], None]] = []
         self.fatal: StoreError | None = None
         self.unopened: dict[str, str] = {}
+        self.creators: dict[str, str] = {}
         self._config = config
         self._open: dict[str, Orchestrator] = {}
         self._watches: dict[str, StoreWatch] = {}

@@ -187,14 +187,16 @@ async def create_design(request: Request) -> Response:
         check=lambda: _require_room(context, who),
         prepare=lambda world: give_to(world, who.submitter),
     )
+    context.worlds.creators[name] = who.submitter
     return json_response(await world.query(_shown), 201)
 
 
 async def _require_room(context: RequestContext, who: Principal) -> None:
-    """Raise if a name owns as many designs as it may; the operator is not bounded.
+    """Raise if a name has as many designs as it may; the operator is not bounded.
 
-    A name owns at most as many as there are free places, and 8 in any case, so that one name
-    leaves room for others.
+    A design counts for its owner, and for its creator until the server ends, also if the creator
+    gave it away. A name has at most as many as there are free places, and 8 in any case, so that
+    one name leaves room for others.
 
     Raises:
         Problem: It does.
@@ -202,14 +204,17 @@ async def _require_room(context: RequestContext, who: Principal) -> None:
     if who.is_operator:
         return
     limits, room = context.limits, context.worlds.room
-    owners = [world.query_nowait(owner_of) for _, world in context.worlds.all()]
-    own = owners.count(who.submitter)
+    creators = context.worlds.creators
+    own = sum(
+        who.submitter in {world.query_nowait(owner_of), creators.get(name)}
+        for name, world in context.worlds.all()
+    )
     if own >= limits.worlds_per_token_max:
-        raise Problem("forbidden", f"{who.submitter!r} owns {own} designs, which is all")
+        raise Problem("forbidden", f"{who.submitter!r} has {own} designs, which is all")
     if own >= max(room, _SHARE_MIN):
         raise Problem(
             "unavailable",
-            f"{who.submitter!r} owns {own} designs, and this server opens {room} more, which are "
+            f"{who.submitter!r} has {own} designs, and this server opens {room} more, which are "
             "for others; ask the operator",
         )
 

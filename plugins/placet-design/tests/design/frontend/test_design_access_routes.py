@@ -294,8 +294,13 @@ async def test_an_agent_that_owns_its_number_of_designs_creates_no_more():
         full = await served.post(DESIGNS, {"design_id": "c"}, token="bob")
         assert (full.status_code, full.json()["detail"]) == (
             403,
-            "'bob' owns 2 designs, which is all",
+            "'bob' has 2 designs, which is all",
         )
+        ghost = {"owner": "ghost", "editors": [], "readers": []}
+        given = await served.ask("PUT", f"{DESIGNS}/a/access", ghost, token="bob")
+        assert given.is_success
+        full = await served.post(DESIGNS, {"design_id": "c"}, token="bob")
+        assert full.status_code == 403, "a design that was given away counts"
         assert (await served.post(DESIGNS, {"design_id": "c"}, token="alice")).is_success
 
 
