@@ -39,17 +39,24 @@ class AgentHandle:
         sequence: Prefix of the req_ids that `intent` makes, unique to this handle.
     """
 
-    __slots__ = ("_numbers", "_sequence", "_world", "agent_id", "generation", "view_seq")
+    __slots__ = ("_numbers", "_opened", "_sequence", "agent_id", "generation", "view_seq")
 
     def __init__(
         self, world: "WorldRuntime", agent_id: str, generation: int, sequence: str
     ) -> None:
-        self._world = world
+        self._opened = world
         self.agent_id = agent_id
         self.generation = generation
         self.view_seq = world.committer.durable_seq
         self._sequence = sequence
         self._numbers = count()
+
+    @property
+    def _world(self) -> "WorldRuntime":
+        """The world, whose event loop runs the caller."""
+        world = self._opened
+        world.home.require()
+        return world
 
     def intent(
         self, kind: str, mapping: Mapping[str, Json] | None = None, /, **payload: Json
@@ -262,7 +269,7 @@ class AgentHandle:
         return view
 
     def _look(self, kernel: Kernel) -> View:
-        return self._world.viewer.view(self._checked(kernel), self.agent_id)
+        return self._opened.viewer.view(self._checked(kernel), self.agent_id)
 
     def _checked(self, kernel: Kernel) -> Kernel:
         agent = kernel.ledger.agents.get(self.agent_id)
@@ -271,7 +278,7 @@ class AgentHandle:
         return kernel
 
     def _refuse(self) -> NoReturn:
-        refused = self._world.actor.refuse(unauthorized(self.agent_id))
+        refused = self._opened.actor.refuse(unauthorized(self.agent_id))
         raise PermissionDeniedError(refused.refusals[0].message, verdict=refused)
 
     def __repr__(self) -> str:

@@ -73,7 +73,8 @@ T = TypeVar("T")
 class Orchestrator:
     """One world: its state, its log, its actors; every operation of a host program on them.
 
-    Use it as an async context manager.
+    Use it as an async context manager, in one event loop: a call from another one that would wait
+    there raises `RuntimeError`.
 
     Args:
         domain: A domain, or several; None is `placet.domains.world.World()` without settings.
@@ -134,8 +135,13 @@ class Orchestrator:
         """Decide the queued batches, let effects finish within the limit, and release the store.
 
         All decisions are durable on return. A second call does nothing.
+
+        Raises:
+            RuntimeError: The world was opened in another event loop. If that loop has ended, the
+                store is released all the same.
         """
         if self._world is not None:
+            self._world.require_home_to_stop()
             with anyio.CancelScope(shield=True):
                 await self._world.stop()
 
@@ -165,16 +171,24 @@ class Orchestrator:
         WorldLogger(config.log_format, config.log_level, config.world).warning(str(error))
 
     @property
-    def _open(self) -> WorldRuntime:
+    def _opened(self) -> WorldRuntime:
+        """The open world, for what any thread may read."""
         if self._world is None:
             raise ClosedError("the world is not open; use `async with Orchestrator(...)`")
         return self._world
 
     @property
+    def _open(self) -> WorldRuntime:
+        """The open world, whose event loop runs the caller."""
+        world = self._opened
+        world.home.require()
+        return world
+
+    @property
     def _writable(self) -> WorldRuntime:
-        world = self._world
-        if world is None or world.is_read_only:
-            raise _read_only(self._open)
+        world = self._open
+        if world.is_read_only:
+            raise _read_only(world)
         return world
 
     # agents
@@ -268,12 +282,12 @@ class Orchestrator:
 
     def agent_status(self, agent_id: str) -> AgentStatus:
         """Return the status of an agent and its policy; for an unknown name the state is `gone`."""
-        return self._open.policy_supervisor.status(agent_id)
+        return self._opened.policy_supervisor.status(agent_id)
 
     @property
     def gateway(self) -> AgentGateway:
         """The queries of the agent layer to this world: kinds, risks, entities, effect outcomes."""
-        return AgentGateway(self._open)
+        return AgentGateway(self._opened)
 
     # batches
 
@@ -367,12 +381,12 @@ class Orchestrator:
     @property
     def seq(self) -> int:
         """The durable sequence number of the world."""
-        return self._open.committer.durable_seq
+        return self._opened.committer.durable_seq
 
     @property
     def head(self) -> str:
         """The hash of the last durable record, which ends the log's hash chain, hexadecimal."""
-        return self._open.committer.head.hex()
+        return self._opened.committer.head.hex()
 
     async def log_start(self) -> LogStart:
         """Return the position of the log's first record: record 0, unless the log was compacted."""
@@ -388,17 +402,17 @@ class Orchestrator:
     @property
     def records(self) -> int:
         """Number of durable records of the log, which is the ordinal of the next record."""
-        return self._open.committer.durable_records
+        return self._opened.committer.durable_records
 
     @property
     def store(self) -> WorldStore:
         """The store of this world: its durability, whether it can be written, and `reopen`."""
-        return WorldStore(self._open, self._reopen)
+        return WorldStore(self._opened, self._reopen)
 
     @property
     def is_paused(self) -> bool:
         """Whether the world is paused: batches are queued and not decided until `resume`."""
-        return self._open.actor.is_paused and not self._open.is_read_only
+        return self._opened.actor.is_paused and not self._opened.is_read_only
 
     async def state(self, path: str = "") -> Json:
         """Return a copy of the state at a path as plain JSON.
@@ -437,7 +451,7 @@ class Orchestrator:
         Raises:
             ClosedError: The world is not open.
         """
-        return fn(self._open.kernel)
+        return fn(self._opened.kernel)
 
     async def digest(self) -> str:
         """Return the digest of the state, hexadecimal: equal states have equal digests."""
@@ -452,7 +466,8 @@ class Orchestrator:
 
     def events(self, since: int = 0) -> AsyncIterator[Event]:
         """Yield every event after a seq, past and future, until the world is closed."""
-        return self._open.publisher.events(since)
+        world = self._opened
+        return world.home.guarded(world.publisher.events(since))
 
     def event_pages(
         self,
@@ -469,23 +484,24 @@ class Orchestrator:
             page_records_max: Largest number of records that are decoded for a page; it has fewer
                 where they would exceed 1 MiB as they are encoded, but at least one.
         """
-        pages = self._open.publisher.pages
-        return pages(since, from_record, page_records_max=page_records_max)
+        world = self._opened
+        pages = world.publisher.pages(since, from_record, page_records_max=page_records_max)
+        return world.home.guarded(pages)
 
     @property
     def metrics_registry(self) -> "CollectorRegistry":
         """The Prometheus registry of this world."""
-        return self._open.metrics_registry
+        return self._opened.metrics_registry
 
     @property
     def metrics_url(self) -> str | None:
         """URL of the metrics; None if `metrics_port` is not set."""
-        server = self._open.metrics_server
+        server = self._opened.metrics_server
         return None if server is None else server.url
 
     def statistics(self) -> dict[str, Json]:
         """Return the counts and latencies so far as plain JSON."""
-        return self._open.statistics()
+        return self._opened.statistics()
 
     async def observe(
         self,
@@ -698,7 +714,7 @@ class Orchestrator:
     @property
     def sim_time(self) -> float:
         """The world's simulated time, seconds."""
-        return self._open.clock.now_ns() / SECOND_NS
+        return self._opened.clock.now_ns() / SECOND_NS
 
     async def step(self, dt: float) -> list[Verdict]:
         """Advance a stepped world by `dt` simulated seconds, and decide all batches that are due.

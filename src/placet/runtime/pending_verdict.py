@@ -56,6 +56,11 @@ class PendingVerdict(msgspec.Struct, eq=False):
         # Await a second future: canceling the waiting task must not cancel, and so withdraw, the
         # batch itself.
         if not future.done():
+            if asyncio.get_running_loop() is not future.get_loop():
+                raise RuntimeError(
+                    f"a verdict is awaited in {asyncio.get_running_loop()!r}, and its batch was "
+                    f"submitted in {future.get_loop()!r}; await it in the event loop of its world"
+                )
             waiter = future.get_loop().create_future()
             wake = partial(_wake, waiter)
             future.add_done_callback(wake)

@@ -19,6 +19,7 @@ from anyio import to_thread
 from placet.actors.admission.time_scaled_queue import Dilation
 from placet.actors.committer import Committer, CycleOutput
 from placet.actors.effects.dispatcher import Executors
+from placet.actors.home_loop import HomeLoop
 from placet.actors.metrics import Counters
 from placet.actors.observation.delayed_observer import Time
 from placet.actors.observation.hub import ObserverHub
@@ -74,6 +75,7 @@ class WorldRuntime:
     Attributes:
         is_read_only: Another process may write the log; nothing is decided here.
         failed: Event that is set once a failure has stopped the world (`committer.failure`).
+        home: The event loop of its actors.
         handle_numbers: Numbers of agent handles, so that the req_ids of no two handles are equal.
     """
 
@@ -90,6 +92,7 @@ class WorldRuntime:
         follower: LogFollower | None = None,
     ) -> None:
         limits = kernel.config.limits
+        self.home = HomeLoop()
         self.config = config
         self.log = log
         self.epoch = epoch
@@ -174,6 +177,26 @@ class WorldRuntime:
             from placet.runtime.telemetry.prometheus import serve_metrics  # noqa: PLC0415  # 69 ms
 
             self.metrics_server = serve_metrics(self.metrics_registry, self.config.metrics_port)
+
+    def require_home_to_stop(self) -> None:
+        """Check that the caller may stop this world: it runs in the world's event loop.
+
+        If that loop has ended, the actors have too, and nothing more is written: the store is
+        released, so that it can be opened again.
+
+        Raises:
+            RuntimeError: It does not, and the world is not stopped.
+        """
+        if self._root is None:
+            return
+        try:
+            self.home.require()
+        except RuntimeError:
+            if self.home.is_closed:
+                self._root = None
+                self._watchdog.stop()
+                self.log.close()
+            raise
 
     async def stop(self) -> None:
         """Stop all parts in order, within `shutdown_seconds_max`."""

@@ -232,6 +232,7 @@ class DelayedObserver(Observer):
         None once it has ended.
         """
         while not self.end:
+            self._home.require()
             observation = self.look()
             if observation is not None:
                 return observation
@@ -250,6 +251,7 @@ class DelayedObserver(Observer):
 
     async def wait_changed(self) -> None:
         """Wait until more is queued, the next part is due, or the observer has ended."""
+        self._home.require()
         due_ns = self._queue.due_ns
         if due_ns is None:
             await super().wait_changed()

@@ -10,6 +10,7 @@ from functools import partial
 from types import TracebackType
 from typing import Literal, Protocol, Self, TypeAlias
 
+from placet.actors.home_loop import HomeLoop
 from placet.actors.observation.dirty_set import DirtySet
 from placet.actors.observation.interest import VisibleState
 from placet.actors.observation.replica import Fields
@@ -102,6 +103,7 @@ class Observer:
     __slots__ = (
         "_begin",
         "_changed",
+        "_home",
         "_host",
         "_known",
         "_open_state",
@@ -134,6 +136,7 @@ class Observer:
 
     async def __aenter__(self) -> Self:
         self._open_state = await self._host.attach(self, self._begin)
+        self._home = HomeLoop()
         return self
 
     async def __aexit__(
@@ -156,6 +159,7 @@ class Observer:
         None once it has ended.
         """
         while not self.end:
+            self._home.require()
             observation = None if self.dirty_set.is_empty else self.look()
             if observation is not None:
                 return observation
@@ -207,6 +211,7 @@ class Observer:
         """Wait until the dirty set grows after this call, or the observer has ended."""
         if self.end:
             return
+        self._home.require()
         self._changed = asyncio.get_running_loop().create_future()
         try:
             with self._host.idle():

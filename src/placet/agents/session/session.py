@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import anyio
 
+from placet.actors.home_loop import HomeLoop
 from placet.agents.adapters import as_adapter
 from placet.agents.adapters.legacy import confirms, plan_of_answer
 from placet.agents.loop.model_calls import ModelCalls, digest_of
@@ -98,6 +99,7 @@ class Session:
         self._is_closed = False
         self._catalogues: dict[object, Catalogue] = {}
         self.closing = AsyncExitStack()
+        self._home = HomeLoop()
 
     def __repr__(self) -> str:
         closed = ", closed" if self._is_closed else ""
@@ -410,6 +412,7 @@ class Session:
         The records in the log stay, and open approval requests stay open; reopen the session to
         continue.
         """
+        self._home.require()
         self._is_closed = True
         self.stop()
         await self.closing.aclose()
@@ -491,6 +494,7 @@ class Session:
         return await turn.end(end_of(result), [attempt])
 
     def _require_open(self) -> None:
+        self._home.require()
         if self._is_closed:
             raise ClosedError(f"the session {self.name!r} was closed; open it again")
 

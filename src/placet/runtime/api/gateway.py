@@ -42,15 +42,21 @@ class AgentGateway:
         world: The open world.
     """
 
-    __slots__ = ("_open",)
+    __slots__ = ("_opened",)
 
     def __init__(self, world: WorldRuntime) -> None:
-        self._open = world
+        self._opened = world
+
+    @property
+    def _open(self) -> WorldRuntime:
+        """The world, whose event loop runs the caller."""
+        self._opened.home.require()
+        return self._opened
 
     @property
     def registry(self) -> Registry:
         """The registry of this world: its domains and their kinds."""
-        return self._open.kernel.registry
+        return self._opened.kernel.registry
 
     async def permitted(self, agent_id: str) -> frozenset[str] | None:
         """Return the kinds that an agent may use; None for all, an empty set for an unknown agent.

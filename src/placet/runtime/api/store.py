@@ -46,6 +46,7 @@ class WorldStore:
 
         If the world is closed in order, this never returns.
         """
+        self._world.home.require()
         await self._world.failed.wait()
         assert self.failure is not None, "a world fails for a reason"
         return self.failure
@@ -59,6 +60,7 @@ class WorldStore:
         Raises:
             ClosedError, StoreError: The world is closed, has failed, or fails now.
         """
+        self._world.home.require()
         await self._world.check_writable()
 
     async def reopen(self) -> None:
