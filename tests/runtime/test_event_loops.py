@@ -5,6 +5,7 @@ import inspect
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ MADE = {
     Session: lambda _world, _handle, session, _observer: session,
     Observer: lambda _world, _handle, _session, observer: observer,
 }
-ARGUMENTS: dict[str, object] = {
+ARGUMENTS: dict[str, Any] = {
     "agent_id": "ann",
     "agent_ids": ["ann"],
     "batch": [],
@@ -90,11 +91,11 @@ CALLS = [*_async_methods(), *SYNC, *ITERATORS]
 
 
 @contextmanager
-def opened() -> Iterator[tuple[asyncio.Runner, Callable[[type], object]]]:
+def opened() -> Iterator[tuple[asyncio.Runner, Callable[[type], Any]]]:
     """Open a world in a loop that goes on to exist; yield its runner, and the object of a class."""
     with asyncio.Runner() as home:
 
-        async def begin() -> list[object]:
+        async def begin() -> list[Any]:
             config = OrchestratorConfig(clock="stepped")
             world = await Orchestrator([World(), Sessions()], config).__aenter__()
             handle = await world.register_agent("ann")
@@ -165,11 +166,13 @@ async def _late_observations(_world: Orchestrator, handle: AgentHandle) -> objec
     "begin", [_events, _pages, _observations, _own_observations, _late_observations]
 )
 @pytest.mark.parametrize("is_begun", [False, True])
-def test_an_iterator_of_one_loop_is_not_read_in_another(begin: Callable, is_begun: bool) -> None:
+def test_an_iterator_of_one_loop_is_not_read_in_another(
+    begin: Callable[..., Any], is_begun: bool
+) -> None:
     with opened() as (home, part), asyncio.Runner() as other:
         world, handle = part(Orchestrator), part(AgentHandle)
 
-        async def start() -> object:
+        async def start() -> Any:
             items = await begin(world, handle)
             if is_begun:
                 reading = asyncio.ensure_future(anext(items))
@@ -192,7 +195,8 @@ def test_a_verdict_is_awaited_in_the_loop_of_its_batch() -> None:
         handle = part(AgentHandle)
 
         async def submit() -> PendingVerdict:
-            return handle.submit_nowait([handle.intent("Move", to=[1, 1])])
+            waiting: PendingVerdict = handle.submit_nowait([handle.intent("Move", to=[1, 1])])
+            return waiting
 
         pending = home.run(submit())
 

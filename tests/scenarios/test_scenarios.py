@@ -269,7 +269,7 @@ def test_an_override_of_text_stays_text(tmp_path):
         ("agents.folk.count=true", "agents.folk.count: input should be a valid integer, got True"),
         ("agents.folk.cuont=1", "agents.folk.cuont: there is no such key; did you mean 'count'"),
         ("agents.folk.policy=tonwsfolk", "agents.folk.policy: .* did you mean 'townsfolk'"),
-        ("agents.folk.policy=zzz", "agents.folk.policy: .* bundled are townsfolk"),
+        ("agents.folk.policy=zzz", "agents.folk.policy: .* there are townsfolk"),
         ("agents.folk.policy=no_such:Thing", "agents.folk.policy: .* cannot be imported"),
         ("agents.folk.policy=json:Thing", "agents.folk.policy: .* has no callable 'Thing'"),
         ("agents.folk.area=[[5,5],[1,1]]", r"agents.folk.area: must be two corners"),

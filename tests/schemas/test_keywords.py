@@ -73,10 +73,10 @@ def light(room, *, hours=1):
     ("called", "keywords", "text"),
     [
         (Lamp, {"colour": "red"}, "Lamp has no parameter 'colour'; did you mean 'color'?"),
-        (Lamp, {"height": 2, "watts": 5}, "Lamp has no parameter 'watts'; it has color, height"),
+        (Lamp, {"height": 2, "watts": 5}, "Lamp has no parameter 'watts'; there are color, height"),
         (partial(replace, Lamp()), {"heigth": 2}, "Lamp has no parameter 'heigth'; did you mean"),
         (partial(Room, "a"), {"lamp": ()}, "Room has no parameter 'lamp'; did you mean 'lamps'?"),
-        (Room, {"name": "a"}, "Room has no parameter 'name'; it has lamps"),
+        (Room, {"name": "a"}, "Room has no parameter 'name'; there are lamps"),
         (partial(Hall, "a"), {"lamp": ()}, "Room has no parameter 'lamp'; did you mean 'lamps'?"),
         (light, {"hour": 2}, "light has no parameter 'hour'; did you mean 'hours'?"),
         (light, {}, r"light\(\) missing 1 required positional argument: 'room'"),
@@ -186,4 +186,6 @@ def test_a_function_that_shows_no_names_is_not_explained(function):
 
 
 def test_a_function_without_parameters_says_so():
-    assert unknown_keyword(lambda: None, "it", {"a": 1}) == "it has no parameter 'a'; it has none"
+    assert (
+        unknown_keyword(lambda: None, "it", {"a": 1}) == "it has no parameter 'a'; there are none"
+    )

@@ -75,9 +75,9 @@ async def test_a_world_without_a_claim_is_none_at_any_address():
 @pytest.mark.parametrize(
     ("claims", "message"),
     [
-        ({"bobb": {"world": "agent"}}, "serve.claims.bobb: no token has this name; the tokens"),
+        ({"bobb": {"world": "agent"}}, "serve.claims.bobb: no token has this name; did you mean"),
         ({"operator": {"world": "reader"}}, "the operator's tokens are for every world"),
-        ({"bob": {"wrold": "agent"}}, "serve.claims.bob: there is no world 'wrold' here; there"),
+        ({"bob": {"wrold": "agent"}}, "serve.claims.bob: there is no world 'wrold' here; did"),
     ],
 )
 async def test_claims_of_unknown_tokens_and_worlds_end_the_start(claims, message):

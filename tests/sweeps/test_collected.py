@@ -115,9 +115,9 @@ def test_a_collected_column_that_names_the_run_is_refused(tmp_path, collect):
 
 
 def test_a_qualified_field_has_a_column_of_its_own(tmp_path):
-    town = with_values(TOWN, collect={"agents": ["world.agents/seed"]})
+    town = with_values(TOWN, collect={"agents": ["world.agents/team"]})
     table = sweep(tmp_path / "study", [town]).collected("agents")
-    assert {"seed", "world.agents/seed"} < set(table.columns)
+    assert {"seed", "world.agents/team"} < set(table.columns)
 
 
 @pytest.mark.parametrize("place", [["../secret", 0, 1], ["/etc/passwd", 0, 1], [], ["none", 0, 1]])

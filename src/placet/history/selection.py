@@ -9,20 +9,24 @@ from re import Pattern
 
 from placet.actors.ports import EventLog
 from placet.schemas.codec import to_json
+from placet.schemas.errors import PlacetError
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.intents import decode_intents
 from placet.schemas.log.record import (
     Admitted,
     AgentChanged,
     Group,
+    Header,
     Record,
     Refused,
     Registered,
+    RulesChanged,
     Scheduled,
     record_as_dict,
     record_type,
 )
-from placet.stores.snapshots.recovery import decode
+from placet.schemas.name_suggestions import did_you_mean
+from placet.stores.snapshots.recovery import decode, recover
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +103,44 @@ def selected_records(
             return
         for chosen in selected_of(record, selection):
             yield ordinal, chosen
+
+
+def require_named(log: EventLog, selection: Selection) -> None:
+    """Check that a log has the agents and the kinds of a selection, as a typo would select nothing.
+
+    The kinds of a log are in its header and the agents are registered, so this reads the log up to
+    the last name that is looked for. Of a compacted log, the names in its state are known too.
+
+    Raises:
+        PlacetError: A name is nowhere in the log; the message suggests the nearest one.
+        StoreError: The log cannot be read.
+    """
+    agents: dict[str, None] = {}
+    kinds: dict[str, None] = {}
+    for ordinal, data in log.read():
+        if selection.agents <= agents.keys() and selection.kinds <= kinds.keys():
+            return
+        for record in expanded(decode(data, ordinal)):
+            _add_names(record, agents, kinds)
+    if log.start().record:
+        past = recover(log).past
+        agents.update(dict.fromkeys((*past.ledger.agents, *past.ledger.gone)))
+        kinds.update(dict.fromkeys(past.header.kinds if past.header else ()))
+    for name in sorted(selection.agents - agents.keys()):
+        raise PlacetError(f"{log.url} has no agent {name!r}; {did_you_mean(name, agents)}")
+    for name in sorted(selection.kinds - kinds.keys()):
+        raise PlacetError(f"{log.url} has no kind {name!r}; {did_you_mean(name, kinds)}")
+
+
+def _add_names(record: Record, agents: dict[str, None], kinds: dict[str, None]) -> None:
+    """Add the names of agents and kinds in a record."""
+    if isinstance(record, Header | RulesChanged):
+        kinds.update(dict.fromkeys(record.kinds))
+    elif isinstance(record, Registered | AgentChanged):
+        agents[record.agent_id] = None
+    elif isinstance(record, Admitted | Refused | Scheduled):
+        for agent_id, _, kind, _, _ in decode_intents(record.encoded):
+            agents[agent_id] = kinds[kind] = None
 
 
 def selected_of(record: Record, selection: Selection) -> Iterator[Record]:

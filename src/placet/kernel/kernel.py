@@ -36,6 +36,12 @@ from placet.kernel.ledger.schedule import batches_of, due_batches
 from placet.kernel.log import snapshot as snapshots
 from placet.kernel.log.replay import Replayer, folded
 from placet.kernel.plugin.domain import Domain
+from placet.kernel.plugin.known_names import (
+    QUOTA_KEYS,
+    idle_names,
+    require_kinds,
+    require_known_settings,
+)
 from placet.kernel.plugin.registry import Registry
 from placet.kernel.plugin.rules_version import Rules, require_compatible, rules_in, rules_of
 from placet.kernel.state.transaction import Transaction
@@ -86,6 +92,8 @@ class Kernel:
         history_head: Hash of the last record of `history`, which is the head of its chain.
         joins_batches: Batches of one intent in a group are decided together, and share a record.
             False decides each by itself, with the same result.
+        idle_names: A sentence for each name in `history` that has no effect, such as a quota of no
+            kind.
         on_tick: Called with the kernel after the record of each tick; it only reads, and must not
             raise. None calls nothing.
 
@@ -126,6 +134,11 @@ class Kernel:
         self._adopt(past.state, past.ledger, past.journal)
         self._batches = past.batches_seen
         self._groups = past.groups
+        in_settings = [name for one in self.registry.domains for name in one.idle_names()]
+        if past.header is None and in_settings:
+            raise ValueError(in_settings[0])
+        recorded_names = idle_names(self.registry, past.ledger, has_own=self._has_own_names)
+        self.idle_names = (*recorded_names, *in_settings)
         self.on_tick: Callable[[Kernel], None] | None = None
         self._journal.sink, self._journal.durability = sink, durability
         if read_only:
@@ -133,6 +146,8 @@ class Kernel:
             self._validate_header(past.header, past.ledger)
             self._journal.sink = _refuse_record
             return
+        recorded = None if past.header is None else past.ledger.policy
+        require_known_settings(self.registry, config, recorded, has_own=self._has_own_names)
         settings, rules = GateSettings.of(config), rules_of(self.registry, effect_validator)
         if past.header is None:
             require_world_name(config.world)
@@ -436,11 +451,12 @@ class Kernel:
             OwnerError: The name is registered, and has another owner.
             AgentError: The name is not an identity or is reserved, or there are too many agents.
             ValidationError: An attribute is not plain JSON, or a domain refused it or raised.
-            ValueError: The permissions, the priority or a quota are invalid.
+            ValueError: The permissions, the priority or a quota are invalid, or of no kind.
         """
-        permitted = permitted_kinds(permissions)
         agent = self.ledger.agents.get(agent_id)
+        permitted = self._permitted(permissions, agent)
         require_owner(agent, owner)
+        require_kinds((*self.registry.kinds, *QUOTA_KEYS), quotas or (), "quotas")
         if agent is None:
             require_clear_name(agent_id)
             if owner is not None:
@@ -458,8 +474,9 @@ class Kernel:
 
         Raises:
             AgentError: There is no such agent.
+            ValueError: The permissions are invalid, or of no kind.
         """
-        permitted = permitted_kinds(permissions)
+        permitted = self._permitted(permissions, self.ledger.agents.get(agent_id))
         self._control.change_agent(agent_id, "permissions", permitted)
         self._notify_validator(agent_id, permitted)
 
@@ -717,6 +734,21 @@ class Kernel:
         self._control.tick()
         if self.on_tick is not None:
             self.on_tick(self)
+
+    @property
+    def _has_own_names(self) -> bool:
+        """Whether permissions may be names of the effect validator, which is notified of them."""
+        return hasattr(self._validator, "set_agent_permissions")
+
+    def _permitted(
+        self, permissions: Iterable[str] | None, agent: Agent | None
+    ) -> frozenset[str] | None:
+        """Return permissions as a set; raise if one is of no kind and no permission of `agent`."""
+        permitted = permitted_kinds(permissions)
+        if permitted is not None and not self._has_own_names:
+            recorded = (None if agent is None else agent.permissions) or ()
+            require_kinds(self.registry.kinds, sorted(permitted), "permissions", recorded)
+        return permitted
 
     def _sync_validator(self) -> None:
         for agent_id, agent in self.ledger.agents.items():

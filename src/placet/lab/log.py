@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Self
 
 from placet.history.fork import replay_to
 from placet.history.position import Position
-from placet.history.selection import Selection, selected_records
+from placet.history.selection import Selection, require_named, selected_records
 from placet.kernel.log.replay import Replayer
 from placet.kernel.state.tree import WorldState
 from placet.schemas.errors import PlacetError
@@ -124,7 +124,7 @@ class Log:
             grep: Yield only records in whose JSON this regular expression is found.
 
         Raises:
-            PlacetError: `grep` is no regular expression.
+            PlacetError: `grep` is no regular expression, or the log has no such agent or kind.
             StoreError: The log cannot be read, or is damaged.
         """
         try:
@@ -139,6 +139,7 @@ class Log:
             refused,
             wanted,
         )
+        require_named(self._log, chosen)
         for ordinal, record in selected_records(self._log, chosen, end=self._log.count()):
             sim_time = record.now_ns / SECOND_NS
             type_, data = record_type(record), record_as_dict(record)

@@ -13,6 +13,7 @@ from placet.lab.intervals import mean_interval
 from placet.scenarios.variants import full_key
 from placet.schemas.codec import Json, canonical
 from placet.schemas.keywords import explain_keywords
+from placet.schemas.name_suggestions import did_you_mean
 from placet.sweeps.errors import LabError
 from placet.sweeps.results import Results
 
@@ -188,8 +189,8 @@ def _rows(results: Any) -> list[Mapping[str, Any]]:  # noqa: ANN401  # a table o
 def _require_column(rows: Sequence[Mapping[str, Any]], name: str) -> None:
     missing = sum(name not in row for row in rows)
     if missing == len(rows):
-        known = ", ".join(dict.fromkeys(key for row in rows for key in row))
-        raise LabError(f"the results have no column {name!r}; there are {known}")
+        hint = did_you_mean(name, dict.fromkeys(key for row in rows for key in row))
+        raise LabError(f"the results have no column {name!r}; {hint}")
     if missing:
         raise LabError(f"{missing} of {len(rows)} rows of the results have no column {name!r}")
 

@@ -4,7 +4,6 @@ import importlib
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Final
@@ -14,6 +13,7 @@ from placet.kernel.plugin.domain import Domain
 from placet.kernel.plugin.rules_version import Rules
 from placet.schemas.codec import Json
 from placet.schemas.errors import DomainError, PlacetError, describe_error
+from placet.schemas.name_suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
@@ -131,8 +131,7 @@ def _find(spec: str) -> Callable[..., Domain] | Domain:
             return _import(spec, entry.module, entry.attr)
     if spec == "world":  # a source tree on the path, without the installed metadata
         return _import(spec, "placet.domains.world", "World")
-    near = get_close_matches(spec, domain_names(), 1)
-    hint = f"did you mean {near[0]!r}?" if near else f"installed: {', '.join(domain_names())}"
+    hint = did_you_mean(spec, domain_names())
     if distribution := distribution_of(spec):
         hint = f"it comes with a distribution that is not installed: pip install {distribution}"
     raise DomainNotFound(

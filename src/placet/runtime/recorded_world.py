@@ -53,7 +53,17 @@ class Override(NamedTuple):
     value: Json
 
     def __str__(self) -> str:
-        return f"{self.key} is {_shown(self.value)} from now on, it was {_shown(self.recorded)}"
+        return f"{self.key} is {self.shown} from now on, it was {self.shown_recorded}"
+
+    @property
+    def shown(self) -> str:
+        """The new value as JSON, shortened."""
+        return _shown(self.value)
+
+    @property
+    def shown_recorded(self) -> str:
+        """The value in the log as JSON, shortened."""
+        return _shown(self.recorded)
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,6 +147,8 @@ class WorldRuntime:
         started = anyio.Event()
         for sentence in self._recovery.skipped:
             self._reports.warning(sentence)
+        if self.kernel.idle_names:
+            self._reports.warning("; ".join(self.kernel.idle_names))
         if self.config.clock == "realtime" and self.config.log_level not in {"error", "critical"}:
             for domain in self.kernel.registry.with_on_tick:
                 self._reports.warning(
@@ -353,7 +355,9 @@ class WorldRuntime:
     def _make_observing(self, kernel: Kernel) -> ObserverHub:
         sleepers = self.sleepers
         time = Time(self.clock.now_ns, sleepers.sleep_until, sleepers.idle, kernel.config.seed)
-        return ObserverHub(kernel.registry, self._on_error, time)
+        hub = ObserverHub(kernel.registry, self._on_error, time)
+        hub.require_home = self.home.require
+        return hub
 
     @cached_property
     def _anchors(self) -> "AnchorWriter | None":

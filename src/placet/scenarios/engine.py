@@ -6,7 +6,7 @@ digest by both.
 
 import asyncio
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,6 +21,7 @@ from placet.scenarios.setup import RunSetup, prepare
 from placet.schemas.errors import AgentError
 from placet.stores.snapshots.writer import EVERY_SEQS
 from placet.tables.collector import Collector
+from placet.tables.parts import CollectError
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +90,13 @@ def run_scenario(
         return _run(setup, options, on_open, on_tick, is_stopped)
     collector.begin()
     try:
-        return _run(setup, options, on_open, on_tick, is_stopped)
-    finally:
-        collector.close()
+        report = _run(setup, options, on_open, on_tick, is_stopped)
+    except BaseException:
+        with suppress(CollectError):  # the rows so far are kept, and the first error is raised
+            collector.close()
+        raise
+    collector.close()
+    return report
 
 
 def _run(

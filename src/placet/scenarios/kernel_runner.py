@@ -71,8 +71,9 @@ class KernelRunner:
             on_fault=reports.note,
             on_rule_error=setup.on_rule_error,
         )
-        for sentence in world.skipped:
-            reports.warn(sentence)
+        for sentence in (*world.skipped, *setup.notes, "; ".join(world.kernel.idle_names)):
+            if sentence:
+                reports.warn(sentence)
         self.close = weakref.finalize(self, _close, world, reports)
         self.agents: list[ScenarioAgent] = []
         self.agent_ids: list[str] = []

@@ -5,7 +5,6 @@ Every error names the file, the key, the expected and the given value, and the r
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
-from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 from inspect import signature
@@ -16,12 +15,14 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from placet.kernel.plugin.domain import Domain
+from placet.kernel.plugin.known_names import QUOTA_KEYS
 from placet.plugins.domains import make_domain
 from placet.scenarios.policies import find_policy
 from placet.scenarios.scenario import AgentCohort, Collect, ObjectSort, Scenario, ScenarioError
 from placet.schemas.codec import Json
 from placet.schemas.documents import DocumentError, DocumentTooLarge, parse_toml
 from placet.schemas.errors import DomainError
+from placet.schemas.name_suggestions import did_you_mean, nearest
 from placet.schemas.names import path_part_fault
 from placet.stores.documents import read_document
 
@@ -147,7 +148,10 @@ def open_domain(scenario: Scenario, make: Callable[..., Domain]) -> Domain:
     known = [name for name in signature(make).parameters if name != "self"]
     for name in settings:
         if name not in known:
-            problem = f"domain {scenario.domain!r} has no such setting{_hint(name, known)}"
+            keys = [field.name for field in fields(Scenario)]
+            is_key = nearest(name, keys, 1) and not nearest(name, known, 1)
+            hint = did_you_mean(name, keys if is_key else known)
+            problem = f"domain {scenario.domain!r} has no such setting; {hint}"
             raise ScenarioError(scenario.name, f"settings.{name}", problem)
     try:
         return make_domain(scenario.domain, make, settings)
@@ -155,6 +159,23 @@ def open_domain(scenario: Scenario, make: Callable[..., Domain]) -> Domain:
         raise ScenarioError(scenario.name, "domain", str(error)) from error
     except ValueError as error:
         raise ScenarioError(scenario.name, "settings", str(error)) from error
+
+
+def require_kinds_of(scenario: Scenario, domain: Domain) -> None:
+    """Check that the quotas of a scenario and the permissions of its cohorts are kinds.
+
+    Raises:
+        ScenarioError: A name is no kind of the domain.
+    """
+    kinds = [kind.name for kind in domain.kinds]
+    named = [(f"quotas.{name}", name, (*kinds, *QUOTA_KEYS)) for name in scenario.quotas]
+    for cohort_name, cohort in scenario.agents.items():
+        key = f"agents.{cohort_name}.permissions"
+        named += [(key, name, (*kinds,)) for name in cohort.permissions or ()]
+    for key, name, known in named:
+        if name not in known:
+            problem = f"there is no kind {name!r}; {did_you_mean(name, known)}"
+            raise ScenarioError(scenario.name, key, problem)
 
 
 def _read(scenario: str | Path) -> tuple[str, bytes]:
@@ -169,9 +190,9 @@ def _read(scenario: str | Path) -> tuple[str, bytes]:
             f"it is no bundled scenario ({', '.join(bundled())}), and no file that can be read: "
             f"{error.strerror}"
         )
-        hint = _near(str(scenario), bundled())
-        if hint:
-            problem += f"; did you mean {hint!r}?"
+        near = nearest(str(scenario), bundled(), 1)
+        if near:
+            problem += f"; did you mean {near[0]!r}?"
         raise ScenarioError(str(path), "", problem) from None
 
 
@@ -223,12 +244,14 @@ def _check_path(raw: Mapping[str, Json], path: Sequence[str], source: str) -> No
     """Refuse keys that no scenario has, and `agents` and `objects` entries that this one lacks."""
     known = [name.name for name in fields(Scenario)]
     if path[0] not in known:
-        raise ScenarioError(source, "", f"a scenario has no key {path[0]!r}{_hint(path[0], known)}")
+        raise ScenarioError(
+            source, "", f"a scenario has no key {path[0]!r}; {did_you_mean(path[0], known)}"
+        )
     table = raw.get(path[0], {})
     names = list(table) if isinstance(table, dict) else []
     if path[0] in _ENTRIES and (len(path) == 1 or path[1] not in names):
         name = path[1] if len(path) > 1 else ""
-        problem = f"there is no entry {name!r} in {path[0]}{_hint(name, names)}"
+        problem = f"there is no entry {name!r} in {path[0]}; {did_you_mean(name, names)}"
         raise ScenarioError(source, "", problem)
 
 
@@ -255,7 +278,9 @@ def _scenario_error(source: str, detail: ErrorDetails) -> ScenarioError:
     key = ".".join(str(step) for step in place)
     if detail["type"] in _UNKNOWN:
         known = [name.name for name in fields(_TABLES.get(place[0], Scenario))]
-        return ScenarioError(source, key, f"there is no such key{_hint(str(place[-1]), known)}")
+        return ScenarioError(
+            source, key, f"there is no such key; {did_you_mean(str(place[-1]), known)}"
+        )
     if detail["type"] in {"missing", "missing_argument"}:
         return ScenarioError(source, key, "is missing; add it to the file")
     message = detail["msg"][:1].lower() + detail["msg"][1:]
@@ -318,14 +343,3 @@ def _check_area(source: str, key: str, area: Sequence[Sequence[float]] | None) -
     if len(low) != len(high) or any(a > b for a, b in zip(low, high, strict=True)):
         problem = f"must be two corners, the lowest first, got {[list(low), list(high)]}"
         raise ScenarioError(source, key, problem)
-
-
-def _hint(name: str, names: Sequence[str]) -> str:
-    near = _near(name, names)
-    if near:
-        return f"; did you mean {near!r}?"
-    return f"; there are {', '.join(names)}" if names else ""
-
-
-def _near(name: str, names: Sequence[str]) -> str | None:
-    return next(iter(get_close_matches(name, names, 1)), None)

@@ -13,15 +13,15 @@ draws random values by name, so a run is reproducible in whatever order its agen
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from difflib import get_close_matches
 from inspect import Parameter, iscoroutinefunction, signature
 from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeAlias
 
 from placet.plugins.domains import import_from_here
-from placet.scenarios.scenario import Member, Scenario
+from placet.scenarios.scenario import Member, Scenario, ScenarioError
 from placet.schemas.codec import Json
 from placet.schemas.intent import Intent
+from placet.schemas.name_suggestions import did_you_mean
 from placet.schemas.view import View
 
 
@@ -79,15 +79,16 @@ def find_policy(name: str) -> PolicyFactory:
     path = BUNDLED.get(name, name)
     module_name, colon, attribute = path.partition(":")
     if not colon:
-        near = get_close_matches(name, BUNDLED, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"bundled are {', '.join(BUNDLED)}"
+        hint = did_you_mean(name, BUNDLED)
         raise LookupError(f"there is no policy {name!r}; {hint}; your own is module:attribute")
     try:
-        policy = getattr(import_from_here(module_name), attribute, None)
+        module = import_from_here(module_name)
     except ImportError as error:
         raise LookupError(f"policy {name!r} cannot be imported: {error}") from error
+    policy = getattr(module, attribute, None)
     if not callable(policy):
-        raise LookupError(f"policy {name!r}: {module_name} has no callable {attribute!r}")
+        hint = did_you_mean(attribute, [key for key in dir(module) if not key.startswith("_")])
+        raise LookupError(f"policy {name!r}: {module_name} has no callable {attribute!r}; {hint}")
     return factory_of(policy)
 
 
@@ -114,15 +115,40 @@ def factory_of(policy: AnyPolicy) -> PolicyFactory:
             factory: PolicyFactory = think
             return factory
         case 2 if not is_class:
-            return lambda _member, _scenario, intent: _FunctionPolicy(think, intent)
+            return _without_options(name, lambda intent: _FunctionPolicy(think, intent))
         case 1 if not is_class:
             shared = _ViewPolicy(think)
-            return lambda _member, _scenario, _intent: shared
+            return _without_options(name, lambda _intent: shared)
         case count:
             raise LookupError(
                 f"policy {name} takes {count} arguments; expected a function of (view) or "
                 "(view, intent), or a class made with (member, scenario, intent)"
             )
+
+
+def require_no_options(name: str, member: Member, scenario: Scenario) -> None:
+    """Check that a cohort has no options for a policy that reads none.
+
+    Raises:
+        ScenarioError: It has.
+    """
+    for option in scenario.agents[member.cohort].options:
+        raise ScenarioError(
+            scenario.name,
+            f"agents.{member.cohort}.options.{option}",
+            f"the policy {name} has no options; a class made with (member, scenario, intent) reads "
+            "those of its cohort",
+        )
+
+
+def _without_options(name: str, make: Callable[[IntentFactory], ScriptedPolicy]) -> PolicyFactory:
+    """Return a factory of policies that read no options of their cohort."""
+
+    def factory(member: Member, scenario: Scenario, intent: IntentFactory) -> ScriptedPolicy:
+        require_no_options(name, member, scenario)
+        return make(intent)
+
+    return factory
 
 
 def name_of(policy: AnyPolicy) -> str:

@@ -14,7 +14,7 @@ from placet.kernel.plugin.domain import Domain
 from placet.plugins.domains import DomainNotFound, find_domain
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.recorded_world import recorded_world
-from placet.scenarios.loader import as_text, open_domain
+from placet.scenarios.loader import as_text, open_domain, require_kinds_of
 from placet.scenarios.policies import PolicyFactory, find_policy
 from placet.scenarios.scenario import Member, Scenario, ScenarioError
 from placet.scenarios.ticks import tick_ns_of
@@ -51,6 +51,7 @@ class RunSetup:
         on_rule_error: As in `KernelConfig`.
         is_open_ended: The scenario has no last tick; the run begins at the end of the log.
         collector: Collects rows at the ticks of the run; None collects nothing.
+        notes: Sentences about the log that is continued, which the runner logs.
     """
 
     scenario: Scenario
@@ -64,6 +65,7 @@ class RunSetup:
     on_rule_error: OnRuleError = "refuse"
     is_open_ended: bool = False
     collector: Collector | None = None
+    notes: tuple[str, ...] = ()
 
 
 def prepare(
@@ -111,6 +113,7 @@ def prepare(
     is_stepped = scenario.clock == "stepped"
     recorded = recorded_world(store) if is_resumed or is_stepped else None
     if recorded is None:
+        require_kinds_of(scenario, setup.domain)
         return setup
     if collector is not None:
         collector.continue_from(open_event_log(store))

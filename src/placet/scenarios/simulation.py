@@ -16,16 +16,18 @@ at the first tick that its log does not have, and ends as it would have.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import replace
-from difflib import get_close_matches
 from types import TracebackType
 from typing import Any, Final, NoReturn, Self, TypeAlias
 
 from placet.kernel.kernel import Kernel
 from placet.kernel.plugin.domain import Domain
 from placet.kernel.state.tree import WorldState
+from placet.runtime.recorded_world import recorded_world
+from placet.scenarios.differences import differences_of_run, differences_of_scenario
 from placet.scenarios.kernel_runner import KernelRunner
-from placet.scenarios.loader import build_scenario, from_text
+from placet.scenarios.loader import build_scenario, from_text, require_kinds_of
 from placet.scenarios.policies import AnyPolicy, PolicyFactory, factory_of, name_of
 from placet.scenarios.report import RunReport
 from placet.scenarios.scenario import Scenario, ScenarioError
@@ -34,9 +36,11 @@ from placet.schemas.codec import Json
 from placet.schemas.config import OnRuleError
 from placet.schemas.errors import AgentError
 from placet.schemas.keywords import explain_keywords
+from placet.schemas.name_suggestions import did_you_mean
 from placet.schemas.verdict import Verdict
 from placet.schemas.view import View
 from placet.stores.snapshots.writer import EVERY_SEQS
+from placet.stores.url import open_event_log
 from placet.tables.collector import Collector
 
 Cohort: TypeAlias = "tuple[int, AnyPolicy] | Mapping[str, Any]"
@@ -74,10 +78,12 @@ class Simulation:
         compact_log: As in `OrchestratorConfig`.
         collector: Collects rows at the ticks; its owner closes it. Of a run that is continued, it
             begins with the ticks in the log.
+        anyway: Continue the run of the store though its agents, settings, quotas or ticks differ
+            from these; the log's next records are made by these. Not for a scenario.
 
     Raises:
         ScenarioError: An argument is invalid, an agent cannot be registered, or the domain has
-            effects, which need an `Orchestrator`.
+            effects, which need an `Orchestrator`; or the store holds a run that differs.
         StoreError: The store cannot be opened, or holds another world.
     """
 
@@ -97,6 +103,7 @@ class Simulation:
         snapshot_every_seqs: int | None = EVERY_SEQS,
         compact_log: bool = False,
         collector: Collector | None = None,
+        anyway: bool = False,
     ) -> None:
         options = {
             "name": name,
@@ -107,9 +114,13 @@ class Simulation:
         }
         changed = {key: value for key, value in options.items() if value is not None}
         if isinstance(domain, Scenario):
+            if anyway:
+                problem = "only a run of a domain and agents continues a run that differs"
+                raise ScenarioError(domain.name, "anyway", problem)
             setup = _setup_of_scenario(domain, agents, changed, store or _MEMORY)
         else:
             setup = _setup_of_domain(domain, agents or {}, changed, store or _MEMORY)
+            setup = _continued(setup, anyway=anyway)
         config = replace(
             setup.config, snapshot_every_seqs=snapshot_every_seqs, compact_log=compact_log
         )
@@ -234,9 +245,8 @@ class Simulation:
             AgentError: There is no such agent.
         """
         if agent_id not in self.kernel.ledger.agents:
-            near = get_close_matches(agent_id, self.agents, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise AgentError(f"there is no agent {agent_id!r}{hint}")
+            hint = did_you_mean(agent_id, self.agents)
+            raise AgentError(f"there is no agent {agent_id!r}; {hint}")
         return self._runner.view(agent_id)
 
     def digest(self) -> str:
@@ -286,13 +296,44 @@ def _setup_of_scenario(
     changed_scenario = replace(scenario, **changed)
     setup = prepare(changed_scenario, store=store)
     recorded = setup.recorded
-    if recorded is not None and from_text(store, recorded) != changed_scenario:
+    if recorded is not None and (was := from_text(store, recorded)) != changed_scenario:
+        differing = "; ".join(differences_of_scenario(was, changed_scenario))
         problem = (
-            f"the store {store} holds a run of another scenario, or of other settings; name a new "
-            "store, or continue that run by `placet run --resume`"
+            f"the store {store} holds a run of another scenario, or of other settings: "
+            f"{differing or f'its name is {was.name!r}'}; name a new store, or continue that run "
+            "by `placet run --resume`"
         )
         raise ScenarioError(scenario.name, "", problem)
     return setup
+
+
+def _continued(setup: RunSetup, *, anyway: bool) -> RunSetup:
+    """Return the setup of a run that may continue the log of its store.
+
+    Raises:
+        ScenarioError: A name is no kind, or the log is of a run that differs, and `anyway` is not
+            set.
+        StoreError: The log cannot be read.
+    """
+    store, scenario = setup.config.store, setup.scenario
+    recorded = recorded_world(store)
+    if recorded is None:
+        require_kinds_of(scenario, setup.domain)
+        return setup
+    if recorded.domain_names != [setup.domain.name] or recorded.config.seed != scenario.seed:
+        return setup  # the kernel refuses it
+    with closing(open_event_log(store)) as log:
+        differing = differences_of_run(recorded, log, scenario, setup.config, setup.domain)
+    if differing and not anyway:
+        problem = (
+            f"the store {store} holds a run that differs from this one: {'; '.join(differing)}. "
+            "Name a new store, or pass the values of the log; anyway=True continues it with these"
+        )
+        raise ScenarioError(scenario.name, "", problem)
+    was, now = recorded.rules.domains[0][1], setup.domain.version
+    if was != now and not differing:
+        differing = [f"the version of domain {setup.domain.name!r} is {now!r}, in the log {was!r}"]
+    return replace(setup, notes=tuple(f"the log is continued: {one}" for one in differing))
 
 
 def _setup_of_domain(

@@ -167,7 +167,7 @@ class KernelConfig:
 def permitted_kinds(permissions: Iterable[str] | None) -> frozenset[str] | None:
     """Return permissions as a frozenset of kinds; None permits all kinds.
 
-    A name that is no kind has no effect in the kernel; an effect validator may use it.
+    The kernel refuses a name that is no kind, unless its effect validator takes permissions.
 
     Raises:
         ValueError: The value is one string, or contains a non-string.

@@ -59,7 +59,7 @@ class Explanation:
             req_ids, priority}`; None without a conflict.
         earlier: Earlier answers to the same request: `{record, seq, answer, codes}`.
         rules: The deciding domains and their versions.
-        notes: Facts that the log does not hold, and where to find them.
+        notes: Facts that the log does not hold, and where to find them; recorded names of no kind.
     """
 
     answer: str

@@ -7,10 +7,11 @@ the call stays as it is.
 
 import inspect
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from functools import wraps
 from types import FunctionType
 from typing import TypeVar, cast
+
+from placet.schemas.name_suggestions import did_you_mean
 
 _Called = TypeVar("_Called", bound=Callable[..., object])
 
@@ -51,7 +52,7 @@ def unknown_keyword(
     known = [p.name for p in parameters if p.kind in _BY_KEYWORD and p.name != "self"]
     for keyword in keywords:
         if keyword not in known:
-            return f"{name} has no parameter {keyword!r}; {_hint(keyword, known)}"
+            return f"{name} has no parameter {keyword!r}; {did_you_mean(keyword, known)}"
     return None
 
 
@@ -84,10 +85,3 @@ def _explained(function: Callable[..., object], name: str) -> Callable[..., obje
             raise TypeError(message) from error
 
     return call
-
-
-def _hint(keyword: str, known: list[str]) -> str:
-    near = get_close_matches(keyword, known, 1)
-    if near:
-        return f"did you mean {near[0]!r}?"
-    return f"it has {', '.join(known)}" if known else "it has none"

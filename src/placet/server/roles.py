@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.errors import PlacetError
 from placet.schemas.identity import OPERATOR
+from placet.schemas.name_suggestions import did_you_mean
 
 RoleName: TypeAlias = Literal["reader", "agent", "operator"]
 
@@ -60,10 +61,8 @@ def check_claimants(claims: Claims, submitters: Iterable[str]) -> None:
                 "make a token for a name, and claim the role operator for it"
             )
         if name not in known:
-            names = ", ".join(sorted(known - {OPERATOR})) or "none"
-            raise ClaimsError(
-                f"serve.claims.{name}: no token has this name; the tokens are of: {names}"
-            )
+            hint = did_you_mean(name, sorted(known - {OPERATOR}))
+            raise ClaimsError(f"serve.claims.{name}: no token has this name; {hint}")
 
 
 def check_claimed_worlds(claims: Claims, worlds: Iterable[str]) -> None:
@@ -76,7 +75,5 @@ def check_claimed_worlds(claims: Claims, worlds: Iterable[str]) -> None:
     for name, roles in claims.items():
         for world in roles:
             if world not in known:
-                raise ClaimsError(
-                    f"serve.claims.{name}: there is no world {world!r} here; "
-                    f"there are {', '.join(sorted(known))}"
-                )
+                hint = did_you_mean(world, sorted(known))
+                raise ClaimsError(f"serve.claims.{name}: there is no world {world!r} here; {hint}")

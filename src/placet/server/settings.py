@@ -9,7 +9,6 @@ has the name of its source.
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from inspect import signature
 from pathlib import Path
 from shlex import quote
@@ -31,6 +30,7 @@ from placet.schemas.config import KernelConfig
 from placet.schemas.documents import DocumentError, DocumentTooLarge, parse_toml
 from placet.schemas.errors import DomainError, PlacetError
 from placet.schemas.limits import HttpLimits, Limits
+from placet.schemas.name_suggestions import did_you_mean
 from placet.server.config import ServeConfig
 from placet.server.model_config import ModelConfig
 from placet.stores.documents import read_toml
@@ -127,7 +127,7 @@ class ServerSettings:
         for name in self.settings:
             if name not in known:
                 raise SettingsError(
-                    f"domain {self.domain!r} has no setting {name!r}{_hint(name, known)}"
+                    f"domain {self.domain!r} has no setting {name!r}; {did_you_mean(name, known)}"
                 )
 
     def values(self) -> Iterator[tuple[str, Json]]:
@@ -216,9 +216,9 @@ def load_model_config(arguments: Mapping[str, Given]) -> tuple[ModelConfig, Mapp
         SettingsError: A key is unknown or a value invalid.
     """
     file = _from_file(Path(FILE_NAME)) if Path(FILE_NAME).is_file() else {}
-    prefix = VARIABLE_PREFIX + MODEL.replace(".", "_").upper()
-    environment = {name: text for name, text in os.environ.items() if name.startswith(prefix)}
-    layers = (file, _from_environment(environment), arguments)
+    layers = (file, _from_environment(os.environ), arguments)
+    for layer in layers:
+        _require_keys(layer)
     given = _merged(
         *({key: one for key, one in layer.items() if key.startswith(MODEL)} for layer in layers)
     )
@@ -240,12 +240,22 @@ def _merged(*layers: Mapping[str, Given]) -> dict[str, Given]:
         if before is not None and after is not None and before.value != after.value:
             given = {key: one for key, one in given.items() if key not in _OF_ONE_MODEL}
         given |= layer
+    _require_keys(given)
     for key, (value, source) in given.items():
-        if not _is_key(key):
-            raise SettingsError(f"{source}: there is no key {key!r}{_hint(key, KEYS)}")
         if value == _NOTHING and type(None) in get_args(_TYPE_OF.get(key)):
             given[key] = Given(None, source)
     return given
+
+
+def _require_keys(given: Mapping[str, Given]) -> None:
+    """Check that all keys are known.
+
+    Raises:
+        SettingsError: One is not; the message names the nearest one.
+    """
+    for key, one in given.items():
+        if not _is_key(key):
+            raise SettingsError(f"{one.source}: there is no key {key!r}; {did_you_mean(key, KEYS)}")
 
 
 def parse_assignment(text: str) -> tuple[str, Given]:
@@ -260,7 +270,7 @@ def parse_assignment(text: str) -> tuple[str, Given]:
     if not equals:
         raise SettingsError(f"--set {text!r}: expected key=value")
     if not _is_key(key):
-        raise SettingsError(f"{source}: there is no such key{_hint(key, KEYS)}")
+        raise SettingsError(f"{source}: there is no such key; {did_you_mean(key, KEYS)}")
     return key, Given(_value(key, value.strip()), source)
 
 
@@ -293,8 +303,8 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Given]:
             continue
         key = _KEY_OF.get(variable)
         if key is None:
-            hint = _hint(variable, _KEY_OF)
-            raise SettingsError(f"the environment has {variable}, which means nothing{hint}")
+            hint = did_you_mean(variable, _KEY_OF)
+            raise SettingsError(f"the environment has {variable}, which means nothing; {hint}")
         given[key] = Given(_value(key, text), variable)
     return given
 
@@ -435,8 +445,3 @@ def _part(settings: ServerSettings, section: str) -> object:
     if not section.endswith("limits."):
         return part
     return settings.serve.limits if section.startswith("serve.") else settings.world.limits
-
-
-def _hint(name: str, known: Iterator[str] | Mapping[str, str] | tuple[str, ...] | list[str]) -> str:
-    near = get_close_matches(name, list(known), 1)
-    return f"; did you mean {near[0]!r}?" if near else ""

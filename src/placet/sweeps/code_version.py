@@ -20,7 +20,7 @@ from placet.kernel.plugin.domain import Domain
 from placet.kernel.plugin.registry import Registry
 from placet.plugins.domains import DomainNotFound, find_domain
 from placet.scenarios.collecting import collector_of
-from placet.scenarios.loader import open_domain, require_policies
+from placet.scenarios.loader import open_domain, require_kinds_of, require_policies
 from placet.scenarios.policies import find_policy
 from placet.scenarios.scenario import Scenario, ScenarioError
 from placet.sweeps.outcome import find_outcome
@@ -91,6 +91,7 @@ class CodeReader:
             ScenarioError: The domain or a policy does not exist, or rejects its settings.
         """
         domain = domain_of(scenario)
+        require_kinds_of(scenario, domain)
         collector_of(scenario, None)
         require_policies(scenario.name, scenario)
         policies = frozenset(cohort.policy for cohort in scenario.agents.values())

@@ -14,6 +14,7 @@ from typing import TypeAlias
 from placet.plugins.domains import import_from_here
 from placet.schemas.codec import Json
 from placet.schemas.errors import PlacetError
+from placet.schemas.name_suggestions import did_you_mean
 from placet.sweeps.errors import LabError
 
 Outcome: TypeAlias = Callable[[Mapping[str, Mapping[str, Mapping[str, Json]]]], bool]
@@ -37,8 +38,7 @@ def find_outcome(spec: str) -> Outcome:
     if not callable(function):
         near = [key for key, value in vars(module).items() if _is_own(value, module_name)]
         raise LabError(
-            f"the module {module_name!r} has no function {name!r}; its functions are "
-            f"{', '.join(near) or 'none'}"
+            f"the module {module_name!r} has no function {name!r}; {did_you_mean(name, near)}"
         )
     outcome: Outcome = function
     return outcome

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from placet.scenarios.loader import from_text
 from placet.scenarios.variants import full_key, leaves_of
 from placet.schemas.codec import Json
+from placet.schemas.name_suggestions import did_you_mean
 from placet.schemas.printable import printable, printable_csv, printable_html
 from placet.sweeps.columns import CODE, COUNTS, ENDS, SEED, TABLES
 from placet.sweeps.errors import LabError
@@ -91,7 +92,7 @@ class Results(Sequence[Row]):
             LabError: There is no such column.
         """
         if name not in self.columns:
-            raise LabError(f"there is no column {name!r}; there are {', '.join(self.columns)}")
+            raise LabError(f"there is no column {name!r}; {did_you_mean(name, self.columns)}")
         return [row[name] for row in self.rows]
 
     def means(self, name: str) -> list[float]:
@@ -145,8 +146,8 @@ class Results(Sequence[Row]):
 
         names = dict.fromkeys(table for places in self._places for table in places)
         if name not in names:
-            known = ", ".join(names) or "none: its scenarios have no [collect]"
-            raise LabError(f"no run collected a table {name!r}; there are {known}")
+            hint = did_you_mean(name, names)
+            raise LabError(f"no run collected a table {name!r} by [collect]; {hint}")
         if self._folder is None or not self._folder.exists():
             raise LabError("collected rows are kept in the folder of a study; name one with `to`")
         keys = (*self.parameters, SEED)

@@ -10,8 +10,10 @@ from tempfile import TemporaryDirectory
 from typing import Literal, TypeAlias, cast, get_args
 
 from placet.scenarios.scenario import Scenario
+from placet.scenarios.variants import full_key, leaves_of
 from placet.schemas.keywords import explain_keywords
 from placet.schemas.limits import SWEEP_TIMEOUT_S_MAX
+from placet.schemas.name_suggestions import did_you_mean
 from placet.sweeps.errors import LabError
 from placet.sweeps.loop import OnProgress, SweepLoop
 from placet.sweeps.outcome import Outcome, spec_of
@@ -98,6 +100,8 @@ def run_scenarios(
         seeds=seeds,
         outcomes=[spec_of(cast("Outcome", one)) for one in outcomes],
     )
+    shown = tuple(columns)
+    _require_keys(plan, shown)
     if timeout_s is not None and isinstance(executor, ThreadPoolExecutor):
         raise LabError("a run in a thread cannot be ended: leave out timeout_s, or use processes")
     _require_one_of("on", on, get_args(Where))
@@ -109,7 +113,7 @@ def run_scenarios(
         retry=retry,
         anyway=anyway,
         timeout_s=timeout_s,
-        columns=columns,
+        columns=shown,
         on_progress=on_progress,
     )
     if on == "ray":
@@ -118,6 +122,19 @@ def run_scenarios(
         )
     pools: Pools = GivenPools(executor) if executor is not None else own_pools(plan, jobs)
     return sweep_here(plan, pools, arguments)
+
+
+def _require_keys(plan: SweepPlan, columns: Iterable[str]) -> None:
+    """Check that each column to show is a key of a scenario.
+
+    Raises:
+        LabError: One is not; the message names the nearest key.
+    """
+    keys = {key for planned in plan.scenarios for key in leaves_of(planned.scenario)}
+    for column in columns:
+        if full_key(column) not in keys:
+            hint = did_you_mean(column, sorted(keys))
+            raise LabError(f"columns: no scenario has a value at {column!r}; {hint}")
 
 
 def _require_one_of(name: str, value: str, known: Sequence[str]) -> None:

@@ -32,6 +32,7 @@ from placet.schemas.keywords import explain_keywords
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import Refused, Tick, intents_of
+from placet.schemas.name_suggestions import SETTINGS_MAX, did_you_mean, nearest
 from placet.schemas.names import name_fault
 from placet.schemas.refusal import FINAL_STAGES
 from placet.schemas.verdict import Verdict
@@ -43,6 +44,9 @@ from placet.tables.table import Table, Tables
 from placet.tables.walk import beginning_of
 
 WorldFunction = Callable[[WorldState], object]
+
+_ALMOST: Final = 0.75
+"""Similarity above which a missing field is refused at the first row, and not at the end."""
 
 _PART_SECONDS: Final = 10.0
 _PART_ROWS: Final = 100_000
@@ -60,7 +64,8 @@ class Collector:
         every: Ticks between two rows.
         agents: Fields of the agents: `position` is the field of the entity with the agent's id, in
             the first collection where an agent has it; `world.agents/position` names the
-            collection.
+            collection. A field that no agent has is an error: at the first row if it is spelled
+            almost like one that they have, else at the end.
         world: Name of a column -> function of the state, or `module:function`. It must depend on
             nothing but the state, and return plain JSON, or a scalar or an array of numpy.
         refusals: Collect the refusals that `note` is called with.
@@ -93,6 +98,7 @@ class Collector:
                 raise CollectError(f"the name of a column {fault}")
         self.every = every
         self._fields = [_Field(name) for name in agents]
+        self._unseen = dict.fromkeys(self._fields, "")
         self._world = {name: _function(name, f) for name, f in (world or {}).items()}
         self._agents_table = CollectedTable(
             "agents", (*_PLACE, Column("agent", "string", "Agent."), *map(_open, agents))
@@ -178,7 +184,8 @@ class Collector:
         """Write the last part, and seal the tables; a second call does nothing.
 
         Raises:
-            CollectError: The tables cannot be written, or the collecting has failed. Parts of a
+            CollectError: The tables cannot be written, the collecting has failed, or no agent had
+                a field. Parts of a
                 live world are left; rows collected from a log are removed.
         """
         if self._is_closed:
@@ -188,12 +195,15 @@ class Collector:
         if self._folder is not None and self._has_begun:
             try:
                 self._folder.write(self._tick)
+                self._require_seen()
                 self._folder.seal()
             except CollectError:
                 if self._is_of_log:
                     self._folder.remove()
                 raise
         self.check()
+        if self._folder is None:
+            self._require_seen()
 
     def __enter__(self) -> Self:
         return self
@@ -316,6 +326,8 @@ class Collector:
             return
         agents = sorted(ledger.agents)
         found = [field.entities(state, agents) for field in self._fields]
+        if self._unseen and agents:
+            self._note_seen(state, agents, found, place[0])
         names = [field.field for field in self._fields]
         rows = self._agents_table.rows
         for agent in agents:
@@ -324,6 +336,39 @@ class Collector:
                 entity = entities.get(agent)
                 cells.append(None if entity is None else entity.fields.get(name))
             rows.append(tuple(cells))
+
+    def _note_seen(
+        self,
+        state: State,
+        agents: Sequence[str],
+        found: Sequence[Mapping[str, Entity]],
+        tick: int,
+    ) -> None:
+        """Note which fields the agents have; raise if one is probably misspelled.
+
+        Raises:
+            CollectError: No agent has a field, and a field of theirs has almost its name.
+        """
+        for field, entities in zip(self._fields, found, strict=True):
+            if entities:
+                self._unseen.pop(field, None)
+            elif self._unseen.get(field) == "":
+                wanted, known = field.alternatives(state, agents)
+                near = nearest(wanted, known, 1, similar=_ALMOST, compared_max=SETTINGS_MAX)
+                hint = self._unseen[field] = did_you_mean(wanted, known)
+                if near:
+                    raise CollectError(f"no agent has {field.name!r} at tick {tick}; {hint}")
+
+    def _require_seen(self) -> None:
+        """Check that an agent had each field in a row.
+
+        Raises:
+            CollectError: There are rows of agents, and none of them had the field.
+        """
+        for field, hint in self._unseen.items():
+            is_in_parts = self._folder is not None and self._folder.has_values("agents", field.name)
+            if hint and not is_in_parts and self.failure is None:
+                raise CollectError(f"no agent had {field.name!r} in any row; {hint}")
 
     def _take_world(self, state: State, place: tuple[int, int, int]) -> None:
         if not self._world:
@@ -381,6 +426,27 @@ class _Field(NamedTuple):
     def field(self) -> str:
         """The name of the field, without a collection."""
         return self.name.rpartition("/")[2]
+
+    def alternatives(self, state: State, agents: Sequence[str]) -> tuple[str, list[str]]:
+        """Return the unknown part of the name, and the known names for it. O(agents).
+
+        It is the collection if no agent has an entity there, and else the field.
+        """
+        named, slash, field = self.name.rpartition("/")
+        fields_of = {
+            name: {
+                field
+                for agent in agents
+                if agent in of.entities
+                for field in of.entities[agent].fields
+            }
+            for name, of in sorted(state.collections.items())
+        }
+        fields_of = {name: fields for name, fields in fields_of.items() if fields}
+        if slash and named not in fields_of:
+            return named, [*fields_of]
+        chosen = [fields_of[named]] if slash else fields_of.values()
+        return field, sorted({field for fields in chosen for field in fields})
 
     def entities(self, state: State, agents: Sequence[str]) -> Mapping[str, Entity]:
         """Return the entities that have the field of the agents, by id.
@@ -445,10 +511,13 @@ def _function(name: str, function: WorldFunction | str) -> WorldFunction:
     if not colon:
         raise CollectError(f"world.{name}: expected module:function, got {function!r}")
     try:
-        found = getattr(import_from_here(module), attribute, None)
+        imported = import_from_here(module)
     except ImportError as error:
         raise CollectError(f"world.{name}: cannot import {module}: {error}") from error
+    found = getattr(imported, attribute, None)
     if not callable(found):
-        raise CollectError(f"world.{name}: {module} has no function {attribute!r}")
+        names = [key for key in dir(imported) if not key.startswith("_")]
+        hint = did_you_mean(attribute, names)
+        raise CollectError(f"world.{name}: {module} has no function {attribute!r}; {hint}")
     chosen: WorldFunction = found
     return chosen

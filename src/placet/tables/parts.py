@@ -174,6 +174,11 @@ class PartFolder:
             raise _unwritable(self.folder, error) from error
         return rows
 
+    def has_values(self, name: str, column: str) -> bool:
+        """Return whether a column of a table has a value in a part."""
+        parts = self._read_parts(name)
+        return any(part.column(column).null_count < part.num_rows for part in parts)
+
     # parts
 
     def _path(self, number: int, name: str) -> Path:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from placet.actors.ports import EventLog
-from placet.history.selection import Selection
+from placet.history.selection import Selection, require_named
 from placet.kernel.plugin.registry import Registry
 from placet.kernel.plugin.rules_version import rules_in
 from placet.plugins.domains import DomainNotFound, DomainNotRemade, remake
@@ -98,6 +98,7 @@ class TablePlan:
         passes: Number of passes over the log.
 
     Raises:
+        PlacetError: The log has no agent or kind of a name in the selection.
         StoreError: The log cannot be read, or has no records.
     """
 
@@ -108,6 +109,7 @@ class TablePlan:
         *,
         on_record: Callable[[int, int], None] = lambda _done, _total: None,
     ) -> None:
+        require_named(log, options.selection)
         self._options = options
         self._names = options.chosen
         self._on_record = on_record

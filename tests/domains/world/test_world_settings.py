@@ -26,7 +26,7 @@ from tests.domains.world_driver import WorldDriver
         ({"inventory_max": -1}, "inventory_max must be an int >= 0"),
         ({"inventory_max": 1.0}, "inventory_max must be an int >= 0"),
         ({"cooldowns": 5}, "cooldowns must map kinds to seconds"),
-        ({"cooldowns": {"Mov": 1}}, "unknown kind 'Mov'; did you mean 'Move'"),
+        ({"cooldowns": {"Mov": 1}}, "there is no kind 'Mov'; did you mean 'Move'"),
         ({"cooldowns": {"xyz": 1}}, "there are Move, Speak, Interact, Custom"),
         ({"cooldowns": {"Move": -1}}, "the cooldown of Move must be seconds"),
         ({"cooldowns": {"Move": True}}, "the cooldown of Move must be seconds"),

@@ -232,7 +232,7 @@ class DelayedObserver(Observer):
         None once it has ended.
         """
         while not self.end:
-            self._home.require()
+            self._host.require_home()
             observation = self.look()
             if observation is not None:
                 return observation
@@ -251,7 +251,7 @@ class DelayedObserver(Observer):
 
     async def wait_changed(self) -> None:
         """Wait until more is queued, the next part is due, or the observer has ended."""
-        self._home.require()
+        self._host.require_home()
         due_ns = self._queue.due_ns
         if due_ns is None:
             await super().wait_changed()

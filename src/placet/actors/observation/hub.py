@@ -40,6 +40,7 @@ class ObserverHub:
     Attributes:
         is_observed: There is an observer, and so a replica to update.
         idle: Context of a wait for observations; simulated time may advance meanwhile.
+        require_home: Checks that a caller who would wait runs in the world's event loop.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class ObserverHub:
         self._on_fault = on_fault
         self._time = time
         self.idle = time.idle
+        self.require_home: Callable[[], None] = _anywhere
         self._delayed: dict[DelayedObserver, None] = {}
         self._observers: dict[str, list[Observer]] = {}
         self._count = 0
@@ -256,3 +258,7 @@ class ObserverHub:
     def _all_observers(self) -> list[Observer]:
         # A copy is atomic: another thread may ask for a metric while an observer comes or goes.
         return [observer for observers in list(self._observers.values()) for observer in observers]
+
+
+def _anywhere() -> None:
+    """Check nothing: observers of a world without actors are woken wherever they wait."""

@@ -10,7 +10,6 @@ from functools import partial
 from types import TracebackType
 from typing import Literal, Protocol, Self, TypeAlias
 
-from placet.actors.home_loop import HomeLoop
 from placet.actors.observation.dirty_set import DirtySet
 from placet.actors.observation.interest import VisibleState
 from placet.actors.observation.replica import Fields
@@ -84,6 +83,9 @@ class Host(Protocol):
     def detach(self, observer: "Observer") -> None:
         """Unregister an observer."""
 
+    def require_home(self) -> None:
+        """Check that the caller runs in the event loop of the world, where it is woken."""
+
     def idle(self) -> AbstractContextManager[None]:
         """Return the context of a wait for observations: simulated time may advance meanwhile."""
 
@@ -103,7 +105,6 @@ class Observer:
     __slots__ = (
         "_begin",
         "_changed",
-        "_home",
         "_host",
         "_known",
         "_open_state",
@@ -136,7 +137,6 @@ class Observer:
 
     async def __aenter__(self) -> Self:
         self._open_state = await self._host.attach(self, self._begin)
-        self._home = HomeLoop()
         return self
 
     async def __aexit__(
@@ -159,7 +159,7 @@ class Observer:
         None once it has ended.
         """
         while not self.end:
-            self._home.require()
+            self._host.require_home()
             observation = None if self.dirty_set.is_empty else self.look()
             if observation is not None:
                 return observation
@@ -211,7 +211,7 @@ class Observer:
         """Wait until the dirty set grows after this call, or the observer has ended."""
         if self.end:
             return
-        self._home.require()
+        self._host.require_home()
         self._changed = asyncio.get_running_loop().create_future()
         try:
             with self._host.idle():

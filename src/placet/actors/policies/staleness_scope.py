@@ -19,6 +19,7 @@ from placet.schemas.codec import thaw
 from placet.schemas.errors import StaleContextError, error_of
 from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
+from placet.schemas.name_suggestions import require_known
 from placet.schemas.refusal import Refusal, RefusalCode, Stage
 from placet.schemas.verdict import Verdict
 from placet.schemas.view import View
@@ -88,11 +89,8 @@ def _ref(read: Read) -> Ref:
 
 
 def _reads_of_kind(name: str, kernel: Kernel, agent_id: str) -> Iterable[Ref]:
-    kind = kernel.registry.kinds.get(name)
-    if kind is None:
-        raise ValueError(
-            f"there is no kind {name!r}; the world has {sorted(kernel.registry.kinds)}"
-        )
+    require_known(name, kernel.registry.kinds, "there is no kind")
+    kind = kernel.registry.kinds[name]
     if kind.when_stale == "revalidate":
         return ()
     if kind.reads is not None:

@@ -5,7 +5,6 @@ not exist for its agent, so that what exists is not leaked.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, Final
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -16,6 +15,7 @@ from placet.agents.proposal.tool_schema import tool_schema
 from placet.kernel.plugin.domain import Command, Domain, Kind
 from placet.kernel.plugin.registry import Registry
 from placet.schemas.codec import Json, to_json
+from placet.schemas.name_suggestions import nearest
 
 ASK: Final = "ask_clarification"
 STOP: Final = "stop"
@@ -140,8 +140,7 @@ class Catalogue:
 
     def nearest(self, name: str, count: int = 3) -> tuple[str, ...]:
         """Return the names of the visible kinds that are most similar to `name`, best first."""
-        lowered = {kind.lower(): kind for kind in self.kinds}
-        return tuple(lowered[near] for near in get_close_matches(name.lower(), lowered, count, 0.5))
+        return nearest(name, self.kinds, count)
 
     def kind_names(self) -> str:
         """Return the names of the kinds that the agent may use, as text for an error message.

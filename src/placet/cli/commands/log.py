@@ -32,7 +32,7 @@ from placet.cli.terminal import (
     say,
     shorten,
 )
-from placet.history.selection import Selection, selected_of, selected_records
+from placet.history.selection import Selection, require_named, selected_of, selected_records
 from placet.schemas.event import Event
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.expand import batches_of
@@ -117,6 +117,7 @@ def log(
     source = log_to_read(store)
     if follow:
         return _follow(source, selection, as_json=as_json)
+    require_named(source, selection)
     records = _existing_log(store, selection)
     if as_json:
         _print_json_array(records)

@@ -34,7 +34,12 @@ from placet.domains.world.settings import (
     read_teams,
 )
 from placet.domains.world.spawn import displace, place
-from placet.domains.world.views import hidden_fields_of, is_addressed_to, read_visibility
+from placet.domains.world.views import (
+    hidden_fields_of,
+    is_addressed_to,
+    misspelled_fields,
+    read_visibility,
+)
 from placet.kernel.plugin.domain import Domain, Kind, Rule, RuleRefusal
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
@@ -111,6 +116,13 @@ class World(Domain):
         self.version = RULES_VERSION if is_default else f"{RULES_VERSION}+{settings.digest()}"
         self.kinds = _kinds(settings, own, None if observation is None else self.sight)
         self._cooldowns = {} if cooldowns is None else dict(cooldowns)
+
+    def idle_names(self) -> Sequence[str]:
+        """Return a sentence for each hidden field that is probably misspelled.
+
+        A field that is unlike the known ones may be written by another domain or an interaction.
+        """
+        return misspelled_fields(self.setup.observation, self.setup.objects.values())
 
     def settings(self) -> Mapping[str, Json] | None:
         """Return the arguments that rebuild this world; None if it has custom interactions.

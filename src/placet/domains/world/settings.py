@@ -5,7 +5,6 @@ Every limit is off by default. Lengths are in the world's own unit, times in sim
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from hashlib import blake2b
 from typing import Final, TypeAlias, TypeGuard, TypeVar
 
@@ -16,6 +15,7 @@ from placet.kernel.plugin.domain import RuleRefusal, refuse
 from placet.schemas.codec import Json, canonical, freeze, thaw
 from placet.schemas.identity import is_identity
 from placet.schemas.limits import SECOND_NS
+from placet.schemas.name_suggestions import require_known
 
 KINDS: Final = ("Move", "Speak", "Interact", "Custom")
 COOLDOWN_SECONDS_MAX: Final = 1_000_000_000
@@ -218,8 +218,7 @@ def read_cooldowns(name: str, cooldowns: object) -> dict[str, int]:
         raise ValueError(f"{name} must map kinds to seconds, got {cooldowns!r}")
     cooldowns_ns = {}
     for kind, seconds in cooldowns.items():
-        if kind not in KINDS:
-            raise ValueError(f"{name} has the unknown kind {kind!r}{_did_you_mean(kind, KINDS)}")
+        require_known(kind, KINDS, f"{name}: there is no kind")
         if not _is_number(seconds) or not 0 <= seconds <= COOLDOWN_SECONDS_MAX:
             raise ValueError(
                 f"the cooldown of {kind} must be seconds from 0 to {COOLDOWN_SECONDS_MAX}, "
@@ -294,11 +293,6 @@ def _read_object(object_id: object, fields: object, settings: WorldSettings) -> 
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name}: {error}") from None
     return {**own, "position": position, "holder": None, "portable": portable}
-
-
-def _did_you_mean(name: object, names: Iterable[str]) -> str:
-    near = get_close_matches(str(name), list(names), 1)
-    return f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(names)}"
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:

@@ -4,7 +4,6 @@ Agents and objects share one space of ids, so that a `target_id` means one thing
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 
 from pydantic import ValidationError
 
@@ -15,6 +14,7 @@ from placet.kernel.plugin.domain import RuleRefusal, refuse
 from placet.kernel.state.draft import Draft
 from placet.schemas.codec import Json
 from placet.schemas.identity import is_identity
+from placet.schemas.name_suggestions import nearest
 
 _Check = Callable[[Draft, str, Json, WorldSettings], RuleRefusal | None]
 
@@ -84,7 +84,7 @@ def _check_team(
         "team_unknown",
         f"there is no team {value!r}; there are {', '.join(settings.teams)}",
         at="/team",
-        suggestions=get_close_matches(value, settings.teams, 3),
+        suggestions=nearest(value, settings.teams),
     )
 
 
@@ -122,7 +122,7 @@ def _unknown(name: str) -> RuleRefusal:
         "attribute_unknown",
         f"an agent of this world is not placed by {name!r}, but by {', '.join(names)}",
         at=f"/{name}",
-        suggestions=get_close_matches(name, names, 1),
+        suggestions=nearest(name, names, 1),
     )
 
 

@@ -19,6 +19,12 @@ from placet.kernel.visibility.protocols import VisibilityPolicy
 from placet.kernel.visibility.relations import HideFields, KnownOnly, SameTeam
 from placet.schemas.codec import Json
 from placet.schemas.identity import Ref
+from placet.schemas.name_suggestions import did_you_mean, nearest
+
+_FIELDS: Final = ("position", "team", "inventory", "holder", "portable", "said")
+"""Fields that the domain writes."""
+
+_ALMOST: Final = 0.65
 
 
 def owner_of(state: State, ref: Ref) -> str | None:
@@ -152,6 +158,25 @@ def hidden_fields_of(observation: Mapping[str, Json] | None) -> frozenset[str]:
     return hidden
 
 
+def misspelled_fields(
+    observation: Mapping[str, Json] | None, objects: Iterable[Mapping[str, Json]]
+) -> list[str]:
+    """Return a sentence for each hidden field that has almost the name of a known one.
+
+    Args:
+        observation: A valid `observation` setting.
+        objects: The fields of each object of the world.
+    """
+    known = sorted({*_FIELDS, *(name for fields in objects for name in fields)})
+    unknown = sorted(hidden_fields_of(observation) - set(known))
+    nears = ((name, nearest(name, known, 1, similar=_ALMOST)) for name in unknown)
+    return [
+        f"observation.hidden_fields hides {name!r}, which is no field; did you mean {near[0]!r}?"
+        for name, near in nears
+        if near
+    ]
+
+
 def _read_parts(name: str, setting: object) -> list[Visibility]:
     if not isinstance(setting, Mapping) or not setting:
         raise ValueError(
@@ -160,7 +185,8 @@ def _read_parts(name: str, setting: object) -> list[Visibility]:
         )
     unknown = [key for key in setting if key not in _PARTS]
     if unknown:
-        raise ValueError(f"{name} has the unknown part {unknown[0]!r}; there are {list(_PARTS)}")
+        hint = did_you_mean(unknown[0], _PARTS)
+        raise ValueError(f"{name} has the unknown part {unknown[0]!r}; {hint}")
     return [_PARTS[key](f"{name}.{key}", value) for key, value in setting.items()]
 
 

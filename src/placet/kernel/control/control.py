@@ -16,10 +16,12 @@ from placet.kernel.commit.apply_record import (
 )
 from placet.kernel.commit.commit import Journal
 from placet.kernel.context import GateContext
+from placet.kernel.control.attributes import Attributes, require_read
 from placet.kernel.gate.domain_rules import DomainRules
 from placet.kernel.ledger.ledger import Agent, GateSettings, Ledger
 from placet.kernel.plugin.boundary import PluginError, plugin_boundary, short_place_of
 from placet.kernel.plugin.domain import Domain, RuleRefusal
+from placet.kernel.plugin.registry import overrides
 from placet.kernel.plugin.rules_version import Rules
 from placet.kernel.state.transaction import NO_CHANGES, Transaction
 from placet.schemas.codec import ENCODE_ERRORS, Json, freeze, thaw
@@ -171,10 +173,14 @@ class Control:
                 changes=changes,
             )
 
+        sought: set[str] = set()
+        domains = self._context.registry.concerned(agent_id)
+        has_hook = any(overrides(domain, "on_register") for domain in domains)
         hooks = [  # each with a copy of its own: the record tells what was given
-            self.hook_of(domain, "on_register", draft, agent_id, thaw(frozen))
-            for domain in self._context.registry.concerned(agent_id)
+            self.hook_of(domain, "on_register", draft, agent_id, Attributes(thaw(frozen), sought))
+            for domain in domains
         ]
+        hooks.append(lambda: require_read(frozen, sought, has_hook=has_hook))
         try:
             record, data = self.act("on_register", hooks, registered, agent_id)
         except PluginError as fault:

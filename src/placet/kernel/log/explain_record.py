@@ -11,6 +11,7 @@ from placet.kernel.log.divergence import BatchRecord
 from placet.kernel.log.explain_stages import EXPLAINED_STAGES
 from placet.kernel.log.replay import seqs_of
 from placet.kernel.log.verify import Verifier
+from placet.kernel.plugin.known_names import idle_names
 from placet.kernel.plugin.rules_version import rules_in
 from placet.kernel.state.tree import State
 from placet.schemas.batch import CheckedBatch
@@ -52,6 +53,9 @@ def explain_batch(past: Verifier, record: BatchRecord, position: int) -> Explana
         notes.append(
             f"the effect validator {past.header.validator} is not available, and may be the reason"
         )
+    if past.registry is not None:
+        has_own = bool(past.header.validator)
+        notes += idle_names(past.registry, past.ledger, has_own=has_own)
     intent = batch.intents[position]
     return Explanation(
         answer=_answer(record),

@@ -345,6 +345,13 @@ class Domain(Protocol):
         version, kinds = getattr(self, "version", "?"), getattr(self, "kinds", ())
         return printable(f"<{type(self).__name__}, version {version}, {len(kinds)} kinds>")
 
+    def idle_names(self) -> Sequence[str]:
+        """Return a sentence for each name in the settings that has no effect, such as a typo.
+
+        A new world with such a name is refused; a name in an older log is reported.
+        """
+        return ()
+
     def settings(self) -> Mapping[str, Json] | None:
         """Return the keywords that rebuild this domain, as plain JSON; None if none can.
 

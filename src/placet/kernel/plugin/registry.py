@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from functools import lru_cache
 from hashlib import blake2b
 from keyword import iskeyword
@@ -34,14 +33,15 @@ _VALUES: Final = frozenset({"default", "const", "enum", "mapping"})
 """Keywords of JSON Schema: texts, maps of names to schemas, values that are not schemas."""
 
 _HOOKS: Final = (
-    *("settings", "on_open", "on_register", "on_remove", "on_tick", "on_batch", "on_settle"),
+    *("idle_names", "settings", "on_open", "on_register", "on_remove", "on_tick", "on_batch"),
+    "on_settle",
     *("on_patch", "invariants", "may_see", "hidden_fields", "shares_intents", "should_deliver"),
 )
 """Methods of a domain that the kernel calls; their arguments are those of `Domain`."""
 
 
-_TYPO: Final = 0.87
-"""Similarity (`difflib`) from which a method's name is taken for a misspelled hook."""
+_TYPO: Final = 0.86
+"""Similarity above which a method's name is taken for a misspelled hook."""
 
 _SINGLE_VALUES: Final = frozenset({"integer", "number", "string", "boolean", "null"})
 """Types of JSON Schema that have no fields."""
@@ -118,12 +118,12 @@ class Registry:
         collections = sorted({sight.agent_collection for sight in sights} - {""})
         self._agent_collections = tuple(filter(self.hiding, collections))
         self._hides_fields = any(map(_hides_fields, self.domains))
-        self.with_invariants = tuple(d for d in self.domains if _overrides(d, "invariants"))
+        self.with_invariants = tuple(d for d in self.domains if overrides(d, "invariants"))
         self.watched = {domain.name: _watched(domain) for domain in self.with_invariants}
-        self.with_on_batch = tuple(d for d in self.domains if _overrides(d, "on_batch"))
+        self.with_on_batch = tuple(d for d in self.domains if overrides(d, "on_batch"))
         self.has_whole_checks = bool(self.with_invariants or self.with_on_batch)
-        self.with_on_tick = tuple(d for d in self.domains if _overrides(d, "on_tick"))
-        self.with_shared_intents = tuple(d for d in self.domains if _overrides(d, "shares_intents"))
+        self.with_on_tick = tuple(d for d in self.domains if overrides(d, "on_tick"))
+        self.with_shared_intents = tuple(d for d in self.domains if overrides(d, "shares_intents"))
         self.read_only_kinds = frozenset(
             kind.name for kind in self if kind.read_only or kind.risk == "read"
         )
@@ -392,7 +392,7 @@ def _require_known_hooks(domain: type[Domain]) -> None:
     for name in dir(domain):
         if name in _HOOKS or name.startswith("_") or not callable(getattr(domain, name)):
             continue
-        near = get_close_matches(name, _HOOKS, 1, _TYPO)
+        near = nearest(name, _HOOKS, 1, similar=_TYPO)
         if near or name.startswith("on_"):
             hint = f"did you mean {near[0]!r}?" if near else f"hooks are {', '.join(_HOOKS)}"
             raise DomainError(
@@ -545,7 +545,7 @@ def hidden_collections(domain: Domain) -> Collection[str] | None:
     """Return the collections of which a domain may hide an entity or a field; None is any."""
     if domain.hides is not None:
         return domain.hides
-    if _overrides(domain, "may_see") or _overrides(domain, "hidden_fields"):
+    if overrides(domain, "may_see") or overrides(domain, "hidden_fields"):
         return None
     return () if domain.sight is None else hides_of(domain.sight)
 
@@ -561,9 +561,9 @@ def _may_hide(domain: Domain, collection: str) -> bool:
 
 def _hides_fields(domain: Domain) -> bool:
     has_sight = domain.sight is not None and domain.sight.hides_fields
-    return has_sight or _overrides(domain, "hidden_fields")
+    return has_sight or overrides(domain, "hidden_fields")
 
 
-def _overrides(domain: Domain, hook: str) -> bool:
+def overrides(domain: Domain, hook: str) -> bool:
     """Return whether a domain overrides a hook, so that an empty one is never called."""
     return getattr(type(domain), hook) is not getattr(Domain, hook)

@@ -10,6 +10,7 @@ from placet.actors.effects.executor import RetryPolicy
 from placet.kernel.control.outbox import plain_output
 from placet.kernel.kernel import Kernel
 from placet.kernel.plugin.domain import Domain
+from placet.kernel.plugin.known_names import require_effect
 from placet.runtime.executors.domain_executors import load_handlers
 from placet.runtime.executors.fork_handlers import LiveHandler, SimulatedHandler, handler_in
 from placet.runtime.executors.handlers import AnyHandler, AnyInDoubt, awaitable
@@ -50,10 +51,12 @@ async def register_executor(
     """Start the executor of a kind of effect in a world; it also runs the effects open now.
 
     Raises:
-        ValueError: The kind has an executor already, an option is invalid, or the world is a fork
-            and the handler is neither a `SimulatedHandler` nor a `LiveHandler`.
+        ValueError: No kind of intent declares the effect, or it has an executor already; an option
+            is invalid; or the world is a fork and the handler is neither a `SimulatedHandler` nor
+            a `LiveHandler`.
         ClosedError, StoreError: The world is closed, or has failed.
     """
+    require_effect(world.kernel.registry, world.kernel.ledger, kind)
     limits, is_once = world.limits, options.delivery == "at_most_once"
     credits_max = options.concurrency
     if credits_max is None:
@@ -139,7 +142,7 @@ async def list_effects(
         kind: Kind of effect; None is every kind.
 
     Raises:
-        ValueError: There is no such state.
+        ValueError: There is no such state, or no kind of intent declares such an effect.
         ClosedError, StoreError: The world is closed, or has failed.
     """
     if state is not None and state not in EFFECT_STATES:
@@ -151,6 +154,8 @@ async def list_effects(
 
         read = partial(dead_letters, world.log, world.config.world)
         statuses += await in_thread_if(world.log.is_blocking, read)
+    if kind is not None and all(status.kind != kind for status in statuses):
+        require_effect(world.kernel.registry, world.kernel.ledger, kind)
     return [
         status
         for status in statuses

@@ -7,7 +7,7 @@ seeded order of a group decides who gets it, and the report shows how evenly it 
 from collections.abc import Iterable
 
 from placet.kernel.prng import randint_below
-from placet.scenarios.policies import IntentFactory
+from placet.scenarios.policies import IntentFactory, require_no_options
 from placet.scenarios.scenario import Member, Scenario, ids_of
 from placet.schemas.intent import Intent
 from placet.schemas.view import View
@@ -17,6 +17,7 @@ class Grabber:
     """A policy that picks up a random free object, and puts it back in its next turn."""
 
     def __init__(self, member: Member, scenario: Scenario, intent: IntentFactory) -> None:
+        require_no_options("grabber", member, scenario)
         self._agent_id = member.agent_id
         self._seed = scenario.seed
         self._tick_s = scenario.tick_s

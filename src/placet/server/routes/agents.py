@@ -137,14 +137,17 @@ async def register_agent(world: str, request: Request) -> Response:
     "PUT",
     "/worlds/{world}/agents/{agent_id:path}/permissions",
     "Set an agent's permissions",
-    answers(200, "Agent", 401, 403, 404, 408, 413, 415, 503),
+    answers(200, "Agent", 400, 401, 403, 404, 408, 413, 415, 503),
     body=Body(Permissions, EXAMPLES["Permissions"]),
 )
 async def set_agent_permissions(world: str, agent_id: str, request: Request) -> Response:
     """Set the kinds that an agent may propose: null is all, an empty array is none."""
     context, orchestrator = await _as_operator(world, agent_id, request)
     body = await context.read(request, Permissions)
-    await orchestrator.set_agent_permissions(agent_id, _kinds(body.permissions))
+    try:
+        await orchestrator.set_agent_permissions(agent_id, _kinds(body.permissions))
+    except ValueError as error:  # a name that is no kind
+        raise Problem("request_invalid", str(error)) from error
     return await _agent(orchestrator, agent_id)
 
 
