@@ -23,11 +23,13 @@ from placet.history.selection import Selection
 from placet.history.verify_log import verify_log
 from placet.kernel import Kernel, KernelConfig
 from placet.kernel.plugin.domain import Domain, Kind
+from placet.kernel.plugin.known_names import require_effect
 from placet.kernel.plugin.registry import Registry
 from placet.lab import Collector
 from placet.scenarios import from_dataframe, load, product, with_values
 from placet.scenarios.loader import from_values
 from placet.scenarios.scenario import AgentCohort, Collect, ObjectSort, Scenario, ScenarioError
+from placet.schemas.errors import ValidationError
 from placet.schemas.limits import Limits
 from placet.schemas.name_suggestions import did_you_mean
 from placet.server.config import ServeConfig
@@ -651,3 +653,63 @@ def test_a_world_without_agents_has_no_missing_field() -> None:
         collector.attach(kernel)
         kernel.step(1.0)
     assert len(collector.tables()["agents"]) == 0
+
+
+# attributes, and names of the host
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda attributes: attributes["wealth"],
+        lambda attributes: "wealth" in attributes,
+        lambda attributes: attributes.get("wealth"),
+        lambda attributes: attributes.pop("wealth"),
+        lambda attributes: attributes.items(),
+        lambda attributes: attributes.keys(),
+        lambda attributes: attributes.copy(),
+        lambda attributes: {**attributes},
+        list,
+    ],
+)
+def test_an_attribute_that_a_hook_reads_in_any_way_is_known(read: Callable[..., Any]) -> None:
+    class Reading(Wealth):
+        def on_register(self, draft: Any, agent_id: str, attributes: Mapping[str, Any]) -> None:
+            read(attributes)
+            draft.create("wealth.agents", agent_id, {"wealth": 0})
+
+    assert Kernel(Reading()).register_agent("ann", wealth=1).agent_id == "ann"
+
+
+def test_a_misspelled_attribute_leaves_no_record() -> None:
+    records: list[bytes] = []
+    kernel = Kernel(Wealth(), sink=records.append)
+    digest, count = kernel.world_digest(), len(records)
+    with pytest.raises(ValidationError, match="did you mean 'wealth'"):
+        kernel.register_agent("ann", welth=1)
+    assert (kernel.world_digest(), len(records)) == (digest, count)
+    kernel.register_agent("ann", color="red")  # read under a condition, perhaps
+
+
+class Host:
+    """An effect validator with names of its own for permissions."""
+
+    def set_agent_permissions(self, agent_id: str, permissions: set[str]) -> None: ...
+
+    def validate(self, intent: Any) -> None: ...
+
+
+def test_permissions_may_be_names_of_a_validator_that_takes_them() -> None:
+    records: list[bytes] = []
+    config = KernelConfig(default_permissions=frozenset({"fly"}))
+    validator: Any = Host()
+    kernel = Kernel(World(), config, effect_validator=validator, sink=records.append)
+    kernel.register_agent("ann", permissions={"swim"})
+    again = Kernel(World(), config, effect_validator=validator, history=records)
+    assert again.idle_names == ()
+
+
+def test_an_effect_of_an_older_log_is_known() -> None:
+    kernel = Kernel(Wealth())
+    kernel.change_executor("bank.old", 1)
+    require_effect(kernel.registry, kernel.ledger, "bank.old")
