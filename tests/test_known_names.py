@@ -53,13 +53,22 @@ def simulation(**options: Any) -> Simulation:
     return Simulation(World(), agents={"folk": (2, still)}, **options)
 
 
-def in_world(act: Callable[[Orchestrator], Any], domain: Domain | None = None) -> None:
+def in_world(
+    act: Callable[[Orchestrator], Any], domain: Domain | None = None, *, stepped: bool = False
+) -> None:
+    config = OrchestratorConfig(clock="stepped" if stepped else "realtime")
+
     async def run() -> None:
-        async with Orchestrator(domain or World(), OrchestratorConfig()) as world:
+        async with Orchestrator(domain or World(), config) as world:
             await world.register_agent("ann")
             await act(world)
 
     anyio.run(run)
+
+
+async def _entered(world: Orchestrator) -> None:
+    ann = await world.register_agent("ann")
+    await ann.fresh_context(reads=["world.agnets/bob"]).__aenter__()
 
 
 def scenario(**tables: Any) -> Scenario:
@@ -87,6 +96,11 @@ class Misnamed(Wealth):
     name = "misnamed"
 
     def on_registr(self) -> None: ...
+
+
+class Writing(Wealth):
+    name = "writing"
+    writes = ("wrold",)
 
 
 class Deaf(Domain):
@@ -165,6 +179,12 @@ CASES: dict[str, tuple[Callable[[Path], Any], str]] = {
         lambda _: in_world(lambda world: world.effects(kind="bank.pya"), Wealth()),
         "bank.pay",
     ),
+    "agents of a barrier": (
+        lambda _: in_world(lambda world: world.barrier(["anne"]), stepped=True),
+        "ann",
+    ),
+    "reads of a context": (lambda _: in_world(_entered), "world.agents"),
+    "writes of a domain": (lambda _: Registry([World(), Writing()]), "world"),
     "hook of a domain": (lambda _: Registry([Misnamed()]), "on_register"),
     "keyword of a config": (lambda _: OrchestratorConfig(quota={}), "quotas"),  # type: ignore[call-arg]
     "keyword of limits": (lambda _: Limits(agent_max=1), "agents_max"),  # type: ignore[call-arg]

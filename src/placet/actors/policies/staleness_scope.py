@@ -8,7 +8,7 @@ that the agent may see, is looked up only after the block was canceled.
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self, TypeAlias
+from typing import Final, Self, TypeAlias
 
 import anyio
 
@@ -19,10 +19,13 @@ from placet.schemas.codec import thaw
 from placet.schemas.errors import StaleContextError, error_of
 from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
-from placet.schemas.name_suggestions import require_known
+from placet.schemas.name_suggestions import nearest, require_known
 from placet.schemas.refusal import Refusal, RefusalCode, Stage
 from placet.schemas.verdict import Verdict
 from placet.schemas.view import View
+
+_ALMOST: Final = 0.85
+"""Similarity above which a collection without entities is taken for a misspelled one."""
 
 Read: TypeAlias = str | tuple[str, str | None]
 """A `Ref`, a pair, or a name such as `world.agents/bob`, or `world.agents` for the collection."""
@@ -68,17 +71,32 @@ class StalenessOptions:
 
         Raises:
             IntentError: An intent has an invalid structure.
-            ValueError: A kind is unknown, or its reads depend on the payload.
+            ValueError: A kind is unknown, its reads depend on the payload, or a collection of a
+                read is probably misspelled.
         """
         if self.reads is None and self.kinds is None and self.intents is None:
             is_counted_alone = self.threshold is not None and self.relevant is None
             return frozenset() if is_counted_alone else None
         refs = {_ref(read) for read in self.reads or ()}
+        for ref in refs:
+            _require_collection(ref.collection, kernel.tree.collections)
         for name in self.kinds or ():
             refs.update(_reads_of_kind(name, kernel, agent_id))
         if self.intents:
             refs.update(_reads_of_intents(list(self.intents), kernel, agent_id))
         return frozenset(refs)
+
+
+def _require_collection(name: str, known: Iterable[str]) -> None:
+    """Check that a collection, which may be made later, has not almost the name of another one.
+
+    Raises:
+        ValueError: It has.
+    """
+    names = sorted(known)
+    near = () if name in names else nearest(name, names, 1, similar=_ALMOST)
+    if near:
+        raise ValueError(f"reads: there is no collection {name!r}; did you mean {near[0]!r}?")
 
 
 def _ref(read: Read) -> Ref:

@@ -203,7 +203,7 @@ class Registry:
         """Return the names of the domains whose collections a domain must not write.
 
         Raises:
-            DomainError: `writes` is no collection of names.
+            DomainError: `writes` is no collection of names, or has a misspelled one.
         """
         allowed: object = domain.writes
         if isinstance(allowed, str) or not isinstance(allowed, Collection):
@@ -211,7 +211,14 @@ class Registry:
                 f"`writes` of domain {domain.name!r} must be the names of other domains, such as "
                 f"('world',), got {allowed!r}"
             )
-        return frozenset(other.name for other in self.domains) - {domain.name, *allowed}
+        names = [other.name for other in self.domains]
+        for name in allowed:
+            near = () if name in names else nearest(name, names, 1)
+            if near:
+                raise DomainError(
+                    f"`writes` of domain {domain.name!r} names {name!r}; did you mean {near[0]!r}?"
+                )
+        return frozenset(names) - {domain.name, *allowed}
 
     def _guarded(self, rule: Rule, kind: str) -> Rule:
         """Return a rule that checks its writes; the rule itself in a world of one domain."""

@@ -6,7 +6,9 @@ from typing import Final
 from placet.actors.barrier import Arrivals
 from placet.kernel.kernel import Kernel
 from placet.runtime.world import WorldRuntime
+from placet.schemas.errors import AgentError
 from placet.schemas.limits import SECOND_NS, SIM_TIME_NS_MAX
+from placet.schemas.name_suggestions import did_you_mean
 from placet.schemas.verdict import Verdict
 
 _SECONDS_MAX: Final = SIM_TIME_NS_MAX / SECOND_NS
@@ -36,6 +38,7 @@ async def barrier(world: WorldRuntime, agents: Iterable[str] | None, deadline_s:
     None for `agents` is all that are registered and not suspended.
 
     Raises:
+        AgentError: There is no such agent.
         ValueError: The world is not stepped, or another caller waits here already.
     """
     if world.config.clock != "stepped":
@@ -44,6 +47,11 @@ async def barrier(world: WorldRuntime, agents: Iterable[str] | None, deadline_s:
         raise ValueError(f"deadline_s must be a finite number >= 0, got {deadline_s!r}")
     if agents is None:
         agents = await world.actor.command(_active_agents)
+    agents, known = list(agents), world.kernel.ledger.agents
+    for agent_id in agents:
+        if agent_id not in known:
+            hint = did_you_mean(agent_id, known)
+            raise AgentError(f"the barrier cannot wait for {agent_id!r}, which is no agent; {hint}")
     return await world.actor.barrier.wait(agents, deadline_s)
 
 
