@@ -168,7 +168,7 @@ class Cycle:
             now_ns=lambda: self.now_ns,
         )
 
-    def decide(self, batch: list[Intent]) -> None:
+    def decide(self, batch: list[Any]) -> None:
         """Decide a batch of `Brief`, in whose rule the watchdog checks."""
 
         def brief(_draft: Draft, _intent: Intent) -> None:

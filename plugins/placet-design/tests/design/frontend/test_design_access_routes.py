@@ -8,7 +8,6 @@ from tests.design.frontend.test_design_routes import DESIGNS, LOA, plan
 
 from placet.domains.session import Sessions
 from placet.schemas.errors import StoreError
-from placet.server import open_files
 from placet.server.config import ServeConfig
 from placet.server.open_files import FILES_PER_WORLD
 from placet_design import Design
@@ -348,7 +347,7 @@ async def test_a_process_without_a_free_file_is_not_ready(monkeypatch):
         def no_file(_path: str, _flags: int) -> int:
             raise OSError(errno.EMFILE, "Too many open files")
 
-        monkeypatch.setattr(open_files.os, "open", no_file)
+        monkeypatch.setattr("placet.server.open_files.os.open", no_file)
         unready = await served.get("/readyz", token="operator")
         assert unready.status_code == 503
         assert "no free file descriptor" in unready.json()["detail"]
