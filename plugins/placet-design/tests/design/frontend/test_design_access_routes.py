@@ -319,7 +319,7 @@ async def test_an_agent_leaves_room_for_the_designs_of_others():
 async def test_designs_leave_open_files_to_the_process(tmp_path, monkeypatch):
     def allow(worlds: int) -> None:
         files = 128 + 2 * worlds * FILES_PER_WORLD
-        monkeypatch.setattr(open_files, "_allow", lambda _wanted: files)
+        monkeypatch.setattr("placet.server.open_files._allow", lambda _wanted: files)
 
     store = f"sqlite:///{tmp_path}/ships.db?synchronous=off"
     allow(2)
