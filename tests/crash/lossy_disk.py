@@ -57,6 +57,11 @@ class LossyDisk:
         names: Names = {target.name: self._file(source), source.name: None}
         self._note(f"replace {target.name}", source.parent, names)
 
+    def rename_new(self, source: Path, target: Path) -> None:
+        if target.name in self._names(target.parent):
+            raise FileExistsError(target)
+        self.replace(source, target)
+
     def sync_dir(self, folder: Path) -> None:
         for entry in self._pending:
             if entry.folder == folder:

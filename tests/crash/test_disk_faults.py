@@ -148,6 +148,8 @@ def test_a_user_who_may_only_read_follows_a_log_beside_its_writer(forker, folder
     store = f"sqlite:///{folder}/a.db"
     writer = forker.fork(CLIENT, store=store, name="a")
     writer.wait_for("answer")
+    for path in folder.iterdir():
+        path.chmod(0o644)  # its owner shares the log
     before = sorted(path.name for path in folder.iterdir())
     reader = forker.fork(READER, store=store, user=NOBODY)
     opened = reader.wait_for("opened")

@@ -293,6 +293,7 @@ def test_an_existing_file_is_not_overwritten_by_a_fork(tmp_path):
     with pytest.raises(StoreError, match="it is there already"):
         make_fork(log, tmp_path)
     (tmp_path / "left.db.snapshots").mkdir()
+    (tmp_path / "left.db.snapshots" / "of-another-log").touch()
     with pytest.raises(StoreError, match="it is there already"):
         make_fork(log, tmp_path, name="left.db")
     with pytest.raises(StoreError, match="no such directory"):

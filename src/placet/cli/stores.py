@@ -42,8 +42,7 @@ def require_fresh(store: str) -> None:
         StoreError: The URL names no store, or the file is no log.
     """
     log = open_event_log(store)
-    path = file_of(log)
-    if not is_lasting(log) or (path is not None and not _has_bytes(path)):
+    if not is_lasting(log):
         return
     try:
         records = log.count()
@@ -54,7 +53,7 @@ def require_fresh(store: str) -> None:
     # Here, because scenarios and what checks them are 60 ms that only a run needs.
     from placet.scenarios.resume import find_run  # noqa: PLC0415  # see above
 
-    name = str(path or log.url)
+    name = str(file_of(log) or log.url)
     begun = find_run(log)
     if begun is not None and not begun.is_finished:
         raise CommandError(
@@ -67,7 +66,3 @@ def require_fresh(store: str) -> None:
         "out --store to get a new file, name another store, or delete this one. "
         f"To see its records: placet log {quote(name)}"
     )
-
-
-def _has_bytes(path: Path) -> bool:
-    return path.is_file() and path.stat().st_size > 0

@@ -14,6 +14,7 @@ from placet.cli.terminal import CommandError
 from placet.schemas.codec import Json, to_json
 from placet.schemas.documents import DocumentError
 from placet.stores.documents import read_toml
+from placet.stores.files import make_folder, write_whole
 
 
 def kept_prices_path() -> Path:
@@ -52,11 +53,9 @@ def keep_price(key: str, price: Sequence[float]) -> None:
     lines = [
         f"{to_json(name).decode()} = {to_json(one).decode()}\n" for name, one in prices.items()
     ]
-    written = path.with_suffix(".new")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        written.write_text("".join(lines), "utf-8")
-        written.replace(path)  # whole or not at all, if the process is killed
+        make_folder(path.parent)
+        write_whole(path, "".join(lines).encode())
     except OSError as error:
         raise CommandError(
             f"the price cannot be kept in {path}: {error.strerror or error}"

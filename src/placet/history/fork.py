@@ -6,9 +6,11 @@ parent is only read, and may be running. A fork is written under a temporary nam
 complete: a partial fork is never opened as the parent.
 """
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from errno import EEXIST, ENOTEMPTY
+from errno import EEXIST
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
@@ -34,9 +36,22 @@ from placet.schemas.errors import StoreError
 from placet.schemas.log.cut import batches_in
 from placet.schemas.log.record import Changes, ForkAdopted, LogGroup, encode_record, record_hash
 from placet.schemas.names import path_part_fault
-from placet.stores.files import Disk, quoted
-from placet.stores.snapshots.files import SnapshotStore, files_beside, snapshots_of
-from placet.stores.snapshots.recovery import Upto, decode, read_on, recover, trusted_snapshots
+from placet.stores.files import Disk, make_folder, quoted
+from placet.stores.snapshots.files import (
+    SnapshotFiles,
+    SnapshotStore,
+    files_beside,
+    snapshots_of,
+)
+from placet.stores.snapshots.recovery import (
+    Upto,
+    decode,
+    read_on,
+    recover,
+    trusted_snapshots,
+    why_not,
+)
+from placet.stores.sqlite.file import whole_log
 from placet.stores.sqlite.log import SqliteEventLog
 from placet.stores.url import file_of, open_event_log
 
@@ -139,6 +154,10 @@ def fork(
     """
     options = options or ForkOptions()
     path = _new_path(to)
+    try:
+        _require_free(log, path)
+    except FileExistsError:
+        raise _taken(path) from None
     cut = _cut(log, at)
     replay = partial(_replay, log, cut, files)
     past = replay()
@@ -152,7 +171,7 @@ def fork(
     seed = past.header.seed
     digest, open_effects = past.state.digest().hex(), len(past.ledger.outbox)
     rerun = _counterfactual(past, options, domains, validator)
-    with _Draft(path) as draft:
+    with _whole_fork(log, path) as name, closing(_Draft(name)) as draft:
         draft.copy(log, cut, chain)
         draft.append(seq, [first])
         if rerun is not None:
@@ -226,11 +245,16 @@ def _new_path(to: str) -> Path:
     path = file_of(into)
     if path is None:
         raise StoreError(f"a fork is a separate log in a file: give a path, got {to!r}", store=to)
-    if path.exists() or files_beside(path).folder.exists():
-        raise StoreError(f"cannot fork into {path}: it is there already; give a new path", store=to)
+    if os.path.lexists(path):
+        raise _taken(path)
     if not path.absolute().parent.is_dir():
         raise StoreError(f"cannot fork into {path}: there is no such directory", store=to)
     return path
+
+
+def _taken(path: Path) -> StoreError:
+    message = f"cannot fork into {path}: it is there already; give a new path"
+    return StoreError(message, store=str(path))
 
 
 def replay_to(
@@ -296,64 +320,81 @@ def _first_record(
     return made
 
 
+@contextmanager
+def _whole_fork(log: EventLog, path: Path) -> Iterator[Path]:
+    """Yield the path of a fork's draft; log and snapshots get their names at the block's end.
+
+    A compacted log cannot be opened without its snapshots, so they are moved first, into the folder
+    that a fork which was cut off may have left. The fork exists once the log has its name.
+
+    Raises:
+        StoreError: Another file has taken the name meanwhile, or the disk failed.
+    """
+    folder = files_beside(path).folder
+    try:
+        with whole_log(path) as draft:
+            drafts = files_beside(draft).folder
+            try:
+                yield draft
+                if drafts.exists():
+                    _require_free(log, path)
+                    _move_files(drafts, folder)
+            finally:
+                rmtree(drafts, ignore_errors=True)
+    except OSError as error:
+        is_late = isinstance(error, FileExistsError)
+        why = "another process made it meanwhile; give a new path" if is_late else str(error)
+        raise StoreError(f"cannot fork into {path}: {why}", store=str(path)) from error
+
+
+def _move_files(folder: Path, target: Path) -> None:
+    make_folder(target)
+    for path in folder.iterdir():
+        path.replace(target / path.name)
+    Disk().sync_dir(target)
+
+
+def _require_free(log: EventLog, path: Path) -> None:
+    """Check that nothing is at the path of a fork, save what a fork that was cut off left.
+
+    Raises:
+        FileExistsError: A log is there, or snapshots that are not the parent's.
+    """
+    folder = files_beside(path).folder
+    if os.path.lexists(path) or (os.path.lexists(folder) and not _is_leftover(log, folder)):
+        raise FileExistsError(EEXIST, os.strerror(EEXIST), str(path))
+
+
+def _is_leftover(log: EventLog, folder: Path) -> bool:
+    """Return whether a folder holds nothing but copies of snapshots of the parent's log."""
+    files = SnapshotFiles(folder)
+    try:
+        places = files.places()
+        return (
+            not folder.is_symlink()
+            and len(places) == len(list(folder.iterdir()))
+            and all(why_not(log, files.read(place)) is None for place in places)
+        )
+    except (OSError, ValueError):
+        return False
+
+
 class _Draft:
-    """A log in preparation, under a name that no reader opens."""
+    """A log in preparation, under a name that no reader opens.
+
+    Args:
+        path: Path of the draft.
+    """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._draft = path.with_name(f"{path.name}.{token_hex(4)}.unfinished")
-        self._log = SqliteEventLog(self._draft)
-        self._files = files_beside(self._draft)
-        self._epoch = self._count = self._seq = 0
+        self._log = SqliteEventLog(path)
+        self._files = files_beside(path)
+        self._epoch = self._log.open()
+        self._count = self._seq = 0
 
-    def __enter__(self) -> "_Draft":
-        try:
-            self._epoch = self._log.open()
-        except BaseException:
-            self._remove()
-            raise
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        try:
-            self._log.close()
-            if kind is None:
-                self._take_name()
-        finally:
-            self._remove()
-
-    def _take_name(self) -> None:
-        """Rename the draft of the log to its target name, after the folder of its snapshots.
-
-        A compacted log cannot be opened without its snapshots, so they are renamed first. The fork
-        exists once the log has its name.
-
-        Raises:
-            StoreError: Another file has taken the name meanwhile, or the disk failed.
-        """
-        disk, drafts, folder = Disk(), self._files.folder, files_beside(self._path).folder
-        has_snapshots = drafts.exists()
-        try:
-            if has_snapshots:
-                drafts.rename(folder)
-            try:
-                disk.rename_new(self._draft, self._path)
-            except BaseException:
-                if has_snapshots:
-                    folder.rename(drafts)
-                raise
-            disk.sync_dir(self._path.absolute().parent)
-        except OSError as error:
-            is_late = error.errno in {EEXIST, ENOTEMPTY}
-            why = "another process made it meanwhile; give a new path" if is_late else str(error)
-            message = f"cannot fork into {self._path}: {why}"
-            raise StoreError(message, store=str(self._path)) from error
-
-    def _remove(self) -> None:
-        """Remove what has no name yet; there is nothing where it has one."""
-        rmtree(self._files.folder, ignore_errors=True)
-        for suffix in ("", "-wal", "-shm", "-journal"):
-            self._draft.with_name(f"{self._draft.name}{suffix}").unlink(missing_ok=True)
+    def close(self) -> None:
+        """Close the log, which is one file then."""
+        self._log.close()
 
     def copy(self, log: EventLog, cut: Cut, chain: bytes) -> None:
         """Copy a log up to a position; the last record of the copy must have the given hash."""

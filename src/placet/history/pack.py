@@ -5,10 +5,8 @@ false chain by re-execution, and a false description by comparison.
 """
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from secrets import token_hex
 
 from placet.actors.ports import EventLog
 from placet.history.position import Position, cut_at
@@ -24,7 +22,7 @@ from placet.schemas.errors import StoreError
 from placet.schemas.log.pack import PACK_VERSION, Pack, encode_pack
 from placet.schemas.log.record import LogStart
 from placet.schemas.log.snapshot import Snapshot, encode_snapshot
-from placet.stores.files import Disk
+from placet.stores.files import write_whole
 from placet.stores.pack import PackEventLog
 from placet.stores.snapshots.files import snapshots_of
 from placet.stores.snapshots.recovery import decode, no_beginning, recover, trusted_snapshots
@@ -187,15 +185,9 @@ def _write(path: Path, data: bytes) -> None:
     """
     if path.exists():
         raise StoreError(f"cannot pack into {path}: it is there already; give a new path")
-    disk, draft = Disk(), path.with_name(f"{path.name}.{token_hex(4)}.unfinished")
     try:
-        disk.write_new(draft, data)
-        disk.fsync(draft)
-        disk.rename_new(draft, path)
-        disk.sync_dir(path.absolute().parent)
+        write_whole(path, data, is_new=True)
     except OSError as error:
-        with suppress(OSError):  # the first error is the one that matters
-            draft.unlink(missing_ok=True)  # on a full disk it holds what room there was
         is_late = isinstance(error, FileExistsError)
         why = "another process made it meanwhile; give a new path" if is_late else str(error)
         raise StoreError(f"cannot pack into {path}: {why}") from error

@@ -22,7 +22,7 @@ from placet.schemas.limits import Limits
 from placet.schemas.log.record import Tick
 from placet.stores.append_rules import NoWorldError
 from placet.stores.snapshots.recovery import decode, recover
-from placet.stores.url import file_of, is_lasting, open_event_log
+from placet.stores.url import is_lasting, open_event_log
 
 SESSION: Final = "session"
 """The domain that records conversations beside another."""
@@ -193,10 +193,7 @@ def recorded_world(store: str) -> RecordedWorld | None:
     """
     log = open_event_log(store)
     try:
-        path = file_of(log)
         if not is_lasting(log):
-            return None
-        if path is not None and not (path.exists() and path.stat().st_size):
             return None
         past = recover(log).past
         is_stepped = _has_ticks(log)

@@ -151,7 +151,14 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
         {"seq": _SEQ, "agents": array_schema(object_schema(_AGENT)), "next": _or_null("string")}
     ),
     "World": object_schema(_WORLD),
-    "Worlds": object_schema({"worlds": array_schema(object_schema(_WORLD)), "submitter": _TEXT}),
+    "Worlds": object_schema(
+        {
+            "worlds": array_schema(object_schema(_WORLD)),
+            "submitter": _TEXT,
+            "unopened": array_schema(object_schema({"world": _TEXT, "reason": _TEXT})),
+        },
+        optional=("unopened",),
+    ),
     "State": object_schema({"seq": _SEQ, "sim_time": _NUMBER, "path": _TEXT, "value": _ANYTHING}),
     "Event": object_schema(
         {"seq": _SEQ, "record": _SEQ, "type": _TEXT, "sim_time": _NUMBER}, is_open=True

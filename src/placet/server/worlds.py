@@ -9,22 +9,24 @@ import signal
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
-from pathlib import PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote
 
-from anyio import Path, to_thread
+from anyio import to_thread
 
 from placet.runtime.orchestrator import Orchestrator
 from placet.runtime.recorded_world import recorded_world
-from placet.schemas.errors import StoreError
+from placet.runtime.telemetry.world_logger import WorldLogger
+from placet.schemas.errors import PlacetError, StoreError
 from placet.schemas.names import path_part_fault
 from placet.server.config import ServeConfig
 from placet.server.http.problems import Problem
 from placet.server.open_files import share_open_files, why_no_file
 from placet.server.store_watch import StoreWatch
-from placet.stores.files import quoted
+from placet.stores.files import make_folder, quoted
 from placet.stores.postgres.address import SCHEMES
+from placet.stores.sqlite.file import whole_log
 from placet.stores.url import file_of, open_event_log
 
 if TYPE_CHECKING:
@@ -77,23 +79,38 @@ class Worlds:
     async def open(self) -> None:
         """Open the configured world, and the additional worlds that exist beside it.
 
+        An additional world whose file is damaged is reported, and listed in `unopened`.
+
         Raises:
-            StoreError: A store cannot be opened.
+            StoreError: The store of the configured world cannot be opened.
         """
         await self._enter(self.first)
         folder = self._folder
-        if self.make is None or folder is None or not await folder.is_dir():
+        if self.make is None or folder is None:
             return
         try:
-            async for path in folder.glob(f"*{_ENDING}"):
+            for path in await to_thread.run_sync(lambda: sorted(folder.glob(f"*{_ENDING}"))):
                 name = unquote(path.stem)
                 if self.room:
-                    await self._enter(await self._continued(name))
+                    await self._try_enter(name)
                 else:
                     self.unopened[name] = self._no_room
         except BaseException:
             await self.close()
             raise
+
+    async def _try_enter(self, name: str) -> None:
+        """Open a world beside the first; if it cannot be opened, report why and go on without."""
+        try:
+            await self._enter(await self._continued(name))
+        except Exception as error:  # noqa: BLE001  # a world's fault must not end the others
+            shown = str(error) if isinstance(error, PlacetError) else repr(error)
+            self.unopened[name] = " ".join(shown.split())
+            config = self.first.config
+            WorldLogger(config.log_format, config.log_level, config.world).warning(
+                f"the {self.what} {name!r} cannot be opened, the others are served: "
+                f"{self.unopened[name]}"
+            )
 
     async def close(self) -> None:
         """Close all worlds, after their accepted batches are decided and durable.
@@ -195,8 +212,11 @@ class Worlds:
         check: "Callable[[], Awaitable[None]] | None",
         prepare: "Callable[[Orchestrator], Awaitable[None]] | None",
     ) -> Orchestrator:
-        if name in self._open or name in self.unopened or self.is_fork(name):
+        if name in self._open or self.is_fork(name):
             raise Problem("conflict", f"there is a {self.what} {name!r} already")
+        if name in self.unopened:
+            reason = "already, and it is not open; the operator has the reason"
+            raise Problem("conflict", f"there is a {self.what} {name!r} {reason}")
         if check is not None:
             await check()
         if not self.room:
@@ -208,12 +228,35 @@ class Worlds:
             raise Problem("unavailable", f"worlds are made {where}")
         if self._folder is not None:
             _check_file(name, self.what)
-            await self._folder.mkdir(parents=True, exist_ok=True)
+            await to_thread.run_sync(make_folder, self._folder)
+            await self._make_file(name, prepare)
+            prepare = None
         return await self._enter(self._beside(name), prepare)
 
     @property
     def _no_room(self) -> str:
         return f"{self.count_max} {self.what}s are open, the most that this server opens"
+
+    async def _make_file(
+        self, name: str, prepare: "Callable[[Orchestrator], Awaitable[None]] | None"
+    ) -> None:
+        """Make the log of a new world, prepared: a killed server leaves no world without owner.
+
+        Raises:
+            Problem: There is such a file, which is no world of this server.
+        """
+        made = self._beside(name)
+        path = file_of(open_event_log(made.config.store))
+        assert path is not None, "a world in a folder is in a file"
+        try:
+            with whole_log(path) as draft:
+                async with Orchestrator(
+                    made.domains, replace(made.config, store=_url(draft))
+                ) as world:
+                    if prepare is not None:
+                        await prepare(world)
+        except FileExistsError as error:
+            raise Problem("conflict", f"there is a {self.what} {name!r} already") from error
 
     async def _enter(
         self,
@@ -250,8 +293,7 @@ class Worlds:
         if self._folder is not None:
             # As a URL, with its `?synchronous=`; the name is quoted for the file and once more.
             _, _, query = store.partition("?")
-            path = PurePosixPath(str(self._folder), _stem(name) + _ENDING)
-            store = f"sqlite:///{quoted(path)}" + (f"?{query}" if query else "")
+            store = _url(self._folder / f"{_stem(name)}{_ENDING}", query)
         return Orchestrator(self.make(name), replace(self.first.config, world=name, store=store))
 
     async def _continued(self, name: str) -> Orchestrator:
@@ -266,7 +308,11 @@ class Worlds:
     @property
     def _folder(self) -> Path | None:
         path = file_of(open_event_log(self.first.config.store))
-        return None if path is None else Path(path.with_suffix(""))
+        return None if path is None else path.with_suffix("")
+
+
+def _url(path: Path, query: str = "") -> str:
+    return f"sqlite:///{quoted(path)}" + (f"?{query}" if query else "")
 
 
 def _stem(name: str) -> str:

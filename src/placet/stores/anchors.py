@@ -20,6 +20,7 @@ from placet.actors.ports import EventLog
 from placet.schemas.codec import Json, to_json
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import HASH_BYTES, record_hash
+from placet.stores.files import opened_private
 
 ANCHOR_SECONDS: Final = 10.0
 """Shortest time between two anchors of a world that is open."""
@@ -267,7 +268,7 @@ class AnchorWriter:
 
 def _append(path: Path, line: bytes) -> None:
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        descriptor = opened_private(path, os.O_RDWR | os.O_APPEND)
         try:
             if os.fstat(descriptor).st_size:
                 os.lseek(descriptor, -1, os.SEEK_END)

@@ -11,6 +11,7 @@ from placet.actors.ports import EventLog
 from placet.kernel.log.replay import Replayer
 from placet.schemas.errors import LogFormatError, StoreError
 from placet.schemas.log.record import LogGroup
+from placet.stores.url import whereabouts_of
 
 _GROUP_RECORDS = 256
 
@@ -35,7 +36,8 @@ def salvage(log: EventLog, into: EventLog) -> Salvage:
 
     Args:
         log: The log; it is only read.
-        into: An empty log; opened and closed here.
+        into: An empty log; opened and closed here. A file that does not exist yet is there whole
+            or not at all.
 
     Raises:
         StoreError: The log was compacted, so its first records cannot be copied; or the new log
@@ -48,6 +50,21 @@ def salvage(log: EventLog, into: EventLog) -> Salvage:
             "restore the file from a copy",
             store=log.url,
         )
+    path = whereabouts_of(into)
+    if path is None or path.exists():
+        return _copy(log, into)
+    from placet.stores.sqlite.file import whole_log  # noqa: PLC0415  # few logs are damaged
+    from placet.stores.sqlite.log import SqliteEventLog  # noqa: PLC0415  # as above
+
+    try:
+        with whole_log(path) as draft:
+            return _copy(log, SqliteEventLog(draft))
+    except OSError as error:
+        message = f"cannot save into {into.url}: {error}; give a new path"
+        raise StoreError(message, store=into.url) from error
+
+
+def _copy(log: EventLog, into: EventLog) -> Salvage:
     epoch = into.open()
     try:
         if into.count():

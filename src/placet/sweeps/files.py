@@ -1,10 +1,10 @@
-"""Write a file that a question makes: whole or not at all."""
+"""Convert errors of a file that a question writes."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from placet.stores.files import whole_file
 from placet.sweeps.errors import LabError
 
 
@@ -15,11 +15,8 @@ def replaced_whole(target: Path) -> Iterator[Path]:
     Raises:
         LabError: The disk is full, or the folder cannot be written. The old file is left.
     """
-    draft = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
-        yield draft
-        draft.replace(target)
+        with whole_file(target) as draft:
+            yield draft
     except OSError as error:
         raise LabError(f"cannot write {target}: {error.strerror or error}") from error
-    finally:
-        draft.unlink(missing_ok=True)

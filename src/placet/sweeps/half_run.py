@@ -17,13 +17,14 @@ from typing import Final, Protocol, Self
 from placet.scenarios.resume import find_run
 from placet.scenarios.scenario import Scenario
 from placet.schemas.errors import PlacetError
-from placet.stores.files import quoted
+from placet.stores.files import opened_private, quoted
 from placet.stores.url import open_event_log
 
 WORTH_S: Final = 5.0
 """A run that lasted less is started anew."""
 
-_ENDINGS: Final = (".db", ".db-wal", ".db-shm", ".db-journal", ".counts")
+_ENDINGS: Final = (".counts", ".db-wal", ".db-shm", ".db-journal", ".db")
+"""The log last: a kill in between leaves no `-wal` without it, which no log can be made beside."""
 
 
 class CountedReport(Protocol):
@@ -91,7 +92,7 @@ class HalfRun:
         if monotonic() - self._began < WORTH_S:
             return
         if self._file is None:
-            self._file = os.open(self._counts, os.O_WRONLY | os.O_CREAT, 0o644)
+            self._file = opened_private(self._counts, os.O_WRONLY)
         parts = [counts.ticks, counts.submitted, counts.admitted, dict(counts.refusals)]
         os.pwrite(self._file, json.dumps(parts).encode() + b"\n", 0)
 

@@ -14,6 +14,7 @@ from time import monotonic
 from typing import Final, TypeAlias
 
 from placet.schemas.errors import PlacetError, StoreError
+from placet.stores.files import write_whole
 from placet.sweeps.errors import LabError
 from placet.sweeps.failures import CallFailed, ExecutorUnfit, RunLost, RunTimedOut, WorkerDied
 from placet.sweeps.pools import PoolEnd, Pools
@@ -169,7 +170,7 @@ class SweepLoop:
         if not row.pop("is_written"):
             with writing(self._study.folder):
                 if log is not None:
-                    (self._study.folder / LOGS / f"{task.key}.db").write_bytes(log)
+                    write_whole(self._study.folder / LOGS / f"{task.key}.db", log)
                 if self._writer is None:
                     self._writer = RowWriter(self._study.folder, self._study.session)
                 row = self._writer.write(row)

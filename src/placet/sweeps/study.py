@@ -25,6 +25,7 @@ from uuid import uuid4
 from weakref import finalize
 
 from placet.schemas.codec import Json
+from placet.stores.files import is_draft, make_folder, opened_private, write_whole
 from placet.stores.postgres.address import shown_url
 from placet.sweeps.errors import LabError
 from placet.sweeps.plan import SweepPlan
@@ -48,7 +49,6 @@ _URL: Final = pattern(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _RUNNING: Final = "running"
 _LOCK: Final = "lock"
 _WORKERS: Final = "workers"
-_MODE: Final = 0o644
 _ORPHANS_S: Final = 30.0
 """Longest wait for workers of a killed sweep: they end as soon as they notice it."""
 
@@ -106,8 +106,8 @@ class Study:
         """
         with writing(self.folder):
             for name in (RESULTS, LOGS, COLLECTED, _RUNNING):
-                (self.folder / name).mkdir(parents=True, exist_ok=True)
-            lock = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT, _MODE)
+                make_folder(self.folder / name)
+            lock = opened_private(self.folder / _LOCK, os.O_RDWR)
         _locks_here.add(lock)
         try:
             try:
@@ -198,9 +198,7 @@ class Study:
         if entry not in manifest["plans"]:
             manifest["plans"].append(entry)
         with writing(self.folder):
-            new = self.folder / f"{MANIFEST}.new"
-            new.write_text(json.dumps(manifest, indent=1))
-            new.replace(self.folder / MANIFEST)
+            write_whole(self.folder / MANIFEST, json.dumps(manifest, indent=1).encode())
 
     def _read_manifest(self) -> dict[str, Any]:
         path = self.folder / MANIFEST
@@ -224,7 +222,7 @@ class Study:
     def _require_no_other_use(self) -> None:
         """Refuse a folder with files of something else, and a path that is no folder."""
         try:
-            names = {path.name for path in self.folder.iterdir()}
+            names = {path.name for path in self.folder.iterdir() if not is_draft(path.name)}
         except FileNotFoundError:
             return
         except OSError as error:
@@ -239,7 +237,10 @@ class Study:
 
     def _begin_session(self, lock: int) -> None:
         """Wait until no worker of an earlier sweep is at a run, then forbid it to begin another."""
-        with writing(self.folder), (self.folder / _WORKERS).open("a") as workers:
+        with (
+            writing(self.folder),
+            os.fdopen(opened_private(self.folder / _WORKERS, os.O_RDWR), "wb") as workers,
+        ):
             deadline = time.monotonic() + _ORPHANS_S
             while True:
                 try:
@@ -273,13 +274,12 @@ class RowWriter:
     def __init__(self, folder: Path, session: str) -> None:
         self._folder, self._session = folder, session
         name = f"{os.getpid()}-{uuid4().hex[:8]}"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         self._name = name
         self._files: dict[str, int] = {}
         self._open: list[int] = []
         self._finalizer = finalize(self, _close_all, self._open)
-        self._workers = self._opened(folder / _WORKERS, os.O_RDWR | os.O_CREAT)
-        self._mark = self._opened(folder / _RUNNING / name, flags)
+        self._workers = self._opened(folder / _WORKERS, os.O_RDWR)
+        self._mark = self._opened(folder / _RUNNING / name, os.O_WRONLY | os.O_EXCL)
 
     def begin(self, key: str) -> None:
         """Mark a run as under way.
@@ -319,8 +319,8 @@ class RowWriter:
     def _append(self, name: str, data: bytes) -> int:
         """Append to a file, whole or not at all; return the offset."""
         if name not in self._files:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-            self._files[name] = self._opened(self._folder / name, flags)
+            path = self._folder / name
+            self._files[name] = self._opened(path, os.O_WRONLY | os.O_APPEND)
         file = self._files[name]
         size = os.fstat(file).st_size
         try:
@@ -337,7 +337,7 @@ class RowWriter:
         self._finalizer()
 
     def _opened(self, path: Path, flags: int) -> int:
-        number = os.open(path, flags, _MODE)
+        number = opened_private(path, flags)
         self._open.append(number)
         return number
 

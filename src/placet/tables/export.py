@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from placet.actors.ports import EventLog
 from placet.schemas.printable import escaped_json
+from placet.stores.files import write_whole
 from placet.tables.arrow import BatchBuilder, TableSchema, pyarrow
 from placet.tables.definitions import DEFINITIONS, INTENTS, REFUSALS
 from placet.tables.files import (
@@ -84,12 +85,8 @@ def export(
         chosen = TableOptions(options.selection, (name,), options.every)
         plan = TablePlan(log, chosen, on_record=on_record)
         rows = _write(plan, {name: draft}, FORMATS[ending])
-        beside_draft = beside.with_name(f".{beside.name}.tmp")
-        try:
-            _write_schema(beside_draft, plan.schemas, rows, {name: target.name})
-            beside_draft.replace(beside)  # an older one is of the file that was here before
-        finally:
-            beside_draft.unlink(missing_ok=True)
+        # An older one is of the file that was here before.
+        _write_schema(beside, plan.schemas, rows, {name: target.name})
     return ExportReport(target, rows)
 
 
@@ -183,4 +180,4 @@ def _write_schema(
         for name, schema in schemas.items()
     }
     lines = json.dumps({"tables": described}, indent=2, ensure_ascii=False).split("\n")
-    path.write_text("\n".join(map(escaped_json, lines)) + "\n", encoding="utf-8")
+    write_whole(path, ("\n".join(map(escaped_json, lines)) + "\n").encode())

@@ -1,11 +1,8 @@
 """Table files: Parquet, Arrow IPC and CSV, each written in batches.
 
-A file or a folder is written under another name and renamed when it is whole, so a failed or killed
-export leaves nothing under the name that was asked for.
+A failed or killed export leaves nothing under the name of its target.
 """
 
-import os
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from placet.schemas.errors import PlacetError
 from placet.schemas.printable import escaped_json, printable_csv
+from placet.stores.files import whole_file, whole_folder
 from placet.tables.arrow import TableSchema, arrow_array, pyarrow
 from placet.tables.column_types import JSON
 
@@ -164,22 +162,8 @@ def written_whole(target: Path, *, is_folder: bool) -> Iterator[Path]:
         raise ExportError(f"{target} is there already; name another target, or remove it first")
     if not target.parent.is_dir():
         raise ExportError(f"cannot write {target}: there is no folder {target.parent}")
-    draft = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
-        if is_folder:
-            draft.mkdir()
-        yield draft
-        if target.exists():
-            raise ExportError(f"{target} was made by another process meanwhile; nothing is written")
-        draft.rename(target)
+        with whole_folder(target) if is_folder else whole_file(target, is_new=True) as draft:
+            yield draft
     except OSError as error:
         raise ExportError(f"cannot write {target}: {error.strerror or error}") from error
-    finally:
-        _remove(draft)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)

@@ -9,12 +9,15 @@ last. Types are joined over all parts when they are sealed.
 """
 
 import json
+import os
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from placet.schemas.errors import PlacetError
+from placet.stores.files import make_folder, whole_file, write_whole
 from placet.tables.arrow import TableSchema, arrow_array, arrow_type, pyarrow
 from placet.tables.column_types import JSON, ColumnType
 from placet.tables.definitions import REFUSALS, Column
@@ -96,14 +99,23 @@ class PartFolder:
         Raises:
             CollectError: It is there already, or cannot be made.
         """
-        if self.folder.exists():
-            raise CollectError(
-                f"{self.folder} is there already; name another folder, or remove it first"
-            )
         try:
-            self._parts.mkdir(parents=True)
+            if os.path.lexists(self.folder) and not self._is_unbegun():
+                raise CollectError(
+                    f"{self.folder} is there already; name another folder, or remove it first"
+                )
+            make_folder(self.folder)
+            make_folder(self._parts)
+            self._remove_unmarked()
         except OSError as error:
             raise _unwritable(self.folder, error) from error
+
+    def _is_unbegun(self) -> bool:
+        """Return whether the folder holds no row: a process was killed before its first part."""
+        if self.folder.is_symlink() or not self.folder.is_dir():
+            return False
+        names = {path.name for path in self.folder.iterdir()}
+        return names <= {_PARTS} and not self._marked()
 
     def remove(self) -> None:
         """Remove the folder and everything in it."""
@@ -120,7 +132,8 @@ class PartFolder:
         """
         kept: int | None = None
         try:
-            self._parts.mkdir(parents=True, exist_ok=True)
+            make_folder(self.folder)
+            make_folder(self._parts)
             self._unseal()
             for number, (first, last) in self._marked():
                 self._require_own(number)
@@ -168,7 +181,7 @@ class PartFolder:
                 name: {"rows": rows[name], **schema.as_dict()} for name, schema in schemas.items()
             }
             text = json.dumps({"tables": described, "ticks": self.last_tick}, indent=2)
-            self._replace(SCHEMA_FILE, text + "\n")
+            write_whole(self.folder / SCHEMA_FILE, f"{text}\n".encode())
             shutil.rmtree(self._parts)
         except OSError as error:
             raise _unwritable(self.folder, error) from error
@@ -193,9 +206,7 @@ class PartFolder:
         return marked
 
     def _mark(self, number: int, first: int, last: int) -> None:
-        draft = self._parts / f"{number:06}.tmp"
-        draft.write_text(json.dumps([first, last]))
-        draft.replace(self._parts / f"{number:06}{_MARKER}")
+        write_whole(self._parts / f"{number:06}{_MARKER}", json.dumps([first, last]).encode())
 
     def _require_own(self, number: int) -> None:
         """Raise if a part is of a collector of other tables or columns.
@@ -239,10 +250,11 @@ class PartFolder:
 
     def _write_part(self, path: Path, part: "pa.Table") -> None:
         ipc = pyarrow().ipc
-        draft = path.with_suffix(".tmp")
-        with ipc.new_file(str(draft), part.schema) as writer:
+        with (
+            whole_file(path) as draft,
+            ipc.new_file(str(draft), part.schema) as writer,
+        ):
             writer.write_table(part)
-        draft.replace(path)
 
     def _read_parts(self, name: str) -> Iterator["pa.Table"]:
         for number, _ in self._marked():
@@ -266,9 +278,11 @@ class PartFolder:
         return TableSchema(columns, {}, metadata)
 
     def _write_parquet(self, name: str, schema: TableSchema) -> int:
-        draft, count = self.folder / f".{name}.tmp", 0
-        file, arrow = ParquetFile(draft, schema), schema.arrow()
-        try:
+        count, arrow = 0, schema.arrow()
+        with (
+            whole_file(self.folder / f"{name}.parquet") as draft,
+            closing(ParquetFile(draft, schema)) as file,
+        ):
             for part in self._read_parts(name):
                 arrays = [
                     converted(part.column(column.name), column.type)
@@ -278,15 +292,7 @@ class PartFolder:
                 for batch in table.to_batches():
                     file.write(batch)
                 count += part.num_rows
-        finally:
-            file.close()
-        draft.replace(self.folder / f"{name}.parquet")
         return count
-
-    def _replace(self, name: str, text: str) -> None:
-        draft = self.folder / f".{name}.tmp"
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(self.folder / name)
 
     def _unseal(self) -> None:
         """Make the first part of sealed tables, so that a stopped run can be continued."""

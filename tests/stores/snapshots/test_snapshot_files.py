@@ -79,8 +79,8 @@ def test_a_snapshot_is_synced_before_its_rename_and_its_folder_after(tmp_path):
     SnapshotFiles(tmp_path / "x.snapshots", disk).write(a_snapshot(1, 1))
     assert disk.asked == [
         f"sync_dir {tmp_path.name}",
-        "write .tmp",
-        "fsync .tmp",
+        "write .unfinished",
+        "fsync .unfinished",
         "replace .snapshot",
         "sync_dir .snapshots",
     ]

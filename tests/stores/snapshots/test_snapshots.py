@@ -313,6 +313,7 @@ def leads_elsewhere(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     link = folder.parent / "link.db"
     link.unlink(missing_ok=True)
     link.symlink_to(folder / "w.db")
+    (folder / "w.db").touch()  # no log is made through a link that leads nowhere
     return f"sqlite:///{link}"
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from placet.actors.ports import EventLog
 from placet.cli.progress import with_bar
 from placet.cli.terminal import (
     AsJson,
@@ -66,7 +67,6 @@ def collect(
     `pip install 'placet[lab]'`.
     """
     # Here, because scenarios and pyarrow are what the help need not load.
-    from placet.scenarios.collecting import collector_for  # noqa: PLC0415  # see above
     from placet.scenarios.scenario import Collect  # noqa: PLC0415  # see above
 
     functions = dict(map(_function, world or ()))
@@ -77,16 +77,25 @@ def collect(
             chosen = _recorded(store)
         if every is not None:
             chosen = replace(chosen, every=every)
-        collector = collector_for(chosen, Path(to))
-        with tuned_gc():
-            collector.collect(log)
-            collector.close()
-    rows = {name: len(collected) for name, collected in collector.tables().items()}
+        rows = _collect(log, chosen, Path(to))
     if as_json:
         say_json({"target": to, "rows": rows})
         return
     say(to)
     say_lines([TextTable([(name, f"{number(count):>12} rows") for name, count in rows.items()])])
+
+
+def _collect(log: EventLog, chosen: "Collect", to: Path) -> dict[str, int]:
+    """Collect from a log into a new folder, which is there whole or not at all; count the rows."""
+    from placet.scenarios.collecting import collector_for  # noqa: PLC0415  # as above
+    from placet.tables.files import written_whole  # noqa: PLC0415  # as above
+
+    with written_whole(to, is_folder=True) as draft:
+        collector = collector_for(chosen, draft)
+        with tuned_gc():
+            collector.collect(log)
+            collector.close()
+        return {name: len(collected) for name, collected in collector.tables().items()}
 
 
 def _function(text: str) -> tuple[str, str]:

@@ -13,6 +13,7 @@ import typer
 from placet.cli.command_table import APPLICATION, CommandGroup
 from placet.cli.terminal import AsJson, CommandError, say, say_json, show_help_alone
 from placet.plugins.domains import domain_names
+from placet.stores.files import write_whole
 
 NAME_CHARS_MAX: Final = 40
 
@@ -117,7 +118,6 @@ def _write(folder: Path, made: dict[Path, str]) -> None:
     try:
         for path, text in made.items():
             path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("x", encoding="utf-8") as file:
-                file.write(text)
+            write_whole(path, text.encode(), is_new=True)
     except OSError as error:
         raise CommandError(f"the domain cannot be written into {folder}: {error}") from error

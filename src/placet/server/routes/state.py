@@ -58,7 +58,11 @@ async def list_kinds(request: Request) -> Response:
 
 @table.on("GET", "/worlds", "List worlds", answers(200, "Worlds", 401))
 async def list_worlds(request: Request) -> Response:
-    """List the worlds that the token may use; `submitter` names whom it acts for."""
+    """List the worlds that the token may use; `submitter` names whom it acts for.
+
+    The operator also gets `unopened`, if there are any: worlds whose files could not be opened when
+    the server started, each with the reason.
+    """
     context = context_of(request)
     who = context.principal(request)
     described = [
@@ -66,7 +70,11 @@ async def list_worlds(request: Request) -> Response:
         for name, world in context.worlds.all()
         if context.role_in(who, name) is not None
     ]
-    return json_response({"worlds": described, "submitter": who.submitter})
+    listed: dict[str, Json] = {"worlds": described, "submitter": who.submitter}
+    unopened = context.worlds.unopened
+    if who.is_operator and unopened:
+        listed["unopened"] = [{"world": name, "reason": why} for name, why in unopened.items()]
+    return json_response(listed)
 
 
 @table.on("GET", "/worlds/{world}", "Get a world", answers(200, "World", 401, 404))

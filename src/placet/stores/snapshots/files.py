@@ -4,23 +4,21 @@ A snapshot is written under another name, synced, renamed, and its folder synced
 or not at all, and it goes only after newer ones are there.
 """
 
-import os
 from collections.abc import Iterable
 from contextlib import suppress
-from itertools import count
 from pathlib import Path
 from re import compile as pattern
 from typing import Final, Protocol
 
 from placet.actors.ports import EventLog
 from placet.schemas.log.snapshot import Snapshot, SnapshotPosition, decode_snapshot, encode_snapshot
-from placet.stores.files import Disk, FileOperations, behind_link
+from placet.stores.files import Disk, FileOperations, behind_link, is_draft, whole_file
 from placet.stores.pack import PackEventLog
 from placet.stores.url import postgres_address_of, whereabouts_of
 
 _NAME: Final = pattern(r"(\d{12,19})-(\d{12,19})\.snapshot")
 _UNFINISHED: Final = ".tmp"
-_NUMBERS: Final = count()
+"""Ends the name of a draft of an earlier release."""
 
 
 class SnapshotStore(Protocol):
@@ -113,18 +111,9 @@ class SnapshotFiles:
         disk.make_dir(folder)
         disk.sync_dir(folder.parent)
         target = folder / SnapshotPosition(snapshot.records, snapshot.seq).name
-        draft = folder / f"{target.name}.{os.getpid()}-{next(_NUMBERS)}{_UNFINISHED}"
         data = encode_snapshot(snapshot)
-        try:
-            disk.write_new(draft, data)
-            disk.fsync(draft)
-            disk.replace(draft, target)
-        except OSError:
-            with suppress(OSError):  # the first error is the one that matters
-                disk.remove(draft)
-            raise
-        disk.sync_dir(folder)
-        return len(data)
+        with whole_file(target, data, disk=disk):
+            return len(data)
 
     def remove(self, places: Iterable[SnapshotPosition]) -> None:
         """Remove the snapshots at positions, and unfinished files of earlier writers.
@@ -133,7 +122,7 @@ class SnapshotFiles:
             OSError: A file could not be removed.
         """
         names = self._disk.list(self.folder)
-        unfinished = (name for name in names if name.endswith(_UNFINISHED))
+        unfinished = (name for name in names if is_draft(name) or name.endswith(_UNFINISHED))
         for name in (*(place.name for place in places), *unfinished):
             with suppress(FileNotFoundError):  # somebody else was first
                 self._disk.remove(self.folder / name)

@@ -4,6 +4,7 @@ The store's code never inspects a SQLite error; it states its operation, and thi
 happened and what to do.
 """
 
+import errno
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,6 +43,12 @@ _MEANINGS: Final[dict[int, tuple[str, str]]] = {
     sqlite3.SQLITE_LOCKED: ("it is locked", "stop the other user of it, or wait"),
     sqlite3.SQLITE_IOERR: ("the disk failed", f"check the disk and the system's log{_RETRY}"),
 }
+_CODE_OF_ERRNO: Final = {
+    errno.ENOSPC: sqlite3.SQLITE_FULL,
+    errno.EDQUOT: sqlite3.SQLITE_FULL,
+    errno.EROFS: sqlite3.SQLITE_READONLY,
+    errno.EIO: sqlite3.SQLITE_IOERR,
+}
 _UNKNOWN: Final = ("the system gave an error", "see the reason in parentheses")
 
 
@@ -71,6 +78,7 @@ def primary_code(error: sqlite3.Error | OSError | UnicodeError) -> int:
     if isinstance(error, UnicodeError):  # SQLite's message quotes a damaged name
         return sqlite3.SQLITE_CORRUPT
     if isinstance(error, OSError):
-        return sqlite3.SQLITE_PERM if isinstance(error, PermissionError) else 0
+        is_denied = isinstance(error, PermissionError)
+        return sqlite3.SQLITE_PERM if is_denied else _CODE_OF_ERRNO.get(error.errno or 0, 0)
     # Without the mask, SQLITE_IOERR_FSYNC and thirty more would need a row each.
     return getattr(error, "sqlite_errorcode", 0) & 0xFF

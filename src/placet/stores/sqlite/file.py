@@ -6,12 +6,33 @@ Nothing here reads the content of the file, and nothing needs the fence.
 import os
 import sqlite3
 import sys
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
+from placet.stores.files import draft_beside, keep_draft
 from placet.stores.sqlite.errors import primary_code, sqlite_faults
 
 _IN_USE = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+@contextmanager
+def whole_log(target: Path) -> Iterator[Path]:
+    """Yield the path of a log to make, which becomes `target` when the block ends without an error.
+
+    The block closes the log. Nothing of it is left if the block raises.
+
+    Raises:
+        FileExistsError: The name is taken.
+        OSError: The disk refused.
+    """
+    draft = draft_beside(target)
+    try:
+        yield draft
+        keep_draft(draft, target, is_new=True)
+    finally:
+        for suffix in ("", "-wal", "-shm", "-journal", ".writer"):
+            draft.with_name(f"{draft.name}{suffix}").unlink(missing_ok=True)
 
 
 def leave_wal(connection: sqlite3.Connection) -> bool:

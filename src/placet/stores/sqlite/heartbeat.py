@@ -16,12 +16,13 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
-from secrets import token_hex
 from threading import Event, Lock, Thread
 from time import monotonic, time
 from typing import Final
 
 import msgspec
+
+from placet.stores.files import whole_file
 
 BEAT_SECONDS: Final = 1.0
 SILENCE_SECONDS: Final = 5.0
@@ -121,19 +122,15 @@ class Heartbeat:
         self.end()
         if not _CAN_BEAT:  # then nobody could tell a live writer from a dead one
             return
-        draft = self.path.with_name(f"{self.path.name}.{token_hex(4)}")
         with suppress(OSError):
             try:
-                with draft.open("xb") as file:
-                    file.write(msgspec.json.encode(_this_process(os.fstat(file.fileno()).st_ino)))
-                self._descriptor, self._pid = (
-                    os.open(draft, os.O_RDONLY | os.O_CLOEXEC),
-                    os.getpid(),
-                )
-                draft.replace(self.path)
+                with whole_file(self.path, is_lasting=False) as draft:
+                    descriptor = os.open(draft, os.O_RDWR | os.O_CLOEXEC)
+                    self._descriptor, self._pid = descriptor, os.getpid()
+                    inode = os.fstat(descriptor).st_ino
+                    os.write(descriptor, msgspec.json.encode(_this_process(inode)))
             except OSError:
                 self.end()
-                draft.unlink(missing_ok=True)
                 raise
             _PULSE.add(self._descriptor)
 

@@ -117,6 +117,14 @@ def foreign(store: str, came: str) -> StoreError:
     return StoreError(message, store=store)
 
 
+def create_file(connection: sqlite3.Connection) -> None:
+    """Write the tables of an empty log into an empty draft, which the caller makes durable."""
+    connection.execute("PRAGMA journal_mode = OFF")
+    connection.execute("PRAGMA synchronous = OFF")
+    with transaction(connection):
+        create_tables(connection)
+
+
 def create_tables(connection: sqlite3.Connection) -> None:
     """Create the tables of an empty log; call it inside a transaction."""
     for statement in _SCHEMA:

@@ -9,7 +9,7 @@ while it opened, closed or shrank the log.
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -19,12 +19,13 @@ from weakref import finalize
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import LogGroup, LogStart
 from placet.stores.append_rules import (
+    NoWorldError,
     in_use,
     require_epoch,
     require_follows,
     require_writer,
 )
-from placet.stores.files import behind_link, quoted
+from placet.stores.files import behind_link, quoted, whole_file
 from placet.stores.rows import Row, Tail, read_rows
 from placet.stores.sqlite import layout
 from placet.stores.sqlite.errors import sqlite_faults
@@ -62,7 +63,8 @@ class SqliteEventLog:
             )
         if level != SYNCHRONOUS_LEVELS[0]:
             self.url += f"?synchronous={level}"
-        self.file = behind_link(Path(path)).absolute()
+        self._path = Path(path).absolute()
+        self.file = behind_link(self._path)
         self._lock = Lock()
         self._connection: sqlite3.Connection | None = None
         self._epoch: int | None = None
@@ -88,7 +90,9 @@ class SqliteEventLog:
             with sqlite_faults("open", self.url):
                 self._require_place()
                 dead = None if take_over else self._require_no_writer()
-                connection = self._connect("rwc")
+                if not self.file.exists():
+                    self._create()
+                connection = self._connect("rw")
                 try:
                     self._epoch, self._tail = self._take_fence(connection, dead, take_over)
                 except BaseException:
@@ -275,6 +279,28 @@ class SqliteEventLog:
         if problem:
             raise StoreError(f"cannot open {self.url}: {problem}", store=self.url)
 
+    def _create(self) -> None:
+        """Make the file of an empty log: with all its tables, or not at all.
+
+        Raises:
+            StoreError: A link has the name, or files of a log that is gone are beside it.
+        """
+        problem = None
+        if self._path.is_symlink():
+            problem = f"{self._path} is a link to {self.file}, which is not there; remove the link"
+        elif self._beside("-wal").exists() and not self.file.exists():  # by nobody meanwhile
+            wal = self._beside("-wal")
+            problem = f"{wal} is of a log that is gone; restore the log, or remove the file"
+        if problem:
+            raise StoreError(f"cannot make {self.url}: {problem}", store=self.url)
+        is_lasting = self.durability != SYNCHRONOUS_LEVELS[-1]
+        with (
+            suppress(FileExistsError),  # another process made it meanwhile; the fence decides
+            whole_file(self.file, is_new=True, is_lasting=is_lasting) as draft,
+            closing(sqlite3.connect(draft, isolation_level=None)) as connection,
+        ):
+            layout.create_file(connection)
+
     def _no_file(self) -> str:
         if self.file.exists():
             return f"{self.file} is no regular file; give the path of a log"
@@ -316,11 +342,16 @@ class SqliteEventLog:
     def _connect_reader(self) -> sqlite3.Connection:
         with sqlite_faults("read", self.url):
             if not self.file.is_file():
-                raise StoreError(f"cannot read {self.url}: {self._no_file()}", store=self.url)
+                kind = StoreError if self.file.exists() else NoWorldError
+                raise kind(f"cannot read {self.url}: {self._no_file()}", store=self.url)
             connection = self._connect("ro")
             try:
                 if not layout.is_placet_log(connection, self.url):
-                    raise layout.foreign(self.url, "an empty file")
+                    raise NoWorldError(
+                        f"cannot read {self.url}: expected a placet log, got an empty file, which "
+                        "a killed process may have left; open it for writing, or give another path",
+                        store=self.url,
+                    )
                 layout.require_layout(connection, self.url)
             except BaseException:
                 connection.close()

@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+from placet.stores.files import make_folder, opened_private
 from placet.sweeps.errors import LabError
 from placet.sweeps.on_ray.staging import Staged
 from placet.sweeps.pools import PoolEnd
@@ -80,8 +81,8 @@ def ray_session(
     own: dict[str, Any] = {} if address else {"num_cpus": jobs, "include_dashboard": False}
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        log = (folder / RAY_LOG).open("a")
+        make_folder(folder)
+        log = os.fdopen(opened_private(folder / RAY_LOG, os.O_WRONLY | os.O_APPEND), "a")
     # Ray prints about its workers on stdout, whatever `log_to_driver` says.
     with log, contextlib.redirect_stdout(log):
         try:

@@ -22,8 +22,9 @@ from placet.schemas.codec import Json
 from placet.schemas.errors import PlacetError
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.record import LogGroup
+from placet.stores.append_rules import NoWorldError
 from placet.stores.snapshots.recovery import Recovery, recover
-from placet.stores.url import file_of, open_event_log
+from placet.stores.url import open_event_log
 from placet_design import (
     Action,
     ActionExecutor,
@@ -247,12 +248,12 @@ def _design_of(past: Replayer) -> Design:
 
 
 def _is_new(log: EventLog) -> bool:
-    """Return whether the file does not exist yet, or is empty.
-
-    A writer would then start a new log.
-    """
-    path = file_of(log)
-    return path is not None and (not path.exists() or path.stat().st_size == 0)
+    """Return whether the store has no log yet: a writer would start a new one."""
+    try:
+        log.count()
+    except NoWorldError:
+        return True
+    return False
 
 
 def _now() -> str:
