@@ -51,6 +51,20 @@ DOCUMENT_DEPTH_MAX: Final = 64
 limits of a world.
 """
 
+DERIVED_BYTES_MAX: Final = 1 << 29
+"""Bytes of a key frame or a snapshot along a log, once it is decompressed."""
+
+DERIVED_BYTES_SPARE: Final = 1 << 22
+DERIVED_BYTES_PER_LOG_BYTE: Final = 8
+"""A state is written by its log, so one that is many times larger than the log is none of it."""
+
+
+def derived_bytes_max(log_bytes: int) -> int:
+    """Return the bound of a decompressed key frame or snapshot of a log of so many bytes."""
+    by_log = DERIVED_BYTES_SPARE + log_bytes * DERIVED_BYTES_PER_LOG_BYTE
+    return min(DERIVED_BYTES_MAX, by_log)
+
+
 SWEEP_RUNS_MAX: Final = 1_000_000
 SWEEP_TIMEOUT_S_MAX: Final = 365 * 86_400
 """Bounds of one sweep: its runs, and the longest time of a run. No limits of a world."""

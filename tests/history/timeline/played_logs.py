@@ -6,6 +6,7 @@ import msgspec
 
 from placet.domains.world import World
 from placet.kernel import Kernel, KernelConfig
+from placet.schemas.limits import Limits
 from placet.schemas.log.expand import expanded
 from placet.schemas.log.record import LogGroup, decode_record, encode_record, record_hash
 from placet.stores.memory import MemoryEventLog
@@ -27,13 +28,16 @@ def move(agent: str, req: str, to: list[float], **fields: Any) -> dict[str, Any]
 
 
 def world_records(
-    ticks: int = 6, agents: tuple[str, ...] = AGENTS, *, y: float = 10.0
+    ticks: int = 6,
+    agents: tuple[str, ...] = AGENTS,
+    *,
+    y: float = 10.0,
+    checkpoint_groups: int = 2,
 ) -> list[bytes]:
     """Return the records of a run: every agent moves each tick, the last one always too far."""
+    config = KernelConfig(limits=Limits(checkpoint_groups=checkpoint_groups))
     records: list[bytes] = []
-    kernel = Kernel(
-        World(max_step=5.0, bounds=[[0, 0], [100, 100]]), KernelConfig(), sink=records.append
-    )
+    kernel = Kernel(World(max_step=5.0, bounds=[[0, 0], [100, 100]]), config, sink=records.append)
     for number, agent in enumerate(agents):
         kernel.register_agent(agent, position=[10.0 * number, y])
     for tick in range(ticks):

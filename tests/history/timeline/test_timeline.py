@@ -1,19 +1,37 @@
 """The time line of a log: every moment is that of a replay, and every step and search finds it."""
 
+import tracemalloc
 from copy import deepcopy
+from zlib import compress
 
+import msgspec
 import pytest
 
 from placet.domains.world import World
 from placet.history.timeline import index
-from placet.history.timeline.frames import FrameFiles, frames_of
+from placet.history.timeline.frames import (
+    FrameFiles,
+    compressed,
+    decode_state,
+    decompressed,
+    encode_state,
+    frames_of,
+)
 from placet.history.timeline.moments import event_of
 from placet.history.timeline.timeline import LAST, NoPlaceError, Place, Query, Timeline
 from placet.kernel import Kernel
 from placet.kernel.state.tree import WorldState
 from placet.runtime.state_path import state_at
 from placet.schemas.log.expand import expanded
-from placet.schemas.log.record import Admitted, Group, LogGroup, Refused, Tick, decode_record
+from placet.schemas.log.record import (
+    Admitted,
+    Checkpoint,
+    Group,
+    LogGroup,
+    Refused,
+    Tick,
+    decode_record,
+)
 from placet.stores.snapshots.recovery import recover
 from placet.stores.sqlite.log import SqliteEventLog
 from tests.history.timeline.played_logs import AGENTS, log_of, move, ungrouped, world_records
@@ -208,6 +226,140 @@ def test_a_key_frame_that_cannot_be_trusted_is_made_again(many_frames, tmp_path,
         target.write_bytes(data[:-9] + (b"" if damage == "cut" else changed + data[-8:]))
     again = played(log, files)
     assert [again.look(Place(at), state) for at in range(len(records))] == expected
+
+
+def moved(state):
+    state.collections["world.agents"][AGENTS[0]]["position"] = [99.0, 99.0]
+
+
+def joined_by_a_stranger(state):
+    state.collections["world.agents"]["stranger"] = {"position": [1.0, 1.0]}
+
+
+def robbed(state):
+    del state.collections["world.agents"][AGENTS[0]]
+
+
+def forge(files, record, change):
+    """Rewrite a key frame with another state and right checksums."""
+    (head,) = (head for head in files.heads() if head.record == record)
+    forged = decode_state(decompressed(files.packed(record), 1 << 20))
+    change(forged)
+    files.write(head, compressed(encode_state(forged)))
+
+
+@pytest.mark.parametrize("forged", [moved, joined_by_a_stranger, robbed])
+@pytest.mark.parametrize("groups", [2, 5])
+def test_no_forged_state_is_shown_at_any_moment(many_frames, tmp_path, forged, groups):
+    log = log_of(world_records(12, checkpoint_groups=groups))
+    files = FrameFiles(tmp_path / "frames")
+    truth = played(log, files)
+    positions = [head.record for head in files.heads()]
+    assert len(positions) > 4
+    for position in positions:
+        played(log, files)  # makes the frames again that the last one had removed
+        forge(files, position, forged)
+        said: list[str] = []
+        timeline = Timeline(log, files, said.append)
+        timeline.index.catch_up(records_max=0)
+        for at in (log.count() - 1, position, position + 1, position - 1):
+            place = Place(min(at, log.count() - 1))
+            assert timeline.look(place, state) == truth.look(place, state)
+        assert len(said) <= 1
+
+
+def test_a_forged_key_frame_is_reported_once_and_made_again(many_frames, tmp_path):
+    log = sqlite_log(tmp_path, world_records(20))
+    files, said = FrameFiles(tmp_path / "frames"), list[str]()
+    played(log, files)
+    for head in files.heads():
+        forge(files, head.record, moved)
+    timeline = Timeline(log, files, said.append)
+    timeline.index.catch_up()
+    assert len(said) == 1
+    assert "is not used: its state is not the one whose digest the log holds" in said[0]
+    again = Timeline(log, files, said.append)
+    again.index.catch_up(records_max=0)
+    assert again.index.record == files.heads()[-1].record > 0
+    assert len(said) == 1
+
+
+def test_a_key_frame_of_a_log_without_a_digest_is_not_used(many_frames, tmp_path):
+    log = sqlite_log(tmp_path, world_records(checkpoint_groups=256))
+    files = FrameFiles(tmp_path / "frames")
+    played(log, files)
+    again = Timeline(log, files)
+    again.index.catch_up(records_max=0)
+    assert again.index.record == 0
+
+
+def test_an_old_key_frame_elsewhere_is_compared_with_a_fold(many_frames, tmp_path):
+    records = world_records(20, checkpoint_groups=7)
+    log = sqlite_log(tmp_path, records)
+    files = FrameFiles(tmp_path / "frames")
+    first = played(log, files)
+    marks = {at for at, data in enumerate(records) if isinstance(decode_record(data), Checkpoint)}
+    heads = files.heads()
+    assert {head.record - 1 in marks for head in heads} == {False, True}
+    again, said = Timeline(log, files, pytest.fail), []
+    again.index.catch_up(records_max=0)
+    for head in (head for head in heads if head.record < again.index.record):
+        assert again.look(Place(head.record), state) == first.look(Place(head.record), state)
+        said.append(head.record)
+    assert len(said) > 4
+
+
+def test_a_head_that_names_another_seq_or_time_is_not_used(many_frames, tmp_path):
+    log = sqlite_log(tmp_path, world_records(20))
+    files = FrameFiles(tmp_path / "frames")
+    played(log, files)
+    for change in ({"seq": 1}, {"now_ns": 7}):
+        first = files.heads()[0]
+        files.write(msgspec.structs.replace(first, **change), files.packed(first.record))
+        again = Timeline(log, files)
+        again.index.catch_up(records_max=0)
+        assert again.index.record == 0
+        played(log, files)
+
+
+@pytest.mark.parametrize("size", [0, 1, 4_096, 100_000])
+def test_no_more_is_decompressed_than_the_bound(size):
+    data = compress(bytes(size))
+    assert decompressed(data, max(1, size)) == bytes(size)
+    for bad in (data[:-1], data[:-6], b"no zlib", compress(bytes(max(1, size) + 1))):
+        with pytest.raises(ValueError, match="decompressed"):
+            decompressed(bad, max(1, size))
+
+
+def test_a_decompression_bomb_holds_no_more_than_the_bound():
+    bomb, bound = compress(bytes(50 << 20)), 1 << 20
+    tracemalloc.start()
+    with pytest.raises(ValueError, match="more than 1048576 bytes"):
+        decompressed(bomb, bound)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 3 * bound
+
+
+def frames_folder_of(log):
+    files = frames_of(log)
+    assert files is not None
+    return files.folder
+
+
+def test_frames_in_a_folder_that_others_write_are_not_used(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    log = sqlite_log(tmp_path, world_records())
+    beside = tmp_path / "run.db.frames"
+    assert frames_folder_of(log) == beside
+    beside.mkdir(mode=0o700)
+    assert frames_folder_of(log) == beside
+    beside.chmod(0o777)
+    assert frames_folder_of(log).is_relative_to(tmp_path / "cache")
+    beside.rmdir()
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    beside.symlink_to(tmp_path / "elsewhere")
+    assert frames_folder_of(log).is_relative_to(tmp_path / "cache")
 
 
 def test_a_growing_log_is_followed(many_frames, tmp_path):

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from placet.kernel.state.tree import DIGEST_BYTES, entity_hash
 from placet.schemas.codec import Json
 from placet.schemas.log.record import AgentChanged, Changes, Record, Registered
 
@@ -49,6 +50,15 @@ class PlayedState(msgspec.Struct, array_like=True):
         changes: Changes | None = getattr(record, "changes", None)
         if changes is not None:
             self._write(changes)
+
+    def digest(self) -> bytes:
+        """Return the state digest, as `kernel/state/tree.py` defines it. O(state)."""
+        shares = (
+            entity_hash(name, entity, fields)
+            for name, entities in self.collections.items()
+            for entity, fields in entities.items()
+        )
+        return (sum(shares) % (1 << 8 * DIGEST_BYTES)).to_bytes(DIGEST_BYTES, "big")
 
     def _write(self, changes: Changes) -> None:
         collections = self.collections

@@ -2,14 +2,16 @@
 
 A frame is derived from the log and can be made again at any time: a frame that is damaged, of
 another log or of another release is not used. A frame names the hash of the record before it, so it
-is never shown for another log of the same name.
+is never shown for another log of the same name; and its state is used only if it has a
+state digest that the log holds, or is what the log makes of such a state (`index.py`), so a forged
+one is not shown.
 """
 
 import os
+import stat
 import zlib
 from contextlib import suppress
 from hashlib import blake2b
-from itertools import count
 from pathlib import Path
 from re import compile as pattern
 from typing import Final
@@ -19,16 +21,15 @@ import msgspec
 from placet.actors.ports import EventLog
 from placet.history.timeline.fold import PlayedState
 from placet.schemas.log.envelope import Envelope
-from placet.stores.files import behind_link
+from placet.stores.files import behind_link, make_folder, write_whole
 from placet.stores.url import is_lasting, whereabouts_of
 
 FRAME_VERSION: Final = 1
 _HEAD: Final = Envelope("key frame", b"placet key frame", FRAME_VERSION)
 _BODY: Final = Envelope("key frame's state", b"placet its state", FRAME_VERSION)
 _NAME: Final = pattern(r"(\d{12,19})\.frame")
-_UNFINISHED: Final = ".tmp"
-_NUMBERS: Final = count()
 _LENGTH_BYTES: Final = 4
+_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 _ZLIB_LEVEL: Final = 1
 """Level 6 takes four times as long for a tenth less."""
 
@@ -79,20 +80,45 @@ _PLAYED: Final = msgspec.msgpack.Decoder(PlayedState)
 
 
 def encode_state(state: PlayedState) -> bytes:
-    """Return the compressed bytes of a state. O(state)."""
-    return zlib.compress(msgspec.msgpack.encode(state), _ZLIB_LEVEL)
+    """Return the bytes of a state: the same for every fold of the same records. O(state)."""
+    return msgspec.msgpack.encode(state)
+
+
+def compressed(data: bytes) -> bytes:
+    """Return compressed bytes, for `decompressed`."""
+    return zlib.compress(data, _ZLIB_LEVEL)
+
+
+def decompressed(data: bytes, bytes_max: int) -> bytes:
+    """Return decompressed bytes; at most so many are ever held.
+
+    Raises:
+        ValueError: The bytes are not compressed, were cut, or are more than `bytes_max`.
+    """
+    inflater = zlib.decompressobj()
+    try:
+        whole = inflater.decompress(data, bytes_max)
+        is_more = not inflater.eof and bool(inflater.decompress(inflater.unconsumed_tail, 1))
+    except zlib.error as error:
+        raise ValueError(f"it cannot be decompressed: {error}") from error
+    if is_more or not inflater.eof:
+        raise ValueError(
+            f"it is more than {bytes_max} bytes when decompressed, or was cut; expected at most "
+            "what its log could have written"
+        )
+    return whole
 
 
 def decode_state(data: bytes) -> PlayedState:
-    """Return the state of compressed bytes. O(state).
+    """Return the state of bytes. O(state).
 
     Raises:
         ValueError: The bytes are no state.
     """
     try:
-        return _PLAYED.decode(zlib.decompress(data))
-    except (zlib.error, RecursionError) as error:
-        raise ValueError(f"the state of a key frame cannot be read: {error}") from error
+        return _PLAYED.decode(data)
+    except RecursionError as error:
+        raise ValueError("the state of a key frame is nested too deeply") from error
 
 
 class FrameFiles:
@@ -117,8 +143,8 @@ class FrameFiles:
                 heads.append(self._head(name))
         return heads
 
-    def state(self, record: int) -> PlayedState:
-        """Return the state of the frame before a record.
+    def packed(self, record: int) -> bytes:
+        """Return the compressed state of the frame before a record.
 
         Raises:
             OSError, ValueError: The file is gone or damaged.
@@ -126,7 +152,7 @@ class FrameFiles:
         data = (self.folder / _name(record)).read_bytes()
         length = int.from_bytes(data[:_LENGTH_BYTES], "big")
         _, packed = _STATES.decode(_BODY.unwrap(data[_LENGTH_BYTES + length :]))
-        return decode_state(packed)
+        return packed
 
     def write(self, head: FrameHead, packed: bytes) -> None:
         """Write a frame, whole or not at all; it need not survive a loss of power.
@@ -134,17 +160,11 @@ class FrameFiles:
         Raises:
             OSError: The folder cannot be written.
         """
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        target = self.folder / _name(head.record)
-        draft = self.folder / f"{target.name}.{os.getpid()}-{next(_NUMBERS)}{_UNFINISHED}"
+        make_folder(self.folder)
         first = _HEAD.wrap(msgspec.msgpack.encode(head))
         second = _BODY.wrap(msgspec.msgpack.encode((FRAME_VERSION, packed)))
-        try:
-            draft.write_bytes(len(first).to_bytes(_LENGTH_BYTES, "big") + first + second)
-            draft.replace(target)
-        except OSError:
-            draft.unlink(missing_ok=True)
-            raise
+        data = len(first).to_bytes(_LENGTH_BYTES, "big") + first + second
+        write_whole(self.folder / _name(head.record), data, is_lasting=False)
 
     def remove(self, record: int) -> None:
         """Remove the frame before a record; do nothing if it cannot be removed."""
@@ -165,8 +185,8 @@ class FrameFiles:
 def frames_of(log: EventLog) -> FrameFiles | None:
     """Return the folder of a log's key frames; None for a log in memory.
 
-    Beside the log's file, `town.db.frames/`; in the user's cache folder where there is no file or
-    its folder cannot be written.
+    Beside the log's file, `town.db.frames/`; in the user's cache folder where there is no file, its
+    folder cannot be written, or the folder of frames is not this user's alone.
     """
     if not is_lasting(log):
         return None
@@ -174,10 +194,21 @@ def frames_of(log: EventLog) -> FrameFiles | None:
     if path is not None:
         beside = behind_link(path)
         beside = beside.with_name(f"{beside.name}.frames")
-        if os.access(beside if beside.is_dir() else beside.parent, os.W_OK):
+        is_free = not os.path.lexists(beside) and os.access(beside.parent, os.W_OK)
+        if is_free or _is_private(beside):
             return FrameFiles(beside)
     key = blake2b(str(path or log.url).encode("utf-8", "surrogateescape"), digest_size=16)
     return FrameFiles(_cache_folder() / "frames" / key.hexdigest())
+
+
+def _is_private(folder: Path) -> bool:
+    """Return whether a folder is this user's, and no other user can write frames into it."""
+    try:
+        status = os.lstat(folder)
+    except OSError:
+        return False
+    is_own = not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
+    return is_own and stat.S_ISDIR(status.st_mode) and not status.st_mode & _OTHERS_WRITE
 
 
 def _cache_folder() -> Path:

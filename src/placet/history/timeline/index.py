@@ -6,8 +6,9 @@ appended entry never changes.
 
 from array import array
 from bisect import bisect_right
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass
+from hashlib import blake2b
 from threading import Lock
 from typing import Final
 
@@ -19,15 +20,19 @@ from placet.history.timeline.frames import (
     FrameFiles,
     FrameHead,
     Stretch,
+    compressed,
     decode_state,
+    decompressed,
     encode_state,
 )
 from placet.schemas.codec import thaw
 from placet.schemas.errors import StoreError
+from placet.schemas.limits import DERIVED_BYTES_MAX, derived_bytes_max
 from placet.schemas.log.expand import BatchRecord, expanded
 from placet.schemas.log.record import (
     GENESIS,
     Admitted,
+    Checkpoint,
     LogStart,
     Refused,
     Scheduled,
@@ -44,7 +49,8 @@ BAR_SEQS: Final = 32
 
 FRAME_WORK: Final = 32_768
 """Records, batches, intents and changes between two key frames, at least; with a larger state as
-many as it has entities, so that all frames together take no more than a few times the log."""
+many as it has entities, so that all frames together take no more than a few times the log. A frame
+is made at the next checkpoint of the log, or elsewhere after twice the work."""
 
 _BATCHES: Final = (Admitted, Refused, Scheduled)
 _NAMES: Final = msgspec.msgpack.Decoder(
@@ -81,6 +87,7 @@ class Index:
     Args:
         log: The log; it is only read.
         files: The folder of its key frames; None keeps them in memory.
+        on_fault: Called once, with one sentence, if a key frame in the folder is forged or damaged.
 
     Attributes:
         start: Position of the first record of which a state is known. Later than the log's
@@ -93,9 +100,16 @@ class Index:
         compactions: How often the log lost its beginning, or was begun again, while it was read.
     """
 
-    def __init__(self, log: EventLog, files: FrameFiles | None) -> None:
+    def __init__(
+        self,
+        log: EventLog,
+        files: FrameFiles | None,
+        on_fault: Callable[[str], None] = lambda _sentence: None,
+    ) -> None:
         self._log = log
         self._files = files
+        self._on_fault = on_fault
+        self._has_fault = False
         self._lock = Lock()
         self.compactions = 0
         self._begin()
@@ -111,6 +125,8 @@ class Index:
         self._tail = Stretch()
         self._agents: set[str] = set()
         self._work = 0
+        self._is_unbound = False
+        self._hashes: dict[int, bytes] = {}
 
     @property
     def is_busy(self) -> bool:
@@ -142,12 +158,76 @@ class Index:
         """Return the state of a key frame, which the caller may change. O(state).
 
         Raises:
-            OSError, ValueError: Its file was removed or damaged.
+            OSError, ValueError: Its file was removed or damaged, or does not hold the log's state.
         """
         if frame.packed is not None:
-            return decode_state(frame.packed)
+            return decode_state(decompressed(frame.packed, DERIVED_BYTES_MAX))
+        return self._checked_state(frame.head)
+
+    def _checked_state(self, head: FrameHead) -> PlayedState:
+        """Return the state in a frame's file, if it is the state of the log there."""
         assert self._files is not None, "a frame without bytes is in a file"
-        return self._files.state(frame.head.record)
+        record = head.record
+        try:
+            bytes_max = derived_bytes_max(self._log.size_bytes())
+            data = decompressed(self._files.packed(record), bytes_max)
+            checkpoint = None if record in self._hashes else self._checkpoint_before(record)
+            if checkpoint is None and self._hash_of(record) != _hash(data):
+                raise ValueError("its state is not the one that the log makes")
+            state = decode_state(data)
+            if checkpoint is not None and state.digest() != checkpoint.state_digest:
+                raise ValueError("its state is not the one whose digest the log holds")
+        except ValueError as error:
+            self._report(record, error)
+            raise
+        self._hashes[record] = _hash(data)
+        return state
+
+    def _hash_of(self, record: int) -> bytes:
+        """Return the hash of the state before a record, folded from the last frame that is bound.
+
+        Nothing that comes after a frame binds it: later changes may hide a forged value.
+
+        Raises:
+            ValueError: No frame before it is bound by the log.
+        """
+        if record in self._hashes:
+            return self._hashes[record]
+        before = (frame for frame in reversed(self.frames) if frame.head.record < record)
+        base = next((frame for frame in before if self._is_bound(frame)), None)
+        if base is None:
+            raise ValueError("no state digest of the log comes before it")
+        state = self.state_of(base)
+        others = {frame.head.record for frame in self.frames if frame.packed is None} | {record}
+        for ordinal, data in read_on(self._log, base.head.record):
+            if ordinal in others:
+                self._hashes[ordinal] = _hash(encode_state(state))
+            if ordinal == record:
+                break
+            for each in expanded(decode(data, ordinal)):
+                state.apply(each)
+        return self._hashes[record]
+
+    def _is_bound(self, frame: KeyFrame) -> bool:
+        record = frame.head.record
+        return (
+            frame.packed is not None
+            or record in self._hashes
+            or self._checkpoint_before(record) is not None
+        )
+
+    def _checkpoint_before(self, record: int) -> Checkpoint | None:
+        ordinal, data = next(self._log.read(record - 1), (-1, b""))
+        before = decode(data, ordinal) if ordinal == record - 1 else None
+        return before if isinstance(before, Checkpoint) else None
+
+    def _report(self, record: int, error: ValueError) -> None:
+        if not self._has_fault:
+            self._has_fault = True
+            self._on_fault(
+                f"the key frame at record {record} of {self._log.url} is not used: {error}; "
+                "the key frames are made again from the log"
+            )
 
     def forget(self) -> None:
         """Begin again from the log alone: a key frame that was there is gone or damaged."""
@@ -214,7 +294,9 @@ class Index:
                 files.remove(head.record)
         while kept:
             try:
-                self._state = files.state(kept[-1].record)
+                if self._checkpoint_before(kept[-1].record) is None:  # what follows it costs little
+                    raise FileNotFoundError
+                self._state = self._checked_state(kept[-1])
             except (OSError, ValueError):
                 files.remove(kept.pop().record)
                 continue
@@ -224,11 +306,11 @@ class Index:
 
     def _is_of_log(self, head: FrameHead) -> bool:
         """Return whether the record before a key frame is that of the log, by its hash."""
-        ordinal, data = next(self._log.read(head.record), (-1, b""))
-        if ordinal == head.record:
-            return decode(data, ordinal).prev == head.chain
         ordinal, data = next(self._log.read(head.record - 1), (-1, b""))
-        return ordinal == head.record - 1 and record_hash(data) == head.chain
+        if ordinal != head.record - 1 or record_hash(data) != head.chain:
+            return False
+        record = decode(data, ordinal)
+        return (record.seq, record.now_ns) == (head.seq, head.now_ns)
 
     def _adopt(self, kept: list[FrameHead], start: LogStart) -> None:
         first, last = kept[0], kept[-1]
@@ -236,7 +318,7 @@ class Index:
             kept = [msgspec.structs.replace(first, stretch=Stretch()), *kept[1:]]
             self.start = LogStart(first.record, first.seq)
         else:
-            self.frames = [KeyFrame(_BEGINNING, encode_state(PlayedState()))]
+            self.frames = [KeyFrame(_BEGINNING, compressed(encode_state(PlayedState())))]
         self.frames += [KeyFrame(head) for head in kept]
         for head in kept:
             self.ticks.extend(head.stretch.ticks)
@@ -305,9 +387,12 @@ class Index:
             max(record.now_ns, self.now_ns),
         )
         sizes = map(len, self._state.collections.values())
-        if self._work >= FRAME_WORK and self._work >= sum(sizes):
+        due = max(FRAME_WORK, sum(sizes))
+        is_bound = isinstance(record, Checkpoint)
+        if self._work >= (due if is_bound else 2 * due) or (is_bound and self._is_unbound):
             self._chain = record_hash(data)
             self._append_frame(is_first=False)
+            self._is_unbound = not is_bound
 
     def _count(self, record: BatchRecord, ordinal: int) -> None:
         if self.first_batch is None:
@@ -342,13 +427,26 @@ class Index:
             first_batch=self.first_batch,
             stretch=self._tail,
         )
-        packed: bytes | None = encode_state(self._state)
-        if self._files is not None and not is_first:
-            with suppress(OSError):  # then it is kept in memory
-                self._files.write(head, packed or b"")
-                packed = None
-        self.frames.append(KeyFrame(head, packed))
+        data = encode_state(self._state)
+        packed = compressed(data)
+        is_written = not is_first and self._try_write(head, data, packed)
+        self.frames.append(KeyFrame(head, None if is_written else packed))
         self._tail, self._agents, self._work = Stretch(), set(), 0
+
+    def _try_write(self, head: FrameHead, data: bytes, packed: bytes) -> bool:
+        """Write a frame to its file; return whether it is there, and will be read again."""
+        if self._files is None or len(data) > derived_bytes_max(self._log.size_bytes()):
+            return False
+        try:
+            self._files.write(head, packed)
+        except OSError:  # then it is kept in memory
+            return False
+        self._hashes[head.record] = _hash(data)
+        return True
+
+
+def _hash(data: bytes) -> bytes:
+    return blake2b(data, digest_size=16).digest()
 
 
 def state_in(snapshot: Snapshot) -> PlayedState:

@@ -8,7 +8,6 @@ seqs beside the key frames. They are disposable as those are.
 import os
 import subprocess
 import sys
-import zlib
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -16,11 +15,14 @@ from re import compile as pattern
 from typing import Final
 
 from placet.actors.ports import EventLog
+from placet.history.timeline.frames import compressed, decompressed
 from placet.kernel.log import snapshot as snapshots
 from placet.kernel.log.replay import Replayer
 from placet.schemas.errors import PlacetError
+from placet.schemas.limits import DERIVED_BYTES_MAX, derived_bytes_max
 from placet.schemas.log.snapshot import Snapshot, SnapshotPosition, decode_snapshot, encode_snapshot
 from placet.stores.append_rules import OvertakenError
+from placet.stores.files import make_folder, write_whole
 from placet.stores.gc_tuning import tune_gc
 from placet.stores.reading import log_to_read
 from placet.stores.snapshots.files import SnapshotStore, snapshots_of
@@ -43,12 +45,19 @@ class LedgerFrames:
     Args:
         folder: The folder of the log's key frames; it need not exist.
         own: The snapshots that belong to the log; None if it has none.
+        bytes_max: Returns the bound of a snapshot once it is decompressed.
     """
 
-    def __init__(self, folder: Path, own: SnapshotStore | None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        own: SnapshotStore | None,
+        bytes_max: Callable[[], int] = lambda: DERIVED_BYTES_MAX,
+    ) -> None:
         self.folder = folder
         self.where = str(folder)
         self._own = own
+        self._bytes_max = bytes_max
 
     def along(self) -> list[SnapshotPosition]:
         """Return the positions of the snapshots of this folder, newest first."""
@@ -74,10 +83,7 @@ class LedgerFrames:
         path = self._path(place)
         if self._own is not None and not path.exists():
             return self._own.read(place)
-        try:
-            snapshot = decode_snapshot(zlib.decompress(path.read_bytes()))
-        except zlib.error as error:
-            raise ValueError(f"it is damaged: {error}") from error
+        snapshot = decode_snapshot(decompressed(path.read_bytes(), self._bytes_max()))
         if (snapshot.records, snapshot.seq) != place:
             raise ValueError("it is of another position than its name says")
         return snapshot
@@ -88,16 +94,10 @@ class LedgerFrames:
         Raises:
             OSError: The folder cannot be written.
         """
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(self.folder)
+        data = compressed(encode_snapshot(snapshot))
         path = self._path(SnapshotPosition(snapshot.records, snapshot.seq))
-        draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-        data = zlib.compress(encode_snapshot(snapshot), 1)
-        try:
-            draft.write_bytes(data)
-            draft.replace(path)
-        except OSError:
-            draft.unlink(missing_ok=True)
-            raise
+        write_whole(path, data, is_lasting=False)
         return len(data)
 
     def remove(self, places: Iterable[SnapshotPosition]) -> None:
@@ -112,7 +112,11 @@ class LedgerFrames:
 
 def ledgers_of(log: EventLog, folder: Path | None) -> LedgerFrames | None:
     """Return the snapshots along a log; None for a log in memory, which has none."""
-    return None if folder is None else LedgerFrames(folder, snapshots_of(log))
+    return None if folder is None else _frames_in(folder, log)
+
+
+def _frames_in(folder: Path, log: EventLog) -> LedgerFrames:
+    return LedgerFrames(folder, snapshots_of(log), lambda: derived_bytes_max(log.size_bytes()))
 
 
 def write_ledgers(
@@ -178,7 +182,7 @@ def main(url: str, folder: str, parent: str) -> int:
     tune_gc()
     log = log_to_read(url)
     try:
-        files = LedgerFrames(Path(folder), snapshots_of(log))
+        files = _frames_in(Path(folder), log)
         write_ledgers(log, files, lambda: os.getppid() == int(parent))
     except (PlacetError, OSError):
         return 1  # a question then costs a longer replay

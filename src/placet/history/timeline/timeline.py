@@ -171,15 +171,21 @@ class Timeline:
     Args:
         log: The log; it is only read, and may be written meanwhile.
         files: The folder of its key frames; None keeps them in memory.
+        on_fault: Called once, with one sentence, if a key frame in the folder is forged or damaged.
 
     Attributes:
         log: The log.
         index: The key frames, and summaries of the records.
     """
 
-    def __init__(self, log: EventLog, files: FrameFiles | None) -> None:
+    def __init__(
+        self,
+        log: EventLog,
+        files: FrameFiles | None,
+        on_fault: Callable[[str], None] = lambda _sentence: None,
+    ) -> None:
         self.log = log
-        self.index = Index(log, files)
+        self.index = Index(log, files, on_fault)
         self._lock = Lock()
         self._cursor: _Cursor | None = None
         self._compactions = 0

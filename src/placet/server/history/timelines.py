@@ -18,6 +18,7 @@ from placet.history.timeline.ledgers import LEDGER_SEQS, ledgers_of, start_writi
 from placet.history.timeline.timeline import Timeline
 from placet.kernel.log.verify import Maker
 from placet.kernel.plugin.domain import Domain
+from placet.runtime.telemetry.world_logger import WorldLogger
 from placet.schemas.errors import StoreError
 from placet.schemas.names import path_part_fault
 from placet.server.history.controls import Controls, NoControls
@@ -64,7 +65,7 @@ class PlayedWorld:
     def __init__(self, source: Source) -> None:
         self.source = source
         files = frames_of(source.log)
-        self.timeline = Timeline(source.log, files)
+        self.timeline = Timeline(source.log, files, self._warn)
         self.snapshots = ledgers_of(source.log, None if files is None else files.folder)
         self._folding: Popen[bytes] | None = None
         self._folded_seq = 0
@@ -107,6 +108,9 @@ class PlayedWorld:
         if self.snapshots is not None and seq - self._folded_seq >= LEDGER_SEQS:
             self._folded_seq = seq
             self._folding = start_writing(self.source.log, self.snapshots.folder)
+
+    def _warn(self, sentence: str) -> None:
+        WorldLogger("console", "warning", self.source.log.url).warning(sentence)
 
     def _run(self) -> None:
         try:
