@@ -13,6 +13,7 @@ from placet.stores.append_rules import NoWorldError
 from placet.stores.postgres.address import address_of
 from placet.stores.postgres.fence import PostgresFence
 from placet.stores.postgres.log import PostgresEventLog
+from placet.stores.snapshots.files import snapshots_of
 from placet.stores.url import fence_of, open_event_log
 from tests.contracts.event_log_contract import append, records_of
 
@@ -30,6 +31,26 @@ def log(url):
     log = open_event_log(url)
     yield log
     log.close()
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1", "UTF8"])
+@pytest.mark.parametrize("asked", [{}, {"client_encoding": "SQL_ASCII"}])
+def test_a_log_is_opened_again_in_a_database_of_any_encoding(postgres, encoding, asked):
+    name = f"of_{encoding}_{len(asked)}".lower()
+    with postgres.connect() as connection:
+        connection.execute(
+            f"CREATE DATABASE {name} TEMPLATE template0 ENCODING '{encoding}' LC_COLLATE 'C' "
+            "LC_CTYPE 'C'".encode()
+        )
+    url = postgres.url(database=name, **LONG, **asked)
+    for epoch, data in ((1, b"a"), (2, b"\xff\x00")):
+        log = open_event_log(url)
+        assert log.open() == epoch
+        append(log, epoch, data)
+        assert "placet writer" in str(log.fence.holder())
+        log.close()
+    assert [data for _, data in open_event_log(url).read()] == [b"a", b"\xff\x00"]
+    assert snapshots_of(open_event_log(url)).places() == []
 
 
 def world_of(url):

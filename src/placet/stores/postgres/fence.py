@@ -66,6 +66,7 @@ def connect(address: PostgresAddress, role: str, **options: int) -> Connection[T
             named: dict[str, Any] = {**defaults, **conninfo_to_dict(address.conninfo)}
             named["password"] = address.password
             named["sslpassword"] = address.key_password
+            named["client_encoding"] = "UTF8"  # else names come back as bytes from SQL_ASCII
             named["application_name"] = f"placet {role} {address.world}"[:_NAME_BYTES_MAX]
             return psycopg.connect(make_conninfo(**named), autocommit=True)
         except psycopg.OperationalError as error:
