@@ -105,6 +105,7 @@ class Study:
             LabError: Another sweep runs in the folder, or the folder cannot be written.
         """
         with writing(self.folder):
+            make_folder(self.folder)
             for name in (RESULTS, LOGS, COLLECTED, _RUNNING):
                 make_folder(self.folder / name)
             lock = opened_private(self.folder / _LOCK, os.O_RDWR)

@@ -307,6 +307,8 @@ class PartFolder:
             )
         from pyarrow import parquet  # noqa: PLC0415  # an extra
 
+        for path in self._parts.iterdir():  # a kill while it was sealed may have left some
+            path.unlink()
         for name in self._tables:
             table = parquet.read_table(self.folder / f"{name}.parquet")
             self._write_part(self._path(0, name), table)

@@ -1,5 +1,6 @@
 """`placet new`: write a small plug-in that works and has tests."""
 
+import os
 import sys
 from importlib.resources import files
 from keyword import iskeyword
@@ -104,12 +105,13 @@ def _filled(words: dict[str, str]) -> list[tuple[str, str]]:
 
 
 def _write(folder: Path, made: dict[Path, str]) -> None:
-    """Write all files, or none.
+    """Write all files, or none; those that are there as they are written stay.
 
     Raises:
-        CommandError: One is there already, or a folder cannot be made.
+        CommandError: Another file is there already, or a folder cannot be made.
     """
-    there = [str(path) for path in made if path.exists() or path.is_symlink()]
+    left = {path for path, text in made.items() if _is_written(path, text)}
+    there = [str(path) for path in made if path not in left and os.path.lexists(path)]
     if there:
         raise CommandError(
             f"{', '.join(there)} would be overwritten; nothing was written; choose another folder "
@@ -117,7 +119,17 @@ def _write(folder: Path, made: dict[Path, str]) -> None:
         )
     try:
         for path, text in made.items():
+            if path in left:
+                continue
             path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(path, text.encode(), is_new=True)
     except OSError as error:
         raise CommandError(f"the domain cannot be written into {folder}: {error}") from error
+
+
+def _is_written(path: Path, text: str) -> bool:
+    """Return whether a file is there as it would be written, as after a kill in between."""
+    try:
+        return not path.is_symlink() and path.read_bytes() == text.encode()
+    except OSError:
+        return False
