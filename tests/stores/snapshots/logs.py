@@ -12,10 +12,10 @@ from placet.stores.sqlite.log import SqliteEventLog
 from tests.kernel.builders import add, kernel_of
 
 
-def records_of_adds(count: int) -> list[bytes]:
+def records_of_adds(count: int, *, checkpoint_groups: int = 1_000_000) -> list[bytes]:
     """Return the records of a lab in which alice adds `count` times; each has one seq."""
     records: list[bytes] = []
-    kernel = kernel_of(sink=records, limits={"checkpoint_groups": 1_000_000})
+    kernel = kernel_of(sink=records, limits={"checkpoint_groups": checkpoint_groups})
     for number in range(count):
         kernel.decide(add(f"r:{number}"))
     return records

@@ -17,8 +17,9 @@ from placet.history.reader import (
 from placet.history.selection import Selection, selected_records
 from placet.kernel.log import snapshot as snapshots
 from placet.kernel.log.replay import Divergence, Replayer, folded
+from placet.kernel.state.tree import Entity
 from placet.schemas.errors import StoreError
-from placet.schemas.log.record import LogStart
+from placet.schemas.log.record import Checkpoint, LogGroup, LogStart, decode_record, encode_record
 from placet.schemas.log.snapshot import Snapshot, SnapshotPosition
 from placet.stores.files import Disk
 from placet.stores.memory import MemoryEventLog
@@ -118,6 +119,40 @@ def test_an_intact_snapshot_with_false_content_is_skipped(log):
     assert (
         check_integrity(log).warnings == ()
     )  # whole, and its world is the fold's; its digest is not used
+
+
+@pytest.mark.parametrize("at", range(4, 13))
+@pytest.mark.parametrize("has_older", [False, True])
+def test_a_forged_state_is_never_what_a_world_is_opened_with(tmp_path, at, has_older):
+    """Its own checksums and digest are right, and it stands on a record of the log."""
+    records = records_of_adds(12, checkpoint_groups=3)
+    log = write_log(tmp_path / "w.db", records)
+    if has_older:
+        snapshot_at(log, records, 2)
+    past = folded(records[:at])
+    name, rows = next(iter(past.state.collections.items()))
+    rows.entities["stranger"] = forged = Entity({"value": 99})
+    past.state.mark_dirty(name, "stranger", forged)
+    files_of(log).write(snapshots.take(past))
+    recovery = recover(log)
+    assert recovery.past.state.digest() == folded(records).state.digest()
+    assert recovery.snapshot == (SnapshotPosition(2, 1) if has_older else None)
+    assert len(recovery.skipped) == 1
+    assert "digest" in recovery.skipped[0]
+
+
+def test_a_log_with_a_false_digest_is_not_blamed_on_its_snapshots(tmp_path):
+    records = records_of_adds(12, checkpoint_groups=3)
+    marks = [at for at, data in enumerate(records) if isinstance(decode_record(data), Checkpoint)]
+    false = changed(decode_record(records[marks[-1]]), state_digest=bytes(16))
+    log = write_log(tmp_path / "w.db", records[: marks[-1]])
+    snapshot_at(log, records, 5)
+    epoch = log.open()
+    log.append(LogGroup(marks[-1], false.seq, false.seq, [encode_record(false)]), epoch)
+    log.compact(4, epoch, groups_max=99)
+    log.close()
+    with pytest.raises(Divergence, match="the state digest is"):
+        recover(log)
 
 
 def test_a_snapshot_of_another_log_is_skipped(log, tmp_path):

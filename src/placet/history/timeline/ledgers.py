@@ -20,6 +20,7 @@ from placet.kernel.log import snapshot as snapshots
 from placet.kernel.log.replay import Replayer
 from placet.schemas.errors import PlacetError
 from placet.schemas.limits import DERIVED_BYTES_MAX, derived_bytes_max
+from placet.schemas.log.record import Checkpoint
 from placet.schemas.log.snapshot import Snapshot, SnapshotPosition, decode_snapshot, encode_snapshot
 from placet.stores.append_rules import OvertakenError
 from placet.stores.files import make_folder, write_whole
@@ -140,11 +141,13 @@ def write_ledgers(
     written, last = 0, past.ledger.seq
     with suppress(OvertakenError):  # compacted meanwhile: the next pass begins later
         for _, data in read_on(log, past.journal.count):
-            past.apply(data)
-            if past.ledger.seq - last < LEDGER_SEQS:
+            record = past.apply(data)
+            # At a checkpoint where one comes soon: the log then holds the digest of its state.
+            seqs = past.ledger.seq - last
+            if seqs < (LEDGER_SEQS if isinstance(record, Checkpoint) else 2 * LEDGER_SEQS):
                 continue
             size = sum(len(rows.entities) for rows in past.state.collections.values())
-            if past.ledger.seq - last < size + len(past.ledger.agents):
+            if seqs < size + len(past.ledger.agents):
                 continue
             if not is_wanted():
                 break

@@ -67,6 +67,13 @@ class Divergence(StoreError):  # noqa: N818  # the finding that `verify` reports
         self.record = record
 
 
+class DigestDivergence(Divergence):
+    """Raised where the folded state has another digest than the log holds.
+
+    The log, or the snapshot from which the fold began, is not what was written.
+    """
+
+
 class Replayer:
     """Folds a log: the state and the ledger after the records read so far.
 
@@ -210,8 +217,10 @@ class Replayer:
     def _check_digest(self, record: Checkpoint) -> None:
         digest = self.state.digest()
         if digest != record.state_digest:
-            raise self._divergence(
-                f"the state digest is {digest.hex()}, recorded is {record.state_digest.hex()}"
+            raise DigestDivergence(
+                self.journal.count,
+                self.ledger.seq,
+                f"the state digest is {digest.hex()}, recorded is {record.state_digest.hex()}",
             )
 
 

@@ -3,10 +3,11 @@
 A snapshot that cannot be trusted is skipped, and said to be; then an older one serves, or the whole
 log. Only where the log itself begins later (compaction) and no snapshot reaches into it is there
 nothing to begin from. The log decides: a snapshot that does not stand on a record of this very log,
-by its hash, is another log's, or of a future that was never durable.
+by its hash, is another log's, or of a future that was never durable; and one that leads to another
+state digest than the log holds was forged or damaged.
 """
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -14,9 +15,9 @@ from typing import Final, NamedTuple
 
 from placet.actors.ports import EventLog
 from placet.kernel.log import snapshot as snapshots
-from placet.kernel.log.replay import Divergence, Replayer
+from placet.kernel.log.replay import DigestDivergence, Divergence, Replayer
 from placet.schemas.errors import StoreError
-from placet.schemas.log.record import LogStart, Record, decode_record, record_hash
+from placet.schemas.log.record import Checkpoint, LogStart, Record, decode_record, record_hash
 from placet.schemas.log.snapshot import Snapshot, SnapshotPosition
 from placet.stores.append_rules import OvertakenError, overtaken
 from placet.stores.snapshots.files import SnapshotStore, snapshots_of
@@ -86,19 +87,39 @@ def recover(
         StoreError: The log cannot be read, is inconsistent, or was compacted beyond every valid
             snapshot, or beyond `to_seq` or `to_record`.
     """
-    for _ in range(_LISTINGS_MAX):
-        recovery = _started(log, Upto(to_seq, to_record), files or snapshots_of(log))
-        past = recovery.past
-        with suppress(OvertakenError):  # then there is a newer snapshot to begin from
-            for ordinal, data in read_on(log, past.journal.count):
-                if to_record is not None and ordinal >= to_record:
-                    break
-                if to_seq is not None and decode(data, past.journal.count).seq > to_seq:
-                    break
-                past.apply(data)
-                recovery.folded += 1
+    upto, files = Upto(to_seq, to_record), files or snapshots_of(log)
+    forged: dict[SnapshotPosition, DigestDivergence] = {}
+    listings = 0
+    while listings < _LISTINGS_MAX:
+        try:
+            recovery = _started(log, upto, files, forged)
+        except StoreError:
+            if forged:  # the log may be at fault, and not its snapshots
+                raise next(iter(forged.values())) from None
+            raise
+        try:
+            _fold(log, recovery, upto)
+        except OvertakenError:  # then there is a newer snapshot to begin from
+            listings += 1
+        except DigestDivergence as error:
+            if recovery.snapshot is None:
+                raise
+            forged[recovery.snapshot] = error
+        else:
             return recovery
     raise _vanishing(log)
+
+
+def _fold(log: EventLog, recovery: Recovery, upto: Upto) -> None:
+    """Fold the records after a snapshot, up to the bound."""
+    past = recovery.past
+    for ordinal, data in read_on(log, past.journal.count):
+        if upto.record is not None and ordinal >= upto.record:
+            break
+        if upto.seq is not None and decode(data, past.journal.count).seq > upto.seq:
+            break
+        past.apply(data)
+        recovery.folded += 1
 
 
 def read_on(log: EventLog, record: int) -> Generator[tuple[int, bytes]]:
@@ -135,6 +156,9 @@ def why_not(log: EventLog, snapshot: Snapshot) -> str | None:
         return f"the log begins at record {log.start().record}, after it"
     if record_hash(data) != snapshot.chain:
         return f"record {last} of the log is another one: the snapshot is of another log"
+    record = decode(data, last)
+    if isinstance(record, Checkpoint) and record.state_digest != snapshot.state_digest:
+        return f"record {last} of the log holds another state digest"
     return None
 
 
@@ -228,12 +252,17 @@ def decode(data: bytes, ordinal: int) -> Record:
         raise Divergence(ordinal, 0, f"no record of a known format: {error}") from None
 
 
-def _started(log: EventLog, upto: Upto, files: SnapshotStore | None) -> Recovery:
-    """Find where to begin."""
+def _started(
+    log: EventLog,
+    upto: Upto,
+    files: SnapshotStore | None,
+    forged: Mapping[SnapshotPosition, DigestDivergence],
+) -> Recovery:
+    """Find where to begin: not at a snapshot that has led to another state digest."""
     for _ in range(_LISTINGS_MAX):
         skipped: list[str] = []
         try:
-            newest = None if files is None else _newest(log, files, upto, skipped)
+            newest = None if files is None else _newest(log, files, upto, skipped, forged)
         except FileNotFoundError:  # a newer one is there, or this one would not have gone
             continue
         start = log.start()
@@ -250,10 +279,16 @@ def _started(log: EventLog, upto: Upto, files: SnapshotStore | None) -> Recovery
 
 
 def _newest(
-    log: EventLog, files: SnapshotStore, upto: Upto, skipped: list[str]
+    log: EventLog,
+    files: SnapshotStore,
+    upto: Upto,
+    skipped: list[str],
+    forged: Mapping[SnapshotPosition, DigestDivergence],
 ) -> tuple[SnapshotPosition, Replayer] | None:
     for place, snapshot in trusted(log, files, upto=upto, skipped=skipped):
         try:
+            if place in forged:
+                raise ValueError(f"it leads to another state than the log's: {forged[place]}")
             return place, snapshots.resume(snapshot)
         except ValueError as error:
             skipped.append(f"snapshot {place.name} in {files.where} is not used: {error}")
