@@ -47,10 +47,14 @@ def test_a_log_is_opened_again_in_a_database_of_any_encoding(postgres, encoding,
         log = open_event_log(url)
         assert log.open() == epoch
         append(log, epoch, data)
-        assert "placet writer" in str(log.fence.holder())
+        fence = fence_of(log)
+        assert fence is not None
+        assert "placet writer" in str(fence.holder())
         log.close()
     assert [data for _, data in open_event_log(url).read()] == [b"a", b"\xff\x00"]
-    assert snapshots_of(open_event_log(url)).places() == []
+    snapshots = snapshots_of(open_event_log(url))
+    assert snapshots is not None
+    assert snapshots.places() == []
 
 
 def world_of(url):
