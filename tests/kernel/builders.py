@@ -1,11 +1,13 @@
 """Builders of intents and kernels for tests."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from placet.kernel import Domain, Kernel, KernelConfig
+from placet.kernel import Domain, Kernel, KernelConfig, RecordList, RollbackMark
 from placet.kernel.log.replay import Replayer
 from placet.schemas.batch import CheckedBatch
+from placet.schemas.errors import RollbackError
 from placet.schemas.limits import Limits
 from tests.kernel.domains import MAIL, Lab
 
@@ -43,7 +45,7 @@ def kernel_of(
         domain or Lab(),
         KernelConfig(limits=Limits(**(limits or {})), **config),
         effect_validator=validator,
-        sink=None if sink is None else sink.append,
+        sink=None if sink is None else sink if isinstance(sink, RecordList) else sink.append,
         history=history,
     )
     if not history:
@@ -60,7 +62,7 @@ def checked(kernel: Kernel, raw: object) -> CheckedBatch:
     return batch
 
 
-_POOL: dict[tuple[Any, ...], tuple[Kernel, list[bytes], bytes, list[bytes]]] = {}
+_POOL: dict[tuple[Any, ...], tuple[Kernel, RecordList, RollbackMark]] = {}
 
 
 def reused(which: int = 0, /, **settings: Any) -> tuple[Kernel, list[bytes]]:
@@ -69,14 +71,22 @@ def reused(which: int = 0, /, **settings: Any) -> tuple[Kernel, list[bytes]]:
     Two kernels of one law differ in `which`.
     """
     key = (which, *((name, _identity(value)) for name, value in settings.items()))
-    if key not in _POOL:
-        log: list[bytes] = []
-        kernel = kernel_of(sink=log, **settings)
-        _POOL[key] = (kernel, log, kernel.snapshot(), list(log))
-    kernel, log, start, beginning = _POOL[key]
-    kernel.restore(start)
-    log[:] = beginning
+    if key in _POOL:
+        kernel, log, start = _POOL[key]
+        with suppress(RollbackError):  # it was restored from a snapshot meanwhile
+            kernel.rollback(start)
+            return kernel, log
+    log = RecordList()
+    kernel = kernel_of(sink=log, **settings)
+    _POOL[key] = (kernel, log, kernel.mark())
     return kernel, log
+
+
+def restore(kernel: Kernel, snapshot: bytes) -> None:
+    """Restore a kernel with a sink, which gets the records from then on."""
+    sink, kernel._journal.sink = kernel._journal.sink, None
+    kernel.restore(snapshot)
+    kernel._journal.sink = sink
 
 
 def _identity(value: Any) -> Any:

@@ -29,6 +29,7 @@ from placet.schemas.intent import Intent
 from placet.schemas.limits import SECOND_NS, Limits
 from placet.schemas.log.record import Admitted, Changes, ForkAdopted, decode_record, encode_record
 from placet.schemas.log.snapshot import decode_snapshot, encode_snapshot
+from tests.kernel.builders import restore
 
 DRAWS = "dice.draws"
 AGENTS = ("ann", "bob", "cyd", "ant:1", "ant:2")
@@ -350,7 +351,7 @@ def test_a_world_draws_the_same_from_its_log_a_snapshot_and_a_restored_kernel(se
         past = resume(decode_snapshot(encode_snapshot(take(folded(part)))))
         assert list(go_on(Kernel(Dice(), KernelConfig(seed=7), history=past))) == expected_draws
         other, _ = opened()
-        other.restore(Kernel(Dice(), KernelConfig(seed=7), history=part).snapshot())
+        restore(other, Kernel(Dice(), KernelConfig(seed=7), history=part).snapshot())
         assert list(go_on(other)) == expected_draws
 
 

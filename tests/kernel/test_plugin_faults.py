@@ -24,7 +24,7 @@ from placet.schemas.errors import ValidationError
 from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
 from placet.schemas.log.record import Settled, decode_record
-from tests.kernel.builders import add, checked, intent, kernel_of, reused, trace
+from tests.kernel.builders import add, checked, intent, kernel_of, restore, reused, trace
 from tests.kernel.domains import COUNTS, THINGS, Annex, Lab
 
 
@@ -281,7 +281,7 @@ def test_a_dead_letter_is_in_snapshots_and_digests_and_is_verified():
     assert resumed.ledger.marks == past.ledger.marks != {}
     assert snapshots.world_digest(resumed.state, resumed.ledger).hex() == kernel.world_digest()
     restored, _ = reused(domain=Fragile())
-    restored.restore(kernel.snapshot())
+    restore(restored, kernel.snapshot())
     assert restored.world_digest() == kernel.world_digest()
     kernel.patch([(COUNTS, "alice", {"count": 7}, False)], "set right")
     assert kernel.settle(paid, again=True)

@@ -9,6 +9,7 @@ are plugged in through the port in `kernel/plugin/domain.py`.
 from placet.kernel.kernel import Kernel
 from placet.kernel.plugin.domain import Domain, EffectHandler, Kind, RuleRefusal, conflict, refuse
 from placet.kernel.prng import randint_below, random_u64, random_unit
+from placet.kernel.rollback import RecordList, RollbackMark
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import WorldState
 from placet.kernel.visibility.protocols import VisibilityPolicy
@@ -21,6 +22,8 @@ __all__ = [
     "Kernel",
     "KernelConfig",
     "Kind",
+    "RecordList",
+    "RollbackMark",
     "RuleRefusal",
     "VisibilityPolicy",
     "WorldState",

@@ -43,14 +43,21 @@ from placet.kernel.plugin.known_names import (
     require_known_settings,
 )
 from placet.kernel.plugin.registry import Registry
-from placet.kernel.plugin.rules_version import Rules, require_compatible, rules_in, rules_of
+from placet.kernel.plugin.rules_version import (
+    Rules,
+    incompatibility,
+    require_compatible,
+    rules_in,
+    rules_of,
+)
+from placet.kernel.rollback import Marks, RollbackMark
 from placet.kernel.state.transaction import Transaction
 from placet.kernel.state.tree import State, WorldState
 from placet.schemas.batch import RELEASED, CheckedBatch
 from placet.schemas.codec import Json, canonical, from_canonical
 from placet.schemas.config import KernelConfig, QuotaSpec, permitted_kinds
 from placet.schemas.effect import Effect, EffectKey, EffectMark, Settlement
-from placet.schemas.errors import IntentError, StoreError, error_of
+from placet.schemas.errors import IntentError, RollbackError, StoreError, error_of
 from placet.schemas.html_table import html_table
 from placet.schemas.identity import OPERATOR
 from placet.schemas.intent import Intent, joined_payload, new_intent
@@ -262,8 +269,7 @@ class Kernel:
         Raises:
             IntentError: `check` is set, and the kind, the agent or the payload is not valid.
         """
-        number = self._intents.get(agent, 0)
-        self._intents[agent] = number + 1
+        number = self._marks.take_number(agent)
         content = payload if mapping is None else joined_payload(kind, mapping, payload)
         req_id = f"k{self._opened_at}:{number}"
         intent = new_intent(kind, content, agent, req_id, self.ledger.seq)
@@ -499,6 +505,14 @@ class Kernel:
         orphans = batches_of(self.ledger, agent_id) if change == "removed" else []
         return self._decision(orphans).answers if orphans else []
 
+    def remove_agent(self, agent_id: str) -> list[Answer]:
+        """Remove an agent; as `change_agent(agent_id, "removed")`.
+
+        Raises:
+            AgentError: There is no such agent.
+        """
+        return self.change_agent(agent_id, "removed")
+
     # effects
 
     def change_executor(self, kind: str, depth_max: int | None) -> None:
@@ -556,29 +570,84 @@ class Kernel:
         """
         OperatorPatch(self._context, self._journal, self._control).patch(given, cause)
 
+    # going back
+
+    def mark(self) -> RollbackMark:
+        """Return a mark of the present moment, for `rollback`. O(agents that acted at this time).
+
+        Until the mark is dropped, the kernel keeps how later changes are undone; drop marks that
+        are not needed. Each may be rolled back to several times, and marks nest.
+
+        Raises:
+            RollbackError: The kernel is read-only: its changes are made by another.
+        """
+        if self._journal.sink is _refuse_record:
+            raise RollbackError("a read-only kernel makes no mark: another process changes it")
+        return self._marks.make(self._batches, self._groups)
+
+    def rollback(self, mark: RollbackMark) -> None:
+        """Go back to a mark: all that happened since is undone, as if it had never been.
+
+        State, agents, dedup windows, quotas, schedule, outbox, time, the head of the chain and the
+        numbers of `intent` are those of the mark; `state` and views show it. O(changes since the
+        mark). A sink must give back the records since the mark by a method `retract(count)`, as
+        `RecordList` does.
+
+        Raises:
+            RollbackError: The mark is of another kernel or was rolled past, the sink cannot give
+                back records, or `on_tick` was called since the mark; nothing was changed.
+        """
+        if self.on_tick is not None and isinstance(mark, RollbackMark):
+            self._require_unheard(mark.tick)
+        moment = self._marks.rewind(mark)
+        self._batches, self._groups = moment.batches, moment.groups
+        self._sync_validator()
+
     def snapshot(self) -> bytes:
-        """Return the whole world as bytes: state, ledger, and position in the log. O(world)."""
+        """Return the whole world as bytes, which name its domains, for `restore`. O(world).
+
+        They hold state and ledger, the position in the log, and the rules: names and versions of
+        the domains and their kinds, and the settings of the domains.
+        """
         world = snapshots.dump(self._state, self.ledger)
         journal = self._journal
         position = [journal.prev, journal.count, self._batches, self._groups]
-        return canonical([world, self._context.now_ns, *position])
+        return canonical([world, self._context.now_ns, *position, rules_of(self.registry)])
 
     def restore(self, data: bytes) -> None:
-        """Continue from a snapshot of `snapshot`; this kernel's own gate settings stay in force.
+        """Continue from a snapshot of `snapshot`; this kernel's own seed and gate settings stay.
+
+        `state` shows the restored world too. To undo what this kernel has done, use `mark` and
+        `rollback`, which cost what has changed. O(world).
 
         Raises:
+            RollbackError: The snapshot is of other domains, settings or versions; or the kernel has
+                a sink, whose log would not lead to the snapshot; or `on_tick` was called since.
+                Nothing was changed.
             ValueError: The bytes are not a snapshot of a known version; nothing was changed.
         """
         ledger = Ledger(self.ledger.policy)
         journal = Journal(self._journal.sink, self._journal.durability)
         try:
-            world, now_ns, prev, count, batches, groups = from_canonical(data)
+            world, now_ns, prev, count, batches, groups, *rules = from_canonical(data)
             state = snapshots.load(world, ledger, ledger.policy.limits.tombstones_max)
+            then = _rules_of_snapshot(*rules)
         except (AssertionError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"this is no snapshot of a known version: {error!r}") from error
+        self._require_own_snapshot(then, state)
+        if journal.sink is not None and (prev, count) != (self._journal.prev, self._journal.count):
+            raise RollbackError(
+                f"the sink of this kernel has a log of {self._journal.count} records, which does "
+                f"not lead to a snapshot after record {count}; go back by `mark` and `rollback`, "
+                "or restore into a kernel without a sink"
+            )
+        if self.on_tick is not None:
+            self._require_unheard(ledger.tick)
         journal.prev, journal.count = prev, count
         self._batches, self._groups = batches, groups
-        self._adopt(state, ledger, journal)
+        self._marks.end()
+        self._state.become(state)
+        self._adopt(self._state, ledger, journal)
         self._context.now_ns = now_ns
         self._sync_validator()
 
@@ -597,6 +666,31 @@ class Kernel:
         )
         self._control = Control(self._context, journal, self._rules)
         self._outbox = Outbox(self._context, journal, self._control)
+        self._marks = Marks(self._context, journal, self._intents)
+
+    def _require_own_snapshot(self, then: Rules | None, state: State) -> None:
+        """Check that a snapshot is of this kernel's domains; an older one does not name them."""
+        if then is None:
+            names = {domain.name for domain in self.registry.domains}
+            own = names | {name.partition(".")[0] for name in self._state.collections}
+            foreign = [name for name in state.collections if name.partition(".")[0] not in own]
+            why = f"it holds {foreign[0]}, and {sorted(names)} is given" if foreign else None
+        else:
+            why = incompatibility(then, self.registry)
+        if why is not None:
+            raise RollbackError(
+                f"the snapshot is of another world: {why}; restore it into a kernel of its domains "
+                "and their settings"
+            )
+
+    def _require_unheard(self, tick: int) -> None:
+        """Check that no tick after this one was passed to `on_tick`, which cannot take it back."""
+        if tick != self.ledger.tick:
+            raise RollbackError(
+                f"`on_tick`, such as a collector, was called for tick {self.ledger.tick}, and the "
+                f"world would go back to tick {tick}; collect from the log afterwards "
+                "(Collector.collect), or set kernel.on_tick to None"
+            )
 
     def _validate_header(self, header: Header, ledger: Ledger) -> Rules:
         """Check that this kernel may continue a log; return the rules that decided it last."""
@@ -751,6 +845,8 @@ class Kernel:
         return permitted
 
     def _sync_validator(self) -> None:
+        if self._validator is None:
+            return
         for agent_id, agent in self.ledger.agents.items():
             self._notify_validator(agent_id, agent.permissions)
 
@@ -763,6 +859,14 @@ class Kernel:
 def _entry(batch: CheckedBatch) -> Entry:
     """Return the row of a plain batch of one intent, and every other batch as it is."""
     return row_of(batch) or batch
+
+
+def _rules_of_snapshot(rules: list[Json] | None = None) -> Rules | None:
+    """Return the rules that a snapshot names; None of one of an older release, which names none."""
+    if rules is None:
+        return None
+    named = Rules(*rules)
+    return named._replace(domains=[(name, version) for name, version in named.domains])
 
 
 def _refuse_record(_record: bytes) -> None:

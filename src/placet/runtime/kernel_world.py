@@ -13,6 +13,7 @@ from threading import current_thread, main_thread
 from types import FrameType
 
 from placet.kernel.gate.domain_rules import EffectValidator
+from placet.kernel.kernel import Kernel
 from placet.kernel.plugin.domain import Domain
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.world_opener import WorldOpener
@@ -39,7 +40,7 @@ class KernelWorld:
         on_fault: Called with the name of a part that raised, such as a rule or the snapshots, and
             its exception; the world continues.
         on_rule_error: As in `KernelConfig`. With `raise`, a step whose rule raises is undone as a
-            whole, and the world may be stepped again. It costs a snapshot before each step.
+            whole, and the world may be stepped again.
 
     Attributes:
         kernel: The kernel. A caller that changes it calls `flush` afterwards.
@@ -99,15 +100,11 @@ class KernelWorld:
             ValueError: `dt` is negative or not finite.
         """
         self._require_writable()
-        raises_faults = self.kernel.config.on_rule_error == "raise"
-        before = self.kernel.snapshot() if raises_faults else None
+        self.flush()  # what is not written yet is no part of the step
         try:
-            verdicts = self.kernel.step(dt, batches)
+            verdicts = whole_step(self.kernel, dt, batches)
         except BaseException as error:
-            if before is not None and not isinstance(error, INTERRUPTS):
-                self._records.clear()
-                self.kernel.restore(before)
-            elif self._records:
+            if self._records:
                 self.flush()
                 self._failure = StoreError(
                     f"a step was interrupted by {type(error).__name__}, and the log ends inside "
@@ -190,6 +187,26 @@ class KernelWorld:
             raise ClosedError("the world is closed; open it again")
         if self._failure is not None:
             raise self._failure
+
+
+def whole_step(kernel: Kernel, dt: float, batches: Sequence[object]) -> list[Verdict]:
+    """Step a kernel; with `on_rule_error="raise"`, undo the step whose rule raises as a whole.
+
+    An interrupt is no fault: the batches that are decided by then stay.
+
+    Raises:
+        ValueError: `dt` is negative or not finite.
+    """
+    if kernel.config.on_rule_error != "raise":
+        return kernel.step(dt, batches)
+    mark = kernel.mark()
+    try:
+        return kernel.step(dt, batches)
+    except INTERRUPTS:
+        raise
+    except BaseException:
+        kernel.rollback(mark)
+        raise
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.kernel import Kernel
 from placet.kernel.log.replay import Replayer
 from placet.kernel.plugin.domain import Domain
+from placet.kernel.rollback import RecordList
 from placet.runtime.api.effects import register_domain_executors
 from placet.runtime.clock import SteppedClock
 from placet.runtime.config import OrchestratorConfig
@@ -104,12 +105,12 @@ class WorldOpener:
         # The fence before the first look, so that no other writer appends after it.
         epoch = log.open(take_over=self.config.take_over)
         recovery = recover(log) if standby is None else standby.fold()
-        records: list[bytes] = []
+        records = RecordList()
         kernel = Kernel(
             self.domain,
             replace(self.config.kernel_config(), on_rule_error=on_rule_error),
             effect_validator=self.validator,
-            sink=records.append,
+            sink=records,
             history=recovery.past,
             durability=log.durability,
             origin=self.config.origin,

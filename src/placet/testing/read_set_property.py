@@ -1,10 +1,10 @@
 """The read-set property: an intent's behavior depends only on what its kind declares to read.
 
-The check makes two copies of a world. In one, another agent's intent runs first; in the other, a
-record without state changes, so that both have the same seq. Unless the gate refuses the intent as
-stale, it must have the same verdict and the same writes to its read set in both copies. Writes
-outside the read set, such as to a shared counter, may differ, and so may entities that its kind
-declares to revalidate.
+The check decides an intent twice, and undoes both decisions. The first time, another agent's intent
+runs first; the second time, a record without state changes, so that both have the same seq. Unless
+the gate refuses the intent as stale, it must have the same verdict and the same writes to its read
+set both times. Writes outside the read set, such as to a shared counter, may differ, and so may
+entities that its kind declares to revalidate.
 """
 
 from collections.abc import Iterator
@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, cast
 
 from placet.kernel.plugin.domain import Domain, Kind
 from placet.kernel.recorded_batch import recorded_batch
+from placet.kernel.rollback import RollbackMark
 from placet.schemas.codec import Json, thaw
 from placet.schemas.intent import Intent
 from placet.schemas.log.record import Admitted, decode_record
@@ -42,12 +43,11 @@ def has_footprints(domain: Domain) -> bool:
     return any(map(_is_bound, domain.kinds))
 
 
-def footprint_breach(runner: TraceRunner, trace: Trace, factory: Factory) -> str | None:
+def footprint_breach(runner: TraceRunner, trace: Trace, _factory: Factory) -> str | None:
     """Describe a proposal in a trace whose outcome depends on an entity outside its read set.
 
     None if there is none.
     """
-    copy = TraceRunner(factory)
     kinds = runner.kernel.registry.kinds
     proposals = [p for s in trace if isinstance(s, Propose) for batch in s.batches for p in batch]
     for step in trace:
@@ -56,7 +56,7 @@ def footprint_breach(runner: TraceRunner, trace: Trace, factory: Factory) -> str
             if not _is_bound(kinds[proposal.kind]):
                 continue
             for other in _others(proposal, proposals):
-                breach = _breach(runner, copy, proposal, other)
+                breach = _breach(runner, proposal, other)
                 if breach is not None:
                     return breach
         runner.run(step)
@@ -72,21 +72,29 @@ def _others(proposal: Proposal, proposals: list[Proposal]) -> Iterator[Proposal]
     return islice(others, _OTHERS_MAX)
 
 
-def _breach(
-    runner: TraceRunner, copy: TraceRunner, proposal: Proposal, other: Proposal
+def _breach(runner: TraceRunner, proposal: Proposal, other: Proposal) -> str | None:
+    mark, faults = runner.kernel.mark(), len(runner.faults)
+    try:
+        return _breach_after(mark, runner, proposal, other)
+    finally:
+        runner.kernel.rollback(mark)
+        del runner.faults[faults:]
+
+
+def _breach_after(
+    mark: RollbackMark, runner: TraceRunner, proposal: Proposal, other: Proposal
 ) -> str | None:
-    world = runner.kernel.snapshot()
-    before = runner.intents((other._replace(behind=0),), 1)
-    copy.kernel.restore(world)
-    if not copy.kernel.decide(before, runner.now).admitted:
+    kernel = runner.kernel
+    own = runner.intents((proposal._replace(behind=0),))
+    if not kernel.decide(runner.intents((other._replace(behind=0),), 1), runner.now).admitted:
         return None
-    touched = {(change.collection, change.entity) for change in _latest(copy).changes.entities}
-    after = _outcome(runner, copy, proposal)
+    touched = {(change.collection, change.entity) for change in _latest(runner).changes.entities}
+    after = _outcome(runner, proposal, own)
     if RefusalCode.STALE_CONTEXT.value in after.codes:
         return None
-    copy.kernel.restore(world)
-    copy.kernel.change_executor(_UNUSED_EXECUTOR, 1)
-    alone = _outcome(runner, copy, proposal)
+    kernel.rollback(mark)
+    kernel.change_executor(_UNUSED_EXECUTOR, 1)
+    alone = _outcome(runner, proposal, own)
     if after == alone or _is_revalidated(touched, runner, proposal):
         return None
     return (
@@ -95,14 +103,14 @@ def _breach(
     )
 
 
-def _outcome(runner: TraceRunner, copy: TraceRunner, proposal: Proposal) -> _Outcome:
-    """Decide a proposal in the copy, with the `context_seq` of the original world."""
-    verdict = copy.kernel.decide(runner.intents((proposal._replace(behind=0),)), runner.now)
+def _outcome(runner: TraceRunner, proposal: Proposal, own: list[dict[str, Json]]) -> _Outcome:
+    """Decide the batch of a proposal, and return its outcome."""
+    verdict = runner.kernel.decide(own, runner.now)
     if not verdict.admitted:
         return _Outcome(verdict.codes, None, None)
-    record = _latest(copy)
+    record = _latest(runner)
     [intent] = recorded_batch(record).intents
-    read = _read(copy.kernel.registry.kinds[proposal.kind], intent)
+    read = _read(runner.kernel.registry.kinds[proposal.kind], intent)
     written = {
         f"{change.collection}/{change.entity}": thaw(change.fields)
         for change in record.changes.entities
@@ -111,9 +119,9 @@ def _outcome(runner: TraceRunner, copy: TraceRunner, proposal: Proposal) -> _Out
     return _Outcome((), thaw(verdict.results[0].normalized), written)
 
 
-def _latest(copy: TraceRunner) -> Admitted:
+def _latest(runner: TraceRunner) -> Admitted:
     """Return the record of the latest admitted batch."""
-    latest = map(decode_record, reversed(copy.log))  # a checkpoint may follow it
+    latest = map(decode_record, reversed(runner.log))  # a checkpoint may follow it
     return next(record for record in latest if isinstance(record, Admitted))
 
 

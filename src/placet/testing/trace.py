@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from placet.kernel import Domain, Kernel, KernelConfig
+from placet.kernel import Domain, Kernel, KernelConfig, RecordList
 from placet.schemas.codec import Json, thaw
 from placet.schemas.effect import Settlement
 from placet.schemas.errors import PlacetError
@@ -124,11 +124,11 @@ class TraceRunner:
 
     def __init__(self, factory: Factory) -> None:
         self.domain = factory()
-        self.log: list[bytes] = []
+        self.log = RecordList()
         self.faults: list[DomainFault] = []
         self.story: list[str] = []
         self.now = 0.0
-        self.kernel = Kernel(self.domain, _CONFIG, sink=self.log.append)
+        self.kernel = Kernel(self.domain, _CONFIG, sink=self.log)
         self.kernel.rules.on_fault = lambda where, error: self.faults.append(
             DomainFault(where, error)
         )

@@ -97,11 +97,11 @@ def test_waiting_for_retry_after_is_enough_and_a_hundredth_less_is_not(asks, rat
             assert "batch_exceeds_burst" in verdict.codes
             assert not kernel.decide(batch, now + 1e6).admitted
             return
-        before = kernel.snapshot()
+        before = kernel.mark()
         assert not kernel.decide(batch, now + retry_after * 0.99 - 1e-9).admitted
-        kernel.restore(before)
+        kernel.rollback(before)
         assert kernel.decide(batch, now + retry_after).admitted
-        kernel.restore(before)
+        kernel.rollback(before)
 
 
 @given(start=st.floats(0, 4.6e9), rate=st.sampled_from(RATES), asks=st.integers(1, 5))
@@ -114,9 +114,9 @@ def test_a_float_of_now_and_retry_after_is_never_too_early(start, rate, asks):
     retry_after = refused.refusals[0].retry_after
     assert retry_after is not None
     for now in (start, refused.sim_time):
-        before = kernel.snapshot()
+        before = kernel.mark()
         assert kernel.decide(batch_of(asks, "b"), now + retry_after).admitted
-        kernel.restore(before)
+        kernel.rollback(before)
 
 
 def test_a_refused_batch_is_charged_to_no_quota():

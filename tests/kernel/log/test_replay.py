@@ -25,7 +25,7 @@ from placet.schemas.log.record import (
     encode_record,
     record_hash,
 )
-from tests.kernel.builders import add, intent, kernel_of, reused
+from tests.kernel.builders import add, intent, kernel_of, restore, reused
 from tests.kernel.domains import Annex, Lab
 from tests.kernel.traces import SETTINGS, TRACES, random_trace, run_trace, summary, time_of
 
@@ -95,7 +95,7 @@ def test_a_kernel_restored_from_a_snapshot_continues_identically(setting, before
     snapshot, length = kernel.snapshot(), len(log)
     other, other_log = reused(1, **SETTINGS[setting])
     del other_log[:]
-    other.restore(snapshot)
+    restore(other, snapshot)
     assert other.snapshot() == snapshot
     assert other.digest() == kernel.digest()
     now = time_of(before)

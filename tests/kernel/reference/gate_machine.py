@@ -24,6 +24,7 @@ from placet.schemas.batch import CheckedBatch
 from placet.schemas.effect import EffectKey, Settlement
 from placet.schemas.limits import Limits
 from placet.schemas.verdict import Verdict
+from tests.kernel.builders import restore
 from tests.kernel.reference.fair_batches import AGENTS, a_batch_of
 from tests.kernel.reference.fairground import POST, Fairground
 from tests.kernel.reference.reference_model import Model
@@ -63,8 +64,8 @@ def kernels_of(setting: str) -> tuple[list[bytes], list[Kernel]]:
         _POOL[setting] = (log, [first, Kernel(Fairground(), config)], start)
     log, kernels, start = _POOL[setting]
     for kernel in kernels:
-        kernel.restore(start)
         kernel._journal.sink = None
+        kernel.restore(start)
     del log[2:]
     kernels[0]._journal.sink = log.append
     return log, list(kernels)
@@ -253,7 +254,7 @@ class GateMachine(RuleBasedStateMachine):
         """Continue with a kernel opened from the log."""
         again = Kernel(Fairground(), self.kernel.config, history=self.log)
         assert again.world_digest() == self.kernel.world_digest()
-        self.kernel.restore(again.snapshot())
+        restore(self.kernel, again.snapshot())
 
     # what holds after each step
 

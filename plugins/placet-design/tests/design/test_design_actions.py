@@ -9,6 +9,7 @@ from placet_design import Action, ActionType, RefinableField, Step
 from placet_design.actions.plans import action_of, payload_of
 from placet_design.actions.protocol import Adjustment
 from placet_design.refinable_fields import REFINABLE_SCHEMA
+from tests.kernel.builders import restore
 
 NAN, INF = float("nan"), float("inf")
 
@@ -67,7 +68,7 @@ def worlds():
 @pytest.fixture
 def designers(worlds):
     for designer, snapshot in worlds:
-        designer.manager.kernel.restore(snapshot)
+        restore(designer.manager.kernel, snapshot)
     return [designer for designer, _ in worlds]
 
 

@@ -6,6 +6,7 @@ from tests.design.designer import VESSEL, Designer, lock, more, put, unlock
 from placet.errors import StoreError, ValidationError
 from placet.kernel.log.replay import Replayer
 from placet_design import Design, StateManager
+from tests.kernel.builders import restore
 
 LOA = "hull.loa"
 
@@ -139,7 +140,7 @@ def test_a_snapshot_keeps_undo():
     set_to(designer, 10, 20)
     snapshot = designer.manager.kernel.snapshot()
     other = StateManager(design=Design())
-    other.kernel.restore(snapshot)
+    restore(other.kernel, snapshot)
     assert other.undo() == 3
     assert other.get(LOA) == 10.0
 

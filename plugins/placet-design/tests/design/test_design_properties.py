@@ -21,6 +21,7 @@ from placet_design import (
 from placet_design.actions.normalize import PayloadFault, normalize_set
 from placet_design.actions.plans import action_of
 from placet_design.actions.protocol import ActionPlan
+from tests.kernel.builders import restore
 
 PATHS = list(REFINABLE_SCHEMA)
 UNITS = [None, "", "m", "ft", "mm", "kW", "MW", "hp", "kts", "km/h", "nm", "km", "deg", "rad"]
@@ -67,7 +68,7 @@ def designer(world):
 
 def begin_again(world):
     designer, snapshot = world
-    designer.manager.kernel.restore(snapshot)
+    restore(designer.manager.kernel, snapshot)
     return designer
 
 

@@ -28,18 +28,16 @@ class Viewer:
 
     def __init__(self, kernel: Kernel) -> None:
         self._registry = kernel.registry
-        self._seq = -1
-        self._tree: State | None = None
+        self._seq = self._rewinds = -1
         self._cut = _Cut(State(), kernel.registry, CutIndexes(kernel.registry))
 
     def view(self, kernel: Kernel, agent_id: str) -> View:
         """Return an agent's view at the present seq; O(1), after one `State.cut` for each seq."""
-        if self._seq != kernel.seq or self._tree is not kernel.tree:
+        tree = kernel.tree
+        if self._seq != kernel.seq or self._rewinds != tree.rewinds:
+            self._seq, self._rewinds = kernel.seq, tree.rewinds
             indexes = self._cut.indexes
-            if self._tree is not kernel.tree:  # the first, or restored: its cuts are counted anew
-                self._tree, indexes = kernel.tree, CutIndexes(self._registry)
-            self._seq = kernel.seq
-            self._cut = _Cut(kernel.tree.cut(), self._registry, indexes)
+            self._cut = _Cut(tree.cut(), self._registry, indexes)
             indexes.add(self._cut.state)
         state = _SeenState(self._cut, agent_id)
         return View(kernel.seq, kernel.ledger.now_ns / SECOND_NS, agent_id, state, state)

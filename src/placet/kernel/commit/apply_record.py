@@ -131,17 +131,15 @@ def apply_agent_changed(ledger: Ledger, record: AgentChanged) -> None:
     if record.what == "removed":
         ledger.remove_agent(record.agent_id)
     elif record.what == "permissions":
-        agent.permissions = None if record.permissions is None else frozenset(record.permissions)
+        permissions = None if record.permissions is None else frozenset(record.permissions)
+        ledger.change_agent(agent, "permissions", permissions)
     else:
-        agent.is_suspended = record.what == "suspended"
+        ledger.change_agent(agent, "is_suspended", record.what == "suspended")
 
 
 def apply_executor(ledger: Ledger, record: ExecutorChanged) -> None:
     """Apply the record of a registered or removed executor of an effect kind."""
-    if record.depth_max is None:
-        ledger.executors.pop(record.kind, None)
-    else:
-        ledger.executors[record.kind] = record.depth_max
+    ledger.set_executor(record.kind, record.depth_max)
 
 
 def apply_fork_adopted(ledger: Ledger, record: ForkAdopted) -> None:

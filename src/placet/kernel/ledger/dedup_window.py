@@ -8,12 +8,15 @@ by bisection. Neither kind of entry is tracked by the garbage collector.
 
 from bisect import bisect_right
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, MutableSequence, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableSequence, Sequence
+from functools import partial
 from operator import attrgetter
+from types import MappingProxyType
 from typing import ClassVar, Final, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
+from placet.kernel.ledger.undo import Undo
 from placet.schemas.batch import Span, only_sequence, sequence_form, sequences_of
 from placet.schemas.codec import Json, canonical, from_canonical
 from placet.schemas.limits import Limits
@@ -23,6 +26,8 @@ MIXED: Final = -1
 
 PLAIN: Final = b""
 """`detail` of an admitted batch of one agent whose ids have consecutive seqs."""
+
+_NONE: Final[Mapping[str, "ListEntry"]] = MappingProxyType({})
 
 _LOWEST: Final = attrgetter("lowest")
 
@@ -232,9 +237,10 @@ class Window:
         ids: Latest `ListEntry` of each id in one.
         ranges: The `RangeEntry`s of each sequence. Each is above those before it, so that they can
             be bisected and leave in this order; a range that is not is stored as a `ListEntry`.
+        used: Number of its latest use among the uses of all windows.
     """
 
-    __slots__ = ("answers", "count", "forgotten", "ids", "ranges")
+    __slots__ = ("answers", "count", "forgotten", "ids", "ranges", "used")
 
     def __init__(self) -> None:
         self.ids: dict[str, ListEntry] = {}
@@ -242,8 +248,16 @@ class Window:
         self.answers: deque[DedupEntry] = deque()
         self.count = 0
         self.forgotten: dict[str, int] = {}
+        self.used = 0
 
-    def remember(self, entry: DedupEntry, ids_max: int, age_ns_max: int, sequences_max: int) -> int:
+    def remember(
+        self,
+        entry: DedupEntry,
+        ids_max: int,
+        age_ns_max: int,
+        sequences_max: int,
+        note: "NoteEviction | None" = None,
+    ) -> int:
         """Add an entry and evict those beyond the bounds; return by how much `count` grew.
 
         The latest `ids_max` ids stay. Entries leave whole, so some older ids may stay too.
@@ -252,19 +266,28 @@ class Window:
         self._add(entry)
         oldest_ns = entry.now_ns - age_ns_max
         if self.count > ids_max or self.answers[0].now_ns < oldest_ns:
-            self.evict(oldest_ns, ids_max, sequences_max)
+            self.evict(oldest_ns, ids_max, sequences_max, note)
         return self.count - before
 
-    def evict(self, oldest_ns: int, ids_max: int, sequences_max: int) -> int:
+    def evict(
+        self, oldest_ns: int, ids_max: int, sequences_max: int, note: "NoteEviction | None" = None
+    ) -> int:
         """Evict the entries beyond the bounds; return the number of their ids."""
         before, oldest = self.count, self.answers[0]
         while self.count - oldest.count >= ids_max or oldest.now_ns < oldest_ns:
-            self.forget_oldest(sequences_max)
+            self.forget_oldest(sequences_max, note)
             oldest = self.answers[0]
         return before - self.count
 
-    def forget_oldest(self, sequences_max: int) -> None:
-        """Evict the oldest entry; keep the highest number of each of its sequences."""
+    def forget_oldest(self, sequences_max: int, note: "NoteEviction | None" = None) -> None:
+        """Evict the oldest entry; keep the highest number of each of its sequences.
+
+        Args:
+            sequences_max: Bound of `forgotten`.
+            note: Called with the window before the eviction; None calls nothing.
+        """
+        if note is not None:
+            note(self)
         entry = self.answers.popleft()
         self.count -= entry.count
         forgotten = self.forgotten
@@ -346,6 +369,48 @@ class Window:
         window.forgotten = dict(forgotten)
         return window
 
+    # undo
+
+    def superseded_by(self, entry: DedupEntry) -> dict[str, ListEntry]:
+        """Return the entries by id that an entry of the same ids will supersede."""
+        ids = self.ids
+        return {req_id: ids[req_id] for req_id in entry.ids if req_id in ids} if ids else {}
+
+    def take_back(self, superseded: Mapping[str, ListEntry]) -> int:
+        """Undo the latest `remember`, whose evictions are undone; return its number of ids."""
+        entry = self.answers.pop()
+        if isinstance(entry, RangeEntry):
+            count, ranges = entry.highest - entry.lowest + 1, self.ranges[entry.name]
+            ranges.pop()
+            if not ranges:
+                del self.ranges[entry.name]
+        else:
+            count = len(entry.ids)
+            for req_id in entry.ids:
+                self.ids.pop(req_id, None)
+        self.count -= count
+        if superseded:
+            self.ids.update(superseded)
+        return count
+
+    def oldest(self) -> tuple[DedupEntry, list[str], dict[str, int]]:
+        """Return the oldest entry, those of its ids that find it in `ids`, and `forgotten`."""
+        entry, ids = self.answers[0], self.ids
+        own = []
+        if isinstance(entry, ListEntry):
+            own = [req_id for req_id in entry.ids if ids.get(req_id) is entry]
+        return entry, own, dict(self.forgotten)
+
+    def put_back(self, entry: DedupEntry, own: list[str], forgotten: dict[str, int]) -> None:
+        """Undo the latest `forget_oldest`, before which `oldest` returned these values."""
+        self.answers.appendleft(entry)
+        self.count += entry.count
+        if isinstance(entry, RangeEntry):
+            self.ranges.setdefault(entry.name, []).insert(0, entry)
+        else:
+            self.ids.update(dict.fromkeys(own, entry))
+        self.forgotten = dict(forgotten)
+
     def _add(self, entry: DedupEntry) -> None:
         if isinstance(entry, RangeEntry) and not self._add_range(entry):
             entry = entry.with_ids()
@@ -388,6 +453,10 @@ class Window:
         return [(name, highest) for name, _, highest, _ in sequences_of(old_ids)]
 
 
+NoteEviction: TypeAlias = Callable[[Window], None]
+"""Called with a window of which the oldest entry is evicted next."""
+
+
 class WindowOwner(Protocol):
     """The part of an agent that the dedup stage reads and writes.
 
@@ -406,22 +475,43 @@ class DedupWindows:
     Attributes:
         count: Number of req_ids in all windows.
         recency: The windows that hold an entry by agent, least recently used first.
+        undo: Receives how each change is undone; None keeps nothing.
     """
 
-    __slots__ = ("count", "recency")
+    __slots__ = ("_displaced", "_uses", "count", "recency", "undo")
 
     def __init__(self) -> None:
         self.count = 0
         self.recency: OrderedDict[str, Window] = OrderedDict()
+        self.undo: list[Undo] | None = None
+        self._uses = 0
+        self._displaced: dict[str, Window] = {}
+
+    def load(self, agent_id: str, window: Window) -> None:
+        """Add a window that is used later than those before; its ids are counted already."""
+        self._uses = window.used = self._uses + 1
+        self.recency[agent_id] = window
 
     def remember(self, agent: WindowOwner, entry: DedupEntry, limits: Limits) -> None:
         """Add an entry to an agent's window, creating the window, and evict beyond all bounds."""
-        window = agent.window
+        window, undo = agent.window, self.undo
         if window is None:
             window = agent.window = Window()
+            if undo is not None:
+                undo.append((setattr, (agent, "window", None)))
+        note = None
+        if undo is not None:
+            superseded = window.superseded_by(entry)
+            undo.append((self._take_back, (agent.agent_id, window, window.used, superseded)))
+            note = partial(self._note_eviction, undo, agent.agent_id)
         self.count += window.remember(
-            entry, limits.window_ids_max, limits.window_age_ns_max, limits.window_sequences_max
+            entry,
+            limits.window_ids_max,
+            limits.window_age_ns_max,
+            limits.window_sequences_max,
+            note,
         )
+        self._uses = window.used = self._uses + 1
         try:
             self.recency.move_to_end(agent.agent_id)
         except KeyError:  # its first answer, or its first since it was forgotten
@@ -439,12 +529,15 @@ class DedupWindows:
         recency, move_to_end = self.recency, self.recency.move_to_end
         ids_max, sequences_max = limits.window_ids_max, limits.window_sequences_max
         oldest_ns, entries_max = now_ns - limits.window_age_ns_max, limits.dedup_entries_max
+        undo, take_back = self.undo, self._take_back
 
         def remember_above(agent: WindowOwner, window: Window | None, entry: RangeEntry) -> None:
             """Add an entry as `remember` does; `Window.is_above` was true for its id."""
             if window is None or window.ids:
                 self.remember(agent, entry, limits)
                 return
+            if undo is not None:
+                undo.append((take_back, (agent.agent_id, window, window.used, _NONE)))
             name = entry.name
             ranges = window.ranges.get(name)
             if ranges is None:
@@ -459,7 +552,11 @@ class DedupWindows:
             window.count += 1
             self.count += 1
             if window.count > ids_max or answers[0].now_ns < oldest_ns:
-                self.count -= window.evict(oldest_ns, ids_max, sequences_max)
+                note = None
+                if undo is not None:
+                    note = partial(self._note_eviction, undo, agent.agent_id)
+                self.count -= window.evict(oldest_ns, ids_max, sequences_max, note)
+            self._uses = window.used = self._uses + 1
             try:
                 move_to_end(agent.agent_id)
             except KeyError:  # its first since it was forgotten
@@ -473,6 +570,8 @@ class DedupWindows:
         """Remove the window of an agent that was removed."""
         self.count -= window.count
         self.recency.pop(agent_id, None)
+        if self.undo is not None:
+            self.undo.append((self._put_back_window, (agent_id, window)))
 
     def _evict(self, limits: Limits) -> None:
         """Evict entries of the least recently used agents.
@@ -483,8 +582,65 @@ class DedupWindows:
             agent_id, window = next(iter(self.recency.items()))
             if len(self.recency) == 1 and len(window.answers) == 1:
                 return
-            before = window.count
-            window.forget_oldest(limits.window_sequences_max)
+            before, undo = window.count, self.undo
+            note = None if undo is None else partial(self._note_eviction, undo, agent_id)
+            window.forget_oldest(limits.window_sequences_max, note)
             self.count -= before - window.count
             if not window.answers:
                 del self.recency[agent_id]
+
+    # undo
+
+    def sort_recency(self) -> None:
+        """Sort the windows whose uses were undone into `recency`; call it after the last of them.
+
+        O(windows used later than the earliest of them).
+        """
+        recency, displaced = self.recency, self._displaced
+        used = [window.used for agent_id, window in displaced.items() if agent_id in recency]
+        if used:
+            lowest, later = min(used), []
+            for agent_id, window in reversed(recency.items()):
+                if window.used < lowest:
+                    break
+                later.append((window.used, agent_id))
+            for _, agent_id in sorted(later):
+                recency.move_to_end(agent_id)
+        displaced.clear()
+
+    def _take_back(
+        self, agent_id: str, window: Window, used: int, superseded: Mapping[str, ListEntry]
+    ) -> None:
+        """Undo `remember`."""
+        self.count -= window.take_back(superseded)
+        window.used = used
+        if window.answers:
+            self._displaced[agent_id] = window
+        else:
+            self.recency.pop(agent_id, None)
+
+    def _note_eviction(self, undo: list[Undo], agent_id: str, window: Window) -> None:
+        undo.append((self._put_back, (agent_id, window, *window.oldest())))
+
+    def _put_back(
+        self,
+        agent_id: str,
+        window: Window,
+        entry: DedupEntry,
+        own: list[str],
+        forgotten: dict[str, int],
+    ) -> None:
+        """Undo an eviction."""
+        window.put_back(entry, own, forgotten)
+        self.count += entry.count
+        self._displace(agent_id, window)
+
+    def _put_back_window(self, agent_id: str, window: Window) -> None:
+        """Undo `remove`."""
+        self.count += window.count
+        if window.answers:
+            self._displace(agent_id, window)
+
+    def _displace(self, agent_id: str, window: Window) -> None:
+        """Make a window the latest of `recency` until `sort_recency`."""
+        self.recency[agent_id] = self._displaced[agent_id] = window

@@ -1,17 +1,21 @@
 """The ledger: agents, dedup windows, quotas, schedule and outbox, beside the domains' state.
 
-It changes only by a record that is final, so it needs no undo. `kernel/commit/apply_record.py` is
-its only writer, for live decisions and for replay.
+It changes only by a record that is final, so a refused batch needs no undo here; a rollback to a
+mark does (`kernel/rollback.py`). `kernel/commit/apply_record.py` is its only writer, for live
+decisions and for replay.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 import msgspec
 
 from placet.kernel.ledger.dedup_window import DedupWindows, Window
 from placet.kernel.ledger.ordinals import Ordinals
+from placet.kernel.ledger.undo import Undo, restore_item
 from placet.kernel.prng import LANE_BYTES, agent_key
 from placet.schemas.codec import Json
 from placet.schemas.config import (
@@ -32,6 +36,14 @@ batch.
 
 _SCHEDULED_BYTES: Final = 1_024
 """Bytes of the record, the heap entries and the remembered verdict of a scheduled batch."""
+
+_SCALARS: Final = (
+    *("policy", "seq", "now_ns", "tick", "group", "has_quotas", "generation_floor"),
+    *("scheduled_seen", "world_tat", "world_work_tat"),
+)
+"""Attributes of a ledger that a mark holds whole."""
+
+_SCALARS_OF: Final = attrgetter(*_SCALARS)
 
 
 class Agent:
@@ -183,9 +195,12 @@ class Ledger:
         scheduled_seen: Number of the latest scheduled batch.
         world_tat: Theoretical arrival time of the world's quota, nanoseconds.
         world_work_tat: That of the world's quota of work.
+        undo: Receives how each change is undone, but for numbers; None keeps nothing.
     """
 
     __slots__ = (
+        "_is_order_kept",
+        "_is_outbox_sorted",
         "agents",
         "dedup",
         "executors",
@@ -208,6 +223,7 @@ class Ledger:
         "scheduled_seen",
         "seq",
         "tick",
+        "undo",
         "world_tat",
         "world_work_tat",
     )
@@ -236,6 +252,9 @@ class Ledger:
         self.scheduled_seen = 0
         self.world_tat = 0
         self.world_work_tat = 0
+        self.undo: list[Undo] | None = None
+        self._is_order_kept = False
+        self._is_outbox_sorted = True
 
     def set_policy(self, policy: GateSettings) -> None:
         """Replace the gate settings in force."""
@@ -254,10 +273,18 @@ class Ledger:
         """Add a new agent of this name and owner, and return it."""
         generation = self.gone.get(agent_id, self.generation_floor) + 1
         agent = Agent(agent_id, owner, generation)
+        if self.undo is not None:
+            self.undo.append((restore_item, (self.agents, agent_id, None)))
         self.agents[agent_id] = agent
         if owner != agent_id:
-            self.owned[owner] = self.owned.get(owner, 0) + 1
+            self._count_owned(owner, 1)
         return agent
+
+    def _count_owned(self, owner: str, change: int) -> None:
+        before = self.owned.get(owner)
+        if self.undo is not None:
+            self.undo.append((restore_item, (self.owned, owner, before)))
+        restore_item(self.owned, owner, (before or 0) + change or None)
 
     def remove_agent(self, agent_id: str) -> None:
         """Remove an agent and all that is stored of it but its generation.
@@ -266,18 +293,39 @@ class Ledger:
         ones: an agent registered under a forgotten name starts above it, so that no old handle
         is valid for it.
         """
+        undo = self.undo
+        if undo is not None:
+            if not self._is_order_kept:  # the order of registration, which a snapshot has
+                self._is_order_kept = True
+                undo.append((self._reorder_agents, (tuple(self.agents),)))
+            undo.append((restore_item, (self.gone, agent_id, self.gone.get(agent_id))))
+            undo.append((restore_item, (self.agents, agent_id, self.agents[agent_id])))
         agent = self.agents.pop(agent_id)
         if agent.owner != agent_id:
-            self.owned[agent.owner] -= 1
-            if not self.owned[agent.owner]:
-                del self.owned[agent.owner]
+            self._count_owned(agent.owner, -1)
         self.gone[agent_id] = agent.generation
         if len(self.gone) > self.policy.limits.removed_agents_max:
             self.generation_floor = max(self.generation_floor, *self.gone.values())
-            self.gone.clear()
+            if undo is not None:
+                undo.append((setattr, (self, "gone", self.gone)))
+            self.gone = {}
             self.ordinals.retain(self.agents)
         if agent.window is not None:
             self.dedup.remove(agent_id, agent.window)
+
+    def change_agent(self, agent: Agent, attribute: str, value: object) -> None:
+        """Set an attribute of an agent, such as its permissions."""
+        if self.undo is not None:
+            self.undo.append((setattr, (agent, attribute, getattr(agent, attribute))))
+        setattr(agent, attribute, value)
+
+    # executors
+
+    def set_executor(self, kind: str, depth_max: int | None) -> None:
+        """Set the bound of the outbox of an effect kind; None removes its executor."""
+        if self.undo is not None:
+            self.undo.append((restore_item, (self.executors, kind, self.executors.get(kind))))
+        restore_item(self.executors, kind, depth_max)
 
     # time
 
@@ -291,10 +339,9 @@ class Ledger:
 
     def add_effect(self, seq: int, effect_index: int, effect: Pending) -> None:
         """Add an effect to the outbox."""
-        self.outbox[seq, effect_index] = effect
-        self.outbox_depth[effect.kind] = self.outbox_depth.get(effect.kind, 0) + 1
-        share = (effect.kind, effect.agent_id)
-        self.outbox_shares[share] = self.outbox_shares.get(share, 0) + 1
+        if self.undo is not None:
+            self.undo.append((self._remove_effect, ((seq, effect_index),)))
+        self._put_effect((seq, effect_index), effect)
 
     def settle_effect(self, seq: int, effect_index: int) -> None:
         """Remove an effect from the outbox.
@@ -302,14 +349,36 @@ class Ledger:
         Raises:
             KeyError: The effect is not in the outbox.
         """
-        effect = self.outbox.pop((seq, effect_index))
+        effect = self._remove_effect((seq, effect_index))
+        if self.undo is not None:
+            self.undo.append((self._put_effect_back, ((seq, effect_index), effect)))
+        if self.marks:
+            self._note_marks()
+            self.marks.pop((seq, effect_index), None)
+
+    def _remove_effect(self, place: tuple[int, int]) -> Pending:
+        effect = self.outbox.pop(place)
         self.outbox_depth[effect.kind] -= 1
         share = (effect.kind, effect.agent_id)
         self.outbox_shares[share] -= 1
         if not self.outbox_shares[share]:
             del self.outbox_shares[share]
-        if self.marks:
-            self.marks.pop((seq, effect_index), None)
+        return effect
+
+    def _put_effect_back(self, place: tuple[int, int], effect: Pending) -> None:
+        self._put_effect(place, effect)
+        self._is_outbox_sorted = False
+
+    def _put_effect(self, place: tuple[int, int], effect: Pending) -> None:
+        self.outbox[place] = effect
+        self.outbox_depth[effect.kind] = self.outbox_depth.get(effect.kind, 0) + 1
+        share = (effect.kind, effect.agent_id)
+        self.outbox_shares[share] = self.outbox_shares.get(share, 0) + 1
+
+    def _note_marks(self) -> None:
+        """Keep all marks of effects, which are few, in their order."""
+        if self.undo is not None:
+            self.undo.append((setattr, (self, "marks", dict(self.marks))))
 
     def mark_of(self, seq: int, effect_index: int) -> EffectMark | None:
         """Return the mark of an effect; None if it has none."""
@@ -323,6 +392,7 @@ class Ledger:
             KeyError: The effect is not in the outbox.
         """
         self.outbox[seq, effect_index]
+        self._note_marks()
         self.marks[seq, effect_index] = mark
 
     # schedule
@@ -332,8 +402,14 @@ class Ledger:
 
         Its record is kept without its place in the chain, which is no part of a world.
         """
+        if self.undo is not None:
+            self.undo.append((self._remove_scheduled, (record.number,)))
         self.scheduled_seen = record.number
-        self.scheduled[record.number] = msgspec.structs.replace(record, prev=GENESIS)
+        self._put_scheduled(msgspec.structs.replace(record, prev=GENESIS))
+
+    def _put_scheduled(self, record: Scheduled) -> None:
+        """Put a batch into the schedule; the heaps may have an entry of a removed one twice."""
+        self.scheduled[record.number] = record
         share = self.schedule_shares.setdefault(record.submitter, ScheduleShare())
         share.count += 1
         size = scheduled_bytes(record.encoded)
@@ -344,6 +420,11 @@ class Ledger:
 
     def pop_scheduled(self, number: int) -> None:
         """Remove a batch from the schedule, usually the first. O(log n), amortized."""
+        if self.undo is not None:
+            self.undo.append((self._put_scheduled, (self.scheduled[number],)))
+        self._remove_scheduled(number)
+
+    def _remove_scheduled(self, number: int) -> None:
         record = self.scheduled.pop(number)
         size = scheduled_bytes(record.encoded)
         self.schedule_size -= size
@@ -372,3 +453,43 @@ class Ledger:
     def next_due_ns(self) -> int | None:
         """Simulated time of the next scheduled batch, nanoseconds; None if there is none."""
         return self.schedule[0][0] if self.schedule else None
+
+    # undo
+
+    def keep_undo(self, undo: list[Undo] | None) -> None:
+        """Keep how the changes from now on are undone, in a list; None keeps nothing."""
+        self.undo = self.dedup.undo = undo
+        self._is_order_kept = False
+
+    def scalars(self) -> tuple[object, ...]:
+        """Return the attributes that `rewind` sets."""
+        scalars: tuple[object, ...] = _SCALARS_OF(self)
+        return scalars
+
+    def rewind(self, newest_first: Iterable[list[Undo]], scalars: tuple[object, ...]) -> None:
+        """Undo changes, and set the scalars. O(changes).
+
+        Where a batch of an agent that was idle for long is undone, also O(agents); and O(outbox)
+        where a settlement is.
+
+        Args:
+            newest_first: Lists of how changes are undone, each in the order of the changes.
+            scalars: Result of `scalars` before the changes.
+        """
+        for undo in newest_first:
+            for function, arguments in reversed(undo):
+                function(*arguments)
+        for name, value in zip(_SCALARS, scalars, strict=True):
+            setattr(self, name, value)
+        self.dedup.sort_recency()
+        if not self._is_outbox_sorted:
+            self._is_outbox_sorted = True
+            oldest_first = sorted(self.outbox.items())
+            self.outbox.clear()
+            self.outbox.update(oldest_first)
+
+    def _reorder_agents(self, names: tuple[str, ...]) -> None:
+        """Put the agents into an earlier order of theirs."""
+        agents = [(name, self.agents[name]) for name in names]
+        self.agents.clear()
+        self.agents.update(agents)

@@ -85,6 +85,16 @@ class Ordinals:
             if name in agent_ids or name in RESERVED_IDS
         }
 
+    def mark(self) -> tuple[int, dict[str, int]]:
+        """Return the time and the numbers, for `rewind`. O(agents of this time)."""
+        self.sum_up()
+        return self.now_ns, dict(self.sums)
+
+    def rewind(self, mark: tuple[int, dict[str, int]]) -> None:
+        """Set the time and the numbers to those of `mark`."""
+        self.clear()
+        self.now_ns, self.sums = mark[0], dict(mark[1])
+
     def dump(self, now_ns: int) -> dict[str, int]:
         """Return the numbers for a snapshot of a world whose latest record is of this time."""
         self.sum_up()

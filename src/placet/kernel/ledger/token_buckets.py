@@ -11,6 +11,7 @@ Source: ITU-T I.371 (Generic Cell Rate Algorithm, virtual scheduling).
 from typing import Final, TypeAlias
 
 from placet.kernel.ledger.ledger import Agent, Ledger
+from placet.kernel.ledger.undo import restore_item
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.config import AGENT_WORK, ALL_KINDS, WORLD_WORK, Quota
 
@@ -70,6 +71,7 @@ def work_charges(batch: CheckedBatch, ledger: Ledger, units: int, now_ns: int) -
 
 def charge(ledger: Ledger, charges: Charges) -> None:
     """Apply charges to the token buckets, which must not have changed since `charges_on`."""
+    undo = ledger.undo
     for agent, bucket, _, _, _, tat_ns in charges:
         if agent is None:
             if bucket == WORLD_WORK:
@@ -77,8 +79,12 @@ def charge(ledger: Ledger, charges: Charges) -> None:
             else:
                 ledger.world_tat = tat_ns
         elif agent.tats is None:
+            if undo is not None:
+                undo.append((setattr, (agent, "tats", None)))
             agent.tats = {bucket: tat_ns}
         else:
+            if undo is not None:
+                undo.append((restore_item, (agent.tats, bucket, agent.tats.get(bucket))))
             agent.tats[bucket] = tat_ns
 
 

@@ -294,7 +294,7 @@ def _fold_entity(state: State, change: EntityChange) -> None:
     else:
         assert row is not None, f"{change.collection}/{change.entity} is changed but not there"
         if row.epoch != state.epoch:  # a cut shares it
-            row = state.own(rows, change.entity, row)
+            row = state.own(change.collection, change.entity, row)
         row.fields = joined(row.fields, fields)
         row.seq, row.by, row.foreign_seq = stamp
     state.mark_dirty(change.collection, change.entity, row)

@@ -132,7 +132,7 @@ def _dump_ledger(ledger: Ledger) -> dict[str, Json]:
         "recency": list(ledger.dedup.recency),
         "executors": ledger.executors,
         "outbox": [[*key, *effect] for key, effect in ledger.outbox.items()],
-        "scheduled": [encode_record(record) for record in ledger.scheduled.values()],
+        "scheduled": [encode_record(record) for _, record in sorted(ledger.scheduled.items())],
         "scheduled_seen": ledger.scheduled_seen,
         "world_tat": ledger.world_tat,
     }
@@ -157,7 +157,7 @@ def _load_ledger(ledger: Ledger, dumped: dict[str, Json]) -> None:
     for agent_id in dumped["recency"]:
         window = ledger.agents[agent_id].window
         assert window is not None, "an agent in `recency` has a window"
-        ledger.dedup.recency[agent_id] = window
+        ledger.dedup.load(agent_id, window)
     ledger.executors = dict(dumped["executors"])
     for seq, effect_index, kind, payload, agent_id in dumped["outbox"]:
         ledger.add_effect(seq, effect_index, Pending(kind, freeze(payload), agent_id))

@@ -277,8 +277,8 @@ class Draft:
         if not is_frozen:
             value = freeze(value)
         state = self.state
-        if row.epoch != state.epoch:  # a cut shares it
-            row = state.own(state.collections[collection], entity, row)
+        if row.epoch != state.epoch:  # a cut or a mark shares it
+            row = state.own(collection, entity, row)
         fields = row.fields
         old = fields.get(field, ABSENT)
         by = row.by
@@ -313,7 +313,7 @@ class Draft:
         if WHOLE in frozen:
             raise ValueError("a field needs a name")
         grave = rows.tombstones.pop(entity, None)
-        self._touch(collection, entity, grave)
+        self._touch(collection, entity, None, grave)
         row = Entity(frozen, self.seq, self.agent_id, 0, self.state.epoch)
         # If tombstones were trimmed, another agent may have deleted it as late as `tracked_from`.
         row.foreign_seq = (
@@ -335,7 +335,7 @@ class Draft:
         if rows is None or row is None:
             raise KeyError(self._no_entity(collection, entity, "it cannot be deleted"))
         rows.mark_changed(entity)
-        self._touch(collection, entity, None)
+        self._touch(collection, entity, row, None)
         self._undo.append((collection, entity, WHOLE, row, row, 0, "", 0))
         if row.digest is not None:
             self.state.mark_dirty(collection, entity, row)
@@ -422,9 +422,10 @@ class Draft:
         known = self.notices.get(self._position, ())
         self.notices[self._position] = (*known, Notice(code, message, at))
 
-    def _touch(self, collection: str, entity: str, grave: Stamp | None) -> None:
+    def _touch(self, collection: str, entity: str, row: Entity | None, grave: Stamp | None) -> None:
         """Stamp a collection in which an entity is created or deleted."""
         self.has_more = True
+        self.state.note_touched(collection, entity, row, grave)
         rows = self.state.collections[collection]
         before = Stamp(rows.seq, rows.by, rows.foreign_seq)
         self._collection_undo.append((collection, entity, before, grave))

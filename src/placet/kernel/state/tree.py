@@ -5,12 +5,13 @@ entity carries a stamp, so staleness needs no history; the digest is a sum over 
 costs what changed.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
 from itertools import islice
 from types import MappingProxyType
 from typing import Final, NoReturn, TypeVar, cast, overload
 
+from placet.kernel.ledger.undo import restore_item
 from placet.kernel.state.entity_cut import EntityCut
 from placet.schemas.codec import Json, canonical, freeze, thaw
 from placet.schemas.missing_key import MissingKeyError
@@ -25,7 +26,6 @@ _SHOWN_MAX: Final = 10
 
 
 Default = TypeVar("Default")
-
 
 READ_AND_WRITE: Final = (
     "a rule reads by get(collection, entity, field), entity, exists and ids of its draft, and "
@@ -119,6 +119,25 @@ class Collection(Stamp):
                 self.changed = None
 
 
+class Replaced:
+    """The parts of a state that were replaced since a mark, as they were before.
+
+    Each item holds the whole of one earlier value. So a batch that is undone leaves its items here,
+    and putting them back newest first ends with the values at the mark.
+
+    Attributes:
+        entities: `(collection, entity, row)`; row None if there was no such entity.
+        stamps: `(collection, entity, tombstone, stamp of the collection, tracked_from)`; tombstone
+            None if there was none.
+    """
+
+    __slots__ = ("entities", "stamps")
+
+    def __init__(self) -> None:
+        self.entities: list[tuple[str, str, Entity | None]] = []
+        self.stamps: list[tuple[str, str, Stamp | None, tuple[int, str, int], int]] = []
+
+
 class State:
     """The domain state of one world; it has one writer.
 
@@ -131,10 +150,24 @@ class State:
         tombstones_max: Bound of the tombstones of a collection.
         tracked_from: Below this seq a deletion may have been forgotten: an older context cannot
             be checked.
-        epoch: Number of cuts that were made.
+        epoch: Number of cuts and marks that were made; in a cut, the number of the cut. An entity
+            of an earlier epoch is copied before it is changed.
+        rewinds: Number of times that the state was set to another moment; a cut made before
+            differs from this state, even at the same seq.
+        replaced: Receives what is replaced from now on; None keeps nothing.
     """
 
-    __slots__ = ("_sum", "collections", "dirty", "epoch", "tombstones_max", "tracked_from")
+    __slots__ = (
+        "_cuts",
+        "_sum",
+        "collections",
+        "dirty",
+        "epoch",
+        "replaced",
+        "rewinds",
+        "tombstones_max",
+        "tracked_from",
+    )
 
     def __init__(self, tombstones_max: int = 4096) -> None:
         self.collections: dict[str, Collection] = {}
@@ -142,6 +175,9 @@ class State:
         self.tracked_from = 0
         self.dirty: list[tuple[str, str]] = []
         self.epoch = 0
+        self.rewinds = 0
+        self.replaced: Replaced | None = None
+        self._cuts = 0
         self._sum = 0
 
     def __repr__(self) -> str:
@@ -204,8 +240,9 @@ class State:
         Its `epoch` is its number, and `changed` of each collection compares it with the cut before.
         """
         self.epoch += 1
+        self._cuts += 1
         copy = State()
-        copy.epoch = self.epoch
+        copy.epoch = self._cuts
         for name, rows in self.collections.items():
             shown = copy.collection(name)
             if rows.cut is None:
@@ -223,8 +260,11 @@ class State:
 
     # writing, for drafts and replay
 
-    def own(self, rows: Collection, entity: str, row: Entity) -> Entity:
-        """Replace an entity that a cut shares by a copy, which may be changed; return the copy."""
+    def own(self, collection: str, entity: str, row: Entity) -> Entity:
+        """Replace an entity of an earlier epoch by a copy, which may be changed; return it."""
+        replaced, rows = self.replaced, self.collections[collection]
+        if replaced is not None:
+            replaced.entities.append((collection, entity, row))
         copy = Entity(dict(row.fields), row.seq, row.by, row.foreign_seq, self.epoch)
         copy.digest = row.digest
         rows.entities[entity] = copy
@@ -245,17 +285,88 @@ class State:
             row.digest = None
         self.dirty.append((collection, entity))
 
+    def note_touched(
+        self, collection: str, entity: str, row: Entity | None, grave: Stamp | None
+    ) -> None:
+        """Keep what a creation or a deletion replaces, if it can be put back.
+
+        Args:
+            collection: The collection, with its stamp as it was before.
+            entity: The created or deleted entity.
+            row: The entity before; None if there was none.
+            grave: Its tombstone before; None if there was none.
+        """
+        replaced = self.replaced
+        if replaced is not None:
+            rows = self.collections[collection]
+            stamp = (rows.seq, rows.by, rows.foreign_seq)
+            replaced.entities.append((collection, entity, row))
+            replaced.stamps.append((collection, entity, grave, stamp, self.tracked_from))
+
+    def put_back(self, newest_first: Iterable[Replaced]) -> None:
+        """Put back what was replaced. O(replaced)."""
+        oldest: dict[tuple[str, str], Entity | None] = {}
+        for replaced in newest_first:
+            for collection, entity, row in reversed(replaced.entities):
+                oldest[collection, entity] = row
+            for collection, entity, grave, stamp, tracked_from in reversed(replaced.stamps):
+                rows = self.collections[collection]
+                rows.seq, rows.by, rows.foreign_seq = stamp
+                self.tracked_from = tracked_from
+                restore_item(rows.tombstones, entity, grave)
+        for (collection, entity), row in oldest.items():
+            self._put_back(collection, entity, row)
+        self.rewinds += 1
+
+    def _put_back(self, collection: str, entity: str, row: Entity | None) -> None:
+        rows = self.collections[collection]
+        present = rows.entities.get(entity)
+        if present is row:
+            return
+        rows.mark_changed(entity)
+        if present is not None and present.digest is not None:
+            self._sum -= present.digest
+        if row is None:
+            del rows.entities[entity]
+            return
+        rows.entities[entity] = row
+        if row.digest is None:
+            self.dirty.append((collection, entity))
+        else:
+            self._sum += row.digest
+
+    def become(self, other: "State") -> None:
+        """Take over the contents of a state that was just loaded, which is not used afterwards.
+
+        O(state).
+
+        Mappings of collections that were read from this state show them too.
+        """
+        for name in {**self.collections, **other.collections}:
+            rows, others = self.collection(name), other.collection(name)
+            rows.entities.clear()
+            rows.entities.update(others.entities)
+            rows.tombstones, rows.changed = others.tombstones, None
+            rows.seq, rows.by, rows.foreign_seq = others.seq, others.by, others.foreign_seq
+        self.tracked_from, self.dirty, self._sum = other.tracked_from, other.dirty, 0
+        self.replaced = None
+        self.rewinds += 1
+
     def trim(self, collection: str) -> None:
         """Forget the older half of the tombstones where there are too many; at commit only.
 
         By (seq, id) and not by the dict's order, which depends on batches that were undone.
         """
-        graves = self.collections[collection].tombstones
+        rows, replaced = self.collections[collection], self.replaced
+        graves, stamp = rows.tombstones, (rows.seq, rows.by, rows.foreign_seq)
         if len(graves) <= self.tombstones_max:
             return
         by_age = sorted(graves, key=lambda entity: (graves[entity].seq, entity))
         for entity in by_age[: len(graves) - self.tombstones_max // 2]:
-            self.tracked_from = max(self.tracked_from, graves.pop(entity).seq)
+            grave = graves.pop(entity)
+            if replaced is not None:
+                replaced.stamps.append((collection, entity, grave, stamp, self.tracked_from))
+            self.tracked_from = max(self.tracked_from, grave.seq)
 
     # the whole
 

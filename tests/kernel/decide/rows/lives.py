@@ -15,7 +15,7 @@ from pydantic import ConfigDict, JsonValue
 from typing_extensions import TypedDict
 
 from placet.domains.world import World
-from placet.kernel import Kernel
+from placet.kernel import Kernel, RecordList
 from placet.kernel.log.replay import folded
 from placet.kernel.log.snapshot import world_digest
 from placet.kernel.log.verify import Verifier
@@ -269,7 +269,7 @@ class Life:
         self.agents = rng.randrange(2, 9)
         self.number = 0
         self.past: list[Any] = []
-        self.logs: tuple[list[bytes], list[bytes]] = ([], [])
+        self.logs = (RecordList(), RecordList())
         self.faults: tuple[list[Any], list[Any]] = ([], [])
         self.codes: Counter[str] = Counter()
         registration = rng.randrange(10**9)
@@ -285,7 +285,7 @@ class Life:
             self.config,
             effect_validator=self.validator,
             history=list(log),
-            sink=log.append,
+            sink=log,
         )
         kernel.rules.on_fault = lambda where, error: faults.append((where, type(error)))
         kernel.joins_batches = side == 0

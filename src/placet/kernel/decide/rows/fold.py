@@ -55,10 +55,9 @@ def _fold_put(item: GroupItem, collection: str, field: str, state: State) -> Non
     assert item.put is not None, "the batch changed a field"
     _, entity, value, foreign_seq = item.put
     entity = item.agent_id if entity is None else entity
-    rows = state.collections[collection]
-    row = rows.entities[entity]
+    row = state.collections[collection].entities[entity]
     if row.epoch != state.epoch:  # a cut shares it
-        row = state.own(rows, entity, row)
+        row = state.own(collection, entity, row)
     fields = row.fields
     if field in fields:
         fields[field] = freeze(value)

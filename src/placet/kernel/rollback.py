@@ -1,0 +1,227 @@
+"""Marks of a kernel, to which it goes back: for loops that predict, try out, or undo a step.
+
+A mark keeps how each change after it is undone, up to the next mark. So a rollback costs the
+changes since its mark, and a kernel without a mark keeps nothing. Each mark refers to the next one:
+the changes after it are freed with the last mark from which they could be undone, and a loop that
+drops its marks after eight frames keeps the changes of eight frames.
+"""
+
+from typing import Final, NamedTuple
+from weakref import ref
+
+from placet.kernel.commit.commit import Journal
+from placet.kernel.context import GateContext
+from placet.kernel.ledger.undo import Undo, restore_item
+from placet.kernel.state.tree import Replaced
+from placet.schemas.errors import RollbackError
+from placet.schemas.limits import SECOND_NS
+
+_NO_RETRACT: Final = (
+    "the sink has {count} records since the mark and no method `retract`, so the log would keep "
+    "what is undone; use a RecordList of placet.kernel as the sink, or pass it records that are "
+    "final alone"
+)
+
+
+class RecordList(list[bytes]):
+    """A sink that keeps records in memory; a rollback takes the latest ones away again."""
+
+    def __call__(self, record: bytes) -> None:
+        """Append a record."""
+        self.append(record)
+
+    def retract(self, count: int) -> None:
+        """Remove the latest records.
+
+        Raises:
+            RollbackError: There are fewer, because others were taken out of the list before.
+        """
+        if count > len(self):
+            raise RollbackError(
+                f"{count} records were made since the mark, and {len(self)} of them are not "
+                "written yet; a record that was written is final"
+            )
+        del self[len(self) - count :]
+
+
+class Moment(NamedTuple):
+    """The numbers of a kernel at a mark.
+
+    Attributes:
+        now_ns: Latest simulated time seen, nanoseconds.
+        scalars: Result of `Ledger.scalars`.
+        ordinals: Result of `Ordinals.mark`.
+        prev: Hash of the latest record.
+        records: Number of records.
+        batches: Number of batches that were numbered.
+        groups: Groups since the last checkpoint.
+    """
+
+    now_ns: int
+    scalars: tuple[object, ...]
+    ordinals: tuple[int, dict[str, int]]
+    prev: bytes
+    records: int
+    batches: int
+    groups: int
+
+
+class RollbackMark:
+    """A moment of a kernel to which `Kernel.rollback` goes back, once or several times.
+
+    The changes after it are kept as long as the mark, or an earlier one, is referred to.
+
+    Attributes:
+        seq: Sequence number of the world at the mark.
+        tick: Number of its ticks before.
+        moment: The numbers of the kernel.
+        replaced: Parts of the state that were replaced between this mark and the next.
+        undo: How the changes of the ledger between them are undone.
+        numbers: Agent -> number of its next `Kernel.intent`, of those built between them; None if
+            that was the first.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "is_over",
+        "marks",
+        "moment",
+        "numbers",
+        "replaced",
+        "seq",
+        "successor",
+        "tick",
+        "undo",
+    )
+
+    def __init__(self, marks: "Marks", seq: int, tick: int, moment: Moment) -> None:
+        self.marks = marks
+        self.seq = seq
+        self.tick = tick
+        self.moment = moment
+        self.replaced = Replaced()
+        self.undo: list[Undo] = []
+        self.numbers: dict[str, int | None] = {}
+        self.successor: RollbackMark | None = None
+        self.is_over = False
+
+    def __repr__(self) -> str:
+        over = ", rolled past" if self.is_over else ""
+        return f"<RollbackMark at seq {self.seq}, {self.moment.now_ns / SECOND_NS:g} s{over}>"
+
+
+class Marks:
+    """The marks of one kernel, and the way back to one of them."""
+
+    __slots__ = ("_context", "_journal", "_latest", "_numbers")
+
+    def __init__(self, context: GateContext, journal: Journal, numbers: dict[str, int]) -> None:
+        self._context = context
+        self._journal = journal
+        self._numbers = numbers
+        self._latest: ref[RollbackMark] | None = None
+
+    def make(self, batches: int, groups: int) -> RollbackMark:
+        """Return a mark of the present moment. O(agents that acted at this time)."""
+        context, journal = self._context, self._journal
+        ledger = context.ledger
+        moment = Moment(
+            context.now_ns,
+            ledger.scalars(),
+            ledger.ordinals.mark(),
+            journal.prev,
+            journal.count,
+            batches,
+            groups,
+        )
+        mark = RollbackMark(self, ledger.seq, ledger.tick, moment)
+        latest = self._live()
+        if latest is not None:
+            latest.successor = mark
+        self._keep(mark)
+        context.state.epoch += 1  # each entity is copied before its next change
+        return mark
+
+    def rewind(self, mark: RollbackMark) -> Moment:
+        """Undo everything since a mark in state, ledger and journal; return the mark's numbers.
+
+        Raises:
+            RollbackError: The mark is of another kernel or was rolled past, or the sink cannot give
+                back the records since the mark; nothing was changed.
+        """
+        self._require_own(mark)
+        self._retract(self._journal.count - mark.moment.records)
+        context, ledger, journal = self._context, self._context.ledger, self._journal
+        marks = [mark]
+        while (successor := marks[-1].successor) is not None:
+            marks.append(successor)
+        self._stop()
+        moment, newest_first = mark.moment, marks[::-1]
+        context.state.put_back([later.replaced for later in newest_first])
+        ledger.rewind([later.undo for later in newest_first], moment.scalars)
+        self._restore_numbers(newest_first)
+        ledger.ordinals.rewind(moment.ordinals)
+        journal.prev, journal.count = moment.prev, moment.records
+        context.now_ns = moment.now_ns
+        for later in marks:
+            later.is_over, later.successor = later is not mark, None
+            later.replaced, later.undo, later.numbers = Replaced(), [], {}
+        self._keep(mark)
+        return moment
+
+    def take_number(self, agent_id: str) -> int:
+        """Return the number of the next `Kernel.intent` of an agent, and count it."""
+        before, latest = self._numbers.get(agent_id), self._live()
+        if latest is not None:
+            latest.numbers.setdefault(agent_id, before)
+        number = before or 0
+        self._numbers[agent_id] = number + 1
+        return number
+
+    def _restore_numbers(self, newest_first: list[RollbackMark]) -> None:
+        oldest: dict[str, int | None] = {}
+        for mark in newest_first:
+            oldest.update(mark.numbers)
+        for agent_id, number in oldest.items():
+            restore_item(self._numbers, agent_id, number)
+
+    def _live(self) -> RollbackMark | None:
+        return None if self._latest is None else self._latest()
+
+    def end(self) -> None:
+        """Refuse all of these marks from now on, and keep no changes for them."""
+        self._latest = None
+        self._stop()
+
+    def _require_own(self, mark: RollbackMark) -> None:
+        if not isinstance(mark, RollbackMark):
+            raise TypeError(f"expected a mark that Kernel.mark returned, got {mark!r:.80}")
+        if mark.marks is not self:
+            raise RollbackError(
+                f"{mark!r} is of another kernel, or of this one before a `restore`; go back to a "
+                "mark that this kernel has made since"
+            )
+        if mark.is_over:
+            raise RollbackError(
+                f"{mark!r} was made after the mark of an earlier rollback, so its moment was "
+                "undone; go back to that mark, or to one made since"
+            )
+
+    def _retract(self, count: int) -> None:
+        sink = self._journal.sink
+        if sink is None or not count:
+            return
+        retract = getattr(sink, "retract", None)
+        if retract is None:
+            raise RollbackError(_NO_RETRACT.format(count=count))
+        retract(count)
+
+    def _keep(self, mark: RollbackMark) -> None:
+        """Keep the changes from now on in a mark, as long as it is referred to."""
+        self._latest = ref(mark, self._stop)
+        self._context.state.replaced = mark.replaced
+        self._context.ledger.keep_undo(mark.undo)
+
+    def _stop(self, _dead: "ref[RollbackMark] | None" = None) -> None:
+        self._context.state.replaced = None
+        self._context.ledger.keep_undo(None)

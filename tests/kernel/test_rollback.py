@@ -1,0 +1,348 @@
+"""Law: a kernel that goes back to a mark is as one that never went on from there, now and later."""
+
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from placet.actors.observation.viewer import Viewer
+from placet.domains.world import World
+from placet.kernel import Domain, Kernel, KernelConfig, Kind, RecordList, RollbackMark
+from placet.kernel.ledger.dedup_window import dump_entry
+from placet.kernel.log.replay import folded
+from placet.schemas.codec import canonical, from_canonical
+from placet.schemas.effect import Settlement
+from placet.schemas.errors import PlacetError, RollbackError
+from tests.kernel.builders import add, kernel_of
+from tests.kernel.decide.rows.lives import Life
+from tests.kernel.domains import Lab
+
+
+class Rewound(Life):
+    """Two worlds with one life: the first also goes on to futures that it undoes."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.dice = random.Random(seed)
+        self.viewer = Viewer(self.kernels[0])
+
+    def _group(self) -> str | None:
+        if self.dice.random() < 0.7:
+            self._undone(depth=0)
+        return super()._group()
+
+    def _undone(self, depth: int) -> None:
+        """Live a future of the first world and go back; nest marks in it."""
+        kernel = self.kernels[0]
+        life = self.rng, self.number, self.past, self.agents, self.codes.copy()
+        before, faults = _everything(kernel), list(self.faults[0])
+        log, mark = list(self.logs[0]), kernel.mark()
+        self.rng, self.past = self.dice, list(self.past)
+        for _ in range(2):  # a mark is there to go back to it again
+            for _ in range(self.dice.randrange(1, 4)):
+                self._act(kernel)
+                if depth < 2 and self.dice.random() < 0.3:
+                    self._undone(depth + 1)
+            passed = kernel.mark()
+            kernel.rollback(mark)
+            assert _everything(kernel) == before
+            assert self.logs[0] == log
+        with pytest.raises(RollbackError, match="undone"):
+            kernel.rollback(passed)
+        self.rng, self.number, self.past, self.agents, self.codes = life
+        self.faults[0][:] = faults
+
+    def _act(self, kernel: Kernel) -> None:
+        """Change the world in one of the ways in which a program does."""
+        dice, name = self.dice, f"a{self.dice.randrange(self.agents)}"
+        marks: tuple[Any, ...] = ("started", "in_doubt")
+        acts: tuple[Callable[[], object], ...] = (
+            lambda: kernel.step(dice.choice([0, 1.0, 9.0]), [self.batch() for _ in range(12)]),
+            lambda: kernel.step(1.0, [kernel.intent("Gamble", agent=name) for _ in range(3)]),
+            lambda: kernel.decide(self.batch(), kernel.sim_time + dice.choice([0, 2.5])),
+            lambda: kernel.remove_agent(name),
+            lambda: kernel.register_agent(name, position=[3, 3], owner="other"),
+            lambda: kernel.register_agent(f"late{self.number}", position=[1, 1]),
+            lambda: kernel.set_agent_permissions(name, {"Move"}),
+            lambda: kernel.change_agent(name, dice.choice(["suspended", "resumed"])),
+            lambda: kernel.change_executor("mail", dice.choice([None, 1, 9])),
+            lambda: [kernel.mark_effect(e.key, dice.choice(marks)) for e in kernel.open_effects()],
+            lambda: [kernel.settle(Settlement(e.key, True, 1)) for e in kernel.open_effects()[::2]],
+            lambda: kernel.patch([("odd.cells", "c1", {"owner": "x"}, False)], "to see"),
+            lambda: kernel.patch([("odd.things", f"p{n}", {"n": n}, True) for n in (1, 2, 3)], ""),
+            lambda: kernel.patch([("odd.things", f"p{n}", None, True) for n in (3, 1, 2)], ""),
+            lambda: kernel.tick(kernel.sim_time + 1),
+            lambda: (kernel.digest(), self.viewer.view(kernel, name).state.get("odd.cells")),
+        )
+        with suppress(PlacetError):
+            dice.choice(acts)()
+
+
+def _everything(kernel: Kernel) -> list[Any]:
+    """Return all that a kernel is made of, also what a snapshot leaves out."""
+    ledger, outbox = kernel.ledger, kernel.open_effects()
+    windows = {name: a.window for name, a in ledger.agents.items() if a.window is not None}
+    return [
+        kernel.snapshot(),
+        (kernel.digest(), kernel.world_digest(), kernel.tree.as_dict()),
+        (kernel.seq, kernel.record_count, kernel.sim_time, kernel.ledger.next_due_ns),
+        [(effect.key, effect.kind) for effect in outbox],
+        ({kind: depth for kind, depth in ledger.outbox_depth.items() if depth}, dict(ledger.owned)),
+        {name: {i: dump_entry(e) for i, e in w.ids.items()} for name, w in windows.items()},
+        {n: {k: [*map(dump_entry, r)] for k, r in w.ranges.items()} for n, w in windows.items()},
+        (ledger.dedup.count, sum(w.count for w in windows.values()), dict(kernel._intents)),
+    ]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10**9))
+def test_a_world_that_went_back_is_as_one_that_never_went_on(seed):
+    assert Rewound(seed).compare(groups=8) is None
+
+
+# a mark
+
+
+def frame(kernel: Kernel, to: list[float], number: int) -> None:
+    kernel.step(1.0, [[kernel.intent("Move", agent="ann", to=to)]])
+
+
+def town(**options: Any) -> Kernel:
+    kernel = Kernel(World(), KernelConfig(seed=7), **options)
+    kernel.register_agent("ann", position=[0, 0])
+    return kernel
+
+
+def test_state_and_views_show_the_moment_of_the_mark():
+    kernel = town()
+    viewer, state = Viewer(kernel), kernel.state
+    positions = state["world.agents"]
+    mark = kernel.mark()
+    frame(kernel, [9, 9], 1)
+    assert viewer.view(kernel, "ann").state["world.agents"]["ann"]["position"] == (9, 9, 0)
+    kernel.rollback(mark)
+    frame(kernel, [2, 0], 1)  # at the seq of the view before
+    seen = viewer.view(kernel, "ann").state
+    for shown in (seen, state, kernel.state, {"world.agents": positions}):
+        assert shown["world.agents"]["ann"]["position"] == (2, 0, 0)
+
+
+def test_changes_are_kept_as_long_as_a_mark_could_undo_them():
+    kernel = town()
+    first, second = kernel.mark(), kernel.mark()
+    frame(kernel, [1, 0], 1)
+    del second
+    frame(kernel, [2, 0], 2)
+    assert kernel.tree.replaced is not None
+    kernel.rollback(first)
+    assert kernel.tree.get("world.agents", "ann", "position") == (0, 0, 0)
+    del first
+    assert kernel.tree.replaced is kernel.ledger.undo is None
+    frame(kernel, [3, 0], 3)
+
+
+def test_a_mark_of_a_dropped_kernel_state_does_not_stop_a_later_one():
+    kernel = town()
+    old = kernel.mark()
+    kernel.restore(kernel.snapshot())
+    mark = kernel.mark()
+    del old
+    frame(kernel, [1, 0], 1)
+    kernel.rollback(mark)
+    assert kernel.tree.get("world.agents", "ann", "position") == (0, 0, 0)
+
+
+class Permits:
+    """A validator that notes the permissions of agents."""
+
+    def __init__(self) -> None:
+        self.permitted: dict[str, set[str]] = {}
+
+    def validate_intent(self, intent, state):
+        return True
+
+    def set_agent_permissions(self, agent_id, permissions):
+        self.permitted[agent_id] = permissions
+
+
+def test_the_validator_is_told_the_permissions_of_the_mark():
+    validator = Permits()
+    kernel = town(effect_validator=validator)
+    mark, before = kernel.mark(), dict(validator.permitted)
+    kernel.set_agent_permissions("ann", {"Speak"})
+    kernel.rollback(mark)
+    assert validator.permitted == before
+
+
+def _rolled_past(kernel: Kernel) -> RollbackMark:
+    mark = kernel.mark()
+    frame(kernel, [1, 0], 1)
+    later = kernel.mark()
+    kernel.rollback(mark)
+    return later
+
+
+def _before_a_restore(kernel: Kernel) -> RollbackMark:
+    mark = kernel.mark()
+    kernel.restore(kernel.snapshot())
+    return mark
+
+
+def _with_a_listener(kernel: Kernel) -> RollbackMark:
+    mark, kernel.on_tick = kernel.mark(), lambda _: None
+    frame(kernel, [1, 0], 1)
+    return mark
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (_rolled_past, "was made after the mark of an earlier rollback"),
+        (_before_a_restore, "of another kernel, or of this one before a `restore`"),
+        (lambda _: town().mark(), "of another kernel"),
+        (_with_a_listener, "`on_tick`, such as a collector, was called for tick 1"),
+    ],
+)
+def test_a_mark_to_which_no_way_leads_is_refused(make, message):
+    kernel = town()
+    mark = make(kernel)
+    before = kernel.snapshot()
+    with pytest.raises(RollbackError, match=message):
+        kernel.rollback(mark)
+    assert kernel.snapshot() == before
+    assert repr(mark).startswith("<RollbackMark at seq ")
+    assert ("rolled past" in repr(mark)) == (make is _rolled_past)
+
+
+def test_what_is_no_mark_is_refused():
+    with pytest.raises(TypeError, match=r"expected a mark that Kernel\.mark returned, got b"):
+        town().rollback(b"snapshot")  # type: ignore[arg-type]  # as a user may write
+
+
+def test_a_read_only_kernel_makes_no_mark():
+    log = RecordList()
+    town(sink=log)
+    reader = Kernel(World(), KernelConfig(seed=7), history=folded(log), read_only=True)
+    with pytest.raises(RollbackError, match="read-only"):
+        reader.mark()
+
+
+# the log
+
+
+def test_the_log_of_a_kernel_that_went_back_is_whole():
+    log = RecordList()
+    kernel = town(sink=log)
+    mark = kernel.mark()
+    frame(kernel, [9, 9], 1)
+    kernel.rollback(mark)
+    frame(kernel, [2, 0], 1)
+    again = Kernel(World(), KernelConfig(seed=7), history=log)
+    assert again.world_digest() == kernel.world_digest()
+
+
+def _written(log: RecordList) -> Callable[[bytes], None]:
+    return log.append
+
+
+@pytest.mark.parametrize(
+    ("sink_of", "message"),
+    [(_written, "no method `retract`"), (lambda log: log, "a record that was writ")],
+)
+def test_records_that_cannot_be_taken_back_are_final(sink_of, message):
+    log = RecordList()
+    kernel = town(sink=sink_of(log))
+    mark = kernel.mark()
+    kernel.rollback(mark)  # there is nothing to take back
+    frame(kernel, [1, 0], 1)
+    before, records = kernel.snapshot(), list(log)
+    log.clear()
+    with pytest.raises(RollbackError, match=message):
+        kernel.rollback(mark)
+    assert kernel.snapshot() == before
+    frame(kernel, [2, 0], 2)
+    assert folded([*records, *log]).state.digest().hex() == kernel.digest()
+
+
+# snapshots
+
+
+def test_restore_shows_in_the_live_state():
+    kernel = town()
+    state, saved = kernel.state, kernel.snapshot()
+    positions = state["world.agents"]
+    frame(kernel, [9, 9], 1)
+    kernel.register_agent("bob", position=[1, 1])
+    kernel.restore(saved)
+    assert "bob" not in positions
+    frame(kernel, [2, 0], 1)
+    for shown in (state, kernel.state, {"world.agents": positions}):
+        assert shown["world.agents"]["ann"]["position"] == (2, 0, 0)
+
+
+class Newer(Lab):
+    """The lab in another version."""
+
+    version = "99"
+
+
+class OtherKind(Domain):
+    """A domain of the lab's name, with another kind."""
+
+    name, version, kinds = "lab", Lab.version, (Kind("Sub", dict[str, int], lambda *_: None),)
+
+
+@pytest.mark.parametrize(
+    ("of", "into", "message"),
+    [
+        (World(bounds=[[0, 0], [9, 9]]), World(), "the settings of world were"),
+        (World(), Lab(), "it was decided by world"),
+        (Lab(), Newer(), "it was decided by lab"),
+        (Lab(), OtherKind(), "not there"),
+    ],
+)
+@pytest.mark.parametrize("is_older", [False, True], ids=["", "of an older release"])
+def test_a_snapshot_of_another_world_is_refused(of, into, message, is_older):
+    first, second = kernel_of(of), kernel_of(into)
+    data = _older(first.snapshot()) if is_older else first.snapshot()
+    if is_older and first.registry.domains[0].name == second.registry.domains[0].name:
+        second.restore(data)  # it does not name settings and versions
+        assert second.world_digest() == first.world_digest()
+        return
+    before = second.snapshot()
+    message = "it holds world.agents, and \\['lab'\\] is given" if is_older else message
+    with pytest.raises(RollbackError, match=message):
+        second.restore(data)
+    assert second.snapshot() == before
+
+
+def _older(snapshot: bytes) -> bytes:
+    """Return a snapshot as releases before 2026-11-26 made it: it does not name its rules."""
+    return canonical(from_canonical(snapshot)[:-1])
+
+
+def test_a_kind_that_was_added_does_not_refuse_a_snapshot():
+    class More(Lab):
+        kinds = (*Lab.kinds, Kind("More", dict[str, int], lambda *_: None))
+
+    first, second = kernel_of(), kernel_of(More())
+    first.decide([add("r")])
+    second.restore(first.snapshot())
+    assert second.world_digest() == first.world_digest()
+
+
+@pytest.mark.parametrize("has_listener", [False, True])
+def test_a_kernel_whose_log_or_collector_went_on_is_not_restored(has_listener):
+    kernel = town() if has_listener else town(sink=RecordList())
+    saved = kernel.snapshot()
+    kernel.restore(saved)  # the very moment
+    kernel.on_tick = (lambda _: None) if has_listener else None
+    frame(kernel, [1, 0], 1)
+    before = kernel.snapshot()
+    with pytest.raises(RollbackError, match="on_tick" if has_listener else "the sink"):
+        kernel.restore(saved)
+    assert kernel.snapshot() == before
