@@ -190,7 +190,8 @@ def test_rule_that_raises_is_reported_once_and_counted(capfd):
         return [intent("Interact", target_id="bell", interaction_type="crack")]
 
     world = World(objects={"bell": {"position": [0, 0]}}, interactions={"crack": crack})
-    report = Simulation(world, {"folk": (4, ring)}).run(ticks=3)
+    report = Simulation(world, {"folk": (4, ring)}, on_rule_error="refuse").run(ticks=3)
+    assert report.rule_errors == 12
     assert report.refusals == {"domain/rule_error": 12}
     assert capfd.readouterr().err.count("LookupError: the bell") == 1
 
@@ -356,7 +357,7 @@ def test_rule_error_that_is_raised_undoes_its_tick(tmp_path):
         return Simulation(Tower(), {"folk": (4, pull)}, **options)
 
     store = f"sqlite:///{tmp_path}/bells.db"
-    with tower(store=store, on_rule_error="raise") as simulation:
+    with tower(store=store) as simulation:
         simulation.run(ticks=2)
         before = simulation.kernel.world_digest(), simulation.kernel.record_count
         hammering.append("folk_3")

@@ -266,7 +266,9 @@ class OrchestratorActor:
             self._offer(output)
         except BaseException as error:
             self._fail_cycle(output, error)
-            raise
+            fault = self._kernel.rules.raised
+            if fault is None or fault.error is not error:  # else the world's owner raises it
+                raise
         finally:
             self.busy_since_ns = 0
 
@@ -312,14 +314,28 @@ class OrchestratorActor:
         elif isinstance(message, StepMessage):
             result = self._step(message, output)
         else:
-            try:
-                result = message.act(self._kernel)
-                self._ingress.fit_queues()  # it may have registered or removed an agent
-            except INTERRUPTS:
-                raise
-            except BaseException as error:  # noqa: BLE001  # raised to the sender of the command
-                result = error
+            result = self._act(message)
         output.replies.append((message.reply, result))
+
+    def _act(self, message: ControlMessage) -> object:
+        """Return the result of a command, or the exception that is raised to its sender.
+
+        Exceptions of the domain are contained here, also where they end a run of a scenario: the
+        sender, such as an executor with an outcome, is not at fault.
+        """
+        rules = self._kernel.rules
+        raises_faults, rules.raises_faults = rules.raises_faults, False
+        try:
+            result: object = message.act(self._kernel)
+            self._ingress.fit_queues()  # it may have registered or removed an agent
+        except INTERRUPTS:
+            raise
+        except BaseException as error:  # noqa: BLE001  # raised to the sender of the command
+            result = error
+        finally:
+            if raises_faults:
+                rules.raises_faults = True
+        return result
 
     def _passes_the_end(self, step: StepMessage) -> bool:
         return self._clock.now_ns() + step.dt_ns >= SIM_TIME_NS_MAX

@@ -20,7 +20,9 @@ except ModuleNotFoundError as error:
 from placet.actors.observation.viewer import Viewer
 from placet.kernel import Domain, Kernel, KernelConfig
 from placet.kernel.prng import mix64
+from placet.runtime.kernel_world import whole_step
 from placet.schemas.codec import Json
+from placet.schemas.config import OnRuleError
 from placet.schemas.intent import SCHEMA_VERSION
 from placet.schemas.keywords import explain_keywords
 from placet.schemas.verdict import Verdict
@@ -93,6 +95,8 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         render_mode: `rgb_array`: `render` draws the map of the world; None draws nothing.
         collector: Creates the collector of an episode from the number of episodes before it; None
             collects nothing. It is closed when the next episode begins, and by `close`.
+        on_rule_error: `raise` the exception of a rule or a hook, whose step is undone as a whole;
+            or `refuse` its batch as `rule_error`. That of `config` has no effect.
 
     Attributes:
         kernel: The world of the present episode.
@@ -111,6 +115,7 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         config: KernelConfig | None = None,
         render_mode: str | None = None,
         collector: "Callable[[int], Collector | None]" = lambda _: None,
+        on_rule_error: OnRuleError = "raise",
     ) -> None:
         if max_steps < 1:
             raise ValueError(f"max_steps must be at least 1, got {max_steps!r}")
@@ -124,7 +129,7 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         self._registrations = agents
         self._max_steps = max_steps
         self._tick_s = tick_s
-        self._config = config or KernelConfig()
+        self._config = replace(config or KernelConfig(), on_rule_error=on_rule_error)
         self._seed = self._config.seed
         self._episode = -1
         self._steps = 0
@@ -198,6 +203,7 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
             `admitted`, with `seq`, or with `code`, `message` and all `refusals`.
 
         Raises:
+            Exception: A rule or a hook raised it; the step is undone.
             ValueError: An action is outside its space, or of an agent that is not active, or the
                 episode has ended.
             CollectError: A function of the collector raised, or its rows cannot be written.
@@ -207,9 +213,8 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         acting = [agent for agent in self.agents if agent in actions]
         intents = [self._intent(agent, actions[agent]) for agent in acting]
         batches = {a: [i] for a, i in zip(acting, intents, strict=True) if i is not None}
-        verdicts = dict(
-            zip(batches, self.kernel.step(self._tick_s, [*batches.values()]), strict=True)
-        )
+        decided = whole_step(self.kernel, self._tick_s, [*batches.values()])
+        verdicts = dict(zip(batches, decided, strict=True))
         self._collect_refusals(batches, verdicts)
         self._steps += 1
         after = self._views = self._read_views()

@@ -6,7 +6,7 @@ the changes after it are freed with the last mark from which they could be undon
 drops its marks after eight frames keeps the changes of eight frames.
 """
 
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import ref
 
 from placet.kernel.commit.commit import Journal
@@ -15,6 +15,9 @@ from placet.kernel.ledger.undo import Undo, restore_item
 from placet.kernel.state.tree import Replaced
 from placet.schemas.errors import RollbackError
 from placet.schemas.limits import SECOND_NS
+
+if TYPE_CHECKING:
+    from placet.kernel.ledger.dedup_window import WindowOwner
 
 _NO_RETRACT: Final = (
     "the sink has {count} records since the mark and no method `retract`, so the log would keep "
@@ -100,7 +103,7 @@ class RollbackMark:
         self.tick = tick
         self.moment = moment
         self.replaced = Replaced()
-        self.undo: list[Undo] = []
+        self.undo: list[Undo | WindowOwner] = []
         self.numbers: dict[str, int | None] = {}
         self.successor: RollbackMark | None = None
         self.is_over = False

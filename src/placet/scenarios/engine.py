@@ -15,6 +15,7 @@ from placet.kernel.state.tree import WorldState
 from placet.runtime.orchestrator import Orchestrator
 from placet.scenarios.kernel_runner import KernelRunner, reason_for_actors
 from placet.scenarios.report import RunReport
+from placet.scenarios.rule_error import rule_error_of
 from placet.scenarios.runner import ScenarioRunner
 from placet.scenarios.scenario import Scenario
 from placet.scenarios.setup import RunSetup, prepare
@@ -73,6 +74,7 @@ def run_scenario(
 
     Raises:
         CollectError: Rows cannot be collected or written; the ticks so far are in the log.
+        RuleError: A rule or a hook of the domain raised; the ticks before are in the log.
         ScenarioError: The scenario cannot run, an agent cannot be registered, or a policy failed.
         StoreError: The log cannot be written.
     """
@@ -138,8 +140,19 @@ def _run_by_kernel(
 
         on_open(OpenRun(runner.report, lambda: runner.world.kernel.state, change_agent))
         while runner.report.ticks < setup.scenario.ticks and not is_stopped():
-            runner.tick()
+            _tick(runner, setup.scenario)
             on_tick(runner.report.ticks)
         report = runner.result()
         report.is_stopped = report.ticks < setup.scenario.ticks
         return report
+
+
+def _tick(runner: KernelRunner, scenario: Scenario) -> None:
+    try:
+        runner.tick()
+    except BaseException as error:
+        kernel, ticks = runner.world.kernel, runner.report.ticks
+        fault = rule_error_of(kernel.rules, scenario.name, ticks, kernel.sim_time, error)
+        if fault is None:
+            raise
+        raise fault from error

@@ -69,7 +69,7 @@ class KernelRunner:
             setup.domain,
             setup.config,
             on_fault=reports.note,
-            on_rule_error=setup.on_rule_error,
+            on_rule_error=scenario.on_rule_error,
         )
         for sentence in (*world.skipped, *setup.notes, "; ".join(world.kernel.idle_names)):
             if sentence:
@@ -150,6 +150,7 @@ class KernelRunner:
                 for batch, verdict in zip(batches, verdicts, strict=True):
                     self._collector.note(batch, verdict, report.ticks)
             report.ticks += 1
+            report.rule_errors = self.world.kernel.rules.faults
             report.seconds += perf_counter() - began
         if self._collector is not None:
             self._collector.check()

@@ -111,8 +111,10 @@ def as_text(scenario: Scenario) -> str:
     """Return a scenario as JSON with all defaults, so that a run can be resumed from its log.
 
     It is text and not an object, because the order of agents and objects is part of a scenario.
+    The default of `on_rule_error` is left out: it has no part in a run whose rules raise nothing.
     """
-    return _scenario().dump_json(scenario).decode()
+    left_out = {"on_rule_error"} if scenario.on_rule_error == "raise" else None
+    return _scenario().dump_json(scenario, exclude=left_out).decode()
 
 
 def from_text(source: str, text: str) -> Scenario:

@@ -29,6 +29,8 @@ class RunReport:
         head: Hash of the last record, to which the chain of the log leads.
         time: How simulated time ran: `clock`, and with dilation its factors.
         is_stopped: The run was stopped before its last tick.
+        rule_errors: Number of exceptions of rules and hooks that were contained, with
+            `on_rule_error = "refuse"`; each is logged.
     """
 
     scenario: Scenario
@@ -49,6 +51,7 @@ class RunReport:
     store: str = ""
     time: dict[str, Json] = field(default_factory=dict)
     is_stopped: bool = False
+    rule_errors: int = 0
 
     def __repr__(self) -> str:
         codes = ", ".join(f"{key} {count}" for key, count in self.refusals.most_common())
@@ -96,6 +99,10 @@ class RunReport:
             self.examples.setdefault(key, refusal.message)
         self.fairness.count(batch, verdict)
 
+    def _rule_errors(self) -> dict[str, Json]:
+        is_contained = self.scenario.on_rule_error == "refuse"
+        return {"rule_errors": self.rule_errors} if is_contained else {}
+
     def as_dict(self) -> dict[str, Json]:
         """Return the report as the command line prints it with `--json`."""
         return {
@@ -111,6 +118,9 @@ class RunReport:
                 "refused": self.refused,
             },
             "refusals": dict(sorted(self.refusals.items())),
+            **(
+                {"rule_errors": self.rule_errors} if self.scenario.on_rule_error == "refuse" else {}
+            ),
             "fairness": self.fairness.as_dict(self.scenario.agents_count),
             "batches": self.batches,
             "seq": self.seq,

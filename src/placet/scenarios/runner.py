@@ -17,14 +17,18 @@ from functools import partial
 from itertools import islice
 from time import perf_counter
 
+from placet.kernel.gate.domain_rules import DomainRules
+from placet.kernel.kernel import Kernel
 from placet.runtime.agent_handle import AgentHandle
 from placet.runtime.orchestrator import Orchestrator
 from placet.scenarios.report import RunReport
+from placet.scenarios.rule_error import rule_error_of
 from placet.scenarios.scenario import Member, Scenario
 from placet.scenarios.scenario_agent import ScenarioAgent, propose_all
 from placet.scenarios.setup import REGISTERED_TOGETHER, RunSetup, prepare, registration_error
 from placet.scenarios.ticks import ticks_at, unstepped_ticks
-from placet.schemas.errors import PlacetError
+from placet.schemas.config import OnRuleError
+from placet.schemas.errors import PlacetError, StoreError
 from placet.stores.snapshots.writer import EVERY_SEQS
 from placet.tables.collector import Collector
 
@@ -105,6 +109,7 @@ class ScenarioRunner:
         """Run the scenario to its end; the log is closed when this returns.
 
         Raises:
+            RuleError: A rule or a hook of the domain raised.
             ScenarioError: An agent cannot be registered, or a policy raised.
             StoreError: The log cannot be written.
         """
@@ -114,6 +119,7 @@ class ScenarioRunner:
         report.ticks = setup.ticks
         async with Orchestrator(setup.domain, setup.config) as world:
             self._on_open(world)
+            rules = await world.query(partial(_rules_of, on_rule_error=scenario.on_rule_error))
             if self._is_resumed and scenario.clock != "stepped":
                 ticks = await world.query(lambda kernel: unstepped_ticks(scenario, kernel.ledger))
                 report.ticks = min(ticks, scenario.ticks)
@@ -121,14 +127,15 @@ class ScenarioRunner:
             await self._register(world, setup)
             if self._collector is not None:
                 await world.query(self._collector.attach)
-            if scenario.clock == "stepped":
-                while report.ticks < scenario.ticks and not self._is_stopped():
-                    await self._change_agents(world)
-                    await self._tick(world)
-                    report.ticks += 1
-                    self._on_tick(report.ticks)
-            else:
-                await self._run_unstepped(world)
+            try:
+                await self._run_ticks(world)
+            except StoreError as error:  # the domain raised in a cycle, which left no record
+                sim_time = report.ticks * scenario.tick_s
+                fault = rule_error_of(rules, scenario.name, report.ticks, sim_time)
+                if fault is None:
+                    raise
+                raise fault from rules.raised.error if rules.raised else error
+            report.rule_errors = rules.faults
             report.is_stopped = report.ticks < scenario.ticks
             report.seconds = perf_counter() - started
             report.sim_time, report.seq = world.sim_time, world.seq
@@ -137,6 +144,17 @@ class ScenarioRunner:
             report.verdict_ms, report.store = dict(statistics["verdict_ms"]), statistics["store"]
             report.time, report.head = statistics["time"], statistics["head"]
         return report
+
+    async def _run_ticks(self, world: Orchestrator) -> None:
+        report, scenario = self._report, self._scenario
+        if scenario.clock != "stepped":
+            await self._run_unstepped(world)
+            return
+        while report.ticks < scenario.ticks and not self._is_stopped():
+            await self._change_agents(world)
+            await self._tick(world)
+            report.ticks += 1
+            self._on_tick(report.ticks)
 
     async def _register(self, world: Orchestrator, setup: RunSetup) -> None:
         """Register all agents in the scenario's order, many in one durable write.
@@ -221,3 +239,9 @@ class ScenarioRunner:
                 return False
             self._ticks_begun = number + 1
         return True
+
+
+def _rules_of(kernel: Kernel, on_rule_error: OnRuleError) -> DomainRules:
+    """Return the domain stage of a kernel, once it raises exceptions where a run wants them."""
+    kernel.rules.raises_faults = on_rule_error == "raise"
+    return kernel.rules

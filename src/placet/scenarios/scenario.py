@@ -16,7 +16,7 @@ from placet.actors.admission.time_scaled_queue import FACTOR_MIN, WAIT_MS
 from placet.kernel.prng import random_unit
 from placet.runtime.config import ClockName
 from placet.schemas.codec import Json
-from placet.schemas.config import Quota
+from placet.schemas.config import OnRuleError, Quota
 from placet.schemas.errors import PlacetError
 from placet.schemas.json_value import to_json_value
 from placet.schemas.keywords import explain_keywords
@@ -144,6 +144,9 @@ class Scenario:
             time does not wait for it.
         backpressure: As in `OrchestratorConfig`; with `dilation_wait_ms` and
             `dilation_factor_min` for `dilate`.
+        on_rule_error: `raise`: an exception of a rule or a hook ends the run, and its tick leaves
+            no record, so the run is resumed at this tick once the rule is mended. `refuse`: the
+            batch of the rule is refused as `rule_error`, and the run goes on.
         agents: Cohorts of agents, by name.
         objects: Sorts of objects, by name; passed to the domain as its keyword `objects`.
         collect: The rows to collect while it runs; None is none. Needs `clock = "stepped"`.
@@ -164,6 +167,7 @@ class Scenario:
     backpressure: Backpressure = "reject"
     dilation_wait_ms: int = WAIT_MS
     dilation_factor_min: float = FACTOR_MIN
+    on_rule_error: OnRuleError = "raise"
     agents: Mapping[str, AgentCohort]
     objects: Mapping[str, ObjectSort] = field(default_factory=dict)
     collect: Collect | None = None

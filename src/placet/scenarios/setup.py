@@ -11,6 +11,7 @@ from typing import Final
 from placet.actors.ports import EventLog
 from placet.history.position import divided_tick
 from placet.kernel.plugin.domain import Domain
+from placet.kernel.plugin.registry import require_attributes
 from placet.plugins.domains import DomainNotFound, find_domain
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.recorded_world import recorded_world
@@ -18,7 +19,6 @@ from placet.scenarios.loader import as_text, open_domain, require_kinds_of
 from placet.scenarios.policies import PolicyFactory, find_policy
 from placet.scenarios.scenario import Member, Scenario, ScenarioError
 from placet.scenarios.ticks import tick_ns_of
-from placet.schemas.config import OnRuleError
 from placet.schemas.limits import Limits
 from placet.stores.snapshots.writer import EVERY_SEQS
 from placet.stores.url import open_event_log
@@ -48,7 +48,6 @@ class RunSetup:
         is_resumed: The log holds a run.
         recorded: The scenario of the run in the log, as text; None if there is none.
         checks_intents: Check each intent as a policy builds it.
-        on_rule_error: As in `KernelConfig`.
         is_open_ended: The scenario has no last tick; the run begins at the end of the log.
         collector: Collects rows at the ticks of the run; None collects nothing.
         notes: Sentences about the log that is continued, which the runner logs.
@@ -62,10 +61,12 @@ class RunSetup:
     is_resumed: bool = False
     recorded: str | None = None
     checks_intents: bool = False
-    on_rule_error: OnRuleError = "refuse"
     is_open_ended: bool = False
     collector: Collector | None = None
     notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        require_attributes(self.domain)
 
 
 def prepare(

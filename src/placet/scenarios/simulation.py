@@ -23,6 +23,7 @@ from typing import Any, Final, NoReturn, Self, TypeAlias
 
 from placet.kernel.kernel import Kernel
 from placet.kernel.plugin.domain import Domain
+from placet.kernel.plugin.registry import require_attributes
 from placet.kernel.state.tree import WorldState
 from placet.runtime.recorded_world import recorded_world
 from placet.scenarios.differences import differences_of_run, differences_of_scenario
@@ -71,8 +72,9 @@ class Simulation:
         staleness_threshold: As in `OrchestratorConfig`; None is off, or as in the scenario.
         check: Check each intent as a policy builds it, so that a mistake in its kind or payload is
             an error at its line, and no refusal. It costs another structure stage.
-        on_rule_error: `refuse` the batch for which a rule raises, or `raise` the exception: its
-            tick is undone as a whole. For development: each tick costs a snapshot more.
+        on_rule_error: `raise` the exception of a rule or a hook, whose tick is undone as a whole;
+            or `refuse` its batch as `rule_error` and go on, counted in `report.rule_errors`. None
+            is `raise`, or that of the scenario.
         name: Name of the world; None is `simulation`, or that of the scenario.
         snapshot_every_seqs: As in `OrchestratorConfig`.
         compact_log: As in `OrchestratorConfig`.
@@ -82,6 +84,7 @@ class Simulation:
             from these; the log's next records are made by these. Not for a scenario.
 
     Raises:
+        DomainError: The domain lacks an attribute, such as its name.
         ScenarioError: An argument is invalid, an agent cannot be registered, or the domain has
             effects, which need an `Orchestrator`; or the store holds a run that differs.
         StoreError: The store cannot be opened, or holds another world.
@@ -98,7 +101,7 @@ class Simulation:
         quotas: Mapping[str, Mapping[str, float]] | None = None,
         staleness_threshold: int | None = None,
         check: bool = False,
-        on_rule_error: OnRuleError = "refuse",
+        on_rule_error: OnRuleError | None = None,
         name: str | None = None,
         snapshot_every_seqs: int | None = EVERY_SEQS,
         compact_log: bool = False,
@@ -111,6 +114,7 @@ class Simulation:
             "tick_s": tick_s,
             "quotas": quotas,
             "staleness_threshold": staleness_threshold,
+            "on_rule_error": on_rule_error,
         }
         changed = {key: value for key, value in options.items() if value is not None}
         if isinstance(domain, Scenario):
@@ -132,7 +136,6 @@ class Simulation:
                 config=config,
                 collector=collector,
                 checks_intents=check,
-                on_rule_error=on_rule_error,
             )
         )
         self._goal = 0
@@ -296,7 +299,9 @@ def _setup_of_scenario(
     changed_scenario = replace(scenario, **changed)
     setup = prepare(changed_scenario, store=store)
     recorded = setup.recorded
-    if recorded is not None and (was := from_text(store, recorded)) != changed_scenario:
+    if recorded is not None and not _is_same_run(
+        was := from_text(store, recorded), changed_scenario
+    ):
         differing = "; ".join(differences_of_scenario(was, changed_scenario))
         problem = (
             f"the store {store} holds a run of another scenario, or of other settings: "
@@ -336,6 +341,11 @@ def _continued(setup: RunSetup, *, anyway: bool) -> RunSetup:
     return replace(setup, notes=tuple(f"the log is continued: {one}" for one in differing))
 
 
+def _is_same_run(recorded: Scenario, given: Scenario) -> bool:
+    """Return whether a scenario continues a run: what becomes of a rule's exception may change."""
+    return replace(recorded, on_rule_error=given.on_rule_error) == given
+
+
 def _setup_of_domain(
     domain: Domain, agents: Mapping[str, Cohort], changed: Mapping[str, Any], store: str
 ) -> RunSetup:
@@ -346,6 +356,7 @@ def _setup_of_domain(
             f"expected a domain such as World(), or a scenario such as load('town'), got {given!r}"
         )
         raise ScenarioError(name, "domain", problem)
+    require_attributes(domain)
     cohorts, policies = _cohorts_of(name, agents)
     raw = {"name": name, "domain": domain.name, "ticks": 0, "agents": cohorts}
     scenario = build_scenario(name, {**raw, **changed})

@@ -8,12 +8,14 @@ from placet.scenarios.scenario import Collect, Scenario
 
 SEED: Final = "seed"
 COUNTS: Final = ("submitted", "admitted", "refused")
+RULE_ERRORS: Final = "rule_errors"
+"""Column of the contained exceptions of rules and hooks, if a run contains them."""
 ENDS: Final = ("seq", "digest", "status", "error", "seconds")
 CODE: Final = "code"
 RUNS: Final = ("runs", "failed")
 """Columns of the means over the seeds of a scenario."""
 
-_OWN: Final = frozenset({SEED, *COUNTS, *ENDS, CODE, *RUNS})
+_OWN: Final = frozenset({SEED, *COUNTS, RULE_ERRORS, *ENDS, CODE, *RUNS})
 TABLES: Final = frozenset({"settings", "quotas", "agents", "objects", "collect"})
 """Keys of a scenario that are tables: the keys in them fill columns, and they themselves none."""
 

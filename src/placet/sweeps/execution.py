@@ -25,6 +25,7 @@ class Ended:
         submitted: Intents; every intent of a refused batch counts as refused.
         admitted: Admitted intents.
         refusals: Count for each `stage/code`.
+        rule_errors: Contained exceptions of the domain; None where they end the run.
         seq: The final sequence number.
         digest: The final digest.
         collected: The collected rows of each table, as an Arrow stream.
@@ -36,6 +37,7 @@ class Ended:
     submitted: int
     admitted: int
     refusals: Mapping[str, int]
+    rule_errors: int | None
     seq: int
     digest: str
     collected: Mapping[str, bytes]
@@ -94,6 +96,7 @@ def execute(scenario: Scenario, log: Path | None, *, with_state: bool) -> Ended:
         submitted=counts.submitted,
         admitted=counts.admitted,
         refusals=counts.refusals,
+        rule_errors=counts.rule_errors if scenario.on_rule_error == "refuse" else None,
         seq=report.seq,
         digest=report.digest,
         collected={} if collector is None else streams_of(collector),

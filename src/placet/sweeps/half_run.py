@@ -9,7 +9,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from time import monotonic
 from typing import Final, Protocol, Self
@@ -33,6 +33,7 @@ class CountedReport(Protocol):
     submitted: int
     admitted: int
     refusals: Counter[str]
+    rule_errors: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class Counts:
     submitted: int = 0
     admitted: int = 0
     refusals: Mapping[str, int] = field(default_factory=dict)
+    rule_errors: int = 0
 
     def plus(self, ticks: int, report: CountedReport) -> "Counts":
         """Return these counts and those of a report, at a tick."""
@@ -51,6 +53,7 @@ class Counts:
             self.submitted + report.submitted,
             self.admitted + report.admitted,
             Counter(self.refusals) + report.refusals,
+            self.rule_errors + report.rule_errors,
         )
 
 
@@ -93,7 +96,7 @@ class HalfRun:
             return
         if self._file is None:
             self._file = opened_private(self._counts, os.O_WRONLY)
-        parts = [counts.ticks, counts.submitted, counts.admitted, dict(counts.refusals)]
+        parts = [*astuple(counts)[:3], dict(counts.refusals), counts.rule_errors]
         os.pwrite(self._file, json.dumps(parts).encode() + b"\n", 0)
 
     def end(self) -> None:
@@ -110,10 +113,10 @@ class HalfRun:
             line, end, _ = self._counts.read_bytes().partition(b"\n")
             if not end:
                 return None
-            ticks, submitted, admitted, refusals = json.loads(line)
+            ticks, submitted, admitted, refusals, *rule_errors = json.loads(line)
         except (OSError, ValueError):
             return None
-        return Counts(ticks, submitted, admitted, refusals)
+        return Counts(ticks, submitted, admitted, refusals, *rule_errors)
 
     def _ticks(self, scenario: Scenario) -> int | None:
         """Return the completed ticks in the log; None if it is no log of the scenario."""

@@ -12,7 +12,7 @@ from placet.scenarios.variants import full_key, leaves_of
 from placet.schemas.codec import Json
 from placet.schemas.name_suggestions import did_you_mean
 from placet.schemas.printable import printable, printable_csv, printable_html
-from placet.sweeps.columns import CODE, COUNTS, ENDS, SEED, TABLES
+from placet.sweeps.columns import CODE, COUNTS, ENDS, RULE_ERRORS, SEED, TABLES
 from placet.sweeps.errors import LabError
 from placet.sweeps.files import replaced_whole
 from placet.sweeps.plan import run_key
@@ -37,7 +37,7 @@ class Results(Sequence[Row]):
     A row has the dotted keys in which the scenarios differ, `seed`, the outcomes, the counts of
     intents `submitted`, `admitted` and `refused`, `seq`, `digest`, `status` (`done`, `failed`,
     `died`, `timeout`), `error` (None if done) and `seconds`. If the study has rows of several code
-    versions, also `code`.
+    versions, also `code`; and of scenarios with `on_rule_error = "refuse"`, also `rule_errors`.
 
     Args:
         rows: The rows, all with the keys `columns`.
@@ -122,7 +122,7 @@ class Results(Sequence[Row]):
         groups: dict[int, list[Row]] = {}
         for group, row in zip(self._groups, self.rows, strict=True):
             groups.setdefault(group, []).append(row)
-        measures = [*self.outcomes, *COUNTS]
+        measures = [*self.outcomes, *COUNTS, *({RULE_ERRORS} & set(self.columns))]
         return [
             {
                 **{key: rows[0][key] for key in self.parameters},
@@ -298,12 +298,13 @@ def results_of(study: Study, keys: Iterable[Sequence[str]], columns: Iterable[st
     outcomes = list(dict.fromkeys(name for row in rows for name in row.get("outcomes", ())))
     versions = {(row["scenario"], row["code"]) for row in rows}
     with_code = len(versions) > len(leaves)
-    names = [*parameters, SEED, *outcomes, *COUNTS, *ENDS, *([CODE] if with_code else [])]
+    counts = [*COUNTS, *([RULE_ERRORS] if any(RULE_ERRORS in row for row in rows) else [])]
+    names = [*parameters, SEED, *outcomes, *counts, *ENDS, *([CODE] if with_code else [])]
     flat = [
         {
             **{key: leaves[row["scenario"]].get(key) for key in parameters},
             **{name: row.get("outcomes", {}).get(name) for name in outcomes},
-            **{name: row.get(name) for name in (SEED, *COUNTS, *ENDS)},
+            **{name: row.get(name) for name in (SEED, *counts, *ENDS)},
             **({CODE: row[CODE]} if with_code else {}),
         }
         for row in rows

@@ -224,6 +224,7 @@ def _results(ended: Ended) -> dict[str, Json]:
         "admitted": ended.admitted,
         "refused": ended.submitted - ended.admitted,
         "refusals": dict(sorted(ended.refusals.items())),
+        **({} if ended.rule_errors is None else {"rule_errors": ended.rule_errors}),
         "seq": ended.seq,
         "digest": ended.digest,
         "resumed_at": ended.resumed_at,

@@ -6,7 +6,7 @@ refusal `rule_error`.
 """
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from placet.kernel.context import GateContext
 from placet.kernel.gate.changes import foreign_changes
@@ -49,6 +49,20 @@ class EffectValidator(Protocol):
         """Return True to pass the intent, False or a `RuleRefusal` to refuse it."""
 
 
+class Fault(NamedTuple):
+    """An exception of plug-in code.
+
+    Attributes:
+        where: The call that raised, such as `rule of Move`.
+        error: The exception.
+        place: `FILE:LINE in FUNCTION`; empty if no line of the domain ran.
+    """
+
+    where: str
+    error: BaseException
+    place: str
+
+
 class DomainRules:
     """The domain stage of one world: applies the rules of the domains, and checks invariants.
 
@@ -58,17 +72,23 @@ class DomainRules:
             refusing its batch.
 
     Attributes:
+        raises_faults: As the argument.
         on_fault: Called with the name of the called rule or hook, and the exception it raised.
+        faults: Number of exceptions that were contained: their batches were refused, or the changes
+            of their hooks undone.
+        raised: The fault that was raised last; None before the first.
     """
 
-    __slots__ = ("_raises_faults", "_validator", "on_fault")
+    __slots__ = ("_validator", "faults", "on_fault", "raised", "raises_faults")
 
     def __init__(
         self, validator: EffectValidator | None = None, *, raises_faults: bool = False
     ) -> None:
         self._validator = validator
-        self._raises_faults = raises_faults
+        self.raises_faults = raises_faults
         self.on_fault: FaultSink = _ignore
+        self.faults = 0
+        self.raised: Fault | None = None
 
     def report_fault(self, where: str, error: BaseException) -> None:
         """Report an exception of plug-in code to `on_fault`, or raise it to the kernel's caller.
@@ -77,9 +97,11 @@ class DomainRules:
             where: The call that raised, such as `rule of Move`.
             error: The exception. It is raised unchanged, with a note that names the call.
         """
-        if not self._raises_faults:
+        if not self.raises_faults:
+            self.faults += 1
             self.on_fault(where, error)
             return
+        self.raised = Fault(where, error, place_of(error))
         error.add_note(f"raised by the {where}; it changed nothing, and no record was made of it")
         advice = advice_on(error)
         if advice:

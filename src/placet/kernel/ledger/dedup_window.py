@@ -48,6 +48,7 @@ class ListEntry(msgspec.Struct, gc=False, eq=False):
         highest: Highest number of an admitted batch's ids if all are of one sequence, so that
             the ids are parsed once; else `MIXED`.
         ids: The agent's req_ids, in the submitted order.
+        use: Number of its window's use; orders the entries of one seq.
     """
 
     fingerprint: int
@@ -56,6 +57,7 @@ class ListEntry(msgspec.Struct, gc=False, eq=False):
     detail: bytes
     highest: int
     ids: tuple[str, ...]
+    use: int = 0
 
     @property
     def count(self) -> int:
@@ -85,6 +87,7 @@ class RangeEntry(msgspec.Struct, gc=False, eq=False):
     highest: int
 
     detail: ClassVar[bytes] = PLAIN
+    use: ClassVar[int] = 0
 
     @property
     def count(self) -> int:
@@ -237,10 +240,9 @@ class Window:
         ids: Latest `ListEntry` of each id in one.
         ranges: The `RangeEntry`s of each sequence. Each is above those before it, so that they can
             be bisected and leave in this order; a range that is not is stored as a `ListEntry`.
-        used: Number of its latest use among the uses of all windows.
     """
 
-    __slots__ = ("answers", "count", "forgotten", "ids", "ranges", "used")
+    __slots__ = ("answers", "count", "forgotten", "ids", "ranges")
 
     def __init__(self) -> None:
         self.ids: dict[str, ListEntry] = {}
@@ -248,7 +250,6 @@ class Window:
         self.answers: deque[DedupEntry] = deque()
         self.count = 0
         self.forgotten: dict[str, int] = {}
-        self.used = 0
 
     def remember(
         self,
@@ -371,6 +372,12 @@ class Window:
 
     # undo
 
+    @property
+    def used(self) -> tuple[int, int]:
+        """The latest use of the window, which has an entry; later uses are greater."""
+        latest = self.answers[-1]
+        return latest.seq, latest.use
+
     def superseded_by(self, entry: DedupEntry) -> dict[str, ListEntry]:
         """Return the entries by id that an entry of the same ids will supersede."""
         ids = self.ids
@@ -475,7 +482,8 @@ class DedupWindows:
     Attributes:
         count: Number of req_ids in all windows.
         recency: The windows that hold an entry by agent, least recently used first.
-        undo: Receives how each change is undone; None keeps nothing.
+        undo: Receives how each change is undone: by a call, or by `take_back` for an agent; None
+            keeps nothing.
     """
 
     __slots__ = ("_displaced", "_uses", "count", "recency", "undo")
@@ -483,14 +491,18 @@ class DedupWindows:
     def __init__(self) -> None:
         self.count = 0
         self.recency: OrderedDict[str, Window] = OrderedDict()
-        self.undo: list[Undo] | None = None
+        self.undo: list[Undo | WindowOwner] | None = None
         self._uses = 0
         self._displaced: dict[str, Window] = {}
 
     def load(self, agent_id: str, window: Window) -> None:
         """Add a window that is used later than those before; its ids are counted already."""
-        self._uses = window.used = self._uses + 1
+        self._number(window.answers[-1])
         self.recency[agent_id] = window
+
+    def _number(self, entry: DedupEntry) -> None:
+        if isinstance(entry, ListEntry):
+            self._uses = entry.use = self._uses + 1
 
     def remember(self, agent: WindowOwner, entry: DedupEntry, limits: Limits) -> None:
         """Add an entry to an agent's window, creating the window, and evict beyond all bounds."""
@@ -498,12 +510,13 @@ class DedupWindows:
         if window is None:
             window = agent.window = Window()
             if undo is not None:
-                undo.append((setattr, (agent, "window", None)))
+                undo.append((setattr, agent, "window", None))
         note = None
         if undo is not None:
             superseded = window.superseded_by(entry)
-            undo.append((self._take_back, (agent.agent_id, window, window.used, superseded)))
+            undo.append((self.take_back, agent, superseded))
             note = partial(self._note_eviction, undo, agent.agent_id)
+        self._number(entry)
         self.count += window.remember(
             entry,
             limits.window_ids_max,
@@ -511,7 +524,6 @@ class DedupWindows:
             limits.window_sequences_max,
             note,
         )
-        self._uses = window.used = self._uses + 1
         try:
             self.recency.move_to_end(agent.agent_id)
         except KeyError:  # its first answer, or its first since it was forgotten
@@ -529,7 +541,7 @@ class DedupWindows:
         recency, move_to_end = self.recency, self.recency.move_to_end
         ids_max, sequences_max = limits.window_ids_max, limits.window_sequences_max
         oldest_ns, entries_max = now_ns - limits.window_age_ns_max, limits.dedup_entries_max
-        undo, take_back = self.undo, self._take_back
+        undo = self.undo
 
         def remember_above(agent: WindowOwner, window: Window | None, entry: RangeEntry) -> None:
             """Add an entry as `remember` does; `Window.is_above` was true for its id."""
@@ -537,7 +549,7 @@ class DedupWindows:
                 self.remember(agent, entry, limits)
                 return
             if undo is not None:
-                undo.append((take_back, (agent.agent_id, window, window.used, _NONE)))
+                undo.append(agent)
             name = entry.name
             ranges = window.ranges.get(name)
             if ranges is None:
@@ -556,7 +568,6 @@ class DedupWindows:
                 if undo is not None:
                     note = partial(self._note_eviction, undo, agent.agent_id)
                 self.count -= window.evict(oldest_ns, ids_max, sequences_max, note)
-            self._uses = window.used = self._uses + 1
             try:
                 move_to_end(agent.agent_id)
             except KeyError:  # its first since it was forgotten
@@ -571,7 +582,7 @@ class DedupWindows:
         self.count -= window.count
         self.recency.pop(agent_id, None)
         if self.undo is not None:
-            self.undo.append((self._put_back_window, (agent_id, window)))
+            self.undo.append((self._put_back_window, agent_id, window))
 
     def _evict(self, limits: Limits) -> None:
         """Evict entries of the least recently used agents.
@@ -608,19 +619,18 @@ class DedupWindows:
                 recency.move_to_end(agent_id)
         displaced.clear()
 
-    def _take_back(
-        self, agent_id: str, window: Window, used: int, superseded: Mapping[str, ListEntry]
-    ) -> None:
-        """Undo `remember`."""
+    def take_back(self, agent: WindowOwner, superseded: Mapping[str, ListEntry] = _NONE) -> None:
+        """Undo the latest `remember` for an agent."""
+        window = agent.window
+        assert window is not None, "it remembers what is undone"
         self.count -= window.take_back(superseded)
-        window.used = used
         if window.answers:
-            self._displaced[agent_id] = window
+            self._displaced[agent.agent_id] = window
         else:
-            self.recency.pop(agent_id, None)
+            self.recency.pop(agent.agent_id, None)
 
-    def _note_eviction(self, undo: list[Undo], agent_id: str, window: Window) -> None:
-        undo.append((self._put_back, (agent_id, window, *window.oldest())))
+    def _note_eviction(self, undo: list[Undo | WindowOwner], agent_id: str, window: Window) -> None:
+        undo.append((self._put_back, agent_id, window, *window.oldest()))
 
     def _put_back(
         self,

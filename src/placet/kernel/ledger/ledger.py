@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from placet.kernel.ledger.dedup_window import DedupWindows, Window
+from placet.kernel.ledger.dedup_window import DedupWindows, Window, WindowOwner
 from placet.kernel.ledger.ordinals import Ordinals
 from placet.kernel.ledger.undo import Undo, restore_item
 from placet.kernel.prng import LANE_BYTES, agent_key
@@ -252,7 +252,7 @@ class Ledger:
         self.scheduled_seen = 0
         self.world_tat = 0
         self.world_work_tat = 0
-        self.undo: list[Undo] | None = None
+        self.undo: list[Undo | WindowOwner] | None = None
         self._is_order_kept = False
         self._is_outbox_sorted = True
 
@@ -274,7 +274,7 @@ class Ledger:
         generation = self.gone.get(agent_id, self.generation_floor) + 1
         agent = Agent(agent_id, owner, generation)
         if self.undo is not None:
-            self.undo.append((restore_item, (self.agents, agent_id, None)))
+            self.undo.append((restore_item, self.agents, agent_id, None))
         self.agents[agent_id] = agent
         if owner != agent_id:
             self._count_owned(owner, 1)
@@ -283,7 +283,7 @@ class Ledger:
     def _count_owned(self, owner: str, change: int) -> None:
         before = self.owned.get(owner)
         if self.undo is not None:
-            self.undo.append((restore_item, (self.owned, owner, before)))
+            self.undo.append((restore_item, self.owned, owner, before))
         restore_item(self.owned, owner, (before or 0) + change or None)
 
     def remove_agent(self, agent_id: str) -> None:
@@ -297,9 +297,9 @@ class Ledger:
         if undo is not None:
             if not self._is_order_kept:  # the order of registration, which a snapshot has
                 self._is_order_kept = True
-                undo.append((self._reorder_agents, (tuple(self.agents),)))
-            undo.append((restore_item, (self.gone, agent_id, self.gone.get(agent_id))))
-            undo.append((restore_item, (self.agents, agent_id, self.agents[agent_id])))
+                undo.append((self._reorder_agents, tuple(self.agents)))
+            undo.append((restore_item, self.gone, agent_id, self.gone.get(agent_id)))
+            undo.append((restore_item, self.agents, agent_id, self.agents[agent_id]))
         agent = self.agents.pop(agent_id)
         if agent.owner != agent_id:
             self._count_owned(agent.owner, -1)
@@ -307,7 +307,7 @@ class Ledger:
         if len(self.gone) > self.policy.limits.removed_agents_max:
             self.generation_floor = max(self.generation_floor, *self.gone.values())
             if undo is not None:
-                undo.append((setattr, (self, "gone", self.gone)))
+                undo.append((setattr, self, "gone", self.gone))
             self.gone = {}
             self.ordinals.retain(self.agents)
         if agent.window is not None:
@@ -316,7 +316,7 @@ class Ledger:
     def change_agent(self, agent: Agent, attribute: str, value: object) -> None:
         """Set an attribute of an agent, such as its permissions."""
         if self.undo is not None:
-            self.undo.append((setattr, (agent, attribute, getattr(agent, attribute))))
+            self.undo.append((setattr, agent, attribute, getattr(agent, attribute)))
         setattr(agent, attribute, value)
 
     # executors
@@ -324,7 +324,7 @@ class Ledger:
     def set_executor(self, kind: str, depth_max: int | None) -> None:
         """Set the bound of the outbox of an effect kind; None removes its executor."""
         if self.undo is not None:
-            self.undo.append((restore_item, (self.executors, kind, self.executors.get(kind))))
+            self.undo.append((restore_item, self.executors, kind, self.executors.get(kind)))
         restore_item(self.executors, kind, depth_max)
 
     # time
@@ -340,7 +340,7 @@ class Ledger:
     def add_effect(self, seq: int, effect_index: int, effect: Pending) -> None:
         """Add an effect to the outbox."""
         if self.undo is not None:
-            self.undo.append((self._remove_effect, ((seq, effect_index),)))
+            self.undo.append((self._remove_effect, (seq, effect_index)))
         self._put_effect((seq, effect_index), effect)
 
     def settle_effect(self, seq: int, effect_index: int) -> None:
@@ -351,7 +351,7 @@ class Ledger:
         """
         effect = self._remove_effect((seq, effect_index))
         if self.undo is not None:
-            self.undo.append((self._put_effect_back, ((seq, effect_index), effect)))
+            self.undo.append((self._put_effect_back, (seq, effect_index), effect))
         if self.marks:
             self._note_marks()
             self.marks.pop((seq, effect_index), None)
@@ -378,7 +378,7 @@ class Ledger:
     def _note_marks(self) -> None:
         """Keep all marks of effects, which are few, in their order."""
         if self.undo is not None:
-            self.undo.append((setattr, (self, "marks", dict(self.marks))))
+            self.undo.append((setattr, self, "marks", dict(self.marks)))
 
     def mark_of(self, seq: int, effect_index: int) -> EffectMark | None:
         """Return the mark of an effect; None if it has none."""
@@ -403,7 +403,7 @@ class Ledger:
         Its record is kept without its place in the chain, which is no part of a world.
         """
         if self.undo is not None:
-            self.undo.append((self._remove_scheduled, (record.number,)))
+            self.undo.append((self._remove_scheduled, record.number))
         self.scheduled_seen = record.number
         self._put_scheduled(msgspec.structs.replace(record, prev=GENESIS))
 
@@ -421,7 +421,7 @@ class Ledger:
     def pop_scheduled(self, number: int) -> None:
         """Remove a batch from the schedule, usually the first. O(log n), amortized."""
         if self.undo is not None:
-            self.undo.append((self._put_scheduled, (self.scheduled[number],)))
+            self.undo.append((self._put_scheduled, self.scheduled[number]))
         self._remove_scheduled(number)
 
     def _remove_scheduled(self, number: int) -> None:
@@ -456,7 +456,7 @@ class Ledger:
 
     # undo
 
-    def keep_undo(self, undo: list[Undo] | None) -> None:
+    def keep_undo(self, undo: list[Undo | WindowOwner] | None) -> None:
         """Keep how the changes from now on are undone, in a list; None keeps nothing."""
         self.undo = self.dedup.undo = undo
         self._is_order_kept = False
@@ -466,7 +466,9 @@ class Ledger:
         scalars: tuple[object, ...] = _SCALARS_OF(self)
         return scalars
 
-    def rewind(self, newest_first: Iterable[list[Undo]], scalars: tuple[object, ...]) -> None:
+    def rewind(
+        self, newest_first: Iterable[list[Undo | WindowOwner]], scalars: tuple[object, ...]
+    ) -> None:
         """Undo changes, and set the scalars. O(changes).
 
         Where a batch of an agent that was idle for long is undone, also O(agents); and O(outbox)
@@ -477,8 +479,11 @@ class Ledger:
             scalars: Result of `scalars` before the changes.
         """
         for undo in newest_first:
-            for function, arguments in reversed(undo):
-                function(*arguments)
+            for change in reversed(undo):
+                if isinstance(change, tuple):
+                    change[0](*change[1:])
+                else:
+                    self.dedup.take_back(change)
         for name, value in zip(_SCALARS, scalars, strict=True):
             setattr(self, name, value)
         self.dedup.sort_recency()

@@ -80,11 +80,11 @@ def charge(ledger: Ledger, charges: Charges) -> None:
                 ledger.world_tat = tat_ns
         elif agent.tats is None:
             if undo is not None:
-                undo.append((setattr, (agent, "tats", None)))
+                undo.append((setattr, agent, "tats", None))
             agent.tats = {bucket: tat_ns}
         else:
             if undo is not None:
-                undo.append((restore_item, (agent.tats, bucket, agent.tats.get(bucket))))
+                undo.append((restore_item, agent.tats, bucket, agent.tats.get(bucket)))
             agent.tats[bucket] = tat_ns
 
 

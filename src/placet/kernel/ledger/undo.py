@@ -7,8 +7,8 @@ replaced; the scalars of the ledger are not in it, because a mark holds their va
 from collections.abc import Callable, MutableMapping
 from typing import TypeAlias, TypeVar
 
-Undo: TypeAlias = tuple[Callable[..., object], tuple[object, ...]]
-"""`(function, arguments)` of the call that undoes one change; a `partial` costs three times that."""
+Undo: TypeAlias = tuple[Callable[..., object], *tuple[object, ...]]
+"""`(function, *arguments)` of the call that undoes one change; a partial costs three times that."""
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")

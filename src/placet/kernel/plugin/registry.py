@@ -109,7 +109,7 @@ class Registry:
         self._hiding: dict[str, tuple[Domain, ...]] = {}
         self._position_fields: dict[str, str | None] = {}
         for domain in self.domains:
-            _require_attributes(domain)
+            require_attributes(domain)
         for domain in self.domains:
             self._add(domain)
         if not self.kinds:
@@ -342,7 +342,7 @@ class Registry:
         return blake2b(data, digest_size=16).hexdigest()
 
 
-def _require_attributes(domain: object) -> None:
+def require_attributes(domain: object) -> None:
     """Check that an object is a domain with the attributes that have no default.
 
     Raises:
