@@ -18,7 +18,7 @@ from placet.kernel.recorded_batch import recorded_batch
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.limits import INTENT_WORK, SECOND_NS, Limits
 from placet.schemas.log.record import Scheduled, decode_record
-from tests.kernel.builders import add, checked, intent, kernel_of, reused, trace
+from tests.kernel.builders import add, checked, intent, kernel_of, restore, reused, trace
 from tests.kernel.domains import COUNTS, FAULTS, Lab, put
 
 
@@ -380,7 +380,7 @@ def test_the_schedule_is_bounded_for_each_submitter_and_a_refusal_names_the_time
             for at, is_taken in ((now + retry_after * 0.99, False), (now + retry_after, True)):
                 if at == now and not is_taken:
                     continue
-                trial.restore(kernel.snapshot())
+                restore(trial, kernel.snapshot())
                 trial.decide_group([], at)  # what is due leaves
                 assert trial.decide(batch, at, submitter=submitter).admitted is is_taken
     refolded = folded(log).ledger
