@@ -64,7 +64,7 @@ from placet.schemas.intent import Intent, joined_payload, new_intent
 from placet.schemas.keywords import explain_keywords, require_a
 from placet.schemas.limits import SECOND_NS, SIM_TIME_NS_MAX, UNLIMITED
 from placet.schemas.log.operator_records import Given
-from placet.schemas.log.record import Header
+from placet.schemas.log.record import Changes, Header
 from placet.schemas.name_suggestions import nearest
 from placet.schemas.verdict import NOT_KEPT, Verdict
 
@@ -97,6 +97,8 @@ class Kernel:
         ledger: Agents, dedup windows, quotas, schedule and outbox; read only.
         history_end: `(seq, record count)` of `history`; later records are new.
         history_head: Hash of the last record of `history`, which is the head of its chain.
+        declared: Names of the collections that the domains declare, or made in the header, which
+            is public: to know them discloses no hidden change.
         joins_batches: Batches of one intent in a group are decided together, and share a record.
             False decides each by itself, with the same result.
         idle_names: A sentence for each name in `history` that has no effect, such as a quota of no
@@ -147,10 +149,12 @@ class Kernel:
         recorded_names = idle_names(self.registry, past.ledger, has_own=self._has_own_names)
         self.idle_names = (*recorded_names, *in_settings)
         self.on_tick: Callable[[Kernel], None] | None = None
+        self.declared = self.registry.collections
         self._journal.sink, self._journal.durability = sink, durability
         if read_only:
             assert past.header is not None, "only a world that was begun can be read"
             self._validate_header(past.header, past.ledger)
+            self._declare(past.header.changes)
             self._journal.sink = _refuse_record
             return
         recorded = None if past.header is None else past.ledger.policy
@@ -158,9 +162,10 @@ class Kernel:
         settings, rules = GateSettings.of(config), rules_of(self.registry, effect_validator)
         if past.header is None:
             require_world_name(config.world)
-            self._control.begin(config.world, config.seed, origin or {}, rules)
+            self._declare(self._control.begin(config.world, config.seed, origin or {}, rules))
             self._control.configure(settings)
             return
+        self._declare(past.header.changes)
         if self._validate_header(past.header, past.ledger) != rules:
             self._control.change_rules(rules)
         # A fork may have been cut before the first settings, which take a seq even as the default.
@@ -189,7 +194,7 @@ class Kernel:
     @property
     def state(self) -> WorldState:
         """The state as a live, read-only mapping `collection -> entity -> field -> value`."""
-        return WorldState(self._state)
+        return WorldState(self._state, self.declared)
 
     @property
     def tree(self) -> State:
@@ -691,6 +696,9 @@ class Kernel:
                 f"world would go back to tick {tick}; collect from the log afterwards "
                 "(Collector.collect), or set kernel.on_tick to None"
             )
+
+    def _declare(self, initial: Changes) -> None:
+        self.declared |= {change.collection for change in initial.collections}
 
     def _validate_header(self, header: Header, ledger: Ledger) -> Rules:
         """Check that this kernel may continue a log; return the rules that decided it last."""

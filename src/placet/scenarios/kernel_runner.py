@@ -86,7 +86,7 @@ class KernelRunner:
             self._register(setup, is_stopped)
             if setup.collector is not None:
                 if self.report.resumed_at is not None:
-                    setup.collector.continue_from(world.log)
+                    setup.collector.continue_from(world.log, world.kernel.declared)
                 setup.collector.attach(world.kernel)
         except BaseException:
             self.close()

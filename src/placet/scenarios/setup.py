@@ -11,7 +11,7 @@ from typing import Final
 from placet.actors.ports import EventLog
 from placet.history.position import divided_tick
 from placet.kernel.plugin.domain import Domain
-from placet.kernel.plugin.registry import require_attributes
+from placet.kernel.plugin.registry import declared_collections, require_attributes
 from placet.plugins.domains import DomainNotFound, find_domain
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.recorded_world import recorded_world
@@ -116,12 +116,12 @@ def prepare(
     if recorded is None:
         require_kinds_of(scenario, setup.domain)
         return setup
-    if collector is not None:
-        collector.continue_from(open_event_log(store))
     # The settings may have changed since the run began.
     ticks = completed_ticks(scenario, open_event_log(store), recorded.ticks) if is_stepped else 0
     domains = (scenario.domain,) if ":" in scenario.domain else ()
     (domain,) = recorded.domains(domains)
+    if collector is not None:
+        collector.continue_from(open_event_log(store), declared_collections(domain))
     return replace(
         setup,
         domain=domain,

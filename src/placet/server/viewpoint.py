@@ -78,8 +78,13 @@ class Viewpoint(NamedTuple):
             for name in names
             if name in kernel.state
         }
-        # A collection of which all is hidden is as one of which nothing is there: not named.
-        return state_at({name: rows for name, rows in visible.items() if rows}, path)
+        # A collection of which all is hidden is as one of which nothing is there: not named in the
+        # whole state, and known by its name only if that discloses no hidden entity.
+        registry = kernel.registry
+        is_known = not registry.hiding(collection) or collection in kernel.declared
+        known = {collection} if collection and is_known else ()
+        shown = {name: rows for name, rows in visible.items() if rows or name in known}
+        return state_at(shown, path)
 
     def events(self, kernel: Kernel, events: Sequence[Event]) -> list[dict[str, Json]]:
         """Return events as JSON objects: completely, or their visible parts.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from placet.runtime.state_path import state_at
+from placet.runtime.state_path import KnownState
 from placet.scenarios.collecting import collector_of
 from placet.scenarios.engine import OpenRun, run_scenario
 from placet.scenarios.scenario import Scenario
@@ -66,13 +66,13 @@ def execute(scenario: Scenario, log: Path | None, *, with_state: bool) -> Ended:
     def on_open(run: OpenRun) -> None:
         runs.append(run)
         if with_state and not scenario.ticks:
-            states.append(state_at(run.state(), ""))
+            states.append(KnownState.of(run.state()))
 
     def on_tick(ticks: int) -> None:
         if half is not None:
             half.advance(before.plus(ticks, runs[0].report))
         if with_state and ticks == scenario.ticks:
-            states.append(state_at(runs[0].state(), ""))
+            states.append(KnownState.of(runs[0].state()))
 
     collector = collector_of(scenario, None)
     with half or nullcontext():

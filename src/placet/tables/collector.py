@@ -15,6 +15,7 @@ needed to take it again, and `Collector.collect` takes the same rows from it.
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Collection as Names
 from math import inf
 from pathlib import Path
 from types import TracebackType
@@ -120,6 +121,7 @@ class Collector:
         self._has_begun = False
         self._is_closed = False
         self._is_of_log = False
+        self._declared: Names[str] = ()
         self._tick = 0
         self._part_at = 0.0
         self.failure: CollectError | None = None
@@ -154,6 +156,7 @@ class Collector:
             raise CollectError("this world has a collector already")
         self.begin()
         self._tick = kernel.ledger.tick
+        self._declared = kernel.declared
         kernel.on_tick = self._on_tick
 
     def note(self, batch: Sequence[Mapping[str, Json]], verdict: Verdict, tick: int) -> None:
@@ -258,13 +261,17 @@ class Collector:
             self._is_closed = True
             raise
 
-    def continue_from(self, log: EventLog) -> None:
+    def continue_from(self, log: EventLog, declared: Names[str] = ()) -> None:
         """Continue the tables of a run that was killed or stopped, before it is resumed.
 
         Nothing if it has begun, or is continued, already.
 
         Rows after the last tick of the log are dropped; rows of ticks that are in the log and in no
         part are collected from it.
+
+        Args:
+            log: The log.
+            declared: Names of the collections that the world's domains declare.
 
         Raises:
             CollectError: The tables are of another collector, or cannot be read or written.
@@ -273,6 +280,7 @@ class Collector:
         if self._has_begun:
             return
         self._has_begun = True
+        self._declared = declared
         self._part_at = time.monotonic()
         last = recover(log).past.ledger.tick
         if self._folder is not None:
@@ -373,7 +381,7 @@ class Collector:
     def _take_world(self, state: State, place: tuple[int, int, int]) -> None:
         if not self._world:
             return
-        view, cells = WorldState(state), []
+        view, cells = WorldState(state, self._declared), []
         for name, function in self._world.items():
             try:
                 value = function(view)

@@ -116,7 +116,8 @@ def _differences(
     seen = [_observed(world) for world in (first, second)]
     if seen[0] != seen[1]:
         yield AnswerDifference("its observation", *map(str, seen))
-    views = [_listed(world.view()) for world in (first, second)]
+    names = sorted({name for world in (first, second) for name in world.kernel.tree.collections})
+    views = [_listed(world.view(), names) for world in (first, second)]
     if views[0] != views[1]:
         yield AnswerDifference("its view", *map(str, views))
     registry, seq = first.kernel.registry, first.kernel.seq
@@ -136,9 +137,13 @@ def _observed(world: PairedWorld) -> Json:
     return None if world.observation is None else world.observation.encoded.decode()
 
 
-def _listed(view: View) -> list[Json]:
-    """Return the names in a view in its order, and the entities near the observer."""
+def _listed(view: View, asked: Sequence[str]) -> list[Json]:
+    """Return the names in a view in its order, and the entities near the observer.
+
+    Of the collections `asked` for, it tells whether the view raises for their name.
+    """
     names: list[Json] = [[collection, list(rows)] for collection, rows in view.state.items()]
+    names += [[name, name in view.state] for name in asked]
     try:
         own = view.near([0.0], 0.0)  # raises where the world has no positions
     except ValueError:

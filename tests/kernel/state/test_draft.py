@@ -193,5 +193,6 @@ def test_the_state_as_a_mapping_suggests_the_key_that_it_has(draft):
     with pytest.raises(KeyError, match="there is no entity 'x'; there are e"):
         state["c"]["x"]
     draft.delete("c", "e")
-    with pytest.raises(KeyError, match="there is no collection 'c'; there is none"):
-        state["c"]
+    assert (dict(state["c"]), list(state)) == ({}, [])
+    with pytest.raises(KeyError, match="there is no collection 'cc'; did you mean 'c'"):
+        state["cc"]

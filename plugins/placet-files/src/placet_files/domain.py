@@ -44,6 +44,7 @@ class Files(Domain):
 
     name = "files"
     version = "1"
+    collections = (RECEIPTS, USAGE, WRITES)
     executors = "placet_files.disk.executor:executors_of"
     guide = (
         "Paths are relative, with '/' between at most 8 segments, and no '..'. Creating a file "

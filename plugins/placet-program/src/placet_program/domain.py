@@ -36,6 +36,7 @@ class Program(Domain):
 
     name = "program"
     guide = GUIDE
+    collections = payloads.COLLECTIONS
     hides = frozenset({payloads.VERSIONS, payloads.HISTORY})
 
     def __init__(self, *, verify_exported: bool = False) -> None:

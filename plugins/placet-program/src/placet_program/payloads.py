@@ -41,6 +41,8 @@ HISTORY: Final = "program.history"
 ARTIFACTS: Final = "program.artifacts"
 """By entry: `source` `hash` `functions`, the hashes of what it was compiled from."""
 
+COLLECTIONS: Final = (ARTIFACTS, CALLS, COMMITS, FUNCTIONS, HISTORY, VERSIONS)
+
 FUNCTIONS_MAX: Final = 256
 NODES_OF_FUNCTION_MAX: Final = 1_024
 NODES_MAX: Final = 16_384

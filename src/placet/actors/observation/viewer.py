@@ -10,8 +10,8 @@ from math import dist, floor, isfinite
 
 from placet.actors.observation.cut_indexes import Candidate, CutIndexes
 from placet.kernel.kernel import Kernel
-from placet.kernel.plugin.registry import Registry, without
-from placet.kernel.state.tree import State, WorldState
+from placet.kernel.plugin.registry import without
+from placet.kernel.state.tree import NO_ENTITIES, State, WorldState
 from placet.kernel.visibility.positions import Point, point_of
 from placet.schemas.codec import Json
 from placet.schemas.identity import Ref
@@ -29,7 +29,7 @@ class Viewer:
     def __init__(self, kernel: Kernel) -> None:
         self._registry = kernel.registry
         self._seq = self._rewinds = -1
-        self._cut = _Cut(State(), kernel.registry, CutIndexes(kernel.registry))
+        self._cut = _Cut(State(), kernel, CutIndexes(kernel.registry))
 
     def view(self, kernel: Kernel, agent_id: str) -> View:
         """Return an agent's view at the present seq; O(1), after one `State.cut` for each seq."""
@@ -37,7 +37,7 @@ class Viewer:
         if self._seq != kernel.seq or self._rewinds != tree.rewinds:
             self._seq, self._rewinds = kernel.seq, tree.rewinds
             indexes = self._cut.indexes
-            self._cut = _Cut(tree.cut(), self._registry, indexes)
+            self._cut = _Cut(tree.cut(), kernel, indexes)
             indexes.add(self._cut.state)
         state = _SeenState(self._cut, agent_id)
         return View(kernel.seq, kernel.ledger.now_ns / SECOND_NS, agent_id, state, state)
@@ -48,23 +48,30 @@ class _Cut:
 
     Attributes:
         state: The cut.
+        declared: Names of collections that every agent may know.
         registry: The world's domains.
         indexes: The indexes of the world's cuts.
         collections: Collections of which nothing is hidden, as they are shown to every agent.
     """
 
-    __slots__ = ("collections", "indexes", "registry", "state", "world_state")
+    __slots__ = ("collections", "declared", "indexes", "registry", "state", "world_state")
 
-    def __init__(self, state: State, registry: Registry, indexes: CutIndexes) -> None:
+    def __init__(self, state: State, kernel: Kernel, indexes: CutIndexes) -> None:
         self.state = state
-        self.world_state = WorldState(state)
-        self.registry = registry
+        self.declared = kernel.declared
+        self.world_state = WorldState(state, kernel.declared)
+        self.registry = kernel.registry
         self.indexes = indexes
         self.collections: dict[str, Entities] = {}
 
 
 class _SeenState(Mapping[str, Entities]):
-    """The cut as one agent may see it; a collection with no visible entity is absent."""
+    """The cut as one agent may see it.
+
+    It iterates over the collections with a visible entity. A collection that a domain declares is
+    an empty mapping where the agent sees none of it, and so is one that has been and of which
+    nothing is hidden. Any other name raises: whether hidden entities made it is not disclosed.
+    """
 
     __slots__ = ("_agent_id", "_collections", "_cut")
 
@@ -82,18 +89,26 @@ class _SeenState(Mapping[str, Entities]):
             return entities
         rows = cut.world_state.get(collection)
         if rows is None:
-            raise MissingKeyError(collection, "visible collection", self)
+            raise MissingKeyError(collection, "visible collection", self.known())
         if not cut.registry.hiding(collection):
             cut.collections[collection] = rows
             return rows
         seen = _SeenEntities(rows, cut, self._agent_id, collection)
-        if not seen.is_any_visible():
-            raise MissingKeyError(collection, "visible collection", self)
-        self._collections[collection] = seen
-        return seen
+        is_visible = seen.is_any_visible()
+        if not is_visible and collection not in cut.declared:
+            raise MissingKeyError(collection, "visible collection", self.known())
+        self._collections[collection] = entities = seen if is_visible else NO_ENTITIES
+        return entities
+
+    def known(self) -> Iterator[str]:
+        """Yield the names of the collections that do not raise for this agent, sorted."""
+        return filter(self.__contains__, self._cut.world_state.known())
 
     def __iter__(self) -> Iterator[str]:
-        return filter(self.__contains__, self._cut.world_state)
+        for name in self._cut.world_state:
+            seen = self.get(name)
+            if seen is not None and seen is not NO_ENTITIES:
+                yield name
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

@@ -41,6 +41,7 @@ class Memory(Domain):
 
     name = "memory"
     version = "1"
+    collections = (FACTS, KEYS)
     guide = (
         "Facts outlive a conversation. Remember what later turns need and the view does not show; "
         "scope 'project' is for everybody, 'principal' for yourself alone. A fact has the seq at "

@@ -53,6 +53,7 @@ class Sessions(Domain):
 
     name = "session"
     version = "1"
+    collections = (APPROVALS, GRANTS, SESSIONS, TURNS)
 
     def __init__(
         self, *, turns_kept: int = 64, approvals_kept: int = 64, grants_kept: int = 1_024

@@ -15,6 +15,7 @@ from placet.domains.world.payloads import (
     AGENTS,
     INTERACTION_CHARS_MAX,
     OBJECTS,
+    SPEECH,
     Custom,
     InteractPayload,
     Move,
@@ -62,6 +63,7 @@ class World(Domain):
     """
 
     name = "world"
+    collections = (AGENTS, OBJECTS, SPEECH)
 
     def __init__(
         self,

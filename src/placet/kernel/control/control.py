@@ -72,8 +72,11 @@ class Control:
     def _ledger(self) -> Ledger:
         return self._context.ledger
 
-    def begin(self, world: str, seed: int, origin: Mapping[str, Json], rules: Rules) -> None:
+    def begin(self, world: str, seed: int, origin: Mapping[str, Json], rules: Rules) -> Changes:
         """Write the header, the first record of a log, with the domains' initial state; seq 0.
+
+        Returns:
+            The initial state.
 
         Raises:
             ValidationError: An `on_open` raised, or made what no record can hold.
@@ -95,10 +98,11 @@ class Control:
 
         hooks = [self.hook_of(domain, "on_open", draft) for domain in registry.domains]
         try:
-            made = self.act("on_open", hooks, header, seq=0)
+            record, data = self.act("on_open", hooks, header, seq=0)
         except PluginError as fault:
             raise _hook_error(fault) from fault.error
-        self.write(*made)
+        self.write(record, data)
+        return record.changes
 
     def change_rules(self, rules: Rules) -> None:
         """Record that the decisions after this record are made by these rules."""

@@ -211,7 +211,9 @@ class DomainRules:
         self, validator: EffectValidator, intent: Intent, context: GateContext
     ) -> RuleRefusal | None:
         try:
-            answer = validator.validate_intent(intent, WorldState(context.state))
+            answer = validator.validate_intent(
+                intent, WorldState(context.state, context.registry.collections)
+            )
         except RefusalRaised as raised:
             return raised.refusal
         if isinstance(answer, RuleRefusal):

@@ -317,6 +317,9 @@ class Domain(Protocol):
         hides: Collections of which its own `may_see` or `hidden_fields` may hide an entity or a
             field; neither is called for others. None: the collections that `sight` names, or any
             collection if the domain overrides one of the two functions.
+        collections: Names of its collections, so that one without entities is shown as empty
+            before its first entity too, also to agents that may see none of them. Those that
+            `hides`, `sight`, `invariant_reads` and `Kind.reads_self` name count as declared.
         writes: Names of other domains whose collections this domain's rules and hooks may write.
             Collections whose prefix is no domain's name may be written by every domain.
         invariant_reads: Entities on which its invariants depend, by name: a batch that changes
@@ -332,6 +335,7 @@ class Domain(Protocol):
     executors: str = ""
     sight: "VisibilityPolicy | None" = None
     hides: Collection[str] | None = None
+    collections: Collection[str] = ()
     writes: Collection[str] = ()
     invariant_reads: Collection[Ref] | None = None
 

@@ -59,6 +59,7 @@ class Registry:
 
     Attributes:
         domains: In the order given; hooks run in this order.
+        collections: Names of the collections that the domains declare.
         kinds: Every kind, by its name on the wire.
         domain_of: The domain of each kind.
         with_invariants: The domains that have invariants.
@@ -85,6 +86,7 @@ class Registry:
         "_hiding",
         "_payloads",
         "_position_fields",
+        "collections",
         "domain_of",
         "domains",
         "fingerprint",
@@ -118,6 +120,7 @@ class Registry:
         collections = sorted({sight.agent_collection for sight in sights} - {""})
         self._agent_collections = tuple(filter(self.hiding, collections))
         self._hides_fields = any(map(_hides_fields, self.domains))
+        self.collections = frozenset().union(*map(declared_collections, self.domains))
         self.with_invariants = tuple(d for d in self.domains if overrides(d, "invariants"))
         self.watched = {domain.name: _watched(domain) for domain in self.with_invariants}
         self.with_on_batch = tuple(d for d in self.domains if overrides(d, "on_batch"))
@@ -151,6 +154,12 @@ class Registry:
             raise DomainError(
                 f"`hides` of {name!r} must be a set of names of collections, or None, "
                 f"got {hidden!r}"
+            )
+        declared: object = domain.collections
+        if isinstance(declared, str) or not isinstance(declared, Collection):
+            raise DomainError(
+                f"`collections` of {name!r} must be names of collections, such as "
+                f"({name + '.things'!r},), got {declared!r}"
             )
         if any(other.name == name for other in self.domains if other is not domain):
             raise DomainError(f"two domains are called {name!r}; a name may be used once")
@@ -555,6 +564,15 @@ def hidden_collections(domain: Domain) -> Collection[str] | None:
     if overrides(domain, "may_see") or overrides(domain, "hidden_fields"):
         return None
     return () if domain.sight is None else hides_of(domain.sight)
+
+
+def declared_collections(domain: Domain) -> frozenset[str]:
+    """Return the names of the collections that a domain names anywhere in its declarations."""
+    sight, own = domain.sight, [kind.reads_self for kind in domain.kinds]
+    names: list[str | None] = [*domain.collections, *(hidden_collections(domain) or ()), *own]
+    names += [collection for collection, _ in domain.invariant_reads or ()]
+    names.append(None if sight is None else sight.agent_collection)
+    return frozenset(filter(None, names))
 
 
 def _position_field(domain: Domain) -> str | None:

@@ -5,6 +5,7 @@ entity carries a stamp, so staleness needs no history; the digest is a sum over 
 costs what changed.
 """
 
+from collections.abc import Collection as Names
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
 from itertools import islice
@@ -109,6 +110,11 @@ class Collection(Stamp):
         self.tombstones: dict[str, Stamp] = {}
         self.cut: EntityCut[Entity] | None = None
         self.changed: dict[str, None] | None = None
+
+    @property
+    def has_been(self) -> bool:
+        """An admitted change created an entity of it; else only an undone batch touched it."""
+        return bool(self.entities or self.tombstones or self.seq)
 
     def mark_changed(self, entity: str) -> None:
         """Note that an entity differs from the latest cut."""
@@ -245,6 +251,7 @@ class State:
         copy.epoch = self._cuts
         for name, rows in self.collections.items():
             shown = copy.collection(name)
+            shown.seq = rows.seq or len(rows.tombstones)  # not 0 if the collection has been
             if rows.cut is None:
                 shown.changed = dict.fromkeys(rows.entities)
                 rows.cut = EntityCut.of(rows.entities)
@@ -405,7 +412,7 @@ class State:
                 ],
             ]
             for name, rows in sorted(self.collections.items())
-            if rows.entities or rows.tombstones or rows.seq  # else only an undone batch created it
+            if rows.has_been
         ]
 
     @classmethod
@@ -433,19 +440,33 @@ def entity_hash(collection: str, entity: str, fields: Mapping[str, Json]) -> int
 class WorldState(Mapping[str, Mapping[str, Mapping[str, Json]]]):
     """The state as a read-only mapping: `world_state["world.agents"]["alice"]["position"]`.
 
-    It is a live view, not a copy.
+    It is a live view, not a copy. It iterates over the collections that have entities. A collection
+    that a domain declares, or that had entities at an earlier seq, is an empty mapping; any other
+    name raises.
+
+    Args:
+        state: The state.
+        declared: Names of the collections that the world's domains declare.
     """
 
-    __slots__ = ("_state",)
+    __slots__ = ("_declared", "_state")
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, declared: Names[str] = ()) -> None:
         self._state = state
+        self._declared = declared
 
     def __getitem__(self, collection: str) -> Mapping[str, Mapping[str, Json]]:
         rows = self._state.collections.get(collection)
-        if rows is None or not rows.entities:  # it may be there because of an undone batch
-            raise MissingKeyError(collection, "collection", self)
-        return _CollectionView(rows.entities)
+        if rows is not None and rows.has_been:
+            return _CollectionView(rows.entities)
+        if collection in self._declared:
+            return NO_ENTITIES
+        raise MissingKeyError(collection, "collection", self.known())
+
+    def known(self) -> Iterator[str]:
+        """Yield the names of the collections that do not raise, the empty ones too, sorted."""
+        been = {name for name, rows in self._state.collections.items() if rows.has_been}
+        yield from sorted(been.union(self._declared))
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(n for n, rows in self._state.collections.items() if rows.entities))
@@ -461,7 +482,7 @@ class WorldState(Mapping[str, Mapping[str, Mapping[str, Json]]]):
 class _CollectionView(Mapping[str, Mapping[str, Json]]):
     __slots__ = ("_entities",)
 
-    def __init__(self, entities: dict[str, Entity]) -> None:
+    def __init__(self, entities: Mapping[str, Entity]) -> None:
         self._entities = entities
 
     def __getitem__(self, entity: str) -> Mapping[str, Json]:
@@ -491,3 +512,7 @@ class _CollectionView(Mapping[str, Mapping[str, Json]]):
     def __repr__(self) -> str:
         more = ["…"] if len(self) > _SHOWN_MAX else []
         return f"<{len(self)} entities: {', '.join([*islice(self, _SHOWN_MAX), *more])}>"
+
+
+NO_ENTITIES: Final[Mapping[str, Mapping[str, Json]]] = _CollectionView({})
+"""A collection without entities."""

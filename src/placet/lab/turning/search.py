@@ -19,6 +19,8 @@ from time import perf_counter
 from typing import Final, NamedTuple
 
 from placet.history.reader import fold
+from placet.kernel.plugin.registry import Registry
+from placet.kernel.plugin.rules_version import rules_in
 from placet.kernel.state.tree import WorldState
 from placet.lab.html import table_html
 from placet.lab.intervals import wilson
@@ -35,6 +37,7 @@ from placet.lab.turning.continuation import (
 )
 from placet.lab.turning.points import Point
 from placet.lab.turning.workers import Workers
+from placet.plugins.domains import remake
 from placet.scenarios.ticks import tick_ns_of
 from placet.schemas.codec import Json
 from placet.schemas.keywords import explain_keywords
@@ -207,7 +210,12 @@ def turning_point(
     run, completed = run_source(log)
     function = find_outcome(outcome) if isinstance(outcome, str) else outcome
     until = run.parsed.ticks
-    recorded = decided(function, WorldState(fold(log).state)) if completed >= until else None
+    recorded = None
+    if completed >= until:
+        past = fold(log)
+        assert past.header is not None, "a run's log begins with its header"
+        declared = Registry(remake(rules_in(past.header), run.domains)).collections
+        recorded = decided(function, WorldState(past.state, declared))
     ticks = _ticks(first_tick(log, tick_ns_of(run.parsed)), completed, until, every)
     if not ticks:
         raise LabError(
