@@ -41,9 +41,9 @@ class Walk:
     async def run(self, collector, ticks, *, close=True):
         world_ = World(bounds=[[0, 0], [50, 50]])
         async with Orchestrator(world_, self.config) as world:
-            await world.query(collector.attach)
             ann = await world.register_agent("ann", position=[0, 0, 0])
             bob = await world.register_agent("bob", position=[9, 0, 0])
+            await world.query(collector.attach)
             first = await world.query(lambda kernel: kernel.ledger.tick)
             for tick in range(first, first + ticks):
                 sent = []
@@ -64,9 +64,9 @@ def walk(store, collector, ticks, **options):
     asyncio.run(Walk(store).run(collector, ticks, **options))
 
 
-def collector(to=None, every=1, **more):
+def collector(to=None, every=1, ends=None, **more):
     world = {"spread": spread, "mixed": mixed, **more}
-    return Collector(every=every, agents=["position"], world=world, refusals=True, to=to)
+    return Collector(every=every, ends=ends, agents=["position"], world=world, refusals=True, to=to)
 
 
 def rows_of(tables):
@@ -80,16 +80,26 @@ def from_log(store, made):
     return made.tables()
 
 
-@pytest.mark.parametrize("every", [1, 3])
-def test_rows_collected_live_equal_rows_collected_later(tmp_path, every):
-    """G27: the log has all that a run collects."""
-    live = collector(every=every)
+@pytest.mark.parametrize(
+    ("every", "ends", "ticks"),
+    [
+        (1, None, [*range(1, 9)]),
+        (1, True, [*range(9)]),
+        (3, None, [0, 3, 6, 8]),
+        (4, True, [0, 4, 8]),
+        (3, False, [3, 6]),
+    ],
+)
+def test_rows_collected_live_equal_rows_collected_later(tmp_path, every, ends, ticks):
+    """G27: the log has all that a run collects, the rows of its beginning and its end too."""
+    live = collector(every=every, ends=ends)
     walk(tmp_path / "w.db", live, 8)
-    later = from_log(tmp_path / "w.db", collector(every=every))
+    later = from_log(tmp_path / "w.db", collector(every=every, ends=ends))
     assert rows_of(live.tables()) == rows_of(later)
+    assert [row["tick"] for row in later["world"].rows()] == ticks
     assert {name: len(table) for name, table in later.items()} == {
-        "agents": 2 * (8 // every),
-        "world": 8 // every,
+        "agents": 2 * len(ticks),
+        "world": len(ticks),
         "refusals": 2,
     }
     for name, table in later.items():
@@ -153,12 +163,29 @@ def test_folder_is_sealed_into_parquet_with_joined_types(tmp_path, monkeypatch):
     assert str(tables["world"].arrow.schema.field("spread").type) == "double"
 
 
+def test_a_closed_run_that_is_continued_loses_its_last_rows(tmp_path):
+    """The tick that was the last is one of many now, and no multiple of `every`."""
+    walk(tmp_path / "w.db", collector(tmp_path / "out", every=3), 7)
+    assert [row["tick"] for row in read_collected(tmp_path / "out")["world"].rows()] == [0, 3, 6, 7]
+    resumed = collector(tmp_path / "out", every=3)
+    with closing(log_to_read(str(tmp_path / "w.db"))) as log:
+        resumed.continue_from(log)
+    walk(tmp_path / "w.db", resumed, 4)
+    walk(tmp_path / "other.db", collector(tmp_path / "whole", every=3), 11)
+    whole, continued = read_collected(tmp_path / "whole"), read_collected(tmp_path / "out")
+    assert [row["tick"] for row in continued["world"].rows()] == [0, 3, 6, 9, 11]
+    assert rows_of(continued)["agents"] == rows_of(whole)["agents"]
+
+
 @pytest.mark.parametrize("part_rows", [2, 5, 10_000])
 @pytest.mark.parametrize("lost_marker", [False, True])
 def test_killed_run_continues_with_the_rows_of_an_undisturbed_one(
     tmp_path, monkeypatch, part_rows, lost_marker
 ):
-    """Parts that were not closed are taken from the log; what the log lost is dropped."""
+    """Parts that were not closed are taken from the log; what the log lost is dropped.
+
+    So are the rows of the last tick of a run that was closed and is continued.
+    """
     monkeypatch.setattr(collector_module, "_PART_ROWS", part_rows)
     killed = collector(tmp_path / "out")
     walk(tmp_path / "w.db", killed, 7, close=False)  # as a kill: nothing is written at the end

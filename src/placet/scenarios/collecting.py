@@ -40,6 +40,7 @@ def collector_for(collect: Collect, to: str | Path | None) -> Collector:
     """
     return Collector(
         every=collect.every,
+        ends=collect.ends,
         agents=collect.agents,
         world=collect.world,
         refusals=collect.refusals,

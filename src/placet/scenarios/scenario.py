@@ -101,6 +101,7 @@ class Collect:
 
     Attributes:
         every: Ticks between two rows.
+        ends: Take rows of the beginning and of the last tick too; None: if `every` is above 1.
         agents: Fields of the agents: `position`, or `world.agents/position` with its collection.
         refusals: Collect each refusal.
         world: Name of a column -> `module:function` of the state.
@@ -109,6 +110,7 @@ class Collect:
     __pydantic_config__ = ConfigDict(extra="forbid")
 
     every: Annotated[int, Field(strict=True, ge=1)] = 1
+    ends: bool | None = None
     agents: tuple[str, ...] = ()
     refusals: bool = False
     world: Mapping[str, str] = field(default_factory=dict)

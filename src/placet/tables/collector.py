@@ -32,7 +32,15 @@ from placet.schemas.json_value import InvalidJsonValue, format_value, from_numpy
 from placet.schemas.keywords import explain_keywords
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.expand import expanded
-from placet.schemas.log.record import Refused, Tick, intents_of
+from placet.schemas.log.record import (
+    Admitted,
+    Group,
+    Refused,
+    Scheduled,
+    Tick,
+    decode_record,
+    intents_of,
+)
 from placet.schemas.name_suggestions import SETTINGS_MAX, did_you_mean, nearest
 from placet.schemas.names import name_fault
 from placet.schemas.refusal import FINAL_STAGES
@@ -63,6 +71,8 @@ class Collector:
 
     Args:
         every: Ticks between two rows.
+        ends: Take rows of the beginning too, as tick 0, and of the last tick, also where it is no
+            multiple of `every`. None: if `every` is above 1.
         agents: Fields of the agents: `position` is the field of the entity with the agent's id, in
             the first collection where an agent has it; `world.agents/position` names the
             collection. A field that no agent has is an error: at the first row if it is spelled
@@ -81,6 +91,7 @@ class Collector:
         self,
         *,
         every: int = 1,
+        ends: bool | None = None,
         agents: Sequence[str] = (),
         world: Mapping[str, WorldFunction | str] | None = None,
         refusals: bool = False,
@@ -98,6 +109,7 @@ class Collector:
             if fault := name_fault(name):
                 raise CollectError(f"the name of a column {fault}")
         self.every = every
+        self._takes_ends = every > 1 if ends is None else ends
         self._fields = [_Field(name) for name in agents]
         self._unseen = dict.fromkeys(self._fields, "")
         self._world = {name: _function(name, f) for name, f in (world or {}).items()}
@@ -122,6 +134,8 @@ class Collector:
         self._is_closed = False
         self._is_of_log = False
         self._declared: Names[str] = ()
+        self._world_now: Callable[[], tuple[State, Ledger]] | None = None
+        self._ended: tuple[int, int] | None = None
         self._tick = 0
         self._part_at = 0.0
         self.failure: CollectError | None = None
@@ -149,6 +163,8 @@ class Collector:
     def attach(self, kernel: Kernel) -> None:
         """Collect at the ticks of a kernel from now on.
 
+        Call it once the agents are registered: rows of the beginning are taken here.
+
         Raises:
             CollectError: The kernel has another collector, or the folder exists.
         """
@@ -158,6 +174,8 @@ class Collector:
         self._tick = kernel.ledger.tick
         self._declared = kernel.declared
         kernel.on_tick = self._on_tick
+        self._world_now = lambda: (kernel.tree, kernel.ledger)
+        self._take_first(*self._world_now())
 
     def note(self, batch: Sequence[Mapping[str, Json]], verdict: Verdict, tick: int) -> None:
         """Collect the refusals of a verdict.
@@ -195,6 +213,8 @@ class Collector:
             return
         self._is_closed = True
         self._flush_refusals()
+        if self._world_now is not None:
+            self._take_last(*self._world_now())
         if self._folder is not None and self._has_begun:
             try:
                 self._folder.write(self._tick)
@@ -253,7 +273,7 @@ class Collector:
         self.begin()
         self._is_of_log = True
         try:
-            self._collect_between(log, 0)
+            self._take_last(*self._collect_between(log, 0))
             self.check()
         except BaseException:
             if self._folder is not None:
@@ -284,18 +304,21 @@ class Collector:
         self._part_at = time.monotonic()
         last = recover(log).past.ledger.tick
         if self._folder is not None:
-            self._folder.continue_from(last)
+            # The rows of the last tick may be there as those of the end, which it is no more.
+            self._folder.continue_from(last - last % self.every if self._takes_ends else last)
             self._tick = self._folder.last_tick
         if self._tick < last or self._has_refusals:
             self._collect_between(log, self._tick)
             self.check()
         self._tick = last
 
-    def _collect_between(self, log: EventLog, after_tick: int) -> None:
-        """Collect from the ticks of a log after one."""
+    def _collect_between(self, log: EventLog, after_tick: int) -> tuple[State, Ledger]:
+        """Collect from the ticks of a log after one; return the world at its end."""
         beginning = beginning_of(log).record
         past = recover(log, to_record=beginning).past if beginning else Replayer()
         for _, data in read_on(log, past.journal.count):
+            if not (past.ledger.tick or after_tick) and _begins(data):
+                self._take_first(past.state, past.ledger)
             record = past.apply(data)
             if isinstance(record, Tick):
                 if past.ledger.tick > after_tick:
@@ -306,8 +329,29 @@ class Collector:
                         place = (past.ledger.tick, part.now_ns)
                         batch = intents_of(part)
                         self._add_refusals(batch, part.refusals, place, recorded=True)
+        return past.state, past.ledger
 
     # rows
+
+    def _take_first(self, state: State, ledger: Ledger) -> None:
+        """Take the rows of the beginning, before the first batch and the first tick; once."""
+        if self._takes_ends and not ledger.tick and self._ended is None:
+            self._take_rows(state, ledger)
+
+    def _take_last(self, state: State, ledger: Ledger) -> None:
+        """Take the rows of the last tick, if nothing happened after it and they are not taken."""
+        is_last = self._ended == (ledger.tick, ledger.seq) and self.failure is None
+        if self._takes_ends and is_last and ledger.tick % self.every:
+            self._take_rows(state, ledger)
+
+    def _take_rows(self, state: State, ledger: Ledger) -> None:
+        place = (ledger.tick, ledger.seq, ledger.now_ns)
+        self._ended = place[:2]
+        try:
+            self._take_agents(state, ledger, place)
+            self._take_world(state, place)
+        except CollectError as error:
+            self.failure = error
 
     def _on_tick(self, kernel: Kernel) -> None:
         """Take the rows of a tick. An error ends the collecting, and not the world."""
@@ -321,13 +365,15 @@ class Collector:
         self._flush_refusals(before_tick=self._tick)
         try:
             self._close_part()
-            if ledger.tick % self.every == 0:
-                place = (ledger.tick, ledger.seq, ledger.now_ns)
-                self._take_agents(state, ledger, place)
-                self._take_world(state, place)
-            self._tick = ledger.tick
         except CollectError as error:
             self.failure = error
+            return
+        if ledger.tick % self.every == 0:
+            self._take_rows(state, ledger)
+        if self.failure is None:
+            self._tick = ledger.tick
+            # With the record of a live tick the ledger has its seq already.
+            self._ended = (ledger.tick, ledger.seq)
 
     def _take_agents(self, state: State, ledger: Ledger, place: tuple[int, int, int]) -> None:
         if not self._fields:
@@ -470,6 +516,11 @@ class _Field(NamedTuple):
                 if entity is not None and field in entity.fields:
                     return entities
         return {}
+
+
+def _begins(data: bytes) -> bool:
+    """Return whether the record is of a batch or a tick: until then a world is being set up."""
+    return isinstance(decode_record(data), Admitted | Group | Refused | Scheduled | Tick)
 
 
 def _cell(value: object, column: str, tick: int) -> Json:
