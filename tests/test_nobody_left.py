@@ -2,7 +2,7 @@
 
 import asyncio
 from contextlib import suppress
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -80,7 +80,7 @@ def read_orchestrator(simulation, tmp_path):
             return [await world.state(PREY), await world.state(EGGS)]
 
     simulation.close()
-    return list(map(len, asyncio.run(read())))  # type: ignore[arg-type]
+    return list(map(len, asyncio.run(read())))
 
 
 def read_log(simulation, tmp_path):
@@ -194,7 +194,7 @@ def test_whether_a_hidden_collection_has_been_is_not_disclosed(monkeypatch):
     """`hidden_changes_alter_no_answer` asks a view for names; it finds one that tells of them."""
     joins = [Join(name, {}) for name in ("ann", "bob", "cyd")]
     hidden = [Propose(0, ((Proposal(name, "Hide", {"name": "a"}),),)) for name in ("bob", "cyd")]
-    trace = (*joins, *hidden)
+    trace: list[Any] = [*joins, *hidden]
     assert noninterference_breach(TraceRunner(Cellar), trace, Cellar) is None
     seen = _SeenState.__getitem__
 

@@ -78,7 +78,7 @@ def test_examples_of_a_page_run(path, runner, tmp_path, monkeypatch):
     Page(path, runner).run()
 
 
-@pytest.mark.parametrize("page", ["bank_run", "from_mesa"])
+@pytest.mark.parametrize("page", ["bank_run", "from_mesa", "births_and_deaths"])
 def test_the_files_of_a_tutorial_are_those_of_the_examples(page):
     text = (ROOT / "docs" / "tutorials" / f"{page}.md").read_text(encoding="utf-8")
     files = FILE_BLOCK.findall(text)

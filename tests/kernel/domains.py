@@ -312,6 +312,41 @@ class Lab(Domain):
         return not (ref.entity or "").startswith("secret")
 
 
+def bear(draft: Draft, intent: Intent) -> None:
+    """Register an agent, with a draw in its name."""
+    name = intent["payload"]["thing"]
+    draft.register(name, "kids" if draft.seq % 2 else None, luck=draft.randint_below(6, "luck"))
+
+
+def bury(draft: Draft, intent: Intent) -> None:
+    """Remove an agent, perhaps itself."""
+    draft.remove(intent["payload"]["thing"])
+
+
+def renew(draft: Draft, intent: Intent) -> None:
+    """Remove and register an agent in one go."""
+    bury(draft, intent)
+    bear(draft, intent)
+
+
+class Nursery(Lab):
+    """A lab in which agents are born and die, by rules and at ticks."""
+
+    kinds = (
+        *Lab.kinds,
+        Kind("Bear", Thing, bear),
+        Kind("Bury", Thing, bury),
+        Kind("Renew", Thing, renew),
+    )
+
+    def on_tick(self, draft: Draft, sim_time: float) -> None:
+        super().on_tick(draft, sim_time)
+        if draft.exists(COUNTS, "dora"):
+            draft.remove("dora")
+        elif draft.tick % 3 == 0:
+            draft.register("dora", "kids")
+
+
 def count(draft: Draft, intent: Intent) -> None:
     """Add to the one counter of all."""
     if not draft.exists("annex.all", "count"):

@@ -18,11 +18,12 @@ from placet.schemas.effect import Settlement
 from placet.schemas.errors import PlacetError
 from placet.schemas.log.record import record_hash
 from tests.kernel.builders import kernel_of
-from tests.kernel.domains import Annex, Lab
+from tests.kernel.domains import Annex, Lab, Nursery
 
 AGENTS = ["alice", "bob", "carol", "dora"]
 """All but dora are there from the start."""
 
+NURSERY = [Nursery(things=("a", "b"), ceiling=60), Annex()]
 WHOLE_LAB = [Lab(things=("a", "b"), ceiling=60), Annex()]
 FAULTY_LAB = [Lab("on_settle", "on_remove", "emit_on_tick", things=("a",)), Annex()]
 
@@ -38,9 +39,9 @@ TIGHT = {
     "agents_max": 4,
 }
 SETTINGS: dict[str, dict[str, Any]] = {
-    "wide": {"domain": WHOLE_LAB, "agents": AGENTS[:3]},
+    "wide": {"domain": NURSERY, "agents": AGENTS[:3]},
     "tight": {
-        "domain": WHOLE_LAB,
+        "domain": NURSERY,
         "agents": AGENTS[:3],
         "limits": TIGHT,
         "quotas": {"Add": {"rate": 1, "burst": 3}, "*": {"rate": 5, "burst": 8}},
@@ -73,7 +74,7 @@ def a_payload(rng: Random, kind: str) -> dict[str, Any]:
             }
         case "Drop" | "Remake" | "Grab":
             return {"thing": rng.choice(THINGS)}
-        case "Give":
+        case "Give" | "Bear" | "Bury" | "Renew":
             return {"thing": rng.choice(AGENTS)}
         case "Look" | "Glance":
             return {"thing": rng.choice([*THINGS, None])}
@@ -90,6 +91,7 @@ def a_payload(rng: Random, kind: str) -> dict[str, Any]:
 KINDS = [
     "Add", "Add", "Add", "Put", "Put", "Put", "Clamp", "annex.Count", "Drop", "Remake", "Grab",
     "Look", "Look", "Glance", "Tend", "Give", "Mail", "Say", "Place", "Take", "Fail",
+    "Bear", "Bear", "Bury", "Renew",
 ]  # fmt: skip
 
 

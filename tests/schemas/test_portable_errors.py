@@ -56,6 +56,7 @@ _ARGUMENTS: Final[Mapping[str, tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "FileRefused": (("symlink_refused", "a link"), {}),
     "Trap": (("int_overflow",), {}),
     "UnclearError": (("which?", ("a", "b"), "the"), {}),
+    "AgentRefused": ((refuse("full", "it is full"), "it is full"), {"domain": "lab"}),
     "RefusalRaised": ((refuse("full", "it is full"),), {}),
     "DecisionMismatch": ((_DIFFERENCE,), {}),
     "Divergence": ((1, 2, "no header"), {}),

@@ -14,7 +14,7 @@ from typing import Final
 import typer
 
 from placet.schemas.errors import PlacetError
-from placet.schemas.log.record import Header, Record, Registered
+from placet.schemas.log.record import Header, Record, agents_of
 
 _RECORDS_READ_MAX: Final = 10_000
 """Agents are registered at the beginning of nearly every log; a person waits for the answer."""
@@ -45,7 +45,7 @@ def tables(incomplete: str) -> list[str]:
 def agents(context: typer.Context, incomplete: str) -> list[str]:
     """Return the agents registered at the beginning of the store on the command line."""
     records = _records_of(context)
-    names = {record.agent_id for record in records if isinstance(record, Registered)}
+    names = {change.agent_id for record in records for change in agents_of(record)}
     return sorted(name for name in names if name.startswith(incomplete))
 
 

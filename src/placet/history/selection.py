@@ -22,6 +22,7 @@ from placet.schemas.log.record import (
     Registered,
     RulesChanged,
     Scheduled,
+    agents_of,
     record_as_dict,
     record_type,
 )
@@ -65,14 +66,15 @@ class Selection:
 
     def _matches_parties(self, record: Record) -> bool:
         """Return whether a record is of a selected agent and of a selected kind."""
-        if isinstance(record, Admitted | Refused | Scheduled):
-            return any(
-                self.includes(agent_id, kind)
-                for agent_id, _, kind, _, _ in decode_intents(record.encoded)
-            )
-        if isinstance(record, Registered | AgentChanged):
-            return not self.kinds and record.agent_id in self.agents
-        return False
+        if isinstance(record, Admitted | Refused | Scheduled) and any(
+            self.includes(agent_id, kind)
+            for agent_id, _, kind, _, _ in decode_intents(record.encoded)
+        ):
+            return True
+        changed = [change.agent_id for change in agents_of(record)]
+        if isinstance(record, AgentChanged):
+            changed.append(record.agent_id)
+        return not self.kinds and any(map(self.agents.__contains__, changed))
 
     def includes(self, agent_id: str, kind: str) -> bool:
         """Return whether an intent is of a selected agent and of a selected kind."""

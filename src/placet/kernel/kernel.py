@@ -22,7 +22,7 @@ from placet.kernel.control.control import (
 )
 from placet.kernel.control.operator_patch import OperatorPatch
 from placet.kernel.control.outbox import Outbox
-from placet.kernel.decide.batches import Answer, Decision, decide_batch
+from placet.kernel.decide.batches import Answer, Decision, decide_next
 from placet.kernel.decide.order import execution_order
 from placet.kernel.decide.rows.decide import GroupDecision
 from placet.kernel.decide.rows.record import GroupRecorder
@@ -64,7 +64,7 @@ from placet.schemas.intent import Intent, joined_payload, new_intent
 from placet.schemas.keywords import explain_keywords, require_a
 from placet.schemas.limits import SECOND_NS, SIM_TIME_NS_MAX, UNLIMITED
 from placet.schemas.log.operator_records import Given
-from placet.schemas.log.record import Changes, Header
+from placet.schemas.log.record import AgentChange, Changes, Header
 from placet.schemas.name_suggestions import nearest
 from placet.schemas.verdict import NOT_KEPT, Verdict
 
@@ -480,6 +480,17 @@ class Kernel:
             self.set_agent_permissions(agent_id, permitted)
         return agent
 
+    def own_collections(self, agent_id: str, attributes: Mapping[str, Json]) -> frozenset[str]:
+        """Return the collections in which `on_register` would create an entity of an agent's name.
+
+        The hooks run and are undone. Empty where they refuse or raise, or the name is taken.
+        """
+        return (
+            frozenset()
+            if agent_id in self.ledger.agents
+            else self._control.own_collections(agent_id, attributes)
+        )
+
     def set_agent_permissions(self, agent_id: str, permissions: Iterable[str] | None) -> None:
         """Set the kinds that an agent may propose: None is all, the empty set none.
 
@@ -774,6 +785,7 @@ class Kernel:
         undecided = in_order[len(verdicts) :]
         answers = list(zip(in_order, verdicts, strict=not undecided))
         recorder = self._recorder
+        answers += recorder.orphans.values()
         return Decision(answers, recorder.effects, recorder.unpaid, undecided)
 
     def _decide_group(
@@ -804,7 +816,7 @@ class Kernel:
             else:
                 for place in order:
                     batch: CheckedBatch = batches[place]  # type: ignore[assignment]
-                    verdicts.append(decide_batch(batch, context, rules, recorder))
+                    verdicts.append(decide_next(batch, context, rules, recorder))
                     # The hundred or so objects of the intents are still in the processor's caches:
                     # to free them with the whole group, a millisecond later, costs 5 % of all time.
                     if release_intents:
@@ -819,6 +831,7 @@ class Kernel:
             if is_written:  # a group without a record leaves no trace, not even its time
                 ledger.now_ns = context.now_ns
                 self._groups += 1
+        self._notify_agents(recorder.agents)
         if is_written and self._groups >= self.config.limits.checkpoint_groups:
             self._groups = 0
             self._control.checkpoint()
@@ -833,9 +846,13 @@ class Kernel:
         return max(latest, round(now * SECOND_NS))
 
     def _tick(self) -> None:
-        self._control.tick()
+        agents = self._control.tick()
         if self.on_tick is not None:
             self.on_tick(self)
+        self._notify_agents(agents)
+        for change in agents:
+            if change.is_removed and (orphans := batches_of(self.ledger, change.agent_id)):
+                self._decision(orphans)
 
     @property
     def _has_own_names(self) -> bool:
@@ -857,6 +874,12 @@ class Kernel:
             return
         for agent_id, agent in self.ledger.agents.items():
             self._notify_validator(agent_id, agent.permissions)
+
+    def _notify_agents(self, agents: Iterable[AgentChange]) -> None:
+        for change in agents:
+            agent = self.ledger.agents.get(change.agent_id)
+            if agent is not None and not change.is_removed:
+                self._notify_validator(change.agent_id, agent.permissions)
 
     def _notify_validator(self, agent_id: str, permissions: frozenset[str] | None) -> None:
         notify = getattr(self._validator, "set_agent_permissions", None)

@@ -22,7 +22,7 @@ export const hasToken = () => true;
 export const setToken = () => {};
 export const takeFromAddress = () => null;
 
-// The run: {world, history, records: [{place, batches, seq, tick, sim_time, event, changes, agent}]}.
+// The run: {world, history, records: [{place, batches, seq, tick, sim_time, event, changes, agents}]}.
 const run = await unpacked(document.getElementById("run").textContent);
 const { records } = run;
 const ticks = records.flatMap(({ event }, at) => (event.type === "tick" ? [at] : []));
@@ -44,10 +44,12 @@ function stateAt(index) {
   if (index < cursor.at) cursor = fresh();
   while (cursor.at < index) {
     cursor.at += 1;
-    const { changes, agent } = records[cursor.at];
+    const { changes, agents } = records[cursor.at];
     for (const [name, entity, fields, isWhole] of changes) change(name, entity, fields, isWhole);
-    if (agent?.owner === null) cursor.agents.delete(agent.agent_id);
-    else if (agent) cursor.agents.set(agent.agent_id, agent);
+    for (const agent of agents) {
+      if (agent.owner === null) cursor.agents.delete(agent.agent_id);
+      else cursor.agents.set(agent.agent_id, agent);
+    }
   }
   return cursor;
 }

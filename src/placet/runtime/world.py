@@ -137,6 +137,7 @@ class WorldRuntime:
         self._follower, self.is_read_only = follower, follower is not None
         self._root: asyncio.Task[None] | None = None
         self._is_ending = False
+        self._removals = kernel.ledger.removals
         self.failed = anyio.Event()
         kernel.rules.on_fault = self._on_error
         self._watch()
@@ -335,6 +336,9 @@ class WorldRuntime:
                 self.observing.publish(output.group)
             if self.subscriptions.open:
                 self.subscriptions.publish(output.group)
+            if self.kernel.ledger.removals != self._removals:  # a rule may have removed an agent
+                self._removals = self.kernel.ledger.removals
+                self.policy_supervisor.sync_all()
             if self._keeper is not None:
                 self._keeper.note(self.committer.durable_records, output.group.seq)
         if output.effects:

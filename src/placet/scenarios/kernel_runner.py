@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from placet.actors.observation.viewer import Viewer
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.kernel_world import KernelWorld, delayed_interrupt
+from placet.scenarios.population import Population
 from placet.scenarios.report import RunReport
 from placet.scenarios.scenario import ScenarioError
 from placet.scenarios.scenario_agent import ScenarioAgent, propose_all
@@ -48,8 +49,7 @@ class KernelRunner:
 
     Attributes:
         world: The open world.
-        agents: The agents, in the order of their registration.
-        agent_ids: Their names.
+        population: The agents with their policies.
         report: The report as far as the run has come: its counts and its ticks.
 
     Raises:
@@ -75,8 +75,8 @@ class KernelRunner:
             if sentence:
                 reports.warn(sentence)
         self.close = weakref.finalize(self, _close, world, reports)
-        self.agents: list[ScenarioAgent] = []
-        self.agent_ids: list[str] = []
+        check = world.kernel.check_intent if setup.checks_intents else None
+        self.population = Population(scenario, setup.policies, check)
         self._decided: tuple[list[tuple[ScenarioAgent, list[Intent]]], list[Verdict]] = [], []
         self._view = partial(Viewer(world.kernel).view, world.kernel)
         self._waits_ms: deque[float] = deque(maxlen=_WAITS_MAX)
@@ -104,26 +104,26 @@ class KernelRunner:
         report.resumed_at = report.ticks if is_continued or setup.is_resumed else None
 
     def _register(self, setup: RunSetup, is_stopped: Callable[[], bool]) -> None:
-        """Register the agents in their order; agents that a fork has dropped are skipped."""
-        kernel, scenario = self.world.kernel, self._scenario
-        removed = frozenset(kernel.ledger.gone)
-        check = kernel.check_intent if setup.checks_intents else None
-        for number, member in enumerate(scenario.members()):
+        """Register the agents of the scenario in their order, without the removed ones."""
+        kernel, scenario = self.world.kernel, setup.scenario
+        for number, member in enumerate(self.population.unregistered(kernel.ledger)):
             if number % REGISTERED_TOGETHER == 0:
                 self.world.flush()
                 if is_stopped():
                     return
-            if member.agent_id in removed:
-                continue
             try:
                 kernel.register_agent(
                     member.agent_id, permissions=member.permissions, **member.attributes
                 )
             except (PlacetError, TypeError, ValueError) as error:
                 raise registration_error(scenario, member, error) from error
-            policy = setup.policies[member.cohort]
-            self.agents.append(ScenarioAgent(member, scenario, policy, check))
-            self.agent_ids.append(member.agent_id)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        """Take in the agents that were registered and removed since the latest tick."""
+        kernel = self.world.kernel
+        for member in self.population.refresh(kernel):
+            kernel.register_agent(member.agent_id, permissions=member.permissions)
         self.world.flush()
 
     def tick(self) -> None:
@@ -135,9 +135,11 @@ class KernelRunner:
         """
         began = perf_counter()
         report = self.report
+        self._refresh()
+        agents = self.population.acting(self.world.kernel)
         # Nothing changes while policies are called, so all of these views are of one cut.
-        views = map(self._view, self.agent_ids)
-        proposals = propose_all(self.agents, views, report.ticks)
+        views = (self._view(agent.agent_id) for agent in agents)
+        proposals = propose_all(agents, views, report.ticks)
         batches = [batch for _, batch in proposals]
         submitted = perf_counter()
         with delayed_interrupt():

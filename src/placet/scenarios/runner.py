@@ -21,6 +21,7 @@ from placet.kernel.gate.domain_rules import DomainRules
 from placet.kernel.kernel import Kernel
 from placet.runtime.agent_handle import AgentHandle
 from placet.runtime.orchestrator import Orchestrator
+from placet.scenarios.population import Population
 from placet.scenarios.report import RunReport
 from placet.scenarios.rule_error import rule_error_of
 from placet.scenarios.scenario import Member, Scenario
@@ -28,7 +29,7 @@ from placet.scenarios.scenario_agent import ScenarioAgent, propose_all
 from placet.scenarios.setup import REGISTERED_TOGETHER, RunSetup, prepare, registration_error
 from placet.scenarios.ticks import ticks_at, unstepped_ticks
 from placet.schemas.config import OnRuleError
-from placet.schemas.errors import PlacetError, StoreError
+from placet.schemas.errors import PermissionDeniedError, PlacetError, StoreError
 from placet.stores.snapshots.writer import EVERY_SEQS
 from placet.tables.collector import Collector
 
@@ -87,11 +88,13 @@ class ScenarioRunner:
         self._on_open = on_open
         self._on_tick = on_tick
         self._is_stopped = is_stopped
-        self._agents: list[ScenarioAgent] = []
+        self._population: Population
         self._handles: dict[str, AgentHandle] = {}
         self._changes: deque[tuple[str, str]] = deque()
         self._acts = 0
         self._ticks_begun = 0
+        self._tasks: dict[asyncio.Task[None], ScenarioAgent] = {}
+        self._entry = asyncio.Lock()
 
     @property
     def report(self) -> RunReport:
@@ -157,21 +160,27 @@ class ScenarioRunner:
             self._on_tick(report.ticks)
 
     async def _register(self, world: Orchestrator, setup: RunSetup) -> None:
-        """Register all agents in the scenario's order, many in one durable write.
+        """Register the agents of the scenario in their order, many in one durable write.
 
-        Agents that were dropped when the world was forked are skipped.
+        Removed agents, such as those that a fork has dropped, are skipped.
         """
-        removed = await world.query(lambda kernel: frozenset(kernel.ledger.gone))
-        members = (m for m in self._scenario.members() if m.agent_id not in removed)
+        self._population = population = Population(self._scenario, setup.policies)
+        members = iter(await world.query(lambda kernel: population.unregistered(kernel.ledger)))
         while chunk := list(islice(members, REGISTERED_TOGETHER)):
             if self._is_stopped():
                 return
             handles = await asyncio.gather(*(self._register_one(world, m) for m in chunk))
             self._handles.update((handle.agent_id, handle) for handle in handles)
-            self._agents += [
-                ScenarioAgent(member, self._scenario, setup.policies[member.cohort])
-                for member in chunk
-            ]
+        await self._refresh(world)
+
+    async def _refresh(self, world: Orchestrator) -> list[ScenarioAgent]:
+        """Take in registered and removed agents; return the agents that are alive."""
+        population = self._population
+        for member in await world.query(population.refresh):
+            permissions = member.permissions
+            handle = await world.register_agent(member.agent_id, permissions=permissions)
+            self._handles[member.agent_id] = handle
+        return await world.query(population.acting)
 
     async def _register_one(self, world: Orchestrator, member: Member) -> AgentHandle:
         try:
@@ -190,8 +199,9 @@ class ScenarioRunner:
                 await world.resume_agent(agent_id)
 
     async def _tick(self, world: Orchestrator) -> None:
-        views = await world.views_for([agent.agent_id for agent in self._agents])
-        proposals = propose_all(self._agents, views, self._report.ticks)
+        agents = await self._refresh(world)
+        views = await world.views_for([agent.agent_id for agent in agents])
+        proposals = propose_all(agents, views, self._report.ticks)
         pending = [self._handles[agent.agent_id].submit_nowait(batch) for agent, batch in proposals]
         await world.step(self._scenario.tick_s)
         batches = [batch for _, batch in proposals]
@@ -203,34 +213,65 @@ class ScenarioRunner:
             self._collector.check()
 
     async def _run_unstepped(self, world: Orchestrator) -> None:
-        """Run every agent in a separate task, once per tick of a clock that does not wait."""
-        began, agents = world.sim_time, self._agents
-        if self._is_resumed and self._report.ticks > ticks_at(self._scenario, began):
-            began += self._scenario.tick_s  # every agent acted in the last tick of the log
-        tasks = [asyncio.create_task(self._act(world, agent, began)) for agent in agents]
-        try:
-            await asyncio.gather(*tasks)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        """Run every agent in a separate task, once per tick of a clock that does not wait.
 
-    async def _act(self, world: Orchestrator, agent: ScenarioAgent, began: float) -> None:
-        """Act at each remaining tick; an agent that is late for a tick acts at once."""
+        Agents that are born meanwhile get a task at the next act of another agent.
+        """
         report, scenario = self._report, self._scenario
-        handle, first = self._handles[agent.agent_id], report.ticks
+        self._began, self._first = world.sim_time, report.ticks
+        if self._is_resumed and report.ticks > ticks_at(scenario, self._began):
+            self._began += scenario.tick_s  # every agent acted in the last tick of the log
+        await self._take_in(world, report.ticks)
+        try:
+            while self._tasks:
+                done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    del self._tasks[task]
+                    task.result()
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+        while self._ticks_begun == scenario.ticks and report.ticks < scenario.ticks:
+            self._end_tick()  # the deaths of a tick leave its count of acts short
+
+    async def _take_in(self, world: Orchestrator, number: int) -> None:
+        """Begin to act for the agents that have no task, from a tick on."""
+        async with self._entry:  # another task may be registering the ones just born
+            agents = await self._refresh(world)
+            acting = set(self._tasks.values())
+            for agent in agents:
+                if agent not in acting:
+                    self._tasks[asyncio.create_task(self._act(world, agent, number))] = agent
+
+    async def _act(self, world: Orchestrator, agent: ScenarioAgent, first: int) -> None:
+        """Act at each remaining tick; an agent that is late for a tick acts at once."""
+        report, scenario, population = self._report, self._scenario, self._population
+        handle = self._handles[agent.agent_id]
         for number in range(first, scenario.ticks):
-            await handle.sleep_until(began + (number - first) * scenario.tick_s)
+            await handle.sleep_until(self._began + (number - self._first) * scenario.tick_s)
             if not self._may_begin(number):
                 return
             await self._change_agents(world)
-            if batch := agent.propose(await handle.refresh_view(), number):
+            if not world.query_nowait(population.is_current):
+                await self._take_in(world, number + 1)
+            if not world.query_nowait(lambda kernel: population.is_alive(kernel, agent)):
+                return
+            try:
+                view = await handle.refresh_view()
+            except PermissionDeniedError:  # removed since the line before
+                return
+            if batch := agent.propose(view, number):
                 report.count(batch, await handle.submit(batch))
             self._acts += 1
-            if self._acts % len(self._agents) == 0:  # one tick's worth of acts
-                report.ticks += 1
-                report.fairness.begin_group()
-                self._on_tick(report.ticks)
+            if self._acts >= len(population.agents):  # one tick's worth of acts
+                self._end_tick()
+
+    def _end_tick(self) -> None:
+        self._acts = 0
+        self._report.ticks += 1
+        self._report.fairness.begin_group()
+        self._on_tick(self._report.ticks)
 
     def _may_begin(self, number: int) -> bool:
         """Return whether a tick is run: by all agents, if the first of them was not stopped."""

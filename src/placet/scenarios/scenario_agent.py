@@ -43,7 +43,10 @@ class ScenarioAgent:
         ScenarioError: The policy could not be made.
     """
 
-    __slots__ = ("_check", "_context_seq", "_member", "_next", "_policy", "_source", "agent_id")
+    __slots__ = (
+        *("_check", "_context_seq", "_member", "_next", "_policy", "_source"),
+        *("agent_id", "cohort"),
+    )
 
     def __init__(
         self,
@@ -53,6 +56,7 @@ class ScenarioAgent:
         check: Callable[[Intent], None] | None = None,
     ) -> None:
         self.agent_id = member.agent_id
+        self.cohort = member.cohort
         self._member = member
         self._source = scenario.name
         self._next = self._context_seq = 0

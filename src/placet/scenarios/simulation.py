@@ -213,8 +213,8 @@ class Simulation:
 
     @property
     def agents(self) -> list[str]:
-        """The names of the agents, in the order of their registration."""
-        return [*self._runner.agent_ids]
+        """The names of the registered agents: those of the cohorts in order, then those born."""
+        return self._runner.population.names(self.kernel.ledger)
 
     @property
     def kernel(self) -> Kernel:
@@ -259,8 +259,8 @@ class Simulation:
     def __repr__(self) -> str:
         return (
             f"<Simulation {self._scenario.name!r} of {self._scenario.domain}: "
-            f"{len(self._runner.agents)} agents, tick {self.tick}, seq {self.kernel.seq}, "
-            f"{self.store}>"
+            f"{len(self._runner.population.agents)} agents, tick {self.tick}, "
+            f"seq {self.kernel.seq}, {self.store}>"
         )
 
     def __reduce__(self) -> NoReturn:

@@ -30,6 +30,10 @@ KIB_WORK: Final = 3
 """Units of 1 024 bytes of an encoded batch: validation, hashes and the record."""
 
 
+AGENT_CHANGE_WORK: Final = 30
+"""Units of one agent that a rule registers or removes, beside the writes of the domains' hooks."""
+
+
 def base_work(intents: int, encoded_bytes: int) -> int:
     """Return the units of work of a batch by its size, without the work that its rules charge."""
     return intents * INTENT_WORK + (encoded_bytes >> 10) * KIB_WORK

@@ -26,7 +26,7 @@ from placet.schemas.errors import StoreError
 from placet.schemas.keywords import explain_keywords
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.expand import expanded
-from placet.schemas.log.record import AgentChanged, Header, Record, Registered, decode_record
+from placet.schemas.log.record import AgentChanged, Header, Record, agents_of, decode_record
 from placet.schemas.printable import printable_html
 from placet.stores.reading import log_to_read
 from placet.sweeps.files import replaced_whole
@@ -163,15 +163,18 @@ def _entry(place: Place, record: Record, batches: int, timeline: Timeline) -> di
             [change.collection, change.entity, change.fields, change.is_whole]
             for change in ([] if changes is None else changes.entities)
         ],
-        "agent": _agent(record, timeline, place),
+        "agents": [_agent(name, timeline, place) for name in _changed_agents(record)],
     }
 
 
-def _agent(record: Record, timeline: Timeline, place: Place) -> Json:
+def _changed_agents(record: Record) -> list[str]:
+    if isinstance(record, AgentChanged):
+        return [record.agent_id]
+    return list(dict.fromkeys(change.agent_id for change in agents_of(record)))
+
+
+def _agent(name: str, timeline: Timeline, place: Place) -> Json:
     """Return an agent after a record that registers or changes it; `owner` None: removed."""
-    if not isinstance(record, Registered | AgentChanged):
-        return None
-    name = record.agent_id
     agent = timeline.look(place, lambda moment: moment.state.agents.get(name))
     return {
         "agent_id": name,

@@ -13,6 +13,7 @@ from placet.schemas.codec import Json
 from placet.schemas.log.intents import decode_intents
 from placet.schemas.log.record import (
     Admitted,
+    AgentChange,
     AgentChanged,
     Changes,
     EffectChanged,
@@ -23,6 +24,7 @@ from placet.schemas.log.record import (
     Settled,
     SettlementFailed,
     Tick,
+    agents_of,
 )
 from placet.tables.walk import Walk, fields_before
 
@@ -320,7 +322,23 @@ class AgentRows(_RowsOfRecords):
                 self._rows.append(row)
         elif isinstance(record, AgentChanged) and record.agent_id in self._present:
             self._change(self._present[record.agent_id], record)
+        else:
+            for change in agents_of(record):
+                self._change_by_rule(record, change)
         yield from ()
+
+    def _change_by_rule(self, record: Record, change: AgentChange) -> None:
+        name = change.agent_id
+        if change.is_removed:
+            row = self._present.pop(name, None)
+            if row is not None:
+                row[9] = record.seq
+            return
+        permissions, attributes = change.permissions, JsonCell(change.attributes)
+        row = [*self._place(record), name, name, permissions, 100, attributes, False, None]
+        self._present[name] = row
+        if self.walk.is_selected:
+            self._rows.append(row)
 
     def _change(self, row: list[Json], record: AgentChanged) -> None:
         match record.what:

@@ -24,7 +24,7 @@ from placet.schemas.intent import Intent
 from placet.schemas.latency import Latency
 from placet.schemas.limits import ObserverLimits
 from placet.schemas.log.expand import expanded
-from placet.schemas.log.record import Admitted, AgentChanged, LogGroup, decode_record
+from placet.schemas.log.record import Admitted, LogGroup, agents_of, decode_record
 from placet.schemas.view import DeliveredEvent
 
 
@@ -128,9 +128,8 @@ class ObserverHub:
             records = expanded(decode_record(data))
             changed.update(dict.fromkeys(published.fold(records)))
             for record in records:
-                if isinstance(record, AgentChanged) and record.what == "removed":
-                    removed.append(record.agent_id)
-                elif self._event_kinds and isinstance(record, Admitted):
+                removed += [one.agent_id for one in agents_of(record) if one.is_removed]
+                if self._event_kinds and isinstance(record, Admitted):
                     events += self._events_of(record)
         if changed:
             self._mark(list(changed), seq_before)

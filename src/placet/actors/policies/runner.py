@@ -172,6 +172,11 @@ class PolicySupervisor:
                 run.is_given_up = False
                 self._start(run)
 
+    def sync_all(self) -> None:
+        """End, pause or resume every policy by its agent's entry in the ledger. O(policies)."""
+        for agent_id in list(self._runs):
+            self.sync(agent_id)
+
     def status(self, agent_id: str) -> AgentStatus:
         """Return the status of an agent.
 

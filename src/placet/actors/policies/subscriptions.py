@@ -14,7 +14,7 @@ from placet.schemas.errors import INTERRUPTS
 from placet.schemas.identity import Ref
 from placet.schemas.log.changes import Changes, CollectionChange, EntityChange
 from placet.schemas.log.expand import expanded
-from placet.schemas.log.record import AgentChanged, LogGroup, Record, decode_record
+from placet.schemas.log.record import LogGroup, Record, agents_of, decode_record
 
 
 class ExternalChange(NamedTuple):
@@ -130,8 +130,9 @@ class SubscriptionTable:
                 self._publish(record)
 
     def _publish(self, record: Record) -> None:
-        if isinstance(record, AgentChanged) and record.what == "removed":
-            self._end(record.agent_id)
+        for agent in agents_of(record):
+            if agent.is_removed:
+                self._end(agent.agent_id)
         changes: Changes | None = getattr(record, "changes", None)
         if changes is not None:
             for change in changes.entities:

@@ -55,6 +55,7 @@ from placet.schemas.log.record import (
     Settled,
     SettlementFailed,
     Tick,
+    agents_of,
     intents_of,
     record_as_dict,
     record_type,
@@ -245,7 +246,7 @@ def _summary(record: Record) -> str:
             state = "no executor" if bound is None else f"an executor, at most {bound} open"
             return f"effects of {record.kind}: {state}"
         case Tick():
-            return _entities(record.changes)
+            return _entities(record.changes) + _agents(record)
         case Settled():
             outcome = "succeeded" if record.succeeded else "failed"
             output = rounded_json(record.output)
@@ -266,6 +267,12 @@ def _summary(record: Record) -> str:
 
 def _entities(changes: Changes) -> str:
     return f"{pluralize(len(changes.entities), 'entity', 'entities')} changed"
+
+
+def _agents(record: Record) -> str:
+    """Return what rules did to agents, as the end of a line; empty for nothing."""
+    names = [f"{'-' if one.is_removed else '+'}{one.agent_id}" for one in agents_of(record)]
+    return f"; agents {' '.join(names)}" if names else ""
 
 
 def _agent_change(record: AgentChanged) -> str:
@@ -297,4 +304,4 @@ def _batch_summary(record: Admitted | Refused | Scheduled, *, with_payloads: boo
         parts += [f"- {stage}/{code}: {message}" for _, stage, code, message in record.refusals]
     if isinstance(record, Scheduled):
         parts.append(f"- due at {record.due_ns / SECOND_NS:g} s")
-    return " ".join(parts)
+    return " ".join(parts) + _agents(record)

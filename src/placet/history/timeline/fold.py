@@ -4,13 +4,21 @@ It decodes a record and writes its changes, nothing else, so it is ten times as 
 `verify` proves a log; this shows it.
 """
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import msgspec
 
 from placet.kernel.state.tree import DIGEST_BYTES, entity_hash
 from placet.schemas.codec import Json
-from placet.schemas.log.record import AgentChanged, Changes, Record, Registered
+from placet.schemas.log.record import (
+    AgentChange,
+    AgentChanged,
+    Changes,
+    Record,
+    Registered,
+    agents_of,
+)
 
 Entities: TypeAlias = dict[str, dict[str, Json]]
 """entity -> field -> value."""
@@ -47,6 +55,8 @@ class PlayedState(msgspec.Struct, array_like=True):
             self.agents[record.agent_id] = PlayedAgent(record.owner, record.permissions)
         elif isinstance(record, AgentChanged):
             self._change_agent(record)
+        else:
+            self._change_agents(agents_of(record))
         changes: Changes | None = getattr(record, "changes", None)
         if changes is not None:
             self._write(changes)
@@ -73,6 +83,13 @@ class PlayedState(msgspec.Struct, array_like=True):
                 collections.setdefault(name, {})[entity] = dict(change.fields)
             else:
                 collections.setdefault(name, {}).setdefault(entity, {}).update(change.fields)
+
+    def _change_agents(self, agents: Sequence[AgentChange]) -> None:
+        for change in agents:
+            if change.is_removed:
+                self.agents.pop(change.agent_id, None)
+            else:
+                self.agents[change.agent_id] = PlayedAgent(change.agent_id, change.permissions)
 
     def _change_agent(self, record: AgentChanged) -> None:
         agent = self.agents.get(record.agent_id)

@@ -19,7 +19,9 @@ from placet.schemas.identity import OPERATOR, SYSTEM
 from placet.schemas.limits import Limits
 from placet.schemas.log.record import (
     Admitted,
+    AdmittedWithAgents,
     AdmittedWithWork,
+    AgentChange,
     AgentChanged,
     Configured,
     EffectChanged,
@@ -34,6 +36,7 @@ from placet.schemas.log.record import (
     Settled,
     SettlementFailed,
     Tick,
+    TickWithAgents,
 )
 
 
@@ -72,6 +75,8 @@ def apply_record(ledger: Ledger, record: Record, batch: CheckedBatch | None = No
             apply_settled(ledger, record)
         case ForkAdopted():
             apply_fork_adopted(ledger, record)
+        case TickWithAgents():
+            apply_agents(ledger, record.agents)
         case _:
             pass  # Header, RulesChanged, Tick, Patched and Checkpoint change nothing else
     count_hooks(ledger, record)
@@ -119,7 +124,7 @@ def apply_configured(ledger: Ledger, record: Configured) -> None:
 def apply_registered(ledger: Ledger, record: Registered) -> None:
     """Apply the record of a registration: add the agent to the ledger."""
     agent = ledger.add_agent(record.agent_id, record.owner)
-    agent.permissions = None if record.permissions is None else frozenset(record.permissions)
+    agent.permissions = _frozen(record.permissions)
     agent.priority_max = record.priority_max
     if record.quotas:
         ledger.set_quotas(agent, {kind: Quota(*quota) for kind, quota in record.quotas.items()})
@@ -131,10 +136,24 @@ def apply_agent_changed(ledger: Ledger, record: AgentChanged) -> None:
     if record.what == "removed":
         ledger.remove_agent(record.agent_id)
     elif record.what == "permissions":
-        permissions = None if record.permissions is None else frozenset(record.permissions)
-        ledger.change_agent(agent, "permissions", permissions)
+        ledger.change_agent(agent, "permissions", _frozen(record.permissions))
     else:
         ledger.change_agent(agent, "is_suspended", record.what == "suspended")
+
+
+def apply_agents(ledger: Ledger, agents: Sequence[AgentChange]) -> None:
+    """Register and remove the agents that rules registered and removed, in order."""
+    for change in agents:
+        if change.is_removed:
+            ledger.remove_agent(change.agent_id)
+        else:
+            agent = ledger.add_agent(change.agent_id, change.agent_id)
+            agent.permissions = _frozen(change.permissions)
+            agent.cohort = change.cohort
+
+
+def _frozen(permissions: Sequence[str] | None) -> frozenset[str] | None:
+    return None if permissions is None else frozenset(permissions)
 
 
 def apply_executor(ledger: Ledger, record: ExecutorChanged) -> None:
@@ -198,6 +217,8 @@ def apply_admitted(
             is_emitted = type(payload) is FrozenDict  # else it was read back
             frozen = payload if is_emitted else freeze(payload)
             ledger.add_effect(seq, k, Pending(kind, frozen, agent_id))
+    if isinstance(record, AdmittedWithAgents):  # last: a removed agent may be of the batch
+        apply_agents(ledger, record.agents)
 
 
 def apply_refused(ledger: Ledger, record: Refused, batch: CheckedBatch) -> None:

@@ -22,8 +22,10 @@ from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.record import (
     GENESIS,
     Admitted,
+    AdmittedWithAgents,
     AdmittedWithOutput,
     AdmittedWithWork,
+    AgentChange,
     Refused,
     Scheduled,
     encode_record,
@@ -84,10 +86,16 @@ class DecisionRecorder:
 
     Attributes:
         effects: Effects of the group so far, to be dispatched once it is durable.
+        agents: The agents that rules of the group registered and removed so far.
+        removed: Those whose scheduled batches are not refused yet.
+        orphans: The scheduled batches of removed agents, refused, by the number of their entry.
         unpaid: Work and log bytes of the dry runs, refused and repeated batches of the group.
     """
 
-    __slots__ = ("_context", "_journal", "_world", "effects", "unpaid")
+    __slots__ = (
+        *("_context", "_journal", "_world"),
+        *("agents", "effects", "orphans", "removed", "unpaid"),
+    )
 
     def __init__(self, context: GateContext, journal: Journal, world: str) -> None:
         self._context = context
@@ -95,6 +103,9 @@ class DecisionRecorder:
         self._world = world
         self.effects: list[Effect] = []
         self.unpaid: list[Unpaid] = []
+        self.agents: list[AgentChange] = []
+        self.removed: list[str] = []
+        self.orphans: dict[int | None, tuple[CheckedBatch, Verdict]] = {}
 
     def open_group(self) -> None:
         """Begin a group of batches that are decided together, at the present time."""
@@ -104,7 +115,8 @@ class DecisionRecorder:
         context.draft.open_group(
             context.now_ns, ledger.policy.limits.batch_work_max, tick=ledger.tick
         )
-        self.effects, self.unpaid = [], []
+        self.effects, self.unpaid, self.agents = [], [], []
+        self.removed, self.orphans = [], {}
 
     def admit(self, batch: CheckedBatch, charges: Charges, work: int = 0) -> Verdict:
         """Commit a batch that passed every stage, and return its verdict.
@@ -150,6 +162,8 @@ class DecisionRecorder:
             record = AdmittedWithOutput(**asdict(record), answers=[*draft.answers.items()])
         if work:
             record = AdmittedWithWork(**asdict(record), work=work)
+        if draft.agents:
+            record = AdmittedWithAgents(**asdict(record), agents=draft.agents)
         # Encoded before the ledger changes: a value that no record can hold must leave no trace.
         try:
             data = encode_record(record)
@@ -166,6 +180,10 @@ class DecisionRecorder:
             draft.trim(changes)
         apply_admitted(ledger, record, batch, charges)
         self.write(record, data, batch)
+        if draft.agents:
+            self.agents += draft.agents
+            if ledger.scheduled:
+                self.removed += [change.agent_id for change in draft.agents if change.is_removed]
         if draft.effects:
             for k, (seq, kind, payload, agent_id) in enumerate(draft.effects):
                 key = EffectKey(self._world, seq, k)

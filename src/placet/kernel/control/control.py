@@ -5,11 +5,15 @@ Each change is a record with its own seq, in the same chain. The changes of a do
 committed with its record, or undone.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, TypeAlias, TypeVar
+
+from msgspec.structs import asdict
 
 from placet.kernel.commit.apply_record import (
     apply_agent_changed,
+    apply_agents,
     apply_configured,
     apply_registered,
     count_hooks,
@@ -17,6 +21,7 @@ from placet.kernel.commit.apply_record import (
 from placet.kernel.commit.commit import Journal
 from placet.kernel.context import GateContext
 from placet.kernel.control.attributes import Attributes, require_read
+from placet.kernel.control.registrar import Registrar, plain_attributes
 from placet.kernel.gate.domain_rules import DomainRules
 from placet.kernel.ledger.ledger import Agent, GateSettings, Ledger
 from placet.kernel.plugin.boundary import PluginError, plugin_boundary, short_place_of
@@ -34,10 +39,11 @@ from placet.schemas.errors import (
     describe_error,
 )
 from placet.schemas.identity import RESERVED_IDS, SYSTEM, is_identity
-from placet.schemas.json_value import InvalidJsonValue, format_value, to_json_value
-from placet.schemas.limits import SECOND_NS, Limits
+from placet.schemas.json_value import format_value
+from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.record import (
     FORMAT_VERSION,
+    AgentChange,
     AgentChanged,
     Changes,
     Checkpoint,
@@ -47,6 +53,8 @@ from placet.schemas.log.record import (
     Registered,
     RulesChanged,
     Tick,
+    TickWithAgents,
+    agents_of,
     encode_record,
 )
 from placet.schemas.names import name_fault, path_part_fault
@@ -67,6 +75,7 @@ class Control:
         self._context = context
         self._journal = journal
         self._rules = rules
+        context.draft.set_registrar(Registrar(context))
 
     @property
     def _ledger(self) -> Ledger:
@@ -159,7 +168,7 @@ class Control:
                 "the quotas of the world, which limits each agent"
             )
         own = {kind: _pair(Quota.of(spec)) for kind, spec in quotas.items()}
-        frozen = freeze(_plain(attributes, ledger.policy.limits))
+        frozen = freeze(plain_attributes(attributes, ledger.policy.limits))
         if permissions is None:
             permissions = ledger.policy.default_permissions
 
@@ -192,6 +201,23 @@ class Control:
         apply_registered(ledger, record)
         self.write(record, data)
         return ledger.agents[agent_id]
+
+    def own_collections(self, agent_id: str, attributes: Mapping[str, Json]) -> frozenset[str]:
+        """Return the collections in which `on_register` creates an entity of the agent's name."""
+        found: list[str] = []
+
+        def noted(changes: Changes) -> Record:
+            found.extend(c.collection for c in changes.entities if c.entity == agent_id)
+            raise ValidationError("nobody is registered")
+
+        draft = self._context.draft
+        hooks = [
+            self.hook_of(domain, "on_register", draft, agent_id, dict(attributes))
+            for domain in self._context.registry.concerned(agent_id)
+        ]
+        with suppress(PluginError, ValidationError):
+            self.act("on_register", hooks, noted, agent_id)
+        return frozenset(found)
 
     def change_agent(
         self, agent_id: str, change: str, permissions: Iterable[str] | None = None
@@ -230,17 +256,27 @@ class Control:
         apply_agent_changed(ledger, record)
         self.write(record, data)
 
-    def tick(self) -> None:
-        """Run the domains' `on_tick` hooks at the present time."""
+    def tick(self) -> Sequence[AgentChange]:
+        """Run the domains' `on_tick` hooks at the present time.
+
+        Returns:
+            The agents that they registered and removed.
+        """
         ledger, draft, now_ns = self._ledger, self._context.draft, self._context.now_ns
 
         def ticked(changes: Changes) -> Tick:
-            return Tick(prev=self._journal.prev, seq=ledger.seq + 1, now_ns=now_ns, changes=changes)
+            tick = Tick(self._journal.prev, ledger.seq + 1, now_ns, changes)
+            agents = draft.agents
+            return TickWithAgents(**asdict(tick), agents=agents) if agents else tick
 
         sim_time = now_ns / SECOND_NS
         ticking = self._context.registry.with_on_tick
         hooks = [self.hook_of(domain, "on_tick", draft, sim_time) for domain in ticking]
-        self.write(*self.act("on_tick", hooks, ticked, is_contained=True))
+        record, data = self.act("on_tick", hooks, ticked, is_contained=True)
+        agents = agents_of(record)
+        apply_agents(ledger, agents)
+        self.write(record, data)
+        return agents
 
     def checkpoint(self) -> None:
         """Write a checkpoint: a record of the state digest, which a replay compares."""
@@ -328,7 +364,10 @@ class Control:
         """
         draft = self._context.draft
         draft.open_group(self._context.now_ns, tick=self._ledger.tick)
-        draft.open_batch()
+        if action == "on_tick":
+            draft.open_tick()
+        else:
+            draft.open_batch()
         draft.begin(0, self._ledger.seq + 1 if seq is None else seq, by)
         try:
             for hook in hooks:
@@ -373,18 +412,6 @@ def _pair(quota: Quota) -> tuple[int, int]:
 
 def _sorted(permissions: Iterable[str] | None) -> list[str] | None:
     return None if permissions is None else sorted(permissions)
-
-
-def _plain(attributes: Mapping[str, Json], limits: Limits) -> dict[str, Json]:
-    try:
-        plain: dict[str, Json] = to_json_value(
-            attributes, limits.payload_depth_max, limits.payload_bytes_max
-        )
-    except InvalidJsonValue as error:
-        raise ValidationError(
-            f"attributes must be plain JSON: {error} at {error.at or '/'}"
-        ) from None
-    return plain
 
 
 def require_clear_name(name: object, what: str = "an agent_id") -> None:

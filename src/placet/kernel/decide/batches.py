@@ -8,6 +8,7 @@ from placet.kernel.context import GateContext
 from placet.kernel.gate import ON_ARRIVAL, WHEN_DUE
 from placet.kernel.gate.domain_rules import DomainRules, rule_error
 from placet.kernel.gate.quota import check_work
+from placet.kernel.ledger.schedule import batches_of
 from placet.kernel.plugin.boundary import PluginError
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.effect import Effect
@@ -83,6 +84,31 @@ def decide_batch(
         return recorder.admit(batch, charges)
     except PluginError as fault:
         return refuse_fault(batch, fault, rules, recorder)
+
+
+def decide_next(
+    batch: CheckedBatch, context: GateContext, rules: DomainRules, recorder: DecisionRecorder
+) -> Verdict:
+    """Decide the next batch of a group, and refuse the scheduled batches of agents it removes."""
+    orphan = recorder.orphans.pop(batch.due_of, None) if recorder.orphans else None
+    if orphan is not None:  # due in this group, and an earlier batch removed its agent
+        return orphan[1]
+    verdict = decide_batch(batch, context, rules, recorder)
+    if recorder.removed:
+        refuse_orphans(context, rules, recorder)
+    return verdict
+
+
+def refuse_orphans(context: GateContext, rules: DomainRules, recorder: DecisionRecorder) -> None:
+    """Refuse the scheduled batches of the agents that rules have removed.
+
+    Now, because their names may belong to other agents when they are due.
+    """
+    for agent_id in recorder.removed:
+        for batch in batches_of(context.ledger, agent_id):
+            verdict = decide_batch(batch, context, rules, recorder)
+            recorder.orphans[batch.due_of] = (batch, verdict)
+    recorder.removed.clear()
 
 
 def refuse_fault(

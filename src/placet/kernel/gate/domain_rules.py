@@ -13,7 +13,7 @@ from placet.kernel.gate.changes import foreign_changes
 from placet.kernel.gate.intent_refusals import refuse_intent
 from placet.kernel.plugin.boundary import place_of, plugin_boundary
 from placet.kernel.plugin.domain import RuleRefusal, conflict_message
-from placet.kernel.state.draft import ToolUnregistered, WorkExceeded
+from placet.kernel.state.draft import AgentRefused, ToolUnregistered, WorkExceeded
 from placet.kernel.state.transaction import Mark
 from placet.kernel.state.tree import WorldState
 from placet.schemas.batch import CheckedBatch
@@ -138,6 +138,10 @@ class DomainRules:
                 refusal = _refusal(
                     batch if refusals else _reparsed(batch), position, answer, context
                 )
+            except AgentRefused as refused:
+                refusal = _agent_refusal(
+                    batch if refusals else _reparsed(batch), position, refused, context
+                )
             except WorkExceeded:
                 return refusals or [_work_exceeded(_reparsed(batch), position, context)]
             except INTERRUPTS:
@@ -181,6 +185,8 @@ class DomainRules:
                 raise
             except BaseException as raised:  # noqa: BLE001  # the rule boundary
                 error = raised
+        if isinstance(error, AgentRefused):
+            return _agent_refusal(batch, 0, error, context)
         if isinstance(error, WorkExceeded):
             return _work_exceeded(batch, 0, context)
         return self._contain(batch, 0, error)
@@ -196,8 +202,8 @@ class DomainRules:
     def check_whole(self, batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
         """Run the hooks and checks of a batch as a whole, once all of its rules have passed."""
         draft, registry = context.draft, context.registry
-        if registry.with_on_batch:
-            self._finish(context)
+        if registry.with_on_batch and (refused := self._finish(context)) is not None:
+            return [_agent_refusal(_reparsed(batch), len(batch.intents) - 1, refused, context)]
         if draft.work and draft.is_overrun:  # also where a rule or a hook caught the exception
             return [_work_exceeded(_reparsed(batch), len(batch.intents) - 1, context)]
         refusals: list[Refusal] | None = None
@@ -224,8 +230,8 @@ class DomainRules:
             "refused", f"the world's validator refused {intent['kind']} of {intent['agent_id']!r}"
         )
 
-    def _finish(self, context: GateContext) -> None:
-        """Run `on_batch` of every domain that has one.
+    def _finish(self, context: GateContext) -> AgentRefused | None:
+        """Run `on_batch` of every domain that has one; return the refusal of an agent.
 
         Raises:
             PluginError: A domain raised; the caller undoes the batch.
@@ -237,8 +243,11 @@ class DomainRules:
                 try:
                     domain.on_batch(draft)
                 except WorkExceeded:
-                    return  # the caller refuses the batch for it
+                    return None  # the caller refuses the batch for it
+                except AgentRefused as refused:
+                    return refused
                 registry.require_own_writes(domain, draft, since)
+        return None
 
     def _check_effects(self, batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
         """Check the number of a batch's effects, and that each is declared by its kind.
@@ -314,9 +323,9 @@ def _require_unchanged(before: Mark, after: Mark) -> None:
     """Check that a read-only kind changed nothing; it may answer and emit effects.
 
     Raises:
-        TypeError: The intent changed the state or claimed something.
+        TypeError: The intent changed the state or an agent, or claimed something.
     """
-    if before[:3] != after[:3]:  # the fourth counts effects
+    if before[:4] != after[:4]:  # the fifth counts effects
         raise TypeError("the rule of a read-only kind must change nothing")
 
 
@@ -328,16 +337,24 @@ class RefusalRaised(PortableError):  # noqa: N818  # a validator's way to refuse
         self.refusal = refusal
 
 
-def _refusal(batch: CheckedBatch, position: int, answer: object, context: GateContext) -> Refusal:
+def _agent_refusal(
+    batch: CheckedBatch, position: int, refused: AgentRefused, context: GateContext
+) -> Refusal:
+    """Return the refusal of an intent whose rule may not register or remove an agent."""
+    return _refusal(batch, position, refused.refusal, context, refused.domain)
+
+
+def _refusal(
+    batch: CheckedBatch, position: int, answer: object, context: GateContext, by: str = ""
+) -> Refusal:
+    """Return the refusal of an intent by an answer of its rule, or of the domain `by`."""
     intent = batch.intents[position]
     rule_refusal = _checked_answer(answer)
     if rule_refusal.is_conflict:
         rule_refusal = _without_hidden_winner(rule_refusal, intent["agent_id"], context)
-    domain = context.registry.domain_of[intent["kind"]]
+    by = by or context.registry.domain_of[intent["kind"]].name
     return Refusal(
-        RefusalCode.CONFLICT.value
-        if rule_refusal.is_conflict
-        else f"{domain.name}.{rule_refusal.code}",
+        RefusalCode.CONFLICT.value if rule_refusal.is_conflict else f"{by}.{rule_refusal.code}",
         rule_refusal.message,
         Stage.DOMAIN,
         position,

@@ -59,11 +59,13 @@ class Agent:
         tats: GCRA theoretical arrival time of each bucket, nanoseconds.
         window: Its dedup window; None before its first remembered verdict.
         generation: Number of times the name was registered, or more if the count was forgotten.
+        cohort: Cohort that a rule registered it under; None for none.
         order_key: Key of its name as `prng.mix_lanes` takes it; it breaks ties of order.
     """
 
     __slots__ = (
         "agent_id",
+        "cohort",
         "generation",
         "is_suspended",
         "order_key",
@@ -85,6 +87,7 @@ class Agent:
         self.tats: dict[str, int] | None = None
         self.window: Window | None = None
         self.generation = generation
+        self.cohort: str | None = None
         self.order_key = agent_key(agent_id).to_bytes(LANE_BYTES, "little")
 
 
@@ -178,6 +181,7 @@ class Ledger:
         group: Number of groups of batches within the tick that left a record.
         ordinals: Number of admitted intents of each agent at this tick and time.
         agents: Registered agents by name.
+        removals: Number of agents removed since this object was made.
         gone: Generation of each removed name, as long as it is remembered.
         generation_floor: No forgotten name had a higher generation.
         dedup: The dedup windows of all agents, bounded together.
@@ -216,6 +220,7 @@ class Ledger:
         "outbox_shares",
         "owned",
         "policy",
+        "removals",
         "schedule",
         "schedule_shares",
         "schedule_size",
@@ -230,6 +235,7 @@ class Ledger:
 
     def __init__(self, policy: GateSettings) -> None:
         self.agents: dict[str, Agent] = {}
+        self.removals = 0
         self.owned: dict[str, int] = {}
         self.set_policy(policy)
         self.seq = 0
@@ -301,6 +307,7 @@ class Ledger:
             undo.append((restore_item, self.gone, agent_id, self.gone.get(agent_id)))
             undo.append((restore_item, self.agents, agent_id, self.agents[agent_id]))
         agent = self.agents.pop(agent_id)
+        self.removals += 1
         if agent.owner != agent_id:
             self._count_owned(agent.owner, -1)
         self.gone[agent_id] = agent.generation

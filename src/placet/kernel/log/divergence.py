@@ -32,6 +32,8 @@ from placet.schemas.log.record import (
     Settled,
     SettlementFailed,
     Tick,
+    TickWithAgents,
+    agents_of,
     intents_of,
     record_as_dict,
     record_type,
@@ -50,6 +52,7 @@ _HOOK_OF: Final[Mapping[type[Record], str]] = {
     Registered: "on_register",
     AgentChanged: "on_remove",
     Tick: "on_tick",
+    TickWithAgents: "on_tick",
     Settled: "on_settle",
     SettlementFailed: "on_settle",
     ForkAdopted: "on_remove, for a fork,",
@@ -224,7 +227,7 @@ def difference_of_records(first: Record, second: Record) -> DivergentField:
     """Return the first difference of two unequal records at one position of two logs."""
     if isinstance(first, BatchRecord) and isinstance(second, BatchRecord):
         part = _difference_of_proposals(first, second)
-    elif type(first) is not type(second):
+    elif record_type(first) != record_type(second):
         return DivergentField("type of the record", record_type(first), record_type(second))
     elif isinstance(first, HookRecord) and isinstance(second, HookRecord):
         part = difference_of_hook(first, second)
@@ -268,7 +271,8 @@ def difference_of_hook(record: HookRecord, again: HookRecord) -> DivergentField 
 
     Compared are the inputs of the hook and its changes.
     """
-    if type(record) is not type(again):  # the text of an exception may differ, its presence not
+    if type(record) is not type(again) and not isinstance(record, Tick):
+        # The text of an exception may differ, its presence not.
         then, now = (getattr(r, "error", None) or "no exception" for r in (record, again))
         return DivergentField("the exception of on_settle", then, now)
     for name in _HOOK_INPUTS:
@@ -276,7 +280,9 @@ def difference_of_hook(record: HookRecord, again: HookRecord) -> DivergentField 
         if canonical(then) != canonical(now):
             return DivergentField(f"its {name}", then, now)
     difference = _difference_of_changes(record.changes, again.changes)
-    return None if difference is None else DivergentField(*difference[:3])
+    if difference is not None:
+        return DivergentField(*difference[:3])
+    return _difference_of_agents(record, again) if isinstance(record, Tick) else None
 
 
 def name_of_rule(
@@ -335,7 +341,21 @@ def _difference_of_admitted(record: Admitted, again: Admitted) -> DivergentField
             return DivergentField(
                 "an effect", recorded, decided, index_at((decided or recorded)[0])
             )
-    return _difference_of_texts(record, again)
+    return _difference_of_agents(record, again) or _difference_of_texts(record, again)
+
+
+def _difference_of_agents(record: Record, again: Record) -> DivergentField | None:
+    """Compare the agents that rules registered and removed."""
+    then, now = (
+        [
+            f"removed {one.agent_id}"
+            if one.is_removed
+            else f"registered {one.agent_id}, cohort {one.cohort}"
+            for one in agents_of(r)
+        ]
+        for r in (record, again)
+    )
+    return None if agents_of(record) == agents_of(again) else DivergentField("agents", then, now, 0)
 
 
 def _difference_of_texts(record: Admitted, again: Admitted) -> DivergentField | None:

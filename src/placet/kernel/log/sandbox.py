@@ -107,6 +107,8 @@ class Sandbox:
         self._records.clear()
         self.recorder.effects.clear()
         self.recorder.unpaid.clear()
+        self.recorder.agents.clear()
+        self.recorder.removed.clear()
         self.context.now_ns = now_ns
 
     def produced_record(self) -> bytes | None:

@@ -125,6 +125,7 @@ def _dump_ledger(ledger: Ledger) -> dict[str, Json]:
                 agent.quotas,
                 agent.tats,
                 None if agent.window is None else agent.window.dump(),
+                *([] if agent.cohort is None else [agent.cohort]),  # as `marks` above
             ]
             for agent in ledger.agents.values()
         ],
@@ -146,7 +147,8 @@ def _load_ledger(ledger: Ledger, dumped: dict[str, Json]) -> None:
         agent = ledger.add_agent(agent_id, owner)
         agent.generation = generation
         agent.permissions = None if permissions is None else frozenset(permissions)
-        agent.priority_max, agent.is_suspended, quotas, agent.tats, window = rest
+        agent.priority_max, agent.is_suspended, quotas, agent.tats, window, *cohort = rest
+        agent.cohort = cohort[0] if cohort else None
         if quotas is not None:
             ledger.set_quotas(agent, {kind: Quota(*quota) for kind, quota in quotas.items()})
         if window is not None:

@@ -57,6 +57,7 @@ from placet.schemas.log.record import (
     Scheduled,
     Settled,
     Tick,
+    agents_of,
     decode_record,
     encode_record,
     record_type,
@@ -265,6 +266,7 @@ class Verifier(Replayer):
             super()._fold(record, data)
             return
         verdict = self._decide(sandbox, record, batch)
+        self._sync_validator(record)
         again = sandbox.produced_record()
         if again == data:
             return
@@ -420,11 +422,14 @@ class Verifier(Replayer):
                 return sandbox.recorder.refuse(batch, unsound)
         return decide_batch(batch, context, sandbox.rules, sandbox.recorder)
 
-    def _sync_validator(self, record: HookRecord) -> None:
+    def _sync_validator(self, record: BatchRecord | HookRecord) -> None:
         """Pass changed permissions to the effect validator, as the kernel does."""
         tell = getattr(self._validator, "set_agent_permissions", None)
         if tell is None or self._registry is None:
             return
-        if isinstance(record, Registered | AgentChanged) and record.agent_id in self.ledger.agents:
-            permissions = self.ledger.agents[record.agent_id].permissions
-            tell(record.agent_id, set(self._registry.kinds if permissions is None else permissions))
+        changed = [change.agent_id for change in agents_of(record) if not change.is_removed]
+        if isinstance(record, AgentChanged):
+            changed.append(record.agent_id)
+        for agent_id in filter(self.ledger.agents.__contains__, changed):
+            permissions = self.ledger.agents[agent_id].permissions
+            tell(agent_id, set(self._registry.kinds if permissions is None else permissions))

@@ -7,7 +7,7 @@ batch. Operations for the kernel only (begin, undo, sum up) are in `kernel/state
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Final, NoReturn, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TypeAlias
 
 from placet.kernel.ledger.ordinals import Ordinals
 from placet.kernel.prng import below, cached_agent_key, draw_state, mix_word, unit_of
@@ -17,7 +17,11 @@ from placet.schemas.codec import Json, freeze, is_flat, sort_last
 from placet.schemas.identity import SYSTEM
 from placet.schemas.limits import SECOND_NS, UNLIMITED
 from placet.schemas.name_suggestions import nearest
+from placet.schemas.portable_error import PortableError
 from placet.schemas.refusal import Notice
+
+if TYPE_CHECKING:
+    from placet.schemas.log.changes import AgentChange
 
 ABSENT: Final = object()
 """Old value in the undo list where there was none."""
@@ -44,6 +48,30 @@ class ToolUnregistered(Exception):  # noqa: N818  # control flow between a rule 
     """Raised when a rule emits an effect of a kind that has no registered executor."""
 
 
+class AgentRefused(PortableError):  # noqa: N818  # control flow between a rule and the gate
+    """Raised when an agent cannot be registered or removed; a rule must not catch it.
+
+    Attributes:
+        refusal: The refusal of the intent, as a rule would return it.
+        domain: Name of the domain that refuses; empty for the domain of the rule.
+    """
+
+    def __init__(self, refusal: object, message: str, domain: str = "") -> None:
+        super().__init__(message)
+        self.refusal = refusal
+        self.domain = domain
+
+
+class AgentRegistrar(Protocol):
+    """Registers and removes agents within a draft (`kernel/control/registrar.py`)."""
+
+    def register(self, agent_id: str, cohort: str | None, attributes: Mapping[str, Json]) -> None:
+        """Register an agent, as `Draft.register`."""
+
+    def remove(self, agent_id: str) -> None:
+        """Remove an agent, as `Draft.remove`."""
+
+
 class Sized(Protocol):
     """A batch, as far as a draft counts its work."""
 
@@ -63,6 +91,7 @@ class Draft:
         tick: Number of ticks before; 0 in a world without ticks.
         work: Units of work that the rules of the batch declared and charged so far.
         has_more: The batch did something beside putting fields.
+        agents: The agents that the batch registered and removed so far.
     """
 
     __slots__ = (
@@ -72,13 +101,16 @@ class Draft:
         "_collection_undo",
         "_draw_states",
         "_executors",
+        "_hook_writes",
         "_ordinals",
         "_position",
         "_ranks",
+        "_registrar",
         "_seed",
         "_undo",
         "_work_max",
         "agent_id",
+        "agents",
         "answers",
         "effects",
         "has_more",
@@ -113,6 +145,9 @@ class Draft:
         self._collection_undo: list[CollectionUndo] = []
         self._claims: dict[str, str] = {}
         self._claims_undo: list[str] = []
+        self._registrar: AgentRegistrar | None = None
+        self._hook_writes: list[tuple[int, int]] = []
+        self.agents: list[AgentChange] = []
         self.effects: list[tuple[int, str, dict[str, Json], str]] = []
         self.normalized: dict[int, dict[str, Json]] | None = None
         self.notices: dict[int, tuple[Notice, ...]] | None = None
@@ -181,8 +216,14 @@ class Draft:
         return len(self._undo)
 
     def written(self, since: int) -> Iterator[tuple[str, str]]:
-        """Yield collection and entity of each write after the first `since` of the batch."""
-        return ((undo[0], undo[1]) for undo in self._undo[since:])
+        """Yield collection and entity of each write after the first `since` of the batch.
+
+        Without those of the hooks of agents, for which each domain answers itself.
+        """
+        for first, end in self._hook_writes:
+            yield from ((undo[0], undo[1]) for undo in self._undo[since:first])
+            since = max(since, end)
+        yield from ((undo[0], undo[1]) for undo in self._undo[since:])
 
     def draw(self, purpose: str) -> float:
         """Draw a number in [0, 1).
@@ -378,6 +419,43 @@ class Draft:
         self.has_more = True
         plain = str.__str__(kind)  # an Enum member would be read back as a plain string
         self.effects.append((self.seq, plain, freeze(dict(payload)), self.agent_id))
+
+    def register(self, agent_id: str, cohort: str | None = None, **attributes: Json) -> None:
+        """Register an agent with the batch, whose domains initialize it here by `on_register`.
+
+        It has the world's default permissions, belongs to itself, and acts from the next tick on.
+        Call it in the rule of a kind, in `on_batch` or in `on_tick`. If the name is taken or
+        invalid, too many agents are registered, or a domain refuses the agent, the intent is
+        refused.
+
+        Args:
+            agent_id: Its name.
+            cohort: Cohort of a `Simulation` or a scenario, whose policy and permissions it gets.
+                Without one, an agent `<cohort>_<number>` belongs to that cohort.
+            **attributes: As of `register_agent`.
+
+        Raises:
+            AgentError: It is called in another hook.
+            ValidationError: An attribute is not plain JSON.
+            ValueError: The cohort is no valid name.
+            AgentRefused: The intent is refused. Do not catch it.
+        """
+        assert self._registrar is not None, "the draft of a kernel has a registrar"
+        self._registrar.register(agent_id, cohort, attributes)
+
+    def remove(self, agent_id: str) -> None:
+        """Remove an agent with the batch, whose domains release its state here by `on_remove`.
+
+        Its later batches are refused, also those of the same tick and of the schedule. Call it in
+        the rule of a kind, in `on_batch` or in `on_tick`. The hooks run in the name of the agent
+        whose intent removes it. If there is no such agent, the intent is refused.
+
+        Raises:
+            AgentError: It is called in another hook.
+            AgentRefused: The intent is refused. Do not catch it.
+        """
+        assert self._registrar is not None, "the draft of a kernel has a registrar"
+        self._registrar.remove(agent_id)
 
     def normalize(self, payload: Mapping[str, Json]) -> None:
         """Store the payload as the rule applied it; verdict and log show it as `normalized`.

@@ -9,12 +9,21 @@ from functools import partial
 from typing import Final, Literal, TypeAlias
 
 from placet.kernel.ledger.ordinals import Ordinals
-from placet.kernel.state.draft import ABSENT, NO_EXECUTORS, WHOLE, Draft, Sized, Undo
+from placet.kernel.state.draft import (
+    ABSENT,
+    NO_EXECUTORS,
+    WHOLE,
+    AgentRegistrar,
+    Draft,
+    Sized,
+    Undo,
+)
 from placet.kernel.state.tree import DIRTY_MAX, Entity, Stamp, State
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json, canonical
 from placet.schemas.identity import Ref
 from placet.schemas.limits import UNLIMITED
+from placet.schemas.log.changes import AgentChange
 from placet.schemas.log.record import Changes, CollectionChange, EntityChange
 from placet.schemas.verdict import FieldChange
 
@@ -26,14 +35,19 @@ _REF: Final = partial(tuple.__new__, Ref)
 Watched: TypeAlias = Mapping[str, Collection[str]]
 """Entity -> the collections in which it is watched."""
 
-Mark: TypeAlias = tuple[int, int, int, int]
-START: Final[Mark] = (0, 0, 0, 0)
+Mark: TypeAlias = tuple[int, int, int, int, int]
+START: Final[Mark] = (0, 0, 0, 0, 0)
 
 
 class Transaction(Draft):
-    """A draft that can be undone, as a whole or back to a mark."""
+    """A draft that can be undone, as a whole or back to a mark.
 
-    __slots__ = ("_summed",)
+    Attributes:
+        fates: Agent -> whether the latest entry of it in `agents` is a removal.
+        born: Number of registrations less that of removals in `agents`.
+    """
+
+    __slots__ = ("_is_of_tick", "_summed", "born", "fates")
 
     def __init__(
         self,
@@ -44,6 +58,9 @@ class Transaction(Draft):
     ) -> None:
         super().__init__(state, seed, executors, ordinals)
         self._summed: tuple[int, Changes] | None = None
+        self._is_of_tick = False
+        self.fates: dict[str, bool] = {}
+        self.born = 0
 
     def open_group(self, now_ns: int, work_max: int = UNLIMITED, *, tick: int = 0) -> None:
         """Begin a group of batches: claims hold until the next group.
@@ -69,6 +86,7 @@ class Transaction(Draft):
             batch: The batch; None for a hook, whose work has no limit.
         """
         self._batch = batch
+        self._is_of_tick = False
         self.work = 0
         self.has_more = False
         self._undo.clear()
@@ -80,7 +98,15 @@ class Transaction(Draft):
             self._claims_undo.clear()
         if self.effects:
             self.effects = []
+        if self.agents:
+            self.agents = []  # the record has the other list
+            self._undo_agents(0)
         self.normalized = self.notices = self.answers = None
+
+    def open_tick(self) -> None:
+        """Begin the hooks of a tick, which may register and remove agents."""
+        self.open_batch()
+        self._is_of_tick = True
 
     def open_row(self, size: Sized, seq: int, agent_id: str) -> None:
         """Begin a batch of one intent: `open_batch` and `begin` in one.
@@ -113,14 +139,42 @@ class Transaction(Draft):
         self._position = position
         self.seq = seq
         self.agent_id = agent_id
-        if not (self._undo or self._collection_undo or self._claims_undo or self.effects):
+        if not (
+            self._undo or self._collection_undo or self._claims_undo or self.effects or self.agents
+        ):
             return START
+        return self.mark_here()
+
+    def mark_here(self) -> Mark:
+        """Return the mark for `undo` of what follows."""
         return (
             len(self._undo),
             len(self._collection_undo),
             len(self._claims_undo),
+            len(self.agents),
             len(self.effects),
         )
+
+    @property
+    def may_change_agents(self) -> bool:
+        """A rule, `on_batch` or `on_tick` runs, and no hook of an agent within it."""
+        return self._batch is not None or self._is_of_tick
+
+    def set_registrar(self, registrar: AgentRegistrar) -> None:
+        """Set the object that registers and removes agents for the rules."""
+        self._registrar = registrar
+
+    def note_agent(self, change: AgentChange, hooks_since: int) -> None:
+        """Note an agent that was registered or removed.
+
+        Args:
+            change: The agent.
+            hooks_since: Number of writes before its hooks ran.
+        """
+        self.has_more = True
+        self.agents.append(change)
+        self._count_agent(change)
+        self._hook_writes.append((hooks_since, len(self._undo)))
 
     def work_of(self, batch: CheckedBatch) -> int:
         """Return the work that the rules of a batch charged; 0 if they have not run."""
@@ -136,7 +190,7 @@ class Transaction(Draft):
         """Undo all changes since a mark, newest first."""
         # Newest first: a field written twice gets its first value back last, and an entity deleted
         # and created again is there before its fields are restored.
-        undo_to, collections_to, claims_to, effects_to = mark
+        undo_to, collections_to, claims_to, agents_to, effects_to = mark
         self._summed = None
         while len(self._undo) > undo_to:
             self._undo_one(self._undo.pop())
@@ -145,6 +199,19 @@ class Transaction(Draft):
         while len(self._claims_undo) > claims_to:
             del self._claims[self._claims_undo.pop()]
         del self.effects[effects_to:]
+        if len(self.agents) > agents_to:
+            self._undo_agents(agents_to)
+
+    def _count_agent(self, change: AgentChange) -> None:
+        self.fates[change.agent_id] = change.is_removed
+        self.born += -1 if change.is_removed else 1
+
+    def _undo_agents(self, count: int) -> None:
+        """Forget all but the first changes of agents. O(those)."""
+        del self.agents[count:], self._hook_writes[count:]
+        self.fates, self.born = {}, 0
+        for change in self.agents:
+            self._count_agent(change)
 
     def changed(self, watched: Watched | None = None) -> list[Ref]:
         """Return the entities that the batch changed, each once, in order of first change.

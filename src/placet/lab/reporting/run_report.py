@@ -25,10 +25,10 @@ from placet.schemas.log.record import (
     Changes,
     Record,
     Refused,
-    Registered,
     Scheduled,
     Settled,
     Tick,
+    agents_of,
     intents_of,
     record_type,
 )
@@ -128,13 +128,13 @@ class _Reader:
         counts = self.counts
         if isinstance(record, Admitted | Refused | Scheduled):
             self._read_batch(record, position)
-        elif isinstance(record, Registered):
-            counts.admitted.setdefault(record.agent_id, 0)
         elif isinstance(record, Settled):
             kind = self._open_effects.pop((record.effect_seq, record.effect_index), "unknown")
             outcome = "succeeded" if record.succeeded else "failed"
             counts.effect_kinds[kind][outcome] += 1
             counts.effects.add(position, outcome)
+        for change in agents_of(record):
+            counts.admitted.setdefault(change.agent_id, 0)
         changes: Changes | None = getattr(record, "changes", None)
         if changes is not None:
             self._read_changes(changes, position)

@@ -23,9 +23,9 @@ from placet.kernel.plugin.rules_version import rules_in
 from placet.kernel.recorded_batch import recorded_batch
 from placet.plugins.domains import remake
 from placet.scenarios.loader import as_text, from_text
+from placet.scenarios.population import Population
 from placet.scenarios.resume import find_run
 from placet.scenarios.scenario import Scenario
-from placet.scenarios.scenario_agent import ScenarioAgent
 from placet.scenarios.setup import policies_of
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.errors import StoreError
@@ -213,13 +213,10 @@ class Continuation:
         self.kernel = Kernel(domains, config, history=past, sink=sink)
         self._scenario = replace(scenario, seed=past.header.seed)
         self._viewer = Viewer(self.kernel)
-        gone = self.kernel.ledger.gone
         # Members are of the run's own seed: where an agent began does not change.
-        members = [member for member in scenario.members() if member.agent_id not in gone]
-        policies = policies_of(self._scenario)
-        self._agents = [
-            ScenarioAgent(member, self._scenario, policies[member.cohort]) for member in members
-        ]
+        self._population = Population(
+            self._scenario, policies_of(self._scenario), members=scenario.members()
+        )
 
     def run(self, until: int) -> None:
         """Continue until this many ticks are completed.
@@ -229,10 +226,12 @@ class Continuation:
         """
         while self.tick < until:
             kernel = self.kernel
-            views = [self._viewer.view(kernel, agent.agent_id) for agent in self._agents]
+            for member in self._population.refresh(kernel):
+                kernel.register_agent(member.agent_id, permissions=member.permissions)
+            agents = self._population.acting(kernel)
+            views = [self._viewer.view(kernel, agent.agent_id) for agent in agents]
             proposed = [
-                agent.propose(view, self.tick)
-                for agent, view in zip(self._agents, views, strict=True)
+                agent.propose(view, self.tick) for agent, view in zip(agents, views, strict=True)
             ]
             self.step([batch for batch in proposed if batch])
 

@@ -1,4 +1,4 @@
-"""The state changes of a record, and the common head of records.
+"""The changes of state and agents in a record, and the common head of records.
 
 These are parts of records: `schemas/log/record.py` and `schemas/log/operator_records.py` use them.
 """
@@ -44,6 +44,24 @@ class Changes(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     entities: list[EntityChange] = []
     collections: list[CollectionChange] = []
+
+
+class AgentChange(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """An agent that a rule registered or removed, in the record of its batch or tick.
+
+    Attributes:
+        agent_id: Its name.
+        is_removed: It was removed; else it was registered.
+        cohort: Cohort of a registered agent, by which a run finds its policy; None for none.
+        permissions: Kinds that a registered agent may propose; None is all kinds.
+        attributes: Attributes of a registered agent.
+    """
+
+    agent_id: str
+    is_removed: bool = False
+    cohort: str | None = None
+    permissions: list[str] | None = None
+    attributes: dict[str, Json] = {}
 
 
 class RecordHead(msgspec.Struct, array_like=True, frozen=True, gc=False):

@@ -6,7 +6,7 @@ import msgspec
 
 from placet.schemas.codec import array_header
 from placet.schemas.log.expand import batches_of
-from placet.schemas.log.record import Group, decode_record
+from placet.schemas.log.record import Group, GroupWithAgents, decode_record
 
 _BY_PLACE: Final = (
     *("refused", "other_changes", "effects", "normalized", "notices", "answers", "work"),
@@ -26,7 +26,8 @@ def first_batches(record: Group, count: int) -> Group:
     parts = _RAW_PARTS.decode(record.encoded)[:count]
     admitted = len(parts) - len({place for place, *_ in record.refused if place < count})
     contexts, submitters = record.contexts, record.submitters
-    kept = {name: [item for item in getattr(record, name) if item[0] < count] for name in _BY_PLACE}
+    names = (*_BY_PLACE, "agents") if isinstance(record, GroupWithAgents) else _BY_PLACE
+    kept = {name: [item for item in getattr(record, name) if item[0] < count] for name in names}
     return msgspec.structs.replace(
         record,
         seq=record.seq - len(record.puts) + admitted,

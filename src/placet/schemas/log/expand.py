@@ -14,11 +14,13 @@ from placet.schemas.codec import Json, array_header
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import (
     Admitted,
+    AdmittedWithAgents,
     AdmittedWithOutput,
     AdmittedWithWork,
     Changes,
     EntityChange,
     Group,
+    GroupWithAgents,
     Record,
     Refused,
     Scheduled,
@@ -110,9 +112,10 @@ class GroupBatches:
         self._notices = dict(record.notices)
         self._answers = dict(record.answers)
         self._work = dict(record.work)
+        self._agents = dict(record.agents) if isinstance(record, GroupWithAgents) else {}
         self._special = {
             *self._refusals, *self._effects, *self._changes, *self._normalized, *self._notices,
-            *self._answers, *self._work,
+            *self._answers, *self._work, *self._agents,
         }  # fmt: skip
 
     def __iter__(self) -> Iterator[GroupItem]:
@@ -164,6 +167,9 @@ class GroupBatches:
             None if notices is None else [(0, notices)],
         ]
         answers = [(0, self._answers[place])] if place in self._answers else []
+        if place in self._agents:
+            work, agents = self._work.get(place, 0), self._agents[place]
+            return AdmittedWithAgents(*[*fields, answers, work, agents])
         if place in self._work:
             return AdmittedWithWork(*[*fields, answers, self._work[place]])
         if answers:

@@ -16,6 +16,7 @@ from placet.schemas.effect import EffectMark
 from placet.schemas.errors import LogFormatError, StoreError
 
 # Re-exported, so that code that reads records imports their parts from one module.
+from placet.schemas.log.changes import AgentChange as AgentChange  # noqa: PLC0414
 from placet.schemas.log.changes import Changes as Changes  # noqa: PLC0414
 from placet.schemas.log.changes import CollectionChange as CollectionChange  # noqa: PLC0414
 from placet.schemas.log.changes import EntityChange as EntityChange  # noqa: PLC0414
@@ -193,6 +194,18 @@ class AdmittedWithWork(AdmittedWithOutput, array_like=True, frozen=True, tag=25)
     work: int = 0
 
 
+class AdmittedWithAgents(AdmittedWithWork, array_like=True, frozen=True, tag=28):
+    """Log record of an admitted batch whose rules registered or removed agents.
+
+    `answers` may be empty, and `work` 0. A registered agent is its own owner.
+
+    Attributes:
+        agents: The agents that were registered and removed, in order.
+    """
+
+    agents: list[AgentChange] = []
+
+
 class Group(_Record, array_like=True, frozen=True, tag=27):
     """Log record of plain batches of one intent that were decided in a row, in execution order.
 
@@ -241,6 +254,18 @@ class Group(_Record, array_like=True, frozen=True, tag=27):
     work: list[tuple[int, int]] = []
 
 
+class GroupWithAgents(Group, array_like=True, frozen=True, tag=29):
+    """A `Group` of which a batch registered or removed agents.
+
+    It has a separate tag, so that other groups keep their bytes.
+
+    Attributes:
+        agents: `[place, agents]` of each such batch, as `AdmittedWithAgents.agents`.
+    """
+
+    agents: list[tuple[int, list[AgentChange]]] = []
+
+
 class Refused(_BatchBody, array_like=True, frozen=True, tag=6):
     """Log record of a batch whose refusal is final: sent again, it is refused the same.
 
@@ -276,6 +301,16 @@ class Tick(_Record, array_like=True, frozen=True, tag=8):
     """
 
     changes: Changes
+
+
+class TickWithAgents(Tick, array_like=True, frozen=True, tag=30):
+    """A `Tick` whose `on_tick` registered or removed agents.
+
+    Attributes:
+        agents: As `AdmittedWithAgents.agents`.
+    """
+
+    agents: list[AgentChange] = []
 
 
 class Settled(_Record, array_like=True, frozen=True, tag=9):
@@ -352,10 +387,13 @@ Record = (
     | Admitted
     | AdmittedWithOutput
     | AdmittedWithWork
+    | AdmittedWithAgents
     | Group
+    | GroupWithAgents
     | Refused
     | Scheduled
     | Tick
+    | TickWithAgents
     | Settled
     | SettlementFailed
     | Checkpoint
@@ -455,10 +493,13 @@ _TYPES: Final[dict[type, str]] = {
     Admitted: "batch",
     AdmittedWithOutput: "batch",
     AdmittedWithWork: "batch",
+    AdmittedWithAgents: "batch",
     Group: "group",
+    GroupWithAgents: "group",
     Refused: "refused",
     Scheduled: "scheduled",
     Tick: "tick",
+    TickWithAgents: "tick",
     Settled: "settled",
     SettlementFailed: "settled",
     Checkpoint: "checkpoint",
@@ -477,6 +518,19 @@ TYPES_WITH_CHANGES: Final = frozenset(
 def record_type(record: Record) -> str:
     """Return the name of a record's type, as in `Event.type`."""
     return _TYPES[type(record)]
+
+
+def agents_of(record: Record) -> Sequence[AgentChange]:
+    """Return the agents that a record, which is no `Group`, registered or removed, in order."""
+    match record:
+        case AdmittedWithAgents() | TickWithAgents():
+            return record.agents
+        case Registered():
+            return (AgentChange(record.agent_id, False, None, record.permissions),)
+        case AgentChanged() if record.what == "removed":
+            return (AgentChange(record.agent_id, is_removed=True),)
+        case _:
+            return ()
 
 
 class LogGroup(NamedTuple):

@@ -11,7 +11,12 @@ from typing import NamedTuple
 
 from placet.kernel.commit.commit import RECORDING, DecisionRecorder
 from placet.kernel.context import GateContext
-from placet.kernel.decide.batches import decide_batch, refuse_fault
+from placet.kernel.decide.batches import (
+    decide_batch,
+    decide_next,
+    refuse_fault,
+    refuse_orphans,
+)
 from placet.kernel.decide.rows.record import GroupRecorder
 from placet.kernel.decide.rows.row import ONE, Entry, Row, RowSize, batch_of
 from placet.kernel.gate.domain_rules import DomainRules
@@ -76,14 +81,18 @@ class GroupDecision:
         """
         context, recorder, single = self._context, self._recorder, self._single
         recorder.effects, recorder.unpaid = single.effects, single.unpaid
+        recorder.agents, recorder.removed = single.agents, single.removed
         draft, decide_plain = context.draft, self._plain_decision()
         try:
             for entry in entries:
                 if isinstance(entry, CheckedBatch):
                     recorder.flush()
-                    verdicts.append(decide_batch(entry, context, self._rules, single))
+                    verdicts.append(decide_next(entry, context, self._rules, single))
                 else:
                     verdicts.append(decide_plain(entry) or self._decide_closely(entry))
+                    if recorder.removed:
+                        recorder.flush()
+                        refuse_orphans(context, self._rules, single)
                 if draft.work:
                     work_max -= draft.work
                     draft.work = 0

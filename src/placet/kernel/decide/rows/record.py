@@ -5,6 +5,7 @@ from operator import itemgetter
 from typing import Final, cast
 
 import msgspec
+from msgspec.structs import asdict
 
 from placet.kernel.commit.commit import DecisionRecorder, Journal
 from placet.kernel.context import GateContext
@@ -14,10 +15,13 @@ from placet.schemas.batch import RELEASED, CheckedBatch
 from placet.schemas.codec import Json, array_header, canonical
 from placet.schemas.log.record import (
     Admitted,
+    AdmittedWithAgents,
     AdmittedWithOutput,
     AdmittedWithWork,
+    AgentChange,
     Changes,
     Group,
+    GroupWithAgents,
     Refused,
     encode_record,
 )
@@ -136,6 +140,8 @@ class GroupRecorder(DecisionRecorder):
             others.answers,
             others.work,
         )
+        if others.agents:
+            record = GroupWithAgents(**asdict(record), agents=others.agents)
         data = encode_record(record)
         ledger = context.ledger
         ledger.group = context.group + 1
@@ -156,6 +162,7 @@ class _Others:
         self.notices: list[tuple[int, list[tuple[str, str, str]]]] = []
         self.answers: list[tuple[int, Json]] = []
         self.work: list[tuple[int, int]] = []
+        self.agents: list[tuple[int, list[AgentChange]]] = []
 
     def add(self, place: int, record: Admitted) -> None:
         """Add the rarer parts of the record of an admitted batch of one intent."""
@@ -167,8 +174,10 @@ class _Others:
         self.notices += [(place, notices) for _, notices in record.notices or ()]
         if isinstance(record, AdmittedWithOutput):
             self.answers += [(place, answer) for _, answer in record.answers]
-        if isinstance(record, AdmittedWithWork):
+        if isinstance(record, AdmittedWithWork) and record.work:
             self.work.append((place, record.work))
+        if isinstance(record, AdmittedWithAgents):
+            self.agents.append((place, record.agents))
 
 
 def _submitters(rows: list[Row]) -> str | list[str] | None:
