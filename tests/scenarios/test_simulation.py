@@ -373,3 +373,14 @@ def test_rule_error_that_is_raised_undoes_its_tick(tmp_path):
     simulation = tower()
     simulation.run(ticks=3)
     assert simulation.kernel.world_digest() == digest
+
+
+@pytest.mark.parametrize("begun", [0, 3])
+def test_ticks_beyond_the_end_of_simulated_time_are_refused_before_the_first(begun):
+    year_s = 365.25 * 86_400
+    simulation = Simulation(World(), agents={"folk": (1, lambda _: [])}, tick_s=year_s)
+    simulation.run(ticks=begun)
+    with pytest.raises(ValueError, match=rf"room for {146 - begun} ticks .* tick_s=1 for a year"):
+        simulation.run(ticks=147 - begun)
+    assert simulation.tick == begun
+    assert simulation.run(ticks=146 - begun).ticks == 146

@@ -33,6 +33,7 @@ from placet.scenarios.policies import AnyPolicy, PolicyFactory, factory_of, name
 from placet.scenarios.report import RunReport
 from placet.scenarios.scenario import Scenario, ScenarioError
 from placet.scenarios.setup import RunSetup, config_of, prepare
+from placet.scenarios.ticks import require_time_for
 from placet.schemas.codec import Json
 from placet.schemas.config import OnRuleError
 from placet.schemas.errors import AgentError
@@ -160,7 +161,7 @@ class Simulation:
         Raises:
             PolicyError: A policy raised, or returned no intents; the tick was not begun.
             StoreError: The log cannot be written.
-            ValueError: `ticks` is negative.
+            ValueError: `ticks` is negative, or simulated time ends before.
         """
         if ticks is None:
             if self._is_open_ended:
@@ -176,10 +177,12 @@ class Simulation:
         Raises:
             PolicyError: A policy raised, or returned no intents; the tick was not begun.
             StoreError: The log cannot be written.
-            ValueError: `ticks` is negative.
+            ValueError: `ticks` is negative, or simulated time ends before.
         """
         if type(ticks) is not int or ticks < 0:
             raise ValueError(f"ticks must be an int of at least 0, got {ticks!r}")
+        to_come = self._goal + ticks - self.tick
+        require_time_for(to_come, self._scenario.tick_s, self.kernel.ledger.now_ns)
         self._goal += ticks
         return self._run_to(self._goal)
 
