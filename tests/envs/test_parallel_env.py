@@ -1,7 +1,10 @@
 """A world as a PettingZoo environment: PettingZoo's own tests pass, refusals are in the infos."""
 
+import copy
+import pickle
 import subprocess
 import sys
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +23,7 @@ from placet.kernel import KernelConfig
 from placet.kernel.plugin.registry import Registry
 from placet.tables.collector import Collector
 from placet.tables.parts import CollectError, read_collected
-from tests.kernel.domains import Lab
+from tests.kernel.domains import Lab, Nursery
 
 STAY, EAST, WEST, NORTH, SOUTH = range(len(STEPS))
 
@@ -243,6 +246,35 @@ def test_a_step_is_a_tick_of_simulated_time():
     assert env.kernel.sim_time == 2.0
 
 
+@pytest.mark.parametrize("steps", [None, 0, 3])
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+def test_a_copy_of_an_environment_goes_on_as_the_original_and_apart(copied, steps, tmp_path):
+    env = grid_env(
+        width=9, height=9, goal=(8, 8), max_steps=9, collector=partial(rows_in, tmp_path)
+    )
+    if steps is not None:
+        env.reset(seed=3)
+        for _ in range(steps):
+            env.step(dict.fromkeys(env.agents, 1))
+    branch = copied(env)
+    assert branch.collector is None
+    if steps is None:
+        branch.reset(seed=3)
+        env.reset(seed=3)
+    before = env.kernel.digest()
+    while branch.agents:
+        branch.step(dict.fromkeys(branch.agents, branch.kernel.ledger.tick % 5))
+    assert env.kernel.digest() == before
+    while env.agents:
+        env.step(dict.fromkeys(env.agents, env.kernel.ledger.tick % 5))
+    assert env.kernel.world_digest() == branch.kernel.world_digest()
+    env.close()
+
+
+def rows_in(folder, episode):
+    return Collector(agents=["position"], to=folder / f"{episode}") if episode < 1 else None
+
+
 def test_environments_need_at_least_one_step():
     with pytest.raises(ValueError, match="max_steps must be at least 1, got 0"):
         grid_env(max_steps=0)
@@ -285,6 +317,29 @@ def test_any_world_is_an_environment_by_an_adapter():
     assert [float(seen[0]) for seen in observations.values()] == [1, 3]
     assert rewards == {"ann": 3, "bob": 3}  # two intents and a tick
     assert terminations == {"ann": False, "bob": False}
+
+
+def test_an_agent_that_a_rule_removes_is_terminated():
+    class Bury(Posting):
+        def to_intent(self, agent, action, view):
+            return {"kind": "Bury", "payload": {"thing": "bob"}} if agent == "ann" else None
+
+        def observe(self, view, agent):
+            return np.array([len(view.state["lab.counts"])], np.float32)
+
+        def reward(self, before, after, agent):
+            return 0.0
+
+    env = WorldEnv(Nursery, Bury(), {"ann": {}, "bob": {}})
+    env.reset()
+    _, _, terminations, _, infos = env.step({"ann": 0, "bob": 0})
+    assert (terminations, env.agents) == ({"ann": False, "bob": True}, ["ann"])
+    assert infos["ann"]["admitted"]
+
+
+def test_steps_beyond_the_end_of_simulated_time_are_refused():
+    with pytest.raises(ValueError, match=r"room for 146 ticks of 3\.15576e\+07 s, got 200"):
+        WorldEnv(World, Posting(), {"ann": {}}, max_steps=200, tick_s=365.25 * 86_400)
 
 
 def test_an_effect_without_an_executor_is_refused():

@@ -4,6 +4,7 @@ It is also an example of an adapter: it uses only intents and views, as any clie
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 try:
@@ -14,7 +15,13 @@ except ModuleNotFoundError as error:
         "placet.envs.grid needs the extra 'gym': pip install 'placet[gym]'"
     ) from error
 
-from placet.envs.parallel_env import Array, EnvAdapter, Registrations, WorldEnv
+from placet.envs.parallel_env import (
+    Array,
+    EnvAdapter,
+    Registrations,
+    WorldEnv,
+    collects_nothing,
+)
 from placet.kernel.prng import randint_below
 from placet.plugins.domains import find_domain
 from placet.schemas.codec import Json
@@ -104,7 +111,7 @@ def grid_env(
     others_max: int = 8,
     max_steps: int = 100,
     render_mode: str | None = None,
-    collector: "Callable[[int], Collector | None]" = lambda _: None,
+    collector: "Callable[[int], Collector | None]" = collects_nothing,
 ) -> WorldEnv:
     """Create the environment of a grid whose agents start at positions drawn from the seed.
 
@@ -132,30 +139,25 @@ def grid_env(
     world = find_domain("world")
     bounds = [[0, 0], [width - 1, height - 1]]
     return WorldEnv(
-        lambda: world(bounds=bounds, max_step=1.0, observation={"distance": sight}),
+        partial(world, bounds=bounds, max_step=1.0, observation={"distance": sight}),
         adapter,
-        _random_positions(agents, width, height),
+        partial(_random_positions, tuple(agents), width, height),
         max_steps=max_steps,
         render_mode=render_mode,
         collector=collector,
     )
 
 
-def _random_positions(
-    agents: Sequence[str], width: int, height: int
-) -> Callable[[int], Registrations]:
-    def registrations(seed: int) -> Registrations:
-        return {
-            agent: {
-                "position": [
-                    randint_below(width, seed, 0, 0, 0, "x", agent),
-                    randint_below(height, seed, 0, 0, 0, "y", agent),
-                ]
-            }
-            for agent in agents
+def _random_positions(agents: Sequence[str], width: int, height: int, seed: int) -> Registrations:
+    return {
+        agent: {
+            "position": [
+                randint_below(width, seed, 0, 0, 0, "x", agent),
+                randint_below(height, seed, 0, 0, 0, "y", agent),
+            ]
         }
-
-    return registrations
+        for agent in agents
+    }
 
 
 def _position(view: View, agent: str) -> tuple[float, float]:

@@ -21,6 +21,7 @@ from placet.actors.observation.viewer import Viewer
 from placet.kernel import Domain, Kernel, KernelConfig
 from placet.kernel.prng import mix64
 from placet.runtime.kernel_world import whole_step
+from placet.scenarios.ticks import require_time_for
 from placet.schemas.codec import Json
 from placet.schemas.config import OnRuleError
 from placet.schemas.intent import SCHEMA_VERSION
@@ -39,6 +40,8 @@ Registrations: TypeAlias = Mapping[str, Mapping[str, Json]]
 
 MAX_STEPS: Final = 1_000
 _PRIORITY: Final = 10
+_OF_WORLD: Final = frozenset({"kernel", "collector", "_viewer", "_views"})
+"""Attributes of an environment that a copy makes anew."""
 
 
 class EnvAdapter(Protocol):
@@ -77,6 +80,10 @@ class EnvAdapter(Protocol):
         return False
 
 
+def collects_nothing(_episode: int) -> None:
+    """Return no collector of an episode."""
+
+
 RENDER_MODES: Final = ("rgb_array",)
 
 
@@ -98,6 +105,10 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         on_rule_error: `raise` the exception of a rule or a hook, whose step is undone as a whole;
             or `refuse` its batch as `rule_error`. That of `config` has no effect.
 
+    A copy (`copy.deepcopy`, or a pickle in another process) continues the episode apart from the
+    original, and collects nothing in it. A pickle needs arguments that can be pickled, so no
+    lambdas.
+
     Attributes:
         kernel: The world of the present episode.
         render_mode: As passed.
@@ -114,11 +125,12 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         tick_s: float = 1.0,
         config: KernelConfig | None = None,
         render_mode: str | None = None,
-        collector: "Callable[[int], Collector | None]" = lambda _: None,
+        collector: "Callable[[int], Collector | None]" = collects_nothing,
         on_rule_error: OnRuleError = "raise",
     ) -> None:
         if max_steps < 1:
             raise ValueError(f"max_steps must be at least 1, got {max_steps!r}")
+        require_time_for(max_steps, tick_s)
         if render_mode not in {None, *RENDER_MODES}:
             raise ValueError(f"render_mode must be 'rgb_array' or None, got {render_mode!r}")
         self.metadata = {"name": "placet_v0", "render_modes": list(RENDER_MODES)}
@@ -142,6 +154,19 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         self.action_spaces = {a: adapter.action_space(a) for a in self.possible_agents}
         self._views: dict[str, View] = {}
         self.kernel = self._new_kernel()
+
+    def __getstate__(self) -> dict[str, Any]:
+        kept = {name: value for name, value in vars(self).items() if name not in _OF_WORLD}
+        return kept | {"world": (self.kernel.config, self.kernel.snapshot())}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        config, world = state.pop("world")
+        vars(self).update(state)
+        self.collector = None
+        self.kernel = Kernel(self._domain_factory(), config)
+        self.kernel.restore(world)
+        self._viewer = Viewer(self.kernel)
+        self._views = self._read_views()
 
     def observation_space(self, agent: str) -> Space[Any]:
         """Return the space of an agent's observations, the same object each time."""
@@ -199,8 +224,9 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
 
         Returns:
             Observations, rewards, terminations, truncations and infos of the agents that were
-            active before the step. `infos[agent]` is empty where nothing was proposed; else it has
-            `admitted`, with `seq`, or with `code`, `message` and all `refusals`.
+            active before the step. An agent that a rule has removed is terminated.
+            `infos[agent]` is empty where nothing was proposed; else it has `admitted`, with `seq`,
+            or with `code`, `message` and all `refusals`.
 
         Raises:
             Exception: A rule or a hook raised it; the step is undone.
@@ -221,7 +247,8 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         active = self.agents
         observations = self._observations()
         rewards = {a: float(adapter.reward(before[a], after[a], a)) for a in active}
-        terminations = {a: bool(adapter.is_done(after[a], a)) for a in active}
+        alive = self.kernel.ledger.agents
+        terminations = {a: a not in alive or bool(adapter.is_done(after[a], a)) for a in active}
         truncations = dict.fromkeys(active, self._steps >= self._max_steps)
         infos = {agent: _info(verdicts.get(agent)) for agent in active}
         self.agents = [a for a in active if not (terminations[a] or truncations[a])]
