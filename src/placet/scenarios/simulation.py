@@ -260,10 +260,10 @@ class Simulation:
         return self.kernel.digest()
 
     def __repr__(self) -> str:
+        count = len(self._runner.population.agents)
         return (
             f"<Simulation {self._scenario.name!r} of {self._scenario.domain}: "
-            f"{len(self._runner.population.agents)} agents, tick {self.tick}, "
-            f"seq {self.kernel.seq}, {self.store}>"
+            f"{count} agents, tick {self.tick}, seq {self.kernel.seq}, {self.store}>"
         )
 
     def __reduce__(self) -> NoReturn:

@@ -3,10 +3,15 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from placet.actors.observation.viewer import Viewer
 from placet.domains.world import World
+from placet.domains.world.views import _Audible
 from placet.kernel import Domain, Kernel
+from placet.kernel.plugin.registry import Registry
+from placet.schemas.identity import Ref
 from placet.schemas.intent import SCHEMA_VERSION
 
 
@@ -128,3 +133,69 @@ def test_a_missing_key_suggests_what_the_agent_sees(kernel):
     with pytest.raises(KeyError, match="no entity 'anne'; did you mean 'ann'"):
         state["world.agents"]["anne"]
     assert state.get("agents", 7) == state["world.agents"].get("anne", 7) == 7
+
+
+SAID = st.lists(
+    st.tuples(
+        st.sampled_from(["ann", "bob", "cid"]),
+        st.sampled_from(
+            [
+                {"channel": "public"},
+                {"channel": "team"},
+                {"channel": "private", "target_id": "bob"},
+            ]
+        ),
+    ),
+    max_size=6,
+)
+
+
+def seen_as_asked(kernel):
+    """Return whether the views of all agents are what `may_see` answers for each entity."""
+    viewer, tree = Viewer(kernel), kernel.tree
+    for agent in ("ann", "bob", "cid"):
+        state = viewer.view(kernel, agent).state
+        asked = [
+            name
+            for name in tree.ids("world.speech")
+            if kernel.registry.may_see(tree, agent, Ref("world.speech", name))
+        ]
+        counted = len(state["world.speech"])
+        if (counted, list(state["world.speech"])) != (len(asked), asked):
+            return False
+    return True
+
+
+@given(SAID, st.sampled_from([None, {"distance": 5}, {"hidden_fields": ["team", "inventory"]}]))
+def test_what_is_public_is_seen_as_if_each_agent_were_asked(said, observation):
+    kernel = Kernel(World(observation=observation, private_reach="anywhere"))
+    for place, name in enumerate(("ann", "bob", "cid")):
+        kernel.register_agent(name, position=[4 * place, 0], team="red" if place else "blue")
+    for number, (name, channel) in enumerate(said):
+        propose(kernel, name, number, "Speak", text="hello", **channel)
+        assert seen_as_asked(kernel)
+
+
+def test_a_message_that_is_wrongly_public_is_found(kernel, monkeypatch):
+    propose(kernel, "ann", 0, "Speak", text="psst", channel="private", target_id="bob")
+    assert seen_as_asked(kernel)
+    monkeypatch.setattr(_Audible, "is_shown_to_all", lambda *_: True)
+    assert not seen_as_asked(kernel)
+
+
+@pytest.mark.parametrize("observation", [None, {"hidden_fields": ["inventory"]}])
+def test_counting_public_messages_asks_about_each_once_for_all_agents(monkeypatch, observation):
+    questions = []
+    may_see = Registry.may_see
+    monkeypatch.setattr(Registry, "may_see", lambda *a: questions.append(a) or may_see(*a))
+    for count in (4, 16):
+        kernel = Kernel(World(observation=observation))
+        names = [f"a{number}" for number in range(count)]
+        for name in names:
+            kernel.register_agent(name, position=[0, 0])
+        for name in names:
+            propose(kernel, name, 0, "Speak", text="hello")
+        viewer, before = Viewer(kernel), len(questions)
+        for name in names:
+            assert len(viewer.view(kernel, name).state["world.speech"]) == count
+        assert len(questions) - before <= count  # of each agent, about its own message

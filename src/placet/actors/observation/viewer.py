@@ -6,6 +6,7 @@ agent O(the entities that it reads) and stays true at its seq.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from heapq import merge
 from math import dist, floor, isfinite
 
 from placet.actors.observation.cut_indexes import Candidate, CutIndexes
@@ -54,7 +55,7 @@ class _Cut:
         collections: Collections of which nothing is hidden, as they are shown to every agent.
     """
 
-    __slots__ = ("collections", "declared", "indexes", "registry", "state", "world_state")
+    __slots__ = ("_parts", "collections", "declared", "indexes", "registry", "state", "world_state")
 
     def __init__(self, state: State, kernel: Kernel, indexes: CutIndexes) -> None:
         self.state = state
@@ -63,6 +64,24 @@ class _Cut:
         self.registry = kernel.registry
         self.indexes = indexes
         self.collections: dict[str, Entities] = {}
+        self._parts: dict[str, tuple[dict[str, None], list[str]]] = {}
+
+    def parts_of(self, collection: str) -> tuple[dict[str, None], list[str]]:
+        """Return the entities that every agent sees, and those about which each is asked, sorted.
+
+        O(entities) at the first call for a cut, whichever agent it is for.
+        """
+        parts = self._parts.get(collection)
+        if parts is None:
+            public: dict[str, None] = {}
+            others: list[str] = []
+            for entity in self.world_state[collection]:
+                if self.registry.is_shown_to_all(self.state, Ref(collection, entity)):
+                    public[entity] = None
+                else:
+                    others.append(entity)
+            parts = self._parts[collection] = public, others
+        return parts
 
 
 class _SeenState(Mapping[str, Entities]):
@@ -197,7 +216,10 @@ class _SeenEntities(Mapping[str, Mapping[str, Json]]):
         return iter(self._ids)
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        if self._ids is not None or self._narrowed() is not None:
+            return sum(1 for _ in self)
+        public, others = self._cut.parts_of(self._collection)
+        return len(public) + sum(map(self._may_see, others))
 
     def __repr__(self) -> str:
         return printable(f"<{self._collection} as {self._agent_id} sees it: {len(self)} entities>")
@@ -207,12 +229,17 @@ class _SeenEntities(Mapping[str, Mapping[str, Json]]):
         own = self._agent_id
         return (own in self._rows and self._may_see(own)) or any(True for _ in self._visible())
 
-    def _visible(self) -> Iterator[str]:
+    def _narrowed(self) -> list[str] | None:
+        """Return the entities that the agent might see, by an index; None without one."""
         cut = self._cut
-        names = cut.indexes.visible_candidates(cut.state, self._agent_id, self._collection)
-        if names is None:
-            return filter(self._may_see, self._rows)
-        return filter(self._may_see, filter(self._rows.__contains__, names))
+        return cut.indexes.visible_candidates(cut.state, self._agent_id, self._collection)
+
+    def _visible(self) -> Iterator[str]:
+        names = self._narrowed()
+        if names is not None:
+            return filter(self._may_see, filter(self._rows.__contains__, names))
+        public, others = self._cut.parts_of(self._collection)
+        return merge(public, filter(self._may_see, others))
 
     def _may_see(self, entity: str) -> bool:
         ref = Ref(self._collection, entity)

@@ -88,6 +88,10 @@ class _Hidden(HideFields):
         is_there = state.exists(OBJECTS, ref.entity)  # a deleted object may have been carried
         return is_there and owner_of(state, ref) in {None, agent_id}
 
+    def is_shown_to_all(self, state: State, ref: Ref) -> bool:
+        """Return whether it is no object: the existence of anything else is public."""
+        return ref.collection != OBJECTS
+
 
 class _Audible(Visibility):
     """Visibility of messages.
@@ -108,6 +112,11 @@ class _Audible(Visibility):
             return False
         team = speech.get("team")
         return is_addressed_to(state, agent_id, speech["channel"], speech.get("target_id"), team)
+
+    def is_shown_to_all(self, state: State, ref: Ref) -> bool:
+        """Return whether a message is public."""
+        speech = None if ref.entity is None else state.get(SPEECH, ref.entity, "said")
+        return speech is not None and speech["channel"] == "public"
 
     def distance(self, state: State, agent_id: str, ref: Ref) -> float | None:
         """Return the distance between the positions of agent and entity; None if one has none."""

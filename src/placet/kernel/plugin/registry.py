@@ -12,7 +12,7 @@ from placet.kernel.plugin.domain import Domain, Kind, Rule, RuleRefusal
 from placet.kernel.plugin.dropped_refusals import require_returned
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
-from placet.kernel.visibility.policy import hides_of, position_field_of
+from placet.kernel.visibility.policy import hides_of, is_shown_to_all, position_field_of
 from placet.schemas.codec import ENCODE_ERRORS, Json, canonical, freeze, from_canonical
 from placet.schemas.errors import INTERRUPTS, DomainError
 from placet.schemas.identity import RESERVED_IDS, Ref
@@ -266,6 +266,15 @@ class Registry:
             if not owner.may_see(state, agent_id, ref):
                 return False
         return True
+
+    def is_shown_to_all(self, state: State, ref: Ref) -> bool:
+        """Return whether every agent may see an entity, as far as `sight` alone tells it."""
+        return all(
+            owner.sight is not None
+            and not _overrides(owner, "may_see")
+            and is_shown_to_all(owner.sight, state, ref)
+            for owner in self.hiding(ref.collection)
+        )
 
     def may_know_agent(self, state: State, agent_id: str, other: str) -> bool:
         """Return whether an agent may know of another by name: it may see its own entity.

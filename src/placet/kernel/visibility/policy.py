@@ -36,6 +36,14 @@ class Visibility:
         """Return True: every agent may see that every entity exists. Subclasses restrict it."""
         return True
 
+    def is_shown_to_all(self, state: State, ref: Ref) -> bool:
+        """Return False: each agent is asked about by `may_see`.
+
+        A subclass may return True for an entity that `may_see` shows to every agent, such as a
+        public message: then all agents share one answer, and a view costs each agent nothing.
+        """
+        return False
+
     def hidden_fields(self, state: State, agent_id: str, ref: Ref) -> Collection[str]:
         """Return no fields: none is hidden. A subclass that hides fields sets `hides_fields`."""
         return NONE_HIDDEN
@@ -81,6 +89,14 @@ class Unbounded:
 def hides_of(policy: VisibilityPolicy) -> frozenset[str] | None:
     """Return the `hides` of a policy; None, any collection, for a policy without the attribute."""
     return getattr(policy, "hides", None)
+
+
+def is_shown_to_all(policy: VisibilityPolicy, state: State, ref: Ref) -> bool:
+    """Return whether a policy shows an entity to every agent, as far as it tells so itself."""
+    hides, tells = hides_of(policy), getattr(policy, "is_shown_to_all", None)
+    if hides is not None and ref.collection not in hides:
+        return True
+    return tells is not None and bool(tells(state, ref))
 
 
 def position_field_of(policy: VisibilityPolicy) -> str | None:
@@ -153,6 +169,10 @@ class AllOf(_Composed):
             if more:
                 hidden = frozenset(hidden).union(more)
         return hidden
+
+    def is_shown_to_all(self, state: State, ref: Ref) -> bool:
+        """Return whether every part shows the entity to every agent."""
+        return all(is_shown_to_all(part, state, ref) for part in self.parts)
 
     def new_index(self) -> InterestIndex:
         """Return an index that uses the smallest result of its parts."""
