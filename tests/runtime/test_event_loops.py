@@ -134,7 +134,7 @@ def test_a_call_from_another_loop_is_an_error_that_names_both(made: type, name: 
             other.run(asyncio.wait_for(_call(method), WAITS_S))
 
 
-def test_what_only_reads_may_be_read_in_any_thread() -> None:
+def test_a_property_is_read_without_an_event_loop() -> None:
     with opened() as (_, part):
         world = part(Orchestrator)
         assert world.seq == world.query_nowait(lambda kernel: kernel.seq)

@@ -124,12 +124,7 @@ class WorldRuntime:
         )
         self.subscriptions = SubscriptionTable(kernel.registry, self._state_to_judge_by)
         self.executors = Executors(
-            kernel,
-            self.actor,
-            self.supervisor,
-            self.clock,
-            self.counters,
-            on_fault=self._on_error,
+            kernel, self.actor, self.supervisor, self.clock, self.counters, on_fault=self._on_error
         )
         self.metrics_server: MetricsServer | None = None
         self._recovery = recovery or Recovery(Replayer())

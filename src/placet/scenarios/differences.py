@@ -65,7 +65,7 @@ def differences_of_run(
 def _other_agents(log: EventLog, scenario: Scenario, *, has_ticks: bool) -> list[str]:
     """Return clauses about agents of the log alone, and of the run alone.
 
-    Agents that are born in a run are not among those that it begins with; removed ones are.
+    The agents of the log are those registered before its first tick.
     """
     first = _first_agents(log)
     if first is None:

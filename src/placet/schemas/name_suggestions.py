@@ -75,7 +75,7 @@ def require_known(name: object, known: Iterable[str], what: str) -> None:
 
 
 def _beside(name: str, names: list[str], count: int) -> list[str]:
-    """Return at most `count` names: of more, those that would stand next to a name in order."""
+    """Return at most `count` names: of more, the neighbors of a name in alphabetical order."""
     if len(names) <= count:
         return names
     names.sort()

@@ -39,13 +39,13 @@ def require_kinds(
 def require_known_settings(
     registry: Registry, config: KernelConfig, recorded: GateSettings | None, *, has_own: bool
 ) -> None:
-    """Check the names of kinds in the configuration of a world that is opened.
+    """Check the names of kinds in the configuration of a world.
 
     Args:
         registry: The kinds.
         config: The configuration.
-        recorded: Gate settings of the log that is continued; None for a new world.
-        has_own: The effect validator is notified of permissions, and may define names of its own.
+        recorded: Gate settings of the log; None for a new world.
+        has_own: The effect validator takes permissions, and may define names of its own.
 
     Raises:
         ValueError: A quota or a permission is of no kind, and not in the log.

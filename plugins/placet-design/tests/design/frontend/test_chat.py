@@ -371,7 +371,7 @@ def test_the_model_is_that_of_the_flags_else_of_the_environment_else_of_the_file
     placet, monkeypatch, file, environment, options, message
 ):
     address = 'base_url = "https://models.example.org/v1"\n'
-    Path("placet.toml").write_text(f"seed = 1\nunknown = 2\n[model]\n{file}\n{address}")
+    Path("placet.toml").write_text(f"seed = 1\n[model]\n{file}\n{address}")
     for name, text in environment.items():
         monkeypatch.setenv(f"PLACET_MODEL_{name}", text)
     monkeypatch.setenv("PLACET_STORE", "ignored.db")
