@@ -45,7 +45,7 @@ def require_known_settings(
         registry: The kinds.
         config: The configuration.
         recorded: Gate settings of the log; None for a new world.
-        has_own: The effect validator takes permissions, and may define names of its own.
+        has_own: The effect validator takes permissions, and may define further names.
 
     Raises:
         ValueError: A quota or a permission is of no kind, and not in the log.
