@@ -271,7 +271,7 @@ class Registry:
         """Return whether every agent may see an entity, as far as `sight` alone tells it."""
         return all(
             owner.sight is not None
-            and not _overrides(owner, "may_see")
+            and not overrides(owner, "may_see")
             and is_shown_to_all(owner.sight, state, ref)
             for owner in self.hiding(ref.collection)
         )
