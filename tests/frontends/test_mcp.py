@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -27,6 +26,7 @@ from placet.frontends.mcp.server import McpServer
 from tests.agents.proposal.provider_subsets import PROVIDERS, undescribed
 from tests.agents.till import Till
 from tests.cli.command_line import PLACET, Process, run_process
+from tests.server.attacks import BEHIND, HEADS, Attack
 from tests.server.clients import Client as HttpClient
 
 pytestmark = pytest.mark.anyio
@@ -377,12 +377,15 @@ async def test_over_http_a_signal_closes_the_log(tmp_path, number):
 
 
 @pytest.mark.slow
-def test_over_http_a_request_head_is_bounded_before_authentication(tmp_path):
+def test_over_http_attacks_are_refused_before_authentication(tmp_path):
+    large = Attack(b"GET / HTTP/1.1\r\nhost: x\r\nx-more: " + b"a" * 70_000, (431,))
     with Process("mcp", "--domain", "world", "--http", "127.0.0.1:0", folder=tmp_path) as process:
         url = httpx.URL(process.err.readline().decode().split()[-1])
-        with socket.create_connection((url.host, url.port), timeout=20) as client:
-            client.sendall(b"GET / HTTP/1.1\r\nhost: x\r\nx-more: " + b"a" * 70_000)
-            assert client.recv(100).startswith(b"HTTP/1.1 431 ")
+        for name, attack in {**HEADS, "a large head": large}.items():
+            with HttpClient(f"http://{url.host}:{url.port}") as client:
+                client.send(attack.data + BEHIND)
+                assert client.answer()[0] == attack.statuses[0], name
+                assert client.is_closed(), name
 
 
 @pytest.mark.slow

@@ -198,13 +198,11 @@ def test_of_an_answered_body_little_is_read(url):
         assert not client.send(b"x" * 100_000_000)
 
 
-@pytest.mark.parametrize(
-    "more", ["content-length: 5\r\n", "a: b\r\n" * 200, "a: " + "b" * 9_000 + "\r\n"]
-)
+@pytest.mark.parametrize("more", ["a: b\r\n" * 200, "a: " + "b" * 9_000 + "\r\n"])
 def test_a_handshake_that_the_websocket_parser_refuses_is_answered(url, more):
     head = "GET / HTTP/1.1\r\nhost: x\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
     with Client(url) as client:
-        assert client.status(f"{head}{more}\r\nabcde".encode()) == 422
+        assert client.status(f"{head}{more}\r\n".encode()) == 422
         assert client.is_closed()
 
 

@@ -1,14 +1,18 @@
 """A connection is bounded in bytes and in time before authentication."""
 
 import asyncio
+import re
 
 import pytest
 import uvicorn
+from hypothesis import given
+from hypothesis import strategies as st
 from uvicorn.server import ServerState
 
 from placet.schemas.limits import HttpLimits
 from placet.server.http.connection import BoundedConnection, Connections
 from tests.actors.virtual_time import in_virtual_time
+from tests.server.attacks import ATTACKS, BEHIND, HANDSHAKE
 
 BYTES_MAX, SECONDS_MAX = 1_000, 10
 GET = b"GET / HTTP/1.1\r\nhost: x\r\n"
@@ -22,6 +26,7 @@ class Wire(asyncio.Transport):
         super().__init__()
         self.sent = b""
         self.is_closed = False
+        self.protocol = None
 
     def write(self, data):
         self.sent += bytes(data)
@@ -47,15 +52,27 @@ class Wire(asyncio.Transport):
     def resume_reading(self):
         pass
 
+    def get_protocol(self):
+        return self.protocol
+
+    def set_protocol(self, protocol):
+        self.protocol = protocol
+
 
 class Application:
-    """Answers with the headers that it was asked by, once it may."""
+    """Answers with the headers that it was asked by, once it may.
+
+    Attributes:
+        paths: The paths that it was asked for.
+    """
 
     def __init__(self):
+        self.paths = []
         self.may_answer = asyncio.Event()
         self.may_answer.set()
 
     async def __call__(self, scope, receive, send):
+        self.paths.append(scope["path"])
         while (await receive()).get("more_body"):
             pass
         await self.may_answer.wait()
@@ -218,3 +235,77 @@ async def test_a_body_of_declared_length_takes_few_turns():
     assert b"200 OK" in wire.sent
     assert turns <= 1_024 / 64 + 4
     connection.connection_lost(None)
+
+
+async def answered(data, step):
+    """Send bytes in reads of `step` bytes; return statuses, paths, and whether it was closed."""
+    application = Application()
+    connection, wire = connected(application)
+    for at in range(0, len(data), step):
+        if not wire.is_closed:
+            connection.data_received(data[at : at + step])
+            await settle()
+    await settle()
+    statuses = tuple(map(int, re.findall(rb"HTTP/1.1 (\d+) ", wire.sent)))
+    connection.connection_lost(None)
+    await settle()
+    return statuses, tuple(application.paths), wire.is_closed
+
+
+@pytest.mark.parametrize("step", [1 << 20, 7, 1])
+@in_virtual_time
+async def test_each_attack_has_one_reading_however_it_arrives(step):
+    for name, attack in ATTACKS.items():
+        statuses, paths, is_closed = await answered(attack.data + BEHIND, step)
+        assert (statuses, paths) == (attack.statuses, attack.paths), name
+        assert is_closed or statuses[-1] == 200, name
+
+
+@pytest.mark.parametrize("behind", [BEHIND, b"\x89\x80\0\0\0\0"])
+@in_virtual_time
+async def test_bytes_behind_a_handshake_are_refused(behind):
+    data = HANDSHAKE + b"\r\n" + behind
+    assert await answered(data, step=len(data)) == ((400,), (), True)
+
+
+INNER = b"POST /inner HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n"
+BODIES = (
+    (b"content-length: %d" % len(INNER), INNER),
+    (b"Content-Length:\t%d " % len(INNER), INNER),
+    (b"transfer-encoding: chunked", b"%x\r\n%b\r\n0\r\n\r\n" % (len(INNER), INNER)),
+    (b"Transfer-Encoding:Chunked", b"%X;a=b\r\n%b\r\n0\r\na: b\r\n\r\n" % (len(INNER), INNER)),
+)
+"""A header, and the bytes that it makes a body."""
+
+OTHERS = (
+    b"connection: upgrade\r\nupgrade: h2c",
+    b"connection: upgrade\r\nupgrade: websocket",
+    b"connection: close",
+    b"content-length: 0",
+    b"expect: 100-continue",
+    b"host: y",
+    b"transfer-encoding: gzip",
+    b"upgrade: h2c",
+    b"a: b",
+)
+
+
+@given(
+    st.sampled_from([b"GET", b"POST", b"DELETE", b"OPTIONS"]),
+    st.sampled_from([b"1.1", b"1.0", b"2.0"]),
+    st.sampled_from(BODIES),
+    st.lists(st.sampled_from(OTHERS), max_size=2),
+    st.booleans(),
+    st.integers(1, 50),
+)
+@in_virtual_time
+async def test_a_body_is_never_read_as_a_request(method, version, framed, others, is_last, step):
+    """Law: where a head has a length or chunks, its body is no request, however it arrives."""
+    ends, body = framed
+    fields = [*others, ends] if is_last else [ends, *others]
+    head = b"\r\n".join([method + b" /first HTTP/" + version, b"host: x", *fields])
+    data = head + b"\r\n\r\n" + body + BEHIND
+    statuses, paths, is_closed = await answered(data, len(data))
+    assert "/inner" not in paths
+    assert "/behind" not in paths or statuses == (200, 200)
+    assert (statuses, paths, is_closed) == await answered(data, step)

@@ -9,6 +9,9 @@ keeps these rules:
   the parser, or 1/`_EVENTS_WEIGHT` of it in a head or a chunked body, which may make an event each
   few bytes. Of the connections with more than one part, one parses one part in a pass of the event
   loop, in turn: other clients wait for the events of one part.
+- A request ends where its head declares its end, read once and strictly (`framing.py`). A head with
+  two readings is refused, and no byte behind it is parsed. A request with `Upgrade` or `Expect` is
+  the last one of its connection.
 - A head has `head_bytes_max`, counted to its last byte before it is parsed; so has any stretch of a
   chunked body in which no data comes (chunk extensions, trailers).
 - A request arrives within `head_seconds_max` + `body_seconds_max`.
@@ -29,6 +32,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from placet.schemas.limits import HttpLimits
+from placet.server.http.framing import framing_of
 from placet.server.http.problems import Problem
 from placet.server.http.stream_connection import StreamBytes, StreamClient
 
@@ -107,6 +111,8 @@ class BoundedConnection(HttpToolsProtocol):
         self._body_bytes_left = 0
         """Unread bytes of a body of declared length; 0 for a chunked body."""
         self._ignored_bytes = 0
+        self._refusal: Problem | None = None
+        """Why the head that was parsed last is refused; None if it is not."""
         self._request_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
         self._websocket: WebSocketsSansIOProtocol | None = None
@@ -198,13 +204,20 @@ class BoundedConnection(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Handle the end of the headers, and record the length of the body."""
+        """Handle the end of the headers: decide where the request ends, or refuse it."""
         self._head_bytes, self._is_in_head, self._ignored_bytes = 0, False, 0
-        self._body_bytes_left = 0
-        for name, value in self.headers:
-            if name == b"content-length":
-                self._body_bytes_left = int(value)  # the parser has checked it
+        try:
+            framing = framing_of(self.parser.get_http_version(), self.url, self.headers)
+        except Problem as problem:
+            self._refusal = problem
+            raise  # ends the parser, which calls `send_400_response`
+        self._body_bytes_left = framing.body_bytes or 0
+        self.expect_100_continue = framing.expects_continue
+        before = self._latest_cycle
         super().on_headers_complete()
+        latest = self._latest_cycle
+        if framing.is_last and latest is not None and latest is not before:
+            latest.keep_alive = False
 
     def on_body(self, body: bytes) -> None:
         """Handle a part of the body."""
@@ -223,7 +236,9 @@ class BoundedConnection(HttpToolsProtocol):
         A second answer to one request would be taken for the answer to the next.
         """
         latest = self._latest_cycle
-        if self._is_in_head or latest is None or not latest.response_started:
+        if self._refusal is not None:
+            self._refuse(self._refusal)
+        elif self._is_in_head or latest is None or not latest.response_started:
             detail = "this is not a request of HTTP/1.1: its head or its chunks are malformed"
             self._refuse(Problem("request_malformed", detail))
         else:
@@ -245,6 +260,10 @@ class BoundedConnection(HttpToolsProtocol):
 
     def handle_websocket_upgrade(self) -> None:
         """Switch to the WebSocket protocol; received bytes still pass through this class."""
+        if self._has_unparsed():
+            detail = "a client sends nothing behind the handshake of a WebSocket before its answer"
+            self._refuse(Problem("request_malformed", detail))
+            return
         self._stop_waiting_for_request()
         super().handle_websocket_upgrade()
         # The server leaves the connection to another protocol. Ours stays in front of it, for the

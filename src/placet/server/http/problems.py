@@ -40,6 +40,7 @@ STATUS_OF_PROBLEM: Final[Mapping[str, HTTPStatus]] = {
     "gone": HTTPStatus.GONE,
     "body_too_large": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     "media_type_unsupported": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+    "expectation_failed": HTTPStatus.EXPECTATION_FAILED,
     "request_invalid": HTTPStatus.UNPROCESSABLE_ENTITY,
     "version_required": HTTPStatus.PRECONDITION_REQUIRED,
     "busy": HTTPStatus.TOO_MANY_REQUESTS,
