@@ -79,7 +79,7 @@ class Requests:
         while await self.in_hand():
             self.application.answer()
         await asyncio.gather(*self.tasks, return_exceptions=True)
-        assert self.app._callers == {}
+        assert len(self.app.callers) == 0
 
 
 @in_virtual_time

@@ -29,6 +29,8 @@ PAGE_BYTES_MAX = 1024 * 1024
 """Of the records of a page, as they are encoded; a larger record is a page by itself."""
 RECENT_BYTES_MAX = 64 * 1024 * 1024
 """Of the ring of recent records, as they are encoded; older ones are read from the log."""
+_DECODED_AT_ONCE_MAX = 64
+"""Records that are decoded in one pass of the event loop, about 1 ms."""
 _DECODED_BYTES_MAX = 4 * 1024 * 1024
 """Of the records whose events are kept, as they are encoded."""
 
@@ -233,7 +235,12 @@ class Publisher:
         else:
             decode = events_of
             page = await self._in_thread_if(partial(self._chunk, place, count_max))
-        return [event for record in page for event in decode(*record)]
+        events: list[Event] = []
+        for number, record in enumerate(page, 1):
+            events += decode(*record)
+            if not number % _DECODED_AT_ONCE_MAX:
+                await anyio.lowlevel.checkpoint()
+        return events
 
     async def _in_thread_if(self, read: Callable[[], T]) -> T:
         return await to_thread.run_sync(read) if self._log.is_blocking else read()

@@ -33,6 +33,22 @@ KIB_WORK: Final = 3
 AGENT_CHANGE_WORK: Final = 30
 """Units of one agent that a rule registers or removes, beside the writes of the domains' hooks."""
 
+# Reads over HTTP are counted in the same units, by what they look at and what they send.
+READ_WORK: Final = 100
+"""Units of a request that reads, whatever it reads."""
+
+QUESTION_WORK: Final = 2_000
+"""Units of a question to the past: it takes a thread, and decodes at least a stretch of the log."""
+
+READ_KIB_WORK: Final = 20
+"""Units of 1 024 bytes of an answer: copies, encoding and sending."""
+
+READ_ENTITY_WORK: Final = 10
+"""Units of an entity, or of an event, of which is decided whether an agent sees it."""
+
+READ_RECORD_WORK: Final = 10
+"""Units of a record of a log that is replayed, searched or copied for an answer."""
+
 
 def base_work(intents: int, encoded_bytes: int) -> int:
     """Return the units of work of a batch by its size, without the work that its rules charge."""
@@ -218,6 +234,15 @@ class HttpLimits:
     caller_bytes_max: int = 256 * 1024
     caller_waiting_max: int = 64
     metrics_age_ms_max: int = 1_000
+    # reading, by a caller: the name of a token
+    read_work_per_second_max: int = 300_000
+    read_work_burst_max: int = 1_000_000
+    all_read_work_per_second_max: int = 600_000
+    all_read_work_burst_max: int = 4_000_000
+    reads_per_token_max: int = 16
+    questions_max: int = 2
+    forks_max: int = 16
+    forks_per_token_max: int = 4
     worlds_max: int = 1_000
     worlds_per_token_max: int = 100
     sessions_max: int = 1_000

@@ -27,6 +27,7 @@ from placet.runtime.telemetry.world_logger import WorldLogger
 from placet.schemas.codec import to_json
 from placet.schemas.errors import PlacetError
 from placet.schemas.identity import OPERATOR
+from placet.schemas.limits import HttpLimits
 from placet.server import dashboard
 from placet.server.config import ServeConfig
 from placet.server.context import RequestContext
@@ -66,7 +67,7 @@ def build_app(
     app.state.context = RequestContext(
         Worlds(Orchestrator(domains, config), serve), serve, credentials
     )
-    app.state.timelines = _timelines(app.state.context.worlds)
+    app.state.timelines = _timelines(app.state.context.worlds, serve.limits)
     check_claimants(serve.claims, credentials.submitters)
     app.state.operator_token = operator_token
     app.state.schemas = {}
@@ -81,7 +82,7 @@ def build_app(
     return app
 
 
-def _timelines(worlds: Worlds) -> Timelines:
+def _timelines(worlds: Worlds, limits: HttpLimits) -> Timelines:
     """Return the time lines of open worlds."""
 
     def find(name: str) -> Source | None:
@@ -96,7 +97,12 @@ def _timelines(worlds: Worlds) -> Timelines:
         return NoControls() if world is None or world.config.read_only else _OfWorld(world)
 
     timelines = Timelines(
-        find, lambda: [name for name, _ in worlds.all()], worlds.is_used, controls, is_live=True
+        find,
+        lambda: [name for name, _ in worlds.all()],
+        worlds.is_used,
+        controls,
+        is_live=True,
+        limits=limits,
     )
     worlds.is_fork = timelines.is_fork
     return timelines

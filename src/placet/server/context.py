@@ -15,11 +15,12 @@ from placet.schemas.codec import Json
 from placet.schemas.identity import OPERATOR
 from placet.server.auth import authenticate
 from placet.server.config import ServeConfig
-from placet.server.credentials import Credentials, Principal
+from placet.server.credentials import PRINCIPAL_KEY, Credentials, Principal
 from placet.server.http.bodies import read_body, read_document
 from placet.server.http.metrics_text import MetricsText
 from placet.server.http.parameters import Fields, read_fields
 from placet.server.http.problems import Problem
+from placet.server.http.reads import Reads
 from placet.server.roles import AccessRule, Role, claimed_role
 from placet.server.streams import Streams
 from placet.server.worlds import Worlds
@@ -40,12 +41,14 @@ class CallerContext:
         config: Configuration of the server.
         limits: Bounds of the server.
         is_draining: The server is shutting down: `/readyz` answers 503, streams are refused.
+        reads: Admits and counts the reads of callers.
     """
 
     def __init__(self, config: ServeConfig, credentials: Credentials) -> None:
         self.config = config
         self.limits = config.limits
         self.is_draining = False
+        self.reads = Reads(config.limits)
         self._credentials = credentials
 
     def principal(self, connection: HTTPConnection) -> Principal:
@@ -57,6 +60,18 @@ class CallerContext:
             Problem: There is no token, or it is unknown.
         """
         return authenticate(self._credentials, connection)
+
+    def caller(self, connection: HTTPConnection) -> str | None:
+        """Return the name of a request's token, to which its reads are charged; None without one.
+
+        The principal is kept for the route: to look up a token costs a hash.
+        """
+        try:
+            who = self.principal(connection)
+        except Problem:
+            return None
+        connection.scope[PRINCIPAL_KEY] = who
+        return who.submitter
 
     def is_operator(self, connection: HTTPConnection) -> bool:
         """Return whether a request has the operator's token; False without a valid token."""

@@ -9,8 +9,10 @@ import asyncio
 import logging
 import signal
 import socket
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from types import FrameType
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 _KEEP_ALIVE_SECONDS = 75
 _BACKLOG = 2_048
+_SWITCH_SECONDS = 0.0005
 
 
 class _ClientFaults(logging.Filter):
@@ -256,5 +259,21 @@ async def serve_until_signal(
     )
     logging.getLogger("uvicorn.error").addFilter(_ClientFaults())
     server = uvicorn.Server(config)
-    await server.serve(sockets=[listening])
+    with _threads_that_yield():
+        await server.serve(sockets=[listening])
     return shutdown.signal_number
+
+
+@contextmanager
+def _threads_that_yield() -> Iterator[None]:
+    """Have a thread that computes leave the interpreter's lock to the event loop soon.
+
+    The event loop needs the lock again after each system call. With 5 ms, the default, a request
+    waits 8 ms beside one thread that computes, with 0.5 ms less than 1 ms.
+    """
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)

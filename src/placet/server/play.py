@@ -47,6 +47,7 @@ def build_play_app(
         lambda name: name == world,
         lambda _name: controls or NoControls(),
         is_live=False,
+        limits=serve.limits,
     )
 
     @asynccontextmanager

@@ -15,15 +15,51 @@ import msgspec
 
 from placet.kernel.intent_visibility import IntentReader
 from placet.kernel.kernel import Kernel
+from placet.kernel.ledger.ledger import Ledger
+from placet.kernel.plugin.registry import Registry
+from placet.kernel.state.tree import State, WorldState
 from placet.runtime.state_path import state_at
 from placet.schemas.codec import Json, thaw
 from placet.schemas.event import Event
 from placet.schemas.identity import Ref
+from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.record import TYPES_WITH_CHANGES
 from placet.schemas.verdict import FieldChange
 from placet.server.http.problems import Problem
 
 _ABOUT_A_BATCH: Final = frozenset({"batch", "refused", "scheduled"})
+
+
+class WorldMoment(NamedTuple):
+    """The world at one seq, at which a viewpoint looks; another thread may look at a cut.
+
+    Attributes:
+        seq: Sequence number of the state.
+        record: Ordinal of the latest record.
+        sim_time: Simulated seconds.
+        registry: The domains of the world.
+        ledger: The agents of the world, as they are now.
+        tree: The state, or a cut of it.
+        state: The same as nested mappings.
+    """
+
+    seq: int
+    record: int
+    sim_time: float
+    registry: Registry
+    ledger: Ledger
+    tree: State
+    state: Mapping[str, Mapping[str, Mapping[str, Json]]]
+
+    @classmethod
+    def of(cls, kernel: Kernel, *, is_cut: bool) -> "WorldMoment":
+        """Return the present of a world; unless it is a cut, it is void at the next batch."""
+        tree = kernel.tree.cut() if is_cut else kernel.tree
+        state = WorldState(tree) if is_cut else kernel.state
+        ledger = kernel.ledger
+        now = ledger.now_ns / SECOND_NS
+        record = kernel.record_count - 1
+        return cls(kernel.seq, record, now, kernel.registry, ledger, tree, state)
 
 
 class Viewpoint(NamedTuple):
@@ -44,7 +80,7 @@ class Viewpoint(NamedTuple):
         """Whether everything is visible."""
         return self.agent_id is None
 
-    def check(self, kernel: Kernel) -> None:
+    def check(self, kernel: Kernel | WorldMoment) -> None:
         """Raise unless the agent is admitted or registered, or the name owns a registered agent.
 
         Raises:
@@ -56,7 +92,15 @@ class Viewpoint(NamedTuple):
         if name not in ledger.agents and name not in ledger.owned:
             raise Problem("not_found", f"there is no agent {name!r}; register it first")
 
-    def state(self, kernel: Kernel, path: str) -> Json:
+    def size_of(self, kernel: Kernel, path: str) -> int:
+        """Return how many entities `state` looks at."""
+        collection, _, entity = path.strip("/").partition("/")
+        if entity:
+            return 1
+        names = [collection] if collection else kernel.state
+        return sum(len(kernel.state.get(name, ())) for name in names)
+
+    def state(self, kernel: Kernel | WorldMoment, path: str) -> Json:
         """Return a copy of the visible state at a path.
 
         Raises:
@@ -86,8 +130,15 @@ class Viewpoint(NamedTuple):
         shown = {name: rows for name, rows in visible.items() if rows or name in known}
         return state_at(shown, path)
 
-    def events(self, kernel: Kernel, events: Sequence[Event]) -> list[dict[str, Json]]:
+    def events(
+        self, kernel: Kernel, events: Sequence[Event], reported: set[str] | None = None
+    ) -> list[dict[str, Json]]:
         """Return events as JSON objects: completely, or their visible parts.
+
+        Args:
+            kernel: The world.
+            events: The events, oldest first.
+            reported: Entities of which later events report the change; those of these are added.
 
         Raises:
             Problem: There is no such agent.
@@ -96,7 +147,7 @@ class Viewpoint(NamedTuple):
         if self.sees_everything:
             return [event.as_dict() for event in events]
         visible: list[dict[str, Json]] = []
-        reported: set[str] = set()
+        reported = set() if reported is None else reported
         reader = self._intent_reader(kernel)
         for event in reversed(events):
             visible_event = self._event(kernel, event, reported, reader)
@@ -199,7 +250,7 @@ class Viewpoint(NamedTuple):
         return stamp is not None and stamp.seq == change["seq"]
 
     def _visible_fields(
-        self, kernel: Kernel, collection: str, entity: str
+        self, kernel: Kernel | WorldMoment, collection: str, entity: str
     ) -> Mapping[str, Json] | None:
         assert self.agent_id is not None, "a viewpoint that sees everything has no agent"
         return kernel.registry.seen(kernel.tree, self.agent_id, Ref(collection, entity))

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Event, Lock, Thread
+from threading import Event, Lock, Semaphore, Thread
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from placet.actors.ports import EventLog
@@ -20,9 +20,12 @@ from placet.kernel.log.verify import Maker
 from placet.kernel.plugin.domain import Domain
 from placet.runtime.telemetry.world_logger import WorldLogger
 from placet.schemas.errors import StoreError
+from placet.schemas.limits import HttpLimits
 from placet.schemas.names import path_part_fault
 from placet.server.history.controls import Controls, NoControls
+from placet.server.history.counted_log import counted
 from placet.server.http.problems import Problem
+from placet.stores.snapshots.files import SnapshotStore, snapshots_of
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -30,7 +33,8 @@ if TYPE_CHECKING:
 _CHUNK_RECORDS: Final = 2_000
 """Records between two looks at whether the pass is still wanted."""
 
-_FORKS_MAX: Final = 16
+_PASSES_MAX: Final = 1
+"""Passes over logs at a time: each computes beside the event loop."""
 
 
 class Source(NamedTuple):
@@ -54,19 +58,25 @@ class PlayedWorld:
 
     Args:
         source: The log, and its domains.
+        passes: Bounds the passes in the background of all worlds.
 
     Attributes:
-        source: The log, and its domains.
+        source: The log, which counts its records as they are read, and its domains.
+        log: The same log, uncounted.
         timeline: The time line.
-        snapshots: The snapshots from which a replay begins; None uses the log's own.
+        snapshots: The snapshots from which a replay begins; None for a log that has none.
         failure: The error that ended the pass; None for none.
     """
 
-    def __init__(self, source: Source) -> None:
-        self.source = source
-        files = frames_of(source.log)
-        self.timeline = Timeline(source.log, files, self._warn)
-        self.snapshots = ledgers_of(source.log, None if files is None else files.folder)
+    def __init__(self, source: Source, passes: Semaphore) -> None:
+        self.log = log = source.log
+        self.source = source._replace(log=counted(log))
+        self._passes = passes
+        files = frames_of(log)
+        self.timeline = Timeline(self.source.log, files, self._warn)
+        ledgers = ledgers_of(log, None if files is None else files.folder)
+        self._ledgers = ledgers
+        self.snapshots: SnapshotStore | None = ledgers or snapshots_of(log)
         self._folding: Popen[bytes] | None = None
         self._folded_seq = 0
         self.failure: StoreError | None = None
@@ -75,7 +85,7 @@ class PlayedWorld:
         self.timeline.index.catch_up(records_max=0)
 
     def catch_up(self) -> None:
-        """Read the new records of the log: a few at once, more in the background.
+        """Read the new records of the log: a few at once, more in the background, in turn.
 
         Raises:
             StoreError: The log cannot be read.
@@ -87,7 +97,7 @@ class PlayedWorld:
             return
         if self.timeline.index.catch_up(records_max=_CHUNK_RECORDS):
             self._fold_ledgers()
-        else:
+        elif self._passes.acquire(blocking=False):  # else a later request begins the pass
             self._thread = Thread(target=self._run, name="placet-frames", daemon=True)
             self._thread.start()
 
@@ -105,9 +115,9 @@ class PlayedWorld:
         if self._folding is not None and self._folding.poll() is None:
             return
         seq = self.timeline.index.seq
-        if self.snapshots is not None and seq - self._folded_seq >= LEDGER_SEQS:
+        if self._ledgers is not None and seq - self._folded_seq >= LEDGER_SEQS:
             self._folded_seq = seq
-            self._folding = start_writing(self.source.log, self.snapshots.folder)
+            self._folding = start_writing(self.log, self._ledgers.folder)
 
     def _warn(self, sentence: str) -> None:
         WorldLogger("console", "warning", self.source.log.url).warning(sentence)
@@ -119,6 +129,8 @@ class PlayedWorld:
                     return
         except StoreError as error:
             self.failure = error
+        finally:
+            self._passes.release()
 
 
 class Timelines:
@@ -131,6 +143,7 @@ class Timelines:
             such a name.
         controls: Returns the control of a world by its name.
         is_live: This server has the worlds open, and also shows their present.
+        limits: Bounds of the server; `forks_max` and `forks_per_token_max`.
 
     Attributes:
         is_live: This server has the worlds open, and also shows their present.
@@ -144,6 +157,7 @@ class Timelines:
         controls: Callable[[str], Controls],
         *,
         is_live: bool,
+        limits: HttpLimits,
     ) -> None:
         self._controls = controls
         self.is_live = is_live
@@ -152,10 +166,13 @@ class Timelines:
         self._is_used = is_used
         self._folder: TemporaryDirectory[str] | None = None
         self._lock = Lock()
+        self._limits = limits
+        self._passes = Semaphore(_PASSES_MAX)
         self._played: dict[str, PlayedWorld] = {}
         self._forks: dict[str, Source] = {}
         self._origins: dict[str, str] = {}
-        self._reserved: set[str] = set()
+        self._owners: dict[str, str] = {}
+        """The caller of each fork, finished or being created."""
         self._naming = Lock()
         self._paths = 0
 
@@ -170,10 +187,10 @@ class Timelines:
             return None
         with self._lock:
             played = self._played.get(name)
-            if played is None or played.source.log is not source.log:
+            if played is None or played.log is not source.log:
                 if played is not None:  # the world was opened again, with another handle
                     played.close()
-                played = self._played[name] = PlayedWorld(source)
+                played = self._played[name] = PlayedWorld(source, self._passes)
         played.catch_up()
         return played
 
@@ -195,37 +212,49 @@ class Timelines:
             return Path(self._folder.name, f"{self._paths}.db")
 
     @contextmanager
-    def fork_name(self, parent: str) -> Iterator[str]:
+    def fork_name(self, parent: str, caller: str) -> Iterator[str]:
         """Reserve a name for a new fork, while it is made: the first `PARENT-fork-N` that is free.
 
         `PARENT` is replaced by `world` if the parent's name breaks the rule for names, as in an
         older log.
 
         Raises:
-            Problem: There are as many forks as there may be.
+            Problem: There are as many forks as there may be, or as the caller may have.
         """
         with self._naming:
-            forks = {*self._forks, *self._reserved}
-            if len(forks) >= _FORKS_MAX:
-                raise Problem(
-                    "conflict",
-                    f"there are {_FORKS_MAX} forks, the most that one server plays; restart the "
-                    "server to remove them",
-                )
+            self._check_count(caller)
             stem = "world" if path_part_fault(f"{parent}-fork-1") else parent
             names = (f"{stem}-fork-{n}" for n in count(1))
-            name = next(one for one in names if one not in forks and not self._is_used(one))
-            self._reserved.add(name)
+            name = next(n for n in names if n not in self._owners and not self._is_used(n))
+            self._owners[name] = caller
         try:
             yield name
         finally:
             with self._naming:
-                self._reserved.discard(name)
+                if name not in self._forks:
+                    del self._owners[name]
+
+    def _check_count(self, caller: str) -> None:
+        owners = list(self._owners.values())
+        for count_of, count_max, whose in (
+            (len(owners), self._limits.forks_max, "one server plays"),
+            (
+                owners.count(caller),
+                self._limits.forks_per_token_max,
+                f"the tokens of {caller!r} have",
+            ),
+        ):
+            if count_of >= count_max:
+                raise Problem(
+                    "conflict",
+                    f"there are {count_max} forks, the most that {whose}; restart the server to "
+                    "remove them",
+                )
 
     def is_fork(self, name: str) -> bool:
         """Return whether a name belongs to a fork, finished or being created."""
         with self._naming:
-            return name in self._forks or name in self._reserved
+            return name in self._owners
 
     def add(self, name: str, source: Source, parent: str) -> None:
         """Add a fork of a world or of a fork; it is played until the server ends."""

@@ -16,12 +16,13 @@ have a small batch in flight.
 
 import asyncio
 from collections import deque
+from collections.abc import Hashable
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from placet.schemas.limits import HttpLimits
-from placet.server.credentials import PRINCIPAL_KEY, Credentials, Principal
+from placet.server.credentials import PRINCIPAL_KEY, Credentials
 from placet.server.http.problems import Problem
 
 _SMALL_BYTES: Final = 4 * 1024
@@ -94,6 +95,49 @@ class _Caller:
             self.waiting.popleft()[0].set_result(None)
 
 
+class Callers:
+    """The requests of callers, by key: a caller has an admitted size, and further requests wait.
+
+    Args:
+        size_max: Admitted size of a caller; a larger request is admitted alone.
+        waiting_max: Number of a caller's requests that wait.
+        seconds_max: How long each waits.
+    """
+
+    def __init__(self, size_max: int, waiting_max: int, seconds_max: int) -> None:
+        self._size_max = size_max
+        self._waiting_max = waiting_max
+        self._seconds_max = seconds_max
+        self._callers: dict[Hashable, _Caller] = {}
+
+    async def admit(self, key: Hashable, size: int) -> bool:
+        """Return whether a request of a caller is admitted; it waits where it has to."""
+        caller = self._callers.get(key)
+        if caller is None:
+            caller = self._callers[key] = _Caller(self._size_max)
+        try:
+            if not caller.waiting and caller.admit(size):
+                return True
+            if len(caller.waiting) >= self._waiting_max:
+                return False
+            return await caller.wait(size, self._seconds_max)
+        finally:
+            self._forget_idle(key, caller)
+
+    def release(self, key: Hashable, size: int) -> None:
+        """End a request of a caller, and admit waiting ones."""
+        caller = self._callers[key]
+        caller.release(size)
+        self._forget_idle(key, caller)
+
+    def __len__(self) -> int:
+        return len(self._callers)
+
+    def _forget_idle(self, key: Hashable, caller: _Caller) -> None:
+        if caller.is_idle:
+            del self._callers[key]
+
+
 class FairShare:
     """A middleware that delays a request's body while its caller has too many bytes in work.
 
@@ -101,13 +145,18 @@ class FairShare:
         app: The wrapped ASGI application.
         credentials: The known tokens.
         limits: Bounds of the server.
+
+    Attributes:
+        callers: The callers whose bodies are in work.
     """
 
     def __init__(self, app: ASGIApp, credentials: Credentials, limits: HttpLimits) -> None:
         self._app = app
         self._credentials = credentials
         self._limits = limits
-        self._callers: dict[str | Principal, _Caller] = {}
+        self.callers = Callers(
+            limits.caller_bytes_max, limits.caller_waiting_max, limits.body_seconds_max
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -117,14 +166,8 @@ class FairShare:
             return
         # Kept for the routes: to look up a token costs a hash.
         principal = scope[PRINCIPAL_KEY] = self._credentials.principal(authorization)
-        key = principal or (scope["client"][0] if scope["client"] else "")
-        caller = self._callers.get(key)
-        if caller is None:
-            caller = self._callers[key] = _Caller(self._limits.caller_bytes_max)
-        try:
-            is_admitted = await self._admit(caller, size)
-        finally:
-            self._forget_idle(key, caller)
+        key: Hashable = principal or (scope["client"][0] if scope["client"] else "")
+        is_admitted = await self.callers.admit(key, size)
         if not is_admitted:
             await self._busy().response()(scope, receive, send)
             return
@@ -133,8 +176,7 @@ class FairShare:
             nonlocal is_admitted
             if is_admitted:
                 is_admitted = False
-                caller.release(size)
-                self._forget_idle(key, caller)
+                self.callers.release(key, size)
 
         async def send_released(message: Message) -> None:
             release()
@@ -145,18 +187,6 @@ class FairShare:
             await self._app(scope, receive, send_released)
         finally:
             release()
-
-    async def _admit(self, caller: _Caller, size: int) -> bool:
-        """Return whether a body may be read; it waits where it has to."""
-        if not caller.waiting and caller.admit(size):
-            return True
-        if len(caller.waiting) >= self._limits.caller_waiting_max:
-            return False
-        return await caller.wait(size, self._limits.body_seconds_max)
-
-    def _forget_idle(self, key: str | Principal, caller: _Caller) -> None:
-        if caller.is_idle:
-            del self._callers[key]
 
     def _busy(self) -> Problem:
         return Problem(

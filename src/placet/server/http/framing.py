@@ -8,6 +8,7 @@ program and the next request for the other.
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from placet.server.http.problems import Problem
@@ -38,6 +39,10 @@ class Framing(NamedTuple):
     is_last: bool
 
 
+_HOST_ALONE: Final = frozenset({b"host"})
+_NO_BODY: Final = Framing(0, expects_continue=False, is_last=False)
+
+
 def framing_of(version: str, target: bytes, headers: Sequence[tuple[bytes, bytes]]) -> Framing:
     """Return where a request ends.
 
@@ -58,6 +63,8 @@ def framing_of(version: str, target: bytes, headers: Sequence[tuple[bytes, bytes
     if version not in _VERSIONS:
         raise _malformed(f"HTTP/{version} is not served, expected HTTP/1.1")
     _check_address(version, target, once.get(b"host"))
+    if once.keys() == _HOST_ALONE:
+        return _NO_BODY
     body_bytes = _body_bytes(version, once)
     is_upgrade = b"upgrade" in once
     if is_upgrade and (version != "1.1" or body_bytes != 0):
@@ -66,11 +73,16 @@ def framing_of(version: str, target: bytes, headers: Sequence[tuple[bytes, bytes
     return Framing(body_bytes, expects, is_last=is_upgrade or expects)
 
 
+@lru_cache(maxsize=256)
+def _is_host(value: bytes) -> bool:
+    return _HOST.fullmatch(value) is not None
+
+
 def _check_address(version: str, target: bytes, host: bytes | None) -> None:
     if host is None:
         if version == "1.1":
             raise _malformed("a request of HTTP/1.1 has a Host, got none")
-    elif not _HOST.fullmatch(host):
+    elif not _is_host(host):
         raise _malformed("Host must be a name or an address, perhaps with a port")
     if target.startswith(b"/"):
         return

@@ -8,7 +8,7 @@ that is sent twice, is refused.
 
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
-from typing import Final, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -18,7 +18,11 @@ from starlette.types import Receive, Scope, Send
 from placet.schemas.codec import Json
 from placet.server.http.parameters import Fields, read_query
 
+if TYPE_CHECKING:
+    from placet.server.http.reads import Reads
+
 API_PREFIX: Final = "/api/v1"
+_PART_BYTES: Final = 256 * 1024
 
 Answers: TypeAlias = Mapping[int, Mapping[str, Json]]
 """Status -> its OpenAPI response object."""
@@ -52,6 +56,8 @@ class Operation(NamedTuple):
         query: Struct of the query parameters; None for no parameters.
         body: The body; None for no body.
         headers: Optional headers of the request, name -> JSON Schema.
+        is_read: The request is admitted and charged as a read of its caller.
+        is_question: The read is a question to the past.
     """
 
     function: Callable[..., Awaitable[Response]]
@@ -61,6 +67,8 @@ class Operation(NamedTuple):
     query: type[Fields] | None
     body: Body | None
     headers: Mapping[str, Mapping[str, Json]]
+    is_read: bool
+    is_question: bool
 
 
 class ApiRoute(Route):
@@ -83,9 +91,11 @@ class Routes:
     Args:
         tag: OpenAPI tag of its operations.
         prefix: Prefix of every path.
+        are_questions: Its operations are questions to the past, and none of them is free.
     """
 
-    def __init__(self, tag: str, prefix: str = API_PREFIX) -> None:
+    def __init__(self, tag: str, prefix: str = API_PREFIX, *, are_questions: bool = False) -> None:
+        self._are_questions = are_questions
         self._tag = tag
         self._prefix = prefix
         self._paths: dict[str, dict[str, Operation]] = {}
@@ -102,6 +112,7 @@ class Routes:
         body: Body | None = None,
         headers: Mapping[str, Mapping[str, Json]] = MappingProxyType({}),
         is_hot: bool = False,
+        is_read: bool | None = None,
     ) -> Callable[[Function], Function]:
         """Return a decorator that registers a function for a method of a path, as an `Operation`.
 
@@ -114,6 +125,8 @@ class Routes:
             body: The body; None for no body.
             headers: Optional headers of the request, name -> JSON Schema.
             is_hot: The path is requested often, so it is matched before others.
+            is_read: The request is admitted and charged as a read of its caller; None for every
+                GET. The gate counts batches, and the operator's control is never refused for load.
         """
         path = self._prefix + path
         if is_hot:
@@ -123,7 +136,15 @@ class Routes:
             operations = self._paths.setdefault(path, {})
             assert method not in operations, f"{method} {path} has a function"
             operations[method] = Operation(
-                function, self._tag, summary, answers, query, body, headers
+                function,
+                self._tag,
+                summary,
+                answers,
+                query,
+                body,
+                headers,
+                self._are_questions or method == "GET" if is_read is None else is_read,
+                self._are_questions,
             )
             return function
 
@@ -147,16 +168,41 @@ class _Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         operation = self._operations[scope["method"]]
-        function, query = operation.function, operation.query
         request = Request(scope, receive, send)
-        if query is not None:
-            read = read_query(scope["query_string"], query)
-            response = await function(request=request, query=read, **scope["path_params"])
-        else:
-            if scope["query_string"]:
-                read_query(scope["query_string"], _NoParameters)
-            response = await function(request=request, **scope["path_params"])
-        await response(scope, receive, send)
+        given = dict(scope["path_params"])
+        if operation.query is not None:
+            given["query"] = read_query(scope["query_string"], operation.query)
+        elif scope["query_string"]:
+            read_query(scope["query_string"], _NoParameters)
+        caller = _reader(request) if operation.is_read else None
+        if caller is None:
+            response = await operation.function(request=request, **given)
+            await response(scope, receive, send)
+            return
+        reads: Reads = request.app.state.context.reads
+        is_question = operation.is_question
+        async with reads.admitted(caller, is_question=is_question):
+            async with reads.turn(caller, is_question=is_question):
+                response = await operation.function(request=request, **given)
+                reads.charge(caller, size=len(response.body), is_question=is_question)
+            await _send_in_parts(response, send)
+
+
+def _reader(request: Request) -> str | None:
+    """Return the name to which a read is charged; None without a known token."""
+    name: str | None = request.app.state.context.caller(request)
+    return name
+
+
+async def _send_in_parts(response: Response, send: Send) -> None:
+    """Send a response so that the server waits for its client between two parts of the body."""
+    status, headers, body = response.status_code, response.raw_headers, response.body
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    for at in range(0, len(body), _PART_BYTES):
+        part, is_more = body[at : at + _PART_BYTES], at + _PART_BYTES < len(body)
+        await send({"type": "http.response.body", "body": part, "more_body": is_more})
+    if not body:
+        await send({"type": "http.response.body", "body": b""})
 
 
 class _NoParameters(Fields, frozen=True):

@@ -25,7 +25,7 @@ class MetricsQuery(Fields, frozen=True):
     world: Annotated[str, Meta(max_length=128)] | None = None
 
 
-@table.on("GET", "/healthz", "Liveness", answers(200, "Health", 503), is_hot=True)
+@table.on("GET", "/healthz", "Liveness", answers(200, "Health", 503), is_hot=True, is_read=False)
 async def healthz(request: Request) -> Response:
     """Report liveness. Restart the server if this does not answer, or answers 503.
 
@@ -37,7 +37,7 @@ async def healthz(request: Request) -> Response:
     return Response(b'{"status":"ok"}', media_type="application/json")
 
 
-@table.on("GET", "/readyz", "Readiness", answers(200, "Readiness", 503), is_hot=True)
+@table.on("GET", "/readyz", "Readiness", answers(200, "Readiness", 503), is_hot=True, is_read=False)
 async def readyz(request: Request) -> Response:
     """Report readiness: whether each world could decide and write a batch now.
 

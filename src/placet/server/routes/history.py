@@ -6,7 +6,6 @@ The operator's alone: visibility in the past is not known, so an agent's token i
 from collections.abc import Callable
 from typing import Annotated, Final, Literal, TypeVar
 
-from anyio import to_thread
 from msgspec import Meta, field
 from starlette.requests import Request
 from starlette.responses import Response
@@ -21,6 +20,7 @@ from placet.schemas.errors import PlacetError, StoreError
 from placet.schemas.limits import SEED_MAX
 from placet.server.context import CallerContext
 from placet.server.history import questions
+from placet.server.history.counted_log import ReadCount, counting
 from placet.server.history.timelines import PlayedWorld, Timelines
 from placet.server.http.parameters import Fields, Identity, Place
 from placet.server.http.problems import Problem
@@ -29,7 +29,7 @@ from placet.server.http.routing import Body, Routes
 from placet.server.openapi import answers
 from placet.server.wire_schemas import EXAMPLES
 
-table = Routes("history")
+table = Routes("history", are_questions=True)
 
 T = TypeVar("T")
 
@@ -320,7 +320,7 @@ async def fork_world(world: str, request: Request) -> Response:
 
     def make(played: PlayedWorld) -> Json:
         played.timeline.require(LogPlace(body.record))
-        with timelines.fork_name(world) as name:
+        with timelines.fork_name(world, context.principal(request).submitter) as name:
             options = ForkOptions(
                 world=name,
                 seed=body.seed,
@@ -361,14 +361,18 @@ async def _answer(world: str, request: Request, read: Callable[[PlayedWorld], T]
         Problem: The token is not the operator's, there is no such world, or no such place.
     """
     timelines: Timelines = request.app.state.timelines
-    _context(request).operate(request, timelines.origin(world), world)
+    context = _context(request)
+    context.operate(request, timelines.origin(world), world)
+
+    count = ReadCount()
 
     def run() -> T:
         played = timelines.of(world)
         if played is None:
             raise Problem("not_found", f"there is no world {world!r} here")
         try:
-            return read(played)
+            with counting(count):
+                return read(played)
         except NoPlaceError as error:
             code = "gone" if error.is_gone else "not_found"
             first = moments.place_json(error.first)
@@ -376,7 +380,11 @@ async def _answer(world: str, request: Request, read: Callable[[PlayedWorld], T]
         except (DomainNotFound, DomainNotRemade) as error:
             raise Problem("conflict", str(error)) from error
 
-    return await to_thread.run_sync(run)
+    try:
+        return await context.reads.ask(run)
+    finally:
+        caller = context.principal(request).submitter
+        context.reads.charge(caller, size=count.size, records=count.records, is_question=True)
 
 
 def _place(played: PlayedWorld, query: MomentQuery) -> LogPlace:

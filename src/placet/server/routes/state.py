@@ -1,7 +1,9 @@
 """Look: worlds, state, events, kinds. Every answer carries the seq at which it is true."""
 
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
-from typing import Annotated
+from functools import partial
+from typing import Annotated, Final, TypeVar
 
 from msgspec import Meta
 from starlette.requests import Request
@@ -9,21 +11,27 @@ from starlette.responses import Response
 
 from placet.kernel.kernel import Kernel
 from placet.runtime.orchestrator import Orchestrator
-from placet.schemas.codec import Json
+from placet.schemas.codec import Json, to_json
 from placet.schemas.event import Event
-from placet.schemas.limits import SECOND_NS
 from placet.server.context import RequestContext, context_of
 from placet.server.credentials import Principal
 from placet.server.http.parameters import Fields, FromRecord, PageLimit, SinceSeq, ViewAgent
 from placet.server.http.problems import Problem
+from placet.server.http.reads import Reads
 from placet.server.http.responses import json_response
 from placet.server.http.routing import Body, Routes
 from placet.server.openapi import answers
 from placet.server.roles import Role
-from placet.server.viewpoint import Viewpoint
+from placet.server.viewpoint import Viewpoint, WorldMoment
 from placet.server.wire_schemas import EXAMPLES
 
 table = Routes("reading")
+
+T = TypeVar("T")
+
+_ENTITIES_AT_ONCE_MAX: Final = 256
+_EVENTS_AT_ONCE_MAX: Final = 64
+"""Looked at in one pass of the event loop, about 2 ms; other clients wait that long."""
 
 
 class StateQuery(Fields, frozen=True):
@@ -100,13 +108,15 @@ async def get_state(world: str, request: Request, query: StateQuery) -> Response
     who, orchestrator = context.enter(request, world)
     viewpoint = await sight_of(context, who, orchestrator, query.agent)
 
-    def look(kernel: Kernel) -> dict[str, Json]:
-        value = viewpoint.state(kernel, query.path)
-        now = kernel.ledger.now_ns / SECOND_NS
-        return {"seq": kernel.seq, "sim_time": now, "path": query.path, "value": value}
+    def encode(moment: WorldMoment) -> bytes:
+        value = viewpoint.state(moment, query.path)
+        at = {"seq": moment.seq, "sim_time": moment.sim_time, "path": query.path}
+        return to_json({**at, "value": value})
 
+    token = context.principal(request).submitter
     try:
-        return json_response(await orchestrator.query(look))
+        body = await looked_at(context.reads, token, orchestrator, viewpoint, query.path, encode)
+        return Response(body, media_type="application/json")
     except KeyError:
         raise Problem("not_found", f"there is nothing at {query.path!r} that you may see") from None
 
@@ -135,7 +145,8 @@ async def list_events(world: str, request: Request, query: EventsQuery) -> Respo
         events, place = await durable_events(
             orchestrator, query.since, query.from_record, end, count_max
         )
-    visible = await orchestrator.query(lambda kernel: viewpoint.events(kernel, events))
+    visible = await visible_events(orchestrator, viewpoint, events)
+    context.reads.charge(context.principal(request).submitter, entities=len(events))
     return json_response({"events": visible, "next_record": place, "is_end": place >= end})
 
 
@@ -207,6 +218,62 @@ async def sight_of(
     if who.is_operator:
         return Viewpoint(who.submitter, None)
     return Viewpoint(who.submitter, who.submitter, context.admits_unregistered)
+
+
+async def looked_at(
+    reads: Reads,
+    token: str,
+    world: Orchestrator,
+    viewpoint: Viewpoint,
+    path: str,
+    encode: Callable[[WorldMoment], T],
+) -> T:
+    """Encode the present of a world; a large state is encoded from a cut, in a thread.
+
+    Args:
+        reads: Admits and counts the reads of callers.
+        token: The name of the token to which the entities are charged.
+        world: The world.
+        viewpoint: Whose view is encoded.
+        path: The part of the state.
+        encode: Called with the present.
+
+    Raises:
+        KeyError: Nothing is visible at the path.
+        Problem: There is no such agent.
+    """
+
+    def look(kernel: Kernel) -> T | WorldMoment:
+        viewpoint.check(kernel)
+        size = viewpoint.size_of(kernel, path)
+        reads.charge(token, entities=size)
+        is_cut = size > _ENTITIES_AT_ONCE_MAX
+        moment = WorldMoment.of(kernel, is_cut=is_cut)
+        return moment if is_cut else encode(moment)
+
+    looked = await world.query(look)
+    return (
+        await reads.in_thread(partial(encode, looked))
+        if isinstance(looked, WorldMoment)
+        else looked
+    )
+
+
+async def visible_events(
+    world: Orchestrator, viewpoint: Viewpoint, events: Sequence[Event]
+) -> list[dict[str, Json]]:
+    """Return the visible parts of events; batches are decided between slices of the events.
+
+    Raises:
+        Problem: There is no such agent.
+    """
+    visible: list[dict[str, Json]] = []
+    reported: set[str] = set()
+    for end in range(len(events) or 1, 0, -_EVENTS_AT_ONCE_MAX):
+        some = events[max(end - _EVENTS_AT_ONCE_MAX, 0) : end]
+        look = partial(viewpoint.events, events=some, reported=reported)
+        visible[:0] = await world.query(look)
+    return visible
 
 
 async def durable_events(

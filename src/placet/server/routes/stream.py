@@ -7,7 +7,7 @@ disconnected.
 """
 
 import asyncio
-from collections.abc import Awaitable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Coroutine, Hashable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Annotated, Final, TypeAlias
 
@@ -21,15 +21,14 @@ from placet.schemas.codec import Json, to_json
 from placet.schemas.errors import AgentError, ClosedError, StoreError
 from placet.schemas.event import Event
 from placet.schemas.latency import ByDistance, Constant, Latency, Uniform
-from placet.schemas.limits import SECOND_NS
 from placet.server.auth import SUBPROTOCOL
 from placet.server.context import RequestContext, context_of
 from placet.server.credentials import Principal
 from placet.server.http.parameters import Fields, Place, ViewAgent, read_query
 from placet.server.http.problems import Problem, deny
 from placet.server.http.routing import API_PREFIX
-from placet.server.routes.state import sight_of
-from placet.server.viewpoint import Viewpoint
+from placet.server.routes.state import looked_at, sight_of
+from placet.server.viewpoint import Viewpoint, WorldMoment
 
 GOING_AWAY: Final = 1001
 POLICY_VIOLATION: Final = 1008
@@ -98,6 +97,7 @@ async def stream(socket: WebSocket) -> None:
         who, orchestrator = context.enter(socket, world)
         sight, latency = await _admit(context, who, orchestrator, query)
         token = context.principal(socket)
+        await context.reads.require(token.submitter)
         context.streams.enter(token.submitter)
     except Problem as problem:
         await deny(socket, problem)
@@ -164,6 +164,7 @@ class _Stream:
         self._token = token
         self._limits = context.limits
         self._streams = context.streams
+        self._reads = context.reads
         self._world = world
         self._socket = socket
         self._sight = sight
@@ -202,8 +203,8 @@ class _Stream:
         observations = self._world.observe(self._sight.agent_id, latency=latency)
         async with aclosing(observations):
             async for observation in observations:
-                await self._streams.turns.take()
-                self._check_role()
+                await self._take_turn()
+                self._reads.charge(self._token.submitter, size=len(observation.encoded))
                 await self._send(observation.encoded.decode())
         await self._world.gateway.is_registered(
             self._sight.agent_id
@@ -245,8 +246,7 @@ class _Stream:
         return since is None or not start.seq <= since <= seq or self._is_behind(since)
 
     async def _send_page(self, page: Sequence[Event], log: _OpenLog) -> None:
-        await self._streams.turns.take()
-        self._check_role()
+        await self._take_turn()
         for text in await self._texts_of(page, log):
             await self._send(text)
 
@@ -257,7 +257,7 @@ class _Stream:
             texts = self._streams.texts.get(place)
             if texts is None:
                 texts = [_text(event.as_dict()) for event in page]
-                self._streams.texts.put(place, texts)
+                self._keep_texts(place, texts)
             return texts
 
         def look(kernel: Kernel) -> Sequence[str]:
@@ -265,10 +265,26 @@ class _Stream:
             texts = self._streams.texts.get(key)
             if texts is None:
                 texts = [_text(event) for event in self._sight.events(kernel, page)]
-                self._streams.texts.put(key, texts)
+                self._keep_texts(key, texts)
+                self._reads.charge(self._token.submitter, entities=len(page))
             return texts
 
         return await self._world.query(look)
+
+    def _keep_texts(self, key: Hashable, texts: Sequence[str]) -> None:
+        """Keep the messages of a page for other streams, and charge this one for them."""
+        self._streams.texts.put(key, texts)
+        self._reads.charge(self._token.submitter, size=sum(map(len, texts)))
+
+    async def _take_turn(self) -> None:
+        """Wait until the token may read and this stream may send.
+
+        Raises:
+            _AccessLost: The token may not read the world any more.
+        """
+        await self._reads.until_allowed(self._token.submitter)
+        await self._streams.turns.take()
+        self._check_role()
 
     def _check_role(self) -> None:
         """Raise if the token has lost the world since the stream began: access may change.
@@ -285,20 +301,24 @@ class _Stream:
     async def _send_snapshot(self) -> int:
         """Send the present view, and return the record to continue from."""
 
-        def look(kernel: Kernel) -> dict[str, Json]:
-            return {
+        def encode(moment: WorldMoment) -> tuple[int, str]:
+            snapshot = {
                 "type": "snapshot",
-                "seq": kernel.seq,
-                "record": kernel.record_count - 1,
-                "sim_time": kernel.ledger.now_ns / SECOND_NS,
-                "state": self._sight.state(kernel, ""),
+                "seq": moment.seq,
+                "record": moment.record,
+                "sim_time": moment.sim_time,
+                "state": self._sight.state(moment, ""),
             }
+            return moment.record + 1, _text(snapshot)
 
-        await self._streams.turns.take()
-        self._check_role()
-        snapshot = await self._world.query(look)
-        await self._send(_text(snapshot))
-        return int(snapshot["record"]) + 1
+        await self._take_turn()
+        caller = self._token.submitter
+        self._reads.charge(caller, requests=1)
+        look = looked_at(self._reads, caller, self._world, self._sight, "", encode)
+        record, text = await look
+        self._reads.charge(caller, size=len(text))
+        await self._send(text)
+        return record
 
     async def _send(self, text: str) -> None:
         await self._within(self._socket.send_text(text))
