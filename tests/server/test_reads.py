@@ -38,6 +38,7 @@ EVERY_DOMAIN = [[World()], *map(served_domains, NAMES)]
 async def test_every_operation_that_reads_is_refused_beyond_the_rate_and_no_other_one(domains):
     async with serving(domains, agents=(), limits=TIGHT) as served:
         routes = [route for route in served.app.routes if isinstance(route, ApiRoute)]
+        documented = (await served.get("/openapi.json")).json()["paths"]
         asked = [(route, method) for route in routes for method in (*route.operations, "HEAD")]
         for is_question in (False, True):
             served.context.reads.charge("operator", requests=1_000, is_question=is_question)
@@ -50,6 +51,8 @@ async def test_every_operation_that_reads_is_refused_beyond_the_rate_and_no_othe
             needs_query = answer.status_code == 422
             if is_read and path not in FREE and not needs_query:
                 assert answer.status_code == 429, (method, path)
+                verb = "get" if method == "HEAD" else method.lower()
+                assert "429" in documented[route.path_format][verb]["responses"]
             elif not needs_query:
                 assert answer.status_code != 429, (method, path)
         assert (await served.get("state", token="carol")).status_code != 429

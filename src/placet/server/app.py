@@ -78,6 +78,7 @@ def build_app(
     app.state.openapi = cache(
         lambda: build_document(app.routes, domains, app.state.schemas, _version(), intents_max)
     )
+    app.state.openapi_text = cache(lambda: to_json(app.state.openapi()))
     app.router.routes += _routes(app, serve)
     return app
 
@@ -153,7 +154,7 @@ def _routes_of(plugin: Plugin, app: Starlette) -> list[BaseRoute]:
 
 
 async def _openapi(request: Request) -> Response:
-    return Response(to_json(request.app.state.openapi()), media_type="application/json")
+    return Response(request.app.state.openapi_text(), media_type="application/json")
 
 
 @asynccontextmanager

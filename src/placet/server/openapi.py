@@ -93,7 +93,8 @@ def build_document(
 
 
 def _operation(route: ApiRoute, operation: Operation) -> dict[str, Json]:
-    busy = {} if operation.body is None else {429: {**_problem(), "headers": _RETRY_AFTER}}
+    is_limited = operation.is_read or operation.body is not None
+    busy = {} if not is_limited else {429: {**_problem(), "headers": _RETRY_AFTER}}
     responses = {422: _problem(), **busy, **operation.answers}
     described: dict[str, Json] = {
         "tags": [operation.tag],
