@@ -101,9 +101,16 @@ class RuleWatchdog:
             self._gauges.clear()
             self._cycle_ns, self._report_at_ns = since_ns, self._limit_ns
         lasted_ns = self._now_ns() - since_ns
+        if not since_ns or lasted_ns <= self._limit_ns // _CHECKS_PER_LIMIT:
+            # Frames of a thread that runs are read at a risk: not where the cycle has just begun.
+            self._seen = None
+            return
         rule = self._lasting_rule()
-        is_due = since_ns and lasted_ns > self._report_at_ns
-        if is_due and rule is not None and self._busy_since_ns() == since_ns:
+        if (
+            lasted_ns > self._report_at_ns
+            and rule is not None
+            and self._busy_since_ns() == since_ns
+        ):
             self._report_at_ns = 2 * lasted_ns
             self._report(rule, since_ns, lasted_ns / 1e9)
 
