@@ -1,5 +1,6 @@
 """A rule that runs away is named in a log line and a metric while it still runs."""
 
+import gc
 import sys
 import threading
 import time
@@ -146,6 +147,21 @@ def test_only_code_of_a_plugin_is_reported_as_a_rule(modules, is_plugin):
         work = named(module, work)
     found = work()
     assert (found is not None) is is_plugin
+
+
+def test_frames_of_a_running_thread_are_read_without_a_garbage_collection(monkeypatch):
+    """One in the middle of the walk crashed CPython 3.11: 18 million walks without one did not."""
+    collecting: list[bool] = []
+
+    def current_frames() -> dict[int, Any]:
+        collecting.append(gc.isenabled())
+        return {}
+
+    monkeypatch.setattr(sys, "_current_frames", current_frames)
+    watchdog = RuleWatchdog(lambda: 1, 1, Counters(()), print, now_ns=lambda: 10**9)
+    watchdog.check()
+    assert collecting == [False]
+    assert gc.isenabled()
 
 
 LIMIT_MS = 20

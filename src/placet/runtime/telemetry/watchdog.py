@@ -6,6 +6,7 @@ threads within milliseconds. It costs nothing on the path of a batch: the rule i
 frames of the thread that runs it.
 """
 
+import gc
 import sys
 import threading
 import time
@@ -126,18 +127,28 @@ class RuleWatchdog:
 
         A long cycle of many short rules is no runaway of the rule that a check happens to see.
         """
-        frame = sys._current_frames().get(self._watched)  # noqa: SLF001  # the documented way
-        try:
-            found = None if frame is None else running_rule(frame)
-        except AttributeError:
-            # The watched thread runs on between two steps of the walk, and CPython 3.11 returned an
-            # object that is no frame as `f_back` once. The next check walks the frames again.
-            found = None
+        found = self._running_rule()
         before, self._seen = self._seen, None if found is None else found[1]
         if found is None or found[1] is not before:
             return None
         name, frame = found
         return RunningRule(name, f"{frame.f_code.co_filename}:{frame.f_lineno}")
+
+    def _running_rule(self) -> tuple[str, FrameType] | None:
+        """Return the rule that the watched thread runs, and its frame.
+
+        Without a garbage collection meanwhile. CPython 3.11 makes frame objects as `f_back` is
+        read; a collection that this triggers runs Python code, the watched thread goes on, and the
+        new object points at a frame that is gone: the process then crashes.
+        """
+        was_enabled = gc.isenabled()
+        gc.disable()
+        try:
+            frame = sys._current_frames().get(self._watched)  # noqa: SLF001  # the documented way
+            return None if frame is None else running_rule(frame)
+        finally:
+            if was_enabled:
+                gc.enable()
 
     def _report(self, rule: RunningRule, since_ns: int, seconds: float) -> None:
         self._gauges.clear()
