@@ -355,7 +355,7 @@ def _move_files(folder: Path, target: Path) -> None:
 
 
 def _require_free(log: EventLog, path: Path) -> None:
-    """Check that nothing is at the path of a fork, save what a fork that was cut off left.
+    """Check that the path of a fork is free; copies of snapshots from a killed fork may be there.
 
     Raises:
         FileExistsError: A log is there, or snapshots that are not the parent's.

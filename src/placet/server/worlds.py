@@ -100,7 +100,7 @@ class Worlds:
             raise
 
     async def _try_enter(self, name: str) -> None:
-        """Open a world beside the first; if it cannot be opened, report why and go on without."""
+        """Open a world beside the first; report the reason if it cannot be opened."""
         try:
             await self._enter(await self._continued(name))
         except Exception as error:  # noqa: BLE001  # a world's fault must not end the others

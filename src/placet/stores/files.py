@@ -2,8 +2,8 @@
 
 Every file that placet makes is made here. `whole_file` writes a draft with a random name, syncs it
 and renames it, so that the file is there whole or not at all, whenever the process is killed.
-`opened_private` opens a file that grows by appends. No symbolic link is followed, and only the
-owner may read what is made.
+`opened_private` opens a file that grows by appends. No symbolic link is followed, and the mode lets
+the owner alone read the file.
 
 Snapshots reach the disk through `FileOperations`, so that a test can substitute a disk that loses
 power: data that was not synced may be lost, whatever the order of operations. A file name is bytes,

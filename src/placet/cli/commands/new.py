@@ -105,7 +105,7 @@ def _filled(words: dict[str, str]) -> list[tuple[str, str]]:
 
 
 def _write(folder: Path, made: dict[Path, str]) -> None:
-    """Write all files, or none; those that are there as they are written stay.
+    """Write all files, or none; a file that has the same text already stays.
 
     Raises:
         CommandError: Another file is there already, or a folder cannot be made.

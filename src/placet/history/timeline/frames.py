@@ -2,9 +2,8 @@
 
 A frame is derived from the log and can be made again at any time: a frame that is damaged, of
 another log or of another release is not used. A frame names the hash of the record before it, so it
-is never shown for another log of the same name; and its state is used only if it has a
-state digest that the log holds, or is what the log makes of such a state (`index.py`), so a forged
-one is not shown.
+is never shown for another log of the same name. Its state is compared with a state digest in the
+log, or with a fold of the log from such a state (`index.py`), so a forged frame is not shown.
 """
 
 import os

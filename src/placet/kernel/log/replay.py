@@ -70,7 +70,7 @@ class Divergence(StoreError):  # noqa: N818  # the finding that `verify` reports
 class DigestDivergence(Divergence):
     """Raised where the folded state has another digest than the log holds.
 
-    The log, or the snapshot from which the fold began, is not what was written.
+    The log was changed, or the snapshot from which the fold began.
     """
 
 
