@@ -46,6 +46,11 @@ RIDDLES_MAX: dict[str, int] = {
     "plugins": 1,
 }
 
+# `disk/root.py` writes below folders that it holds open, for agents; the rest is `whole_file`.
+FILE_MAKERS = frozenset({"stores/files.py", "placet_files/disk/root.py"})
+# A draft, the help of a command, and the time stamp of an entity.
+WRITTEN_TO = frozenset({"draft", "formatter", "rows", "grave", "row"})
+
 # Classes that are a base of one class here, and exist for others than us.
 PUBLIC_BASES: dict[str, str] = {
     "HideFields": "a visibility policy for the domains of users",
@@ -217,6 +222,20 @@ def python_starts_on_a_safe_path(source: Source) -> Iterator[str]:
                 yield f"line {node.lineno}: start it with -P, or a msgspec.py found here is run"
 
 
+def files_are_made_in_one_place(source: Source) -> Iterator[str]:
+    """Find files that are made without `stores/files.py`; its drafts are written anywhere."""
+    path = source.path.as_posix()
+    if path in FILE_MAKERS or path.startswith("bench/"):
+        return
+    for node in ast.walk(source.tree):
+        if not isinstance(node, ast.Attribute):
+            continue
+        is_write = node.attr in {"write_text", "write_bytes", "touch", "mkstemp"}
+        written_to = ast.unparse(node.value)
+        if ast.unparse(node) == "os.O_CREAT" or (is_write and written_to not in WRITTEN_TO):
+            yield f"line {node.lineno}: {ast.unparse(node)}; see placet.stores.files"
+
+
 def _is_set(node: ast.expr) -> bool:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         return node.func.id in {"set", "frozenset"}
@@ -242,6 +261,8 @@ RULES: list[tuple[Rule, str, str]] = [
     (pure_package_does_not_wait, "schemas/batch.py", "async def f(): ..."),
     (pure_package_iterates_no_set, "kernel/decide/order.py", "x = [y for y in {1, 2}]"),
     (pure_package_iterates_no_set, "kernel/decide/order.py", "for y in set(z): ..."),
+    (files_are_made_in_one_place, "lab/log.py", "path.write_text(page)"),
+    (files_are_made_in_one_place, "lab/log.py", "os.open(path, os.O_CREAT)"),
     (output_is_escaped, "lab/log.py", "from html import escape"),
     (output_is_escaped, "cli/commands/run.py", "sys.stdout.write(name)"),
     (python_starts_on_a_safe_path, "cli/watch.py", "run([sys.executable, '-m', 'placet'])"),
