@@ -111,8 +111,8 @@ def _write(folder: Path, made: dict[Path, str]) -> None:
         CommandError: Another file is there already, or a folder cannot be made.
     """
     left = {path for path, text in made.items() if _is_written(path, text)}
-    there = [str(path) for path in made if path not in left and os.path.lexists(path)]
-    if there:
+    there = [str(path) for path in made if os.path.lexists(path)]
+    if len(there) > len(left):
         raise CommandError(
             f"{', '.join(there)} would be overwritten; nothing was written; choose another folder "
             "with --into"
