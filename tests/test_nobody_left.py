@@ -115,7 +115,7 @@ READERS = {
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_every_reader_finds_an_empty_collection_where_nobody_is_left(reader, tmp_path):
+def test_every_reader_finds_an_empty_collection_after_an_extinction(reader, tmp_path):
     simulation = extinct(f"sqlite:///{tmp_path}/zoo.db")
     assert READERS[reader](simulation, tmp_path) == [0, 0]
 

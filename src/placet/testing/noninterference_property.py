@@ -137,13 +137,13 @@ def _observed(world: PairedWorld) -> Json:
     return None if world.observation is None else world.observation.encoded.decode()
 
 
-def _listed(view: View, asked: Sequence[str]) -> list[Json]:
+def _listed(view: View, names_to_try: Sequence[str]) -> list[Json]:
     """Return the names in a view in its order, and the entities near the observer.
 
-    Of the collections `asked` for, it tells whether the view raises for their name.
+    Of `names_to_try` it returns whether the view has a collection of that name.
     """
     names: list[Json] = [[collection, list(rows)] for collection, rows in view.state.items()]
-    names += [[name, name in view.state] for name in asked]
+    names += [[name, name in view.state] for name in names_to_try]
     try:
         own = view.near([0.0], 0.0)  # raises where the world has no positions
     except ValueError:

@@ -167,7 +167,7 @@ def seen_as_asked(kernel):
 
 
 @given(SAID, st.sampled_from([None, {"distance": 5}, {"hidden_fields": ["team", "inventory"]}]))
-def test_what_is_public_is_seen_as_if_each_agent_were_asked(said, observation):
+def test_public_messages_are_seen_as_if_each_agent_were_asked(said, observation):
     kernel = Kernel(World(observation=observation, private_reach="anywhere"))
     for place, name in enumerate(("ann", "bob", "cid")):
         kernel.register_agent(name, position=[4 * place, 0], team="red" if place else "blue")

@@ -262,7 +262,7 @@ class Sink:
         self.told.append(agent_id)
 
 
-def test_the_validator_is_told_of_agents_that_are_born():
+def test_the_validator_gets_the_permissions_of_newborn_agents():
     sink, log = Sink(), list[bytes]()
     kernel = kernel_of([Nursery()], validator=sink, sink=log)
     decide(kernel, act("Bear", "kid"), act("Bury", "bob", "s"), act("Renew", "alice", "t"))
@@ -359,7 +359,7 @@ DONE = [
 
 @pytest.mark.parametrize("joins", [True, False])
 @pytest.mark.parametrize(("kind", "action", "code"), DONE)
-def test_what_a_hook_does_to_a_birth(kind, action, code, joins):
+def test_hooks_admit_refuse_or_break_a_birth(kind, action, code, joins):
     """The hooks write in their own domain: both domains initialize the agent."""
     log: list[bytes] = []
     kernel = kernel_of([Clinic(), Nursery()], sink=log)
@@ -380,7 +380,7 @@ def test_other_hooks_may_not_register():
         kernel_of([Clinic()]).register_agent("kid", how="nested")
 
 
-def test_what_records_tell_of_agents():
+def test_agents_of_reads_registrations_and_removals():
     assert agents_of(Registered(b"", 1, 0, "x", "x", ["A"], 100, {}, {}, None)) == (  # type: ignore[arg-type]
         AgentChange("x", False, None, ["A"]),
     )
@@ -388,7 +388,7 @@ def test_what_records_tell_of_agents():
         assert agents_of(AgentChanged(b"", 1, 0, "x", what, None, None)) == told  # type: ignore[arg-type]
 
 
-def test_a_rule_that_bears_otherwise_diverges():
+def test_a_birth_in_another_cohort_diverges():
     kernel, log = world()
     decide(kernel, act("Bear", "kid"))
 

@@ -18,6 +18,7 @@ from os import cpu_count
 from time import perf_counter
 from typing import Final, NamedTuple
 
+from placet.actors.ports import EventLog
 from placet.history.reader import fold
 from placet.kernel.plugin.registry import Registry
 from placet.kernel.plugin.rules_version import rules_in
@@ -210,12 +211,7 @@ def turning_point(
     run, completed = run_source(log)
     function = find_outcome(outcome) if isinstance(outcome, str) else outcome
     until = run.parsed.ticks
-    recorded = None
-    if completed >= until:
-        past = fold(log)
-        assert past.header is not None, "a run's log begins with its header"
-        declared = Registry(remake(rules_in(past.header), run.domains)).collections
-        recorded = decided(function, WorldState(past.state, declared))
+    recorded = decided(function, _end_of(log, run)) if completed >= until else None
     ticks = _ticks(first_tick(log, tick_ns_of(run.parsed)), completed, until, every)
     if not ticks:
         raise LabError(
@@ -288,6 +284,14 @@ def _ticks(first: int, completed: int, until: int, every: int) -> list[int]:
     ticks = list(range(-(-first // every) * every, last + 1, every))
     is_last_due = completed < until or not ticks
     return [*ticks, last] if is_last_due and last not in ticks and last >= first else ticks
+
+
+def _end_of(log: EventLog, run: RunSource) -> WorldState:
+    """Return the state at the end of a log, with the collections that its domains declare."""
+    past = fold(log)
+    assert past.header is not None, "a run's log begins with its header"
+    declared = Registry(remake(rules_in(past.header), run.domains)).collections
+    return WorldState(past.state, declared)
 
 
 class _Speed:
