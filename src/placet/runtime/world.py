@@ -131,8 +131,7 @@ class WorldRuntime:
         self._keeper = self._make_scheduler()
         self._follower, self.is_read_only = follower, follower is not None
         self._root: asyncio.Task[None] | None = None
-        self._is_ending = False
-        self._removals = kernel.ledger.removals
+        self._is_ending, self._removals = False, kernel.ledger.removals
         self.failed = anyio.Event()
         kernel.rules.on_fault = self._on_error
         self._watch()

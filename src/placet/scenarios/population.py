@@ -1,10 +1,10 @@
-"""The agents of a run that act: those of its scenario, and those that are born under a cohort.
+"""The acting agents of a run: the members of its scenario, and agents born under a cohort.
 
 Registered agents are looked up in the ledger before each tick, so that a run and its resumption
-find the same ones. A removed agent is skipped. An agent that a rule or a program registered gets
+find the same agents. A removed agent is skipped. An agent that a rule or a program registered gets
 the policy of its cohort: the cohort that it was registered under, or `sheep` for `sheep_12`. An
-agent of no cohort is not asked. Nor is one whose own entities, those that `on_register` makes, a
-rule has deleted: it is dead, though registered.
+agent of no cohort is not asked. Nor is an agent whose own entities, made by `on_register`, a rule
+has deleted: it is dead, though registered.
 """
 
 import re
@@ -108,7 +108,7 @@ class Population:
         return latest is not None and latest[0] is ledger and latest[1:] == now
 
     def acting(self, kernel: Kernel) -> list[ScenarioAgent]:
-        """Return the agents that are asked in a tick: those that are alive. O(agents)."""
+        """Return the agents to ask in a tick, without the dead. O(agents)."""
         own = self._own or {}
         if not any(own.values()):
             return self.agents

@@ -162,7 +162,7 @@ class ScenarioRunner:
     async def _register(self, world: Orchestrator, setup: RunSetup) -> None:
         """Register the agents of the scenario in their order, many in one durable write.
 
-        Removed agents, such as those that a fork has dropped, are skipped.
+        Removed agents are skipped, such as agents dropped by a fork.
         """
         self._population = population = Population(self._scenario, setup.policies)
         members = iter(await world.query(lambda kernel: population.unregistered(kernel.ledger)))

@@ -146,7 +146,7 @@ class Transaction(Draft):
         return self.mark_here()
 
     def mark_here(self) -> Mark:
-        """Return the mark for `undo` of what follows."""
+        """Return the mark to which `undo` takes the draft back from later changes."""
         return (
             len(self._undo),
             len(self._collection_undo),
