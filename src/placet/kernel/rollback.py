@@ -1,13 +1,12 @@
 """Marks of a kernel, to which it goes back: for loops that predict, try out, or undo a step.
 
-A mark keeps how each change after it is undone, up to the next mark. So a rollback costs the
-changes since its mark, and a kernel without a mark keeps nothing. Each mark refers to the next one:
-the changes after it are freed with the last mark from which they could be undone, and a loop that
+The changes between two marks are kept with how each is undone. So a rollback costs the changes
+since its mark, and a kernel without a mark keeps nothing. The changes after a mark refer to those
+after the next: they are freed with the last mark from which they could be undone, and a loop that
 drops its marks after eight frames keeps the changes of eight frames.
 """
 
 from typing import TYPE_CHECKING, Final, NamedTuple
-from weakref import ref
 
 from placet.kernel.commit.commit import Journal
 from placet.kernel.context import GateContext
@@ -17,7 +16,7 @@ from placet.schemas.errors import RollbackError
 from placet.schemas.limits import SECOND_NS
 
 if TYPE_CHECKING:
-    from placet.kernel.ledger.dedup_window import WindowOwner
+    from placet.kernel.ledger.dedup_windows import WindowOwner
 
 _NO_RETRACT: Final = (
     "the sink has {count} records since the mark and no method `retract`, so the log would keep "
@@ -69,6 +68,33 @@ class Moment(NamedTuple):
     groups: int
 
 
+class Changes:
+    """The changes between a mark and the next one, or since the latest.
+
+    Attributes:
+        replaced: Parts of the state that were replaced.
+        undo: How the changes of the ledger are undone.
+        numbers: Agent -> number of its next `Kernel.intent`, of those built; None if that was the
+            first.
+        successor: The changes after the next mark; None after the latest.
+        is_held: The mark before them is referred to.
+        is_over: The mark before them was rolled past.
+    """
+
+    __slots__ = ("is_held", "is_over", "numbers", "replaced", "successor", "undo")
+
+    def __init__(self) -> None:
+        self.is_held, self.is_over = True, False
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget the changes, which are undone."""
+        self.replaced = Replaced()
+        self.undo: list[Undo | WindowOwner] = []
+        self.numbers: dict[str, int | None] = {}
+        self.successor: Changes | None = None
+
+
 class RollbackMark:
     """A moment of a kernel to which `Kernel.rollback` goes back, once or several times.
 
@@ -78,51 +104,38 @@ class RollbackMark:
         seq: Sequence number of the world at the mark.
         tick: Number of its ticks before.
         moment: The numbers of the kernel.
-        replaced: Parts of the state that were replaced between this mark and the next.
-        undo: How the changes of the ledger between them are undone.
-        numbers: Agent -> number of its next `Kernel.intent`, of those built between them; None if
-            that was the first.
+        changes: The changes after it, up to the next mark.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "is_over",
-        "marks",
-        "moment",
-        "numbers",
-        "replaced",
-        "seq",
-        "successor",
-        "tick",
-        "undo",
-    )
+    __slots__ = ("changes", "marks", "moment", "seq", "tick")
 
     def __init__(self, marks: "Marks", seq: int, tick: int, moment: Moment) -> None:
         self.marks = marks
         self.seq = seq
         self.tick = tick
         self.moment = moment
-        self.replaced = Replaced()
-        self.undo: list[Undo | WindowOwner] = []
-        self.numbers: dict[str, int | None] = {}
-        self.successor: RollbackMark | None = None
-        self.is_over = False
+        self.changes = Changes()
+
+    def __del__(self) -> None:
+        """Let the kernel keep no changes, if this was its last mark."""
+        self.marks.drop(self.changes)
 
     def __repr__(self) -> str:
-        over = ", rolled past" if self.is_over else ""
+        over = ", rolled past" if self.changes.is_over else ""
         return f"<RollbackMark at seq {self.seq}, {self.moment.now_ns / SECOND_NS:g} s{over}>"
 
 
 class Marks:
     """The marks of one kernel, and the way back to one of them."""
 
-    __slots__ = ("_context", "_journal", "_latest", "_numbers")
+    __slots__ = ("_context", "_count", "_journal", "_latest", "_numbers")
 
     def __init__(self, context: GateContext, journal: Journal, numbers: dict[str, int]) -> None:
         self._context = context
         self._journal = journal
         self._numbers = numbers
-        self._latest: ref[RollbackMark] | None = None
+        self._latest: Changes | None = None
+        self._count = 0
 
     def make(self, batches: int, groups: int) -> RollbackMark:
         """Return a mark of the present moment. O(agents that acted at this time)."""
@@ -138,10 +151,10 @@ class Marks:
             groups,
         )
         mark = RollbackMark(self, ledger.seq, ledger.tick, moment)
-        latest = self._live()
-        if latest is not None:
-            latest.successor = mark
-        self._keep(mark)
+        if self._latest is not None:
+            self._latest.successor = mark.changes
+        self._count += 1
+        self._keep(mark.changes)
         context.state.epoch += 1  # each entity is copied before its next change
         return mark
 
@@ -155,44 +168,52 @@ class Marks:
         self._require_own(mark)
         self._retract(self._journal.count - mark.moment.records)
         context, ledger, journal = self._context, self._context.ledger, self._journal
-        marks = [mark]
-        while (successor := marks[-1].successor) is not None:
-            marks.append(successor)
+        parts = [mark.changes]
+        while (successor := parts[-1].successor) is not None:
+            parts.append(successor)
         self._stop()
-        moment, newest_first = mark.moment, marks[::-1]
+        moment, newest_first = mark.moment, parts[::-1]
         context.state.put_back([later.replaced for later in newest_first])
         ledger.rewind([later.undo for later in newest_first], moment.scalars)
         self._restore_numbers(newest_first)
         ledger.ordinals.rewind(moment.ordinals)
         journal.prev, journal.count = moment.prev, moment.records
         context.now_ns = moment.now_ns
-        for later in marks:
-            later.is_over, later.successor = later is not mark, None
-            later.replaced, later.undo, later.numbers = Replaced(), [], {}
-        self._keep(mark)
+        for later in newest_first:
+            later.clear()
+            if later is not mark.changes:
+                later.is_over = True
+                self._count -= later.is_held
+        self._keep(mark.changes)
         return moment
 
     def take_number(self, agent_id: str) -> int:
         """Return the number of the next `Kernel.intent` of an agent, and count it."""
-        before, latest = self._numbers.get(agent_id), self._live()
-        if latest is not None:
-            latest.numbers.setdefault(agent_id, before)
+        before = self._numbers.get(agent_id)
+        if self._latest is not None:
+            self._latest.numbers.setdefault(agent_id, before)
         number = before or 0
         self._numbers[agent_id] = number + 1
         return number
 
-    def _restore_numbers(self, newest_first: list[RollbackMark]) -> None:
+    def _restore_numbers(self, newest_first: list[Changes]) -> None:
         oldest: dict[str, int | None] = {}
-        for mark in newest_first:
-            oldest.update(mark.numbers)
+        for changes in newest_first:
+            oldest.update(changes.numbers)
         for agent_id, number in oldest.items():
             restore_item(self._numbers, agent_id, number)
 
-    def _live(self) -> RollbackMark | None:
-        return None if self._latest is None else self._latest()
+    def drop(self, changes: Changes) -> None:
+        """Note that a mark is not referred to any more; keep no changes if it was the last."""
+        changes.is_held = False
+        if self._latest is None or changes.is_over:
+            return
+        self._count -= 1
+        if not self._count:
+            self.end()
 
     def end(self) -> None:
-        """Refuse all of these marks from now on, and keep no changes for them."""
+        """Keep no changes from now on."""
         self._latest = None
         self._stop()
 
@@ -204,7 +225,7 @@ class Marks:
                 f"{mark!r} is of another kernel, or of this one before a `restore`; go back to a "
                 "mark that this kernel has made since"
             )
-        if mark.is_over:
+        if mark.changes.is_over:
             raise RollbackError(
                 f"{mark!r} was made after the mark of an earlier rollback, so its moment was "
                 "undone; go back to that mark, or to one made since"
@@ -219,12 +240,12 @@ class Marks:
             raise RollbackError(_NO_RETRACT.format(count=count))
         retract(count)
 
-    def _keep(self, mark: RollbackMark) -> None:
-        """Keep the changes from now on in a mark, as long as it is referred to."""
-        self._latest = ref(mark, self._stop)
-        self._context.state.replaced = mark.replaced
-        self._context.ledger.keep_undo(mark.undo)
+    def _keep(self, changes: Changes) -> None:
+        """Keep the changes from now on."""
+        self._latest = changes
+        self._context.state.replaced = changes.replaced
+        self._context.ledger.keep_undo(changes.undo)
 
-    def _stop(self, _dead: "ref[RollbackMark] | None" = None) -> None:
+    def _stop(self) -> None:
         self._context.state.replaced = None
         self._context.ledger.keep_undo(None)

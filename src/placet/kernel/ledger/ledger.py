@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from operator import attrgetter
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from placet.kernel.ledger.dedup_window import DedupWindows, Window, WindowOwner
+from placet.kernel.ledger.dedup_windows import DedupWindows, WindowOwner
 from placet.kernel.ledger.ordinals import Ordinals
 from placet.kernel.ledger.undo import Undo, restore_item
 from placet.kernel.prng import LANE_BYTES, agent_key
@@ -28,6 +28,9 @@ from placet.schemas.config import (
 from placet.schemas.effect import EffectMark
 from placet.schemas.limits import Limits, base_work
 from placet.schemas.log.record import GENESIS, Scheduled
+
+if TYPE_CHECKING:
+    from placet.kernel.ledger.dedup_window import Window
 
 _GONE_MAX: Final = 64
 """Number of entries of removed batches that the schedule's heap may hold, besides one per waiting
