@@ -633,8 +633,8 @@ class Kernel:
     def restore(self, data: bytes) -> None:
         """Continue from a snapshot of `snapshot`; this kernel's own seed and gate settings stay.
 
-        `state` shows the restored world too. To undo what this kernel has done, use `mark` and
-        `rollback`, which cost what has changed. O(world).
+        `state` shows the restored world too. To undo changes of this kernel, use `mark` and
+        `rollback`, whose cost is that of the changes. O(world).
 
         Raises:
             RollbackError: The snapshot is of other domains, settings or versions; or the kernel has

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _NO_RETRACT: Final = (
     "the sink has {count} records since the mark and no method `retract`, so the log would keep "
-    "what is undone; use a RecordList of placet.kernel as the sink, or pass it records that are "
+    "undone records; use a RecordList of placet.kernel as the sink, or pass it records that are "
     "final alone"
 )
 
@@ -46,7 +46,7 @@ class RecordList(list[bytes]):
         del self[len(self) - count :]
 
 
-class Moment(NamedTuple):
+class MarkNumbers(NamedTuple):
     """The numbers of a kernel at a mark.
 
     Attributes:
@@ -68,7 +68,7 @@ class Moment(NamedTuple):
     groups: int
 
 
-class Changes:
+class KeptChanges:
     """The changes between a mark and the next one, or since the latest.
 
     Attributes:
@@ -92,7 +92,7 @@ class Changes:
         self.replaced = Replaced()
         self.undo: list[Undo | WindowOwner] = []
         self.numbers: dict[str, int | None] = {}
-        self.successor: Changes | None = None
+        self.successor: KeptChanges | None = None
 
 
 class RollbackMark:
@@ -109,15 +109,15 @@ class RollbackMark:
 
     __slots__ = ("changes", "marks", "moment", "seq", "tick")
 
-    def __init__(self, marks: "Marks", seq: int, tick: int, moment: Moment) -> None:
+    def __init__(self, marks: "Marks", seq: int, tick: int, moment: MarkNumbers) -> None:
         self.marks = marks
         self.seq = seq
         self.tick = tick
         self.moment = moment
-        self.changes = Changes()
+        self.changes = KeptChanges()
 
     def __del__(self) -> None:
-        """Let the kernel keep no changes, if this was its last mark."""
+        """Stop the keeping of changes, if this was the last mark of its kernel."""
         self.marks.drop(self.changes)
 
     def __repr__(self) -> str:
@@ -134,14 +134,14 @@ class Marks:
         self._context = context
         self._journal = journal
         self._numbers = numbers
-        self._latest: Changes | None = None
+        self._latest: KeptChanges | None = None
         self._count = 0
 
     def make(self, batches: int, groups: int) -> RollbackMark:
         """Return a mark of the present moment. O(agents that acted at this time)."""
         context, journal = self._context, self._journal
         ledger = context.ledger
-        moment = Moment(
+        moment = MarkNumbers(
             context.now_ns,
             ledger.scalars(),
             ledger.ordinals.mark(),
@@ -158,7 +158,7 @@ class Marks:
         context.state.epoch += 1  # each entity is copied before its next change
         return mark
 
-    def rewind(self, mark: RollbackMark) -> Moment:
+    def rewind(self, mark: RollbackMark) -> MarkNumbers:
         """Undo everything since a mark in state, ledger and journal; return the mark's numbers.
 
         Raises:
@@ -196,14 +196,14 @@ class Marks:
         self._numbers[agent_id] = number + 1
         return number
 
-    def _restore_numbers(self, newest_first: list[Changes]) -> None:
+    def _restore_numbers(self, newest_first: list[KeptChanges]) -> None:
         oldest: dict[str, int | None] = {}
         for changes in newest_first:
             oldest.update(changes.numbers)
         for agent_id, number in oldest.items():
             restore_item(self._numbers, agent_id, number)
 
-    def drop(self, changes: Changes) -> None:
+    def drop(self, changes: KeptChanges) -> None:
         """Note that a mark is not referred to any more; keep no changes if it was the last."""
         changes.is_held = False
         if self._latest is None or changes.is_over:
@@ -240,7 +240,7 @@ class Marks:
             raise RollbackError(_NO_RETRACT.format(count=count))
         retract(count)
 
-    def _keep(self, changes: Changes) -> None:
+    def _keep(self, changes: KeptChanges) -> None:
         """Keep the changes from now on."""
         self._latest = changes
         self._context.state.replaced = changes.replaced

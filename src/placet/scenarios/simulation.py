@@ -345,7 +345,7 @@ def _continued(setup: RunSetup, *, anyway: bool) -> RunSetup:
 
 
 def _is_same_run(recorded: Scenario, given: Scenario) -> bool:
-    """Return whether a scenario continues a run: what becomes of a rule's exception may change."""
+    """Return whether a scenario continues a run; `on_rule_error` may differ."""
     return replace(recorded, on_rule_error=given.on_rule_error) == given
 
 

@@ -160,7 +160,7 @@ class State:
             of an earlier epoch is copied before it is changed.
         rewinds: Number of times that the state was set to another moment; a cut made before
             differs from this state, even at the same seq.
-        replaced: Receives what is replaced from now on; None keeps nothing.
+        replaced: Receives the values that are replaced from now on; None keeps nothing.
     """
 
     __slots__ = (
@@ -295,7 +295,7 @@ class State:
     def note_touched(
         self, collection: str, entity: str, row: Entity | None, grave: Stamp | None
     ) -> None:
-        """Keep what a creation or a deletion replaces, if it can be put back.
+        """Keep the values that a creation or a deletion replaces, if it can be put back.
 
         Args:
             collection: The collection, with its stamp as it was before.
@@ -311,7 +311,7 @@ class State:
             replaced.stamps.append((collection, entity, grave, stamp, self.tracked_from))
 
     def put_back(self, newest_first: Iterable[Replaced]) -> None:
-        """Put back what was replaced. O(replaced)."""
+        """Put back the replaced values. O(replaced)."""
         oldest: dict[tuple[str, str], Entity | None] = {}
         for replaced in newest_first:
             for collection, entity, row in reversed(replaced.entities):
