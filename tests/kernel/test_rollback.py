@@ -169,7 +169,7 @@ class Permits:
         self.permitted[agent_id] = permissions
 
 
-def test_the_validator_is_told_the_permissions_of_the_mark():
+def test_the_validator_gets_the_permissions_of_the_mark():
     validator = Permits()
     kernel = town(effect_validator=validator)
     mark, before = kernel.mark(), dict(validator.permitted)
@@ -218,7 +218,7 @@ def test_a_mark_to_which_no_way_leads_is_refused(make, message):
     assert ("rolled past" in repr(mark)) == (make is _rolled_past)
 
 
-def test_what_is_no_mark_is_refused():
+def test_another_value_than_a_mark_is_refused():
     with pytest.raises(TypeError, match=r"expected a mark that Kernel\.mark returned, got b"):
         town().rollback(b"snapshot")  # type: ignore[arg-type]  # as a user may write
 

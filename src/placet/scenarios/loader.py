@@ -111,7 +111,7 @@ def as_text(scenario: Scenario) -> str:
     """Return a scenario as JSON with all defaults, so that a run can be resumed from its log.
 
     It is text and not an object, because the order of agents and objects is part of a scenario.
-    The default of `on_rule_error` is left out: it has no part in a run whose rules raise nothing.
+    The default of `on_rule_error` is left out: a run without exceptions does not depend on it.
     """
     left_out = {"on_rule_error"} if scenario.on_rule_error == "raise" else None
     return _scenario().dump_json(scenario, exclude=left_out).decode()

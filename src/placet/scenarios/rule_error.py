@@ -1,4 +1,4 @@
-"""The error of a run whose domain raised."""
+"""The error of a run that ends because its domain raised."""
 
 from placet.kernel.gate.domain_rules import DomainRules
 from placet.scenarios.scenario import ScenarioError

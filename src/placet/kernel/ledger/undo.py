@@ -1,7 +1,7 @@
 """How changes of the ledger are undone: a list of calls, made newest first.
 
-Only a kernel with a mark keeps the list (`kernel/rollback.py`). A call restores the values that its change has
-replaced; the scalars of the ledger are not in it: a mark holds their values.
+Only a kernel with a mark keeps the list (`kernel/rollback.py`). A call restores the values that its
+change has replaced; the scalars of the ledger are not in it: a mark holds their values.
 """
 
 from collections.abc import Callable, MutableMapping
