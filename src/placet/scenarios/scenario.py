@@ -148,7 +148,7 @@ class Scenario:
             `dilation_factor_min` for `dilate`.
         on_rule_error: `raise`: an exception of a rule or a hook ends the run, and its tick leaves
             no record, so the run is resumed at this tick once the rule is mended. `refuse`: the
-            batch of the rule is refused as `rule_error`, and the run goes on.
+            batch of the rule is refused as `rule_error`, and the run continues.
         agents: Cohorts of agents, by name.
         objects: Sorts of objects, by name; passed to the domain as its keyword `objects`.
         collect: The rows to collect while it runs; None is none. Needs `clock = "stepped"`.
