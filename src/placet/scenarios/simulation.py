@@ -74,7 +74,7 @@ class Simulation:
         check: Check each intent as a policy builds it, so that a mistake in its kind or payload is
             an error at its line, and no refusal. It costs another structure stage.
         on_rule_error: `raise` the exception of a rule or a hook, whose tick is undone as a whole;
-            or `refuse` its batch as `rule_error` and continue, counted in `report.rule_errors`. None
+            or `refuse` its batch as `rule_error` and continue; `report.rule_errors` counts. None
             is `raise`, or that of the scenario.
         name: Name of the world; None is `simulation`, or that of the scenario.
         snapshot_every_seqs: As in `OrchestratorConfig`.
