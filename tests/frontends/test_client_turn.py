@@ -3,9 +3,9 @@
 import pytest
 
 from placet.agents.proposal.turn_result import StateChange
-from placet.frontends.client_turn import _may_see
 from placet.kernel import Domain, Kernel, Kind
-from placet.schemas.verdict import FieldChange
+from placet.schemas.foreseen import FieldChange
+from placet.server.viewpoint import shows_change
 
 NOTES = "notes.all"
 
@@ -24,6 +24,13 @@ class Notes(Domain):
         return ("price",)
 
 
+class Free(Domain):
+    """A domain that hides nothing."""
+
+    name, version = "free", "1"
+    kinds = ()
+
+
 @pytest.mark.parametrize(
     ("change", "is_seen"),
     [
@@ -33,7 +40,12 @@ class Notes(Domain):
         (FieldChange(NOTES, "ann/tea", None, "add", None, None), True),
         (FieldChange(NOTES, "bob/tea", None, "remove", None, None), False),
         (FieldChange(NOTES, "bob", None, "add", None, None), True),
+        (FieldChange(NOTES, "ann/tea", "text", "undecided", None, None), True),
+        (FieldChange(NOTES, "bob/tea", "text", "undecided", None, None), False),
+        (FieldChange(NOTES, None, "text", "add", None, "x"), False),
+        (FieldChange("free.all", None, "text", "add", None, "x"), True),
     ],
 )
 def test_a_diff_is_reduced_to_visible_changes(change, is_seen):
-    assert _may_see(Kernel(Notes()), "ann", StateChange.of(change)) == is_seen
+    shown = StateChange.of(change).field_change
+    assert shows_change(Kernel([Notes(), Free()]), "ann", shown) == is_seen

@@ -172,9 +172,10 @@ def test_a_dry_run_draws_what_the_real_run_draws():
     kernel, _ = opened()
     kernel.decide([throw("ann", "1")], 1.0)
     dry = kernel.decide({"intents": [throw("ann", "2"), throw("ann", "3")], "dry_run": True})
-    values = [change.new for change in dry.diff if change.field == "value"]
+    values = [change.new for change in dry.preview.changes if change.field == "value"]
     kernel.decide([throw("ann", "2"), throw("ann", "3")])
     assert values == [value for _, value in drawn(kernel)[1:]]
+    assert {change.op for change in dry.diff if change.field == "value"} == {"undecided"}
 
 
 def test_two_records_of_hooks_at_one_moment_do_not_draw_alike():

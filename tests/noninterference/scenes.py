@@ -86,6 +86,7 @@ SESSION_PAYLOADS: Mapping[str, Payload] = {
     ),
     "session.use": partial(some, grant=["g", "h"], proposer=["ann", "bob"], uses=[1]),
     "session.guard": partial(some, seq=[1, 5]),
+    "session.pin_draws": partial(some, approval_id=["h"]),
 }  # fmt: skip
 
 KEYS = ["a", "b", "c"]

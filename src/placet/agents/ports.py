@@ -133,11 +133,17 @@ class WorldPort(Protocol):
         """Register the handler that executes effects of a kind."""
 
     async def submit(
-        self, batch: object, *, dry_run: bool = False, identity: Handle | None = None
+        self,
+        batch: object,
+        *,
+        dry_run: bool = False,
+        identity: Handle | None = None,
+        shows_changes: bool = False,
     ) -> Verdict:
         """Submit a batch as the operator, and return its verdict, also if it is refused.
 
-        A dry run is decided and changes nothing. The batch is refused if the agent `identity` was
+        A dry run is decided and changes nothing. Its verdict lists the changes, and so does any
+        verdict if `shows_changes` is true. The batch is refused if the agent `identity` was
         removed.
         """
 

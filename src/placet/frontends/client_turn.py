@@ -10,7 +10,7 @@ from placet.agents.proposal.turn_result import Attempt, StateChange, Turn
 from placet.agents.session.session import Session
 from placet.kernel.kernel import Kernel
 from placet.runtime.orchestrator import Orchestrator
-from placet.schemas.identity import Ref
+from placet.server.viewpoint import shows_change
 
 
 async def visible_turn(turn: Turn, session: Session) -> Turn:
@@ -23,24 +23,14 @@ async def visible_turn(turn: Turn, session: Session) -> Turn:
     """
 
     def visible_changes(kernel: Kernel) -> tuple[StateChange, ...]:
-        return tuple(change for change in turn.diff if _may_see(kernel, turn.agent, change))
+        return tuple(
+            change for change in turn.diff if shows_change(kernel, turn.agent, change.field_change)
+        )
 
     world = session.world
     assert isinstance(world, Orchestrator), "a front end serves an orchestrator of this process"
     return (
         turn.model_copy(update={"diff": await world.query(visible_changes)}) if turn.diff else turn
-    )
-
-
-def _may_see(kernel: Kernel, agent_id: str, change: StateChange) -> bool:
-    collection, _, rest = change.path.partition("/")  # the id of an entity may hold a slash
-    entity, _, field = rest.rpartition("/")
-    ref, tree, registry = Ref(collection, entity or rest), kernel.tree, kernel.registry
-    is_whole = change.old is None and change.new is None  # perhaps an entity without fields
-    if is_whole and not registry.may_see(tree, agent_id, Ref(collection, rest)):
-        return False
-    return registry.may_see(tree, agent_id, ref) and field not in registry.hidden_fields(
-        tree, agent_id, ref
     )
 
 
@@ -51,15 +41,16 @@ def failed_turn(session: Session, error: SessionError) -> Turn:
     return turn.model_copy(update={"outcome": outcome, "route": error.route})
 
 
-def unrecorded_turn(session: Session, code: str, message: str) -> Turn:
+def unrecorded_turn(session: Session, code: str, message: str, at: str = "") -> Turn:
     """Return a refused turn that is in no log and has no number.
 
     Args:
         session: The session.
         code: Code of the refusal.
         message: Message of the refusal.
+        at: JSON pointer to the fault in the request.
     """
-    issue = Issue(code=code, message=message)
+    issue = Issue(code=code, message=message, at=at)
     return Turn(
         id=f"{session.name}/-",
         session=session.name,

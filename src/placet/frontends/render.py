@@ -15,6 +15,7 @@ from placet.agents.proposal.turn_result import (
 )
 from placet.cli.terminal import say_json
 from placet.schemas.codec import Json, from_json, to_json
+from placet.schemas.foreseen import UNDECIDED
 from placet.schemas.printable import printable
 
 _VALUE_CHARS_MAX: Final = 400
@@ -222,6 +223,8 @@ def _issue_lines(issue: Issue) -> list[str]:
 
 def changed(change: StateChange) -> str:
     """Return a change of the state as one line of text."""
+    if change.op == "undecided":
+        return f"    ? {change.path}  {UNDECIDED}"
     mark = _MARKS[change.op]
     if change.op == "remove":
         return f"    {mark} {change.path}  was {_short(change.old)}"

@@ -23,6 +23,6 @@ def recorded_batch(record: Admitted | Refused | Scheduled) -> CheckedBatch:
     batch.valid_until_ns = record.valid_until_ns
     batch.due_of = record.due_of
     batch.sim_time_ns = batch.valid_for_ns = batch.notices = None
-    batch.dry_run = False
+    batch.dry_run = batch.shows_changes = False
     batch.index(list(map(part_of, intents)))
     return batch

@@ -292,7 +292,12 @@ class Orchestrator:
     # batches
 
     async def submit(
-        self, batch: object, *, dry_run: bool = False, identity: AgentIdentity | None = None
+        self,
+        batch: object,
+        *,
+        dry_run: bool = False,
+        identity: AgentIdentity | None = None,
+        shows_changes: bool = False,
     ) -> Verdict:
         """Submit a batch for any agent, as the operator; return its verdict, also of a refusal.
 
@@ -301,11 +306,15 @@ class Orchestrator:
             dry_run: Decide, and change nothing.
             identity: Handle of the agent on whose behalf the operator submits: if that agent was
                 removed, the batch is refused `unauthorized`, even if the name was registered again.
+            shows_changes: List the changes of the batch in `Verdict.diff`, as they are in its
+                record; a dry run always lists them.
 
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
         """
-        return await self._writable.submit(batch, OPERATOR, dry_run, identity)
+        return await self._writable.submit(
+            batch, OPERATOR, dry_run, identity, shows_changes=shows_changes
+        )
 
     def submit_nowait(
         self,

@@ -271,10 +271,16 @@ class WorldRuntime:
         identity: AgentIdentity | None = None,
         *,
         fill_missing: bool = False,
+        shows_changes: bool = False,
     ) -> Verdict:
         """Submit a batch and return its verdict, also of a refusal."""
         reply = self.actor.post_batch(
-            batch, submitter, dry_run, identity, fill_missing=fill_missing
+            batch,
+            submitter,
+            dry_run,
+            identity,
+            fill_missing=fill_missing,
+            shows_changes=shows_changes,
         )
         if reply.done():  # refused at admission: who retries in a loop yields to others
             await asyncio.sleep(0)

@@ -70,8 +70,16 @@ class WorldTime:
             identity: AgentIdentity | None = None,
             *,
             fill_missing: bool = False,
+            shows_changes: bool = False,
         ) -> "asyncio.Future[Verdict]":
-            reply = post(raw, submitter, dry_run, identity, fill_missing=fill_missing)
+            reply = post(
+                raw,
+                submitter,
+                dry_run,
+                identity,
+                fill_missing=fill_missing,
+                shows_changes=shows_changes,
+            )
             participants.note_post(reply, submitter)
             return reply
 

@@ -89,6 +89,7 @@ class CheckedBatch:
         order: Positions in order of execution, or None where that is the submitted order.
         sim_time_ns: Simulated time at which to run, nanoseconds; None is now.
         dry_run: Decide the batch, and change nothing.
+        shows_changes: The verdict of the batch lists its changes.
         valid_for_ns: Maximum time in the queue, nanoseconds; None is no limit.
         submitter: The submitting agent, or `operator`.
         batch_id: Assigned by the kernel in the structure stage.
@@ -111,6 +112,7 @@ class CheckedBatch:
         "order",
         "priority",
         "req_ids",
+        "shows_changes",
         "sim_time_ns",
         "span",
         "submitter",
@@ -131,6 +133,7 @@ class CheckedBatch:
     order: list[int] | None
     sim_time_ns: int | None
     dry_run: bool
+    shows_changes: bool
     valid_for_ns: int | None
     submitter: str
     batch_id: str

@@ -5,12 +5,13 @@ the single intents are built on request.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Final, Literal, NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final, NamedTuple
 
 import msgspec
 
 from placet.schemas.codec import Json, from_canonical, thaw
+from placet.schemas.foreseen import UNDECIDED, FieldChange, Foreseen, Preview, foresee
 from placet.schemas.html_table import html_table
 from placet.schemas.printable import printable
 from placet.schemas.refusal import Notice, Refusal
@@ -48,33 +49,12 @@ class Result(NamedTuple):
         }
 
 
-class FieldChange(NamedTuple):
-    """A previewed change of one field.
-
-    Attributes:
-        collection: The collection's name.
-        entity: The entity's id.
-        field: The field; None if an entity without fields is created or deleted.
-        op: `add`, `replace` or `remove`.
-        old: Value before; None for `add`.
-        new: Value after; None for `remove`.
-    """
-
-    collection: str
-    entity: str
-    field: str | None
-    op: Literal["add", "replace", "remove"]
-    old: Json
-    new: Json
-
-    @property
-    def path(self) -> str:
-        """Path of the field in the state: `collection/entity/field`."""
-        return "/".join(filter(None, (self.collection, self.entity, self.field)))
-
-
 NOT_KEPT: Final = "none"
 """Durability of a verdict that is in no log."""
+
+_NO_PREVIEW: Final = Preview(())
+
+_OUTPUT_UNDECIDED: Final = Notice("undecided", f"the output is {UNDECIDED}", "")
 
 _NOT_JSON: Final = object()
 """A value that no encoder accepts, so that a verdict is only sent by `as_dict`."""
@@ -95,6 +75,8 @@ class Verdict(msgspec.Struct, eq=False, gc=False):
         scheduled: The batch was accepted for later; `verdict_of` returns the final verdict.
         durability: Durability of the verdict: `none memory off normal local full`.
         req_ids: The submitter's keys, in the submitter's order.
+        preview: Changes and effects of one decision of the batch, if they were asked for. `diff`
+            has the changes as a person is shown them.
     """
 
     batch_id: str
@@ -114,8 +96,8 @@ class Verdict(msgspec.Struct, eq=False, gc=False):
     _normalized: Mapping[int, Mapping[str, Json]] | None = None
     _notices: Mapping[int, tuple[Notice, ...]] | None = None
     _answers: Mapping[int, Json] | None = None
-    _diff: tuple[FieldChange, ...] = ()
-    _effects: Sequence[tuple[str, Mapping[str, Json]]] = ()
+    preview: Preview = _NO_PREVIEW
+    _foreseen: Foreseen | None = None
     _no_wire: object = _NOT_JSON
 
     def attach(
@@ -163,26 +145,34 @@ class Verdict(msgspec.Struct, eq=False, gc=False):
 
     @property
     def diff(self) -> tuple[FieldChange, ...]:
-        """Previewed changes of a dry run; empty for any other verdict.
+        """Changes that a dry run previewed, or that an admitted batch made, if that was asked for.
 
-        It is not restricted to the visibility of an agent, so it is never sent as it is: a caller
-        that shows it to an agent must remove what that agent may not see.
+        An undecided change of a dry run has no values. The changes are not restricted to the
+        visibility of an agent, so they are never sent as they are: a caller that shows them to an
+        agent must remove what that agent may not see.
         """
-        return self._diff
+        return self.foreseen.changes
 
     @property
-    def preview_effects(self) -> Sequence[tuple[str, Mapping[str, Json]]]:
-        """Kind and payload of each previewed effect of a dry run; empty for any other verdict."""
-        return self._effects
+    def foreseen(self) -> Foreseen:
+        """The changes and effects of `diff`; those of a dry run are definite or undecided."""
+        return foresee(self.preview) if self._foreseen is None else self._foreseen
 
-    def preview(
-        self,
-        diff: tuple[FieldChange, ...],
-        effects: Sequence[tuple[str, Mapping[str, Json]]] = (),
-    ) -> None:
-        """Store the changes and effects that a dry run previewed."""
-        self._diff = diff
-        self._effects = effects
+    def foresee(self, others: Sequence[Preview], undecided_outputs: Collection[int]) -> None:
+        """Mark what is decided when the batch of a dry run is applied.
+
+        Args:
+            others: Previews of the batch at other moments.
+            undecided_outputs: Positions of the intents whose output is undecided; their results
+                have a warning instead.
+        """
+        self._foreseen = foresee(self.preview, others)
+        if undecided_outputs:
+            answers, notices = dict(self._answers or {}), dict(self._notices or {})
+            for index in undecided_outputs:
+                answers.pop(index, None)
+                notices[index] = (*notices.get(index, ()), _OUTPUT_UNDECIDED)
+            self._answers, self._notices = answers, notices
 
     @property
     def codes(self) -> tuple[str, ...]:

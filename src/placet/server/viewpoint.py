@@ -21,10 +21,10 @@ from placet.kernel.state.tree import State, WorldState
 from placet.runtime.state_path import state_at
 from placet.schemas.codec import Json, thaw
 from placet.schemas.event import Event
+from placet.schemas.foreseen import FieldChange
 from placet.schemas.identity import Ref
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.record import TYPES_WITH_CHANGES
-from placet.schemas.verdict import FieldChange
 from placet.server.http.problems import Problem
 
 _ABOUT_A_BATCH: Final = frozenset({"batch", "refused", "scheduled"})
@@ -184,11 +184,13 @@ class Viewpoint(NamedTuple):
         if not self.sees_everything:
             seers = sorted(agent_ids)
             changes = [
-                change for change in changes if any(_shows(kernel, seer, change) for seer in seers)
+                change
+                for change in changes
+                if any(shows_change(kernel, seer, change) for seer in seers)
             ]
         return [
             {
-                "entity": f"{change.collection}/{change.entity}",
+                "entity": change.entity_path,
                 "field": change.field,
                 "op": change.op,
                 "old": thaw(change.old),
@@ -291,8 +293,15 @@ def _readable_event(event: Event, reader: IntentReader) -> Event | None:
     return msgspec.structs.replace(event, data={**data, "refusals": kept})
 
 
-def _shows(kernel: Kernel, agent_id: str, change: FieldChange) -> bool:
-    registry, tree, ref = kernel.registry, kernel.tree, Ref(change.collection, change.entity)
+def shows_change(kernel: Kernel, agent_id: str, change: FieldChange) -> bool:
+    """Return whether an agent may see a change, by its entity and its field.
+
+    A change of an undecided entity is visible where no domain hides a part of the collection.
+    """
+    registry, tree = kernel.registry, kernel.tree
+    if change.entity is None:
+        return not registry.hiding(change.collection)
+    ref = Ref(change.collection, change.entity)
     return registry.may_see(tree, agent_id, ref) and change.field not in registry.hidden_fields(
         tree, agent_id, ref
     )

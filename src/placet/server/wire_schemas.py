@@ -102,7 +102,7 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
                     {
                         "entity": _TEXT,
                         "field": _or_null("string"),
-                        "op": {"enum": ["add", "replace", "remove"]},
+                        "op": {"enum": ["add", "replace", "remove", "undecided"]},
                         "old": _ANYTHING,
                         "new": _ANYTHING,
                     }

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from placet.kernel import Domain, Kernel, KernelConfig, RecordList
+from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json, thaw
 from placet.schemas.effect import Settlement
 from placet.schemas.errors import PlacetError
@@ -172,8 +173,11 @@ class TraceRunner:
         intents = self.intents(step.batches[0])
         for intent, payload in zip(intents, payloads or (), strict=False):
             intent["payload"] = payload
-        batch = {"intents": intents, "dry_run": True}
-        return self.kernel.decide(batch, self.now + step.seconds)
+        batch = self.kernel.check({"intents": intents, "dry_run": True})
+        if isinstance(batch, CheckedBatch):
+            batch.shows_changes = False  # all outputs, also those that another moment changes
+            return self.kernel.decide(batch, self.now + step.seconds)
+        return batch
 
     def intents(self, batch: Batch, number: int = 0) -> list[dict[str, Json]]:
         """Return the intents of a batch of proposals at the present seq."""

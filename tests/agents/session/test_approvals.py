@@ -25,16 +25,11 @@ pytestmark = pytest.mark.anyio
 class Meddled(Orchestrator):
     """A world in which another agent commits first: after some dry runs, money is added."""
 
-    waiting = 0
     meddling = 0
 
     async def submit(self, batch: Any, *, dry_run: bool = False, **options: Any) -> Verdict:
         verdict = await super().submit(batch, dry_run=dry_run, **options)
-        if not (dry_run and verdict.admitted and self.meddling):
-            return verdict
-        if self.waiting:
-            self.waiting -= 1
-        else:
+        if dry_run and verdict.admitted and self.meddling:
             self.meddling -= 1
             bob = await self.register_agent("bob")
             await super().submit([bob.intent("till.put", amount=1)])
@@ -55,18 +50,15 @@ async def test_an_approval_request_is_resolved_in_its_own_session_only() -> None
         assert (await one.resolve(turn.approval_id, "approve", "ann")).outcome == "applied"
 
 
-@pytest.mark.parametrize(("waiting", "times"), [(0, 1), (1, 1), (0, 9), (1, 9)])
-async def test_an_approval_never_applies_an_effect_that_was_not_shown(
-    waiting: int, times: int
-) -> None:
+@pytest.mark.parametrize("times", [1, 9])
+async def test_an_approval_never_applies_an_effect_that_was_not_shown(times: int) -> None:
     world = Meddled([Till(), Sessions()], OrchestratorConfig())
     async with world:
         session = await Session.open(world=world, adapter=ScriptedAdapter([[EMPTY]]))
         await session.send("/till.put amount=5")
         turn = await session.send("empty it")
         assert [(one.old, one.new) for one in turn.diff] == [(5, 0)]
-        # 0: after the question who may resolve; 1: after the trial of what would be done
-        world.waiting, world.meddling = waiting, times
+        world.meddling = times  # after the dry run of the approved plan
         done = await session.resolve(turn.approval_id, "approve", "ann")
         assert done.outcome == "held"
         assert done.approval_id != turn.approval_id
@@ -208,6 +200,7 @@ async def test_an_agent_with_every_permission_cannot_record_for_the_session(kind
         },
         "session.use": {"grant": "g", "proposer": "mallory", "uses": 1},
         "session.guard": {"seq": 0},
+        "session.pin_draws": {"approval_id": "h"},
     }  # fmt: skip
     async with talk([EMPTY]) as session:
         await session.send("go")

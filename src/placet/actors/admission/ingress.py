@@ -163,6 +163,7 @@ class Ingress:
         identity: AgentIdentity | None = None,
         *,
         fill_missing: bool = False,
+        shows_changes: bool = False,
     ) -> "asyncio.Future[Verdict]":
         """Submit a batch: admission, structure check, queue. Return the future of its verdict.
 
@@ -174,6 +175,7 @@ class Ingress:
             submitter: Id of the submitting agent, or the operator.
             dry_run: Decide without applying.
             fill_missing: Fill in the fields that a client may leave out.
+            shows_changes: List the changes of the batch in its verdict; a dry run always does.
             identity: The batch is refused if this agent, of this generation, is no longer
                 registered when it is decided; None for no such condition.
 
@@ -216,6 +218,8 @@ class Ingress:
             checked.dry_run = True
         if not isinstance(checked, CheckedBatch):
             return self._refuse_malformed(reply, checked, raw, submitter, now_ns)
+        if dry_run or shows_changes:
+            checked.shows_changes = True
         if checked.notices is not None and self.on_warned is not None:
             self.on_warned(checked)
         waiting = QueuedBatch(checked, reply, now_ns, identity, now_ns)
@@ -233,13 +237,21 @@ class Ingress:
         identity: AgentIdentity | None = None,
         *,
         fill_missing: bool = False,
+        shows_changes: bool = False,
     ) -> "asyncio.Future[Verdict]":
         """Submit a batch to a stepped world, like `post_batch`, and note it for the next step.
 
         Also a refused batch is noted, but not a dry run. Of more than four queues full, those
         answered already are forgotten: their submitters have the verdicts.
         """
-        reply = self.post_batch(raw, submitter, dry_run, identity, fill_missing=fill_missing)
+        reply = self.post_batch(
+            raw,
+            submitter,
+            dry_run,
+            identity,
+            fill_missing=fill_missing,
+            shows_changes=shows_changes,
+        )
         if not (dry_run or _is_dry_run(raw)):
             submitted = self._submitted
             submitted.append(reply)

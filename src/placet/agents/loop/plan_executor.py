@@ -5,12 +5,11 @@ and as the recorder for the session's records; in one batch they pass or fail to
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 from placet.agents.loop.plan_preview import (
     CONFLICT_CODES,
+    NOT_FORESEEN,
     RETRIES,
-    SEQ_CHANGED,
     digest_of,
     preview_plan,
     with_normalized_payloads,
@@ -22,8 +21,10 @@ from placet.agents.proposal.limits import AgentLimits
 from placet.agents.proposal.modes import RULINGS, ApprovalPolicy, Mode, PolicyDecision, covers
 from placet.agents.proposal.plan import Action, Issue, Plan
 from placet.agents.proposal.turn_result import ActionOutcome, PlanResult, StateChange, Status
+from placet.domains.session import COLLECTIONS
 from placet.kernel.plugin.domain import Risk
 from placet.schemas.codec import Json, thaw, to_json
+from placet.schemas.foreseen import FieldChange
 from placet.schemas.intent import Intent
 from placet.schemas.refusal import RefusalCode
 from placet.schemas.verdict import Verdict
@@ -71,20 +72,15 @@ class PlanExecutor:
                 return _refused(plan, [Issue.of_refusal(refusal) for refusal in previewed.refusals])
             grants = await self._grants_for(plan, applied, risks, mode)
             if ruling.decision == "hold" or None in grants:
-                previewed, digest = await preview_plan(self._world, self._recorder, intents)
-                if not previewed.admitted:
-                    return _refused(
-                        plan, [Issue.of_refusal(refusal) for refusal in previewed.refusals]
-                    )
-                return await self._request_approval(plan, ruling, previewed, digest)
-            ahead = [*self._guard(plan, previewed, "risk"), *self._uses([g for g in grants if g])]
-            verdict = await self._world.submit([*ahead, *intents], identity=self._agent)
+                return await self._request_approval(plan, ruling)
+            ahead = [*self._guard(plan, previewed), *self._uses([g for g in grants if g])]
+            verdict = await self._world.submit(
+                [*ahead, *intents], identity=self._agent, shows_changes=True
+            )
             if RefusalCode.UNAUTHORIZED in verdict.codes:
                 return self._agent_removed(plan)
             if CONFLICT_CODES.isdisjoint(verdict.codes):
-                return await self._result_of(
-                    plan, risks, verdict, previewed, len(ahead), seconds_left
-                )
+                return await self._result_of(plan, risks, verdict, len(ahead), seconds_left)
         return self._retries_exhausted(plan)
 
     # approval requests
@@ -100,7 +96,8 @@ class PlanExecutor:
     ) -> PlanResult:
         """Apply a held plan exactly as it was approved, and return the result.
 
-        If its changes or effects would now differ, create a new approval request instead.
+        If its changes or effects would differ from those that were shown, create a new approval
+        request instead. The rule of `session.resolve` compares them in the batch that applies them.
 
         Args:
             approval: The approval request, as in the state.
@@ -114,24 +111,20 @@ class PlanExecutor:
         for _ in range(RETRIES):
             now = self._world.seq
             plan = Plan.model_construct(goal=approval["goal"], base_seq=now, actions=actions)
-            intents = self._intents(actions, now)
-            previewed, digest_of_preview = await preview_plan(self._world, self._recorder, intents)
-            if not previewed.admitted:
-                return _refused(plan, [Issue.of_refusal(refusal) for refusal in previewed.refusals])
-            if digest_of_preview != approval["foreseen"]:
+            resolution = self._resolution(approval_id, "approve", by, role, approval["digest"])
+            batch = [resolution, *self._intents(actions, now)]
+            verdict = await self._world.submit(batch, dry_run=True)
+            if verdict.admitted and "undecided" in approval:
+                risks = await self._risks(with_normalized_payloads(plan, verdict, 1))
+                verdict = await self._world.submit(batch, shows_changes=True)
+                if verdict.admitted:
+                    return await self._result_of(plan, risks, verdict, 1, seconds_left)
+            if verdict.admitted or NOT_FORESEEN in verdict.codes:
                 ruling = PolicyDecision("hold", approval["role"])
                 stale = self._resolution(approval_id, "stale", by, role, approval["digest"])
-                return await self._request_approval(
-                    plan, ruling, previewed, digest_of_preview, first=[stale]
-                )
-            risks = await self._risks(with_normalized_payloads(plan, previewed))
-            resolution = self._resolution(approval_id, "approve", by, role, approval["digest"])
-            ahead = [*self._guard(plan, previewed, "footprint"), resolution]
-            verdict = await self._world.submit([*ahead, *intents])
-            if not {SEQ_CHANGED, RefusalCode.STALE_CONTEXT} & set(verdict.codes):
-                return await self._result_of(
-                    plan, risks, verdict, previewed, len(ahead), seconds_left
-                )
+                return await self._request_approval(plan, ruling, first=[stale])
+            if RefusalCode.STALE_CONTEXT not in verdict.codes:
+                return _refused_batch(plan, verdict, 1)
         return self._retries_exhausted(plan)
 
     async def may_resolve(
@@ -143,7 +136,8 @@ class PlanExecutor:
         """
         resolution = self._resolution(approval_id, decision, by, role, approval["digest"])
         verdict = await self._world.submit([resolution], dry_run=True)
-        return [Issue.of_refusal(refusal) for refusal in verdict.refusals]
+        issues = [Issue.of_refusal(refusal) for refusal in verdict.refusals]
+        return [issue for issue in issues if issue.code != NOT_FORESEEN]  # the plan is not in it
 
     async def close_approval(
         self, approval: Mapping[str, Json], approval_id: str, decision: str, by: str, role: str
@@ -160,8 +154,6 @@ class PlanExecutor:
         self,
         plan: Plan,
         ruling: PolicyDecision,
-        previewed: Verdict,
-        digest_of_preview: str,
         first: Sequence[Intent] = (),
     ) -> PlanResult:
         limits = self._limits
@@ -170,6 +162,15 @@ class PlanExecutor:
         seconds = limits.approve_seconds_max if ruling.role else limits.confirm_seconds_max
         digest = digest_of([actions, plan.base_seq, self._agent.agent_id, self._session])
         approval_id = f"{self._session}-{digest[:12]}-{self._world.seq}"
+        previewed = await preview_plan(
+            self._world,
+            self._recorder,
+            self._intents(plan.actions, plan.base_seq),
+            approval_id,
+        )
+        if not previewed.admitted:
+            return _refused_batch(plan, previewed, 1)
+        foreseen = previewed.foreseen
         intent = self._recorder.intent(
             "session.request_approval",
             approval_id=approval_id,
@@ -180,7 +181,8 @@ class PlanExecutor:
             actions=actions,
             needs=needs,
             role=ruling.role,
-            foreseen=digest_of_preview,
+            foreseen=foreseen.digest,
+            undecided=foreseen.undecided,
             digest=digest,
             seconds=seconds,
         )
@@ -188,11 +190,7 @@ class PlanExecutor:
         if RefusalCode.UNAUTHORIZED in verdict.codes:
             return self._agent_removed(plan)
         if not verdict.admitted:  # these intents are the recorder's
-            ahead = len(first) + 1
-            issues = [
-                _shift_pointer(Issue.of_refusal(refusal), ahead) for refusal in verdict.refusals
-            ]
-            return _refused(plan, issues)
+            return _refused_batch(plan, verdict, len(first) + 1)
         code = Code.APPROVAL_REQUIRED if ruling.role else Code.CONFIRMATION_REQUIRED
         who = f"the approval of {ruling.role!r}" if ruling.role else "a person's confirmation"
         reason = f": {ruling.reason}" if ruling.reason else ""
@@ -203,7 +201,7 @@ class PlanExecutor:
             )
             for index, action in enumerate(plan.actions)
         )
-        return PlanResult("held", (issue,), results, _changes(previewed), approval_id)
+        return PlanResult("held", (issue,), results, _changes(foreseen.changes), approval_id)
 
     def _resolution(
         self, approval_id: str, decision: str, by: str, role: str, digest: str
@@ -286,20 +284,13 @@ class PlanExecutor:
             intents.append(intent)
         return intents
 
-    def _guard(
-        self, plan: Plan, previewed: Verdict, judged_by: Literal["risk", "footprint"]
-    ) -> list[Intent]:
+    def _guard(self, plan: Plan, previewed: Verdict) -> list[Intent]:
         """Return the intents that refuse the batch if the world changed since the preview.
 
-        Needed where a decision depends on state that no footprint declares: the risk of a payload,
-        and the effect of a kind without a footprint.
+        Needed for the risk of a payload, which depends on state that no footprint declares.
         """
         kinds = [self._world.gateway.registry.kinds[action.kind] for action in plan.actions]
-        if judged_by == "risk":
-            is_needed = any(kind.risk_of is not None for kind in kinds)
-        else:
-            is_needed = any(kind.reads is None and kind.reads_self is None for kind in kinds)
-        if not is_needed:
+        if all(kind.risk_of is None for kind in kinds):
             return []
         seq = min((result.seq for result in previewed.results if result.seq is not None), default=0)
         return [self._recorder.intent("session.guard", seq=seq)]
@@ -319,7 +310,6 @@ class PlanExecutor:
         plan: Plan,
         risks: Sequence[Risk],
         verdict: Verdict,
-        previewed: Verdict,
         ahead: int,
         seconds_left: float,
     ) -> PlanResult:
@@ -328,10 +318,7 @@ class PlanExecutor:
         The first `ahead` intents of the batch are the recorder's, before those of the plan.
         """
         if not verdict.admitted:
-            return _refused(
-                plan,
-                [_shift_pointer(Issue.of_refusal(refusal), ahead) for refusal in verdict.refusals],
-            )
+            return _refused_batch(plan, verdict, ahead)
         results = verdict.results[ahead:]
         outcomes = await self._world.gateway.outcomes(verdict, seconds_max=max(0.0, seconds_left))
         decisions = []
@@ -359,11 +346,8 @@ class PlanExecutor:
                     issues=issues,
                 )
             )
-        is_exact = (
-            verdict.current_seq == previewed.current_seq + ahead
-        )  # no other batch was applied since the preview
         failed = tuple(issue for decision in decisions for issue in decision.issues)
-        diff = _changes(previewed) if is_exact else ()
+        diff = _changes(verdict.diff)
         status: Status = "failed" if failed else "applied"
         return PlanResult(status, failed, tuple(decisions), diff, has_acted=has_acted)
 
@@ -391,6 +375,13 @@ def _refused(plan: Plan, issues: Sequence[Issue]) -> PlanResult:
         for index, action in enumerate(plan.actions)
     )
     return PlanResult("rejected", tuple(issues), results)
+
+
+def _refused_batch(plan: Plan, verdict: Verdict, ahead: int) -> PlanResult:
+    """Return the outcome of a plan whose batch, with the recorder's intents ahead, was refused."""
+    return _refused(
+        plan, [_shift_pointer(Issue.of_refusal(refusal), ahead) for refusal in verdict.refusals]
+    )
 
 
 def _shift_pointer(issue: Issue, ahead: int) -> Issue:
@@ -423,5 +414,8 @@ def _name(action: Action, index: int) -> str:
     return action.id or str(index)
 
 
-def _changes(previewed: Verdict) -> tuple[StateChange, ...]:
-    return tuple(StateChange.of(change) for change in previewed.diff)
+def _changes(changes: Sequence[FieldChange]) -> tuple[StateChange, ...]:
+    """Return the changes that a plan makes, without those of the session's own records."""
+    return tuple(
+        StateChange.of(change) for change in changes if change.collection not in COLLECTIONS
+    )

@@ -6,12 +6,12 @@ Values that a person reads, a test compares and a front end sends as JSON.
 from decimal import Decimal
 from typing import Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, PrivateAttr
 
 from placet.agents.proposal.adapter import Usage
 from placet.agents.proposal.plan import Issue, kinds_text
 from placet.schemas.codec import Json
-from placet.schemas.verdict import FieldChange
+from placet.schemas.foreseen import UNDECIDED, FieldChange, Op
 
 Route = Literal["command", "agent", "person"]
 OutcomeName = Literal["applied", "held", "clarify", "refused", "said", "failed"]
@@ -24,17 +24,36 @@ class _Value(BaseModel):
 
 
 class StateChange(_Value):
-    """A change of one field of the state that a plan made, or would make."""
+    """A change of one field of the state that a plan made, or would make.
 
+    Attributes:
+        path: `collection/entity/field`.
+        op: `add`, `replace`, `remove`, or `undecided`: the value is decided when the plan is
+            applied.
+        old: Value before.
+        new: Value after.
+    """
+
+    _field_change: FieldChange = PrivateAttr()
     path: str
-    op: Literal["add", "replace", "remove"]
+    op: Op
     old: Any = None
     new: Any = None
 
     @classmethod
     def of(cls, change: FieldChange) -> "StateChange":
         """Convert a change of a verdict to the form for people."""
-        return cls(path=change.path, op=change.op, old=change.old, new=change.new)
+        made = cls(path=change.path, op=change.op, old=change.old, new=change.new)
+        made._field_change = change
+        return made
+
+    @property
+    def field_change(self) -> FieldChange:
+        """The change with its collection, entity and field apart."""
+        return self._field_change
+
+    def __str__(self) -> str:
+        return f"{self.path} {UNDECIDED}" if self.op == "undecided" else super().__str__()
 
 
 class ActionOutcome(_Value):

@@ -5,10 +5,19 @@ log names the person who gave it, and it covers exactly the shown plan.
 """
 
 from placet.domains.session.domain import Sessions, other_agent, turn_id
-from placet.domains.session.payloads import KINDS, PROPOSE, RECORDER, SESSION_CHARS_MAX
+from placet.domains.session.payloads import (
+    COLLECTIONS,
+    KINDS,
+    PLAN_CHANGED,
+    PROPOSE,
+    RECORDER,
+    SESSION_CHARS_MAX,
+)
 
 __all__ = [
+    "COLLECTIONS",
     "KINDS",
+    "PLAN_CHANGED",
     "PROPOSE",
     "RECORDER",
     "SESSION_CHARS_MAX",

@@ -5,7 +5,9 @@ from typing import Final
 
 from placet.domains.session.payloads import (
     APPROVALS,
+    COLLECTIONS,
     GRANTS,
+    PLAN_CHANGED,
     PROPOSE,
     RECORDER,
     SESSIONS,
@@ -15,6 +17,7 @@ from placet.domains.session.payloads import (
     EndPayload,
     GrantPayload,
     GuardPayload,
+    PinPayload,
     ResolvePayload,
     TurnPayload,
     UsePayload,
@@ -24,6 +27,7 @@ from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json
 from placet.schemas.effect import Effect, Settlement
+from placet.schemas.foreseen import Preview, is_foreseen
 from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
 
@@ -70,11 +74,13 @@ class Sessions(Domain):
                 ApprovalPayload,
                 self._request_approval,
                 "A plan waits for a person.",
+                version="2",
             ),
             _kind("resolve", ResolvePayload, _resolve, "A person decides."),
             _kind("grant", GrantPayload, self._grant, "A person permits kinds in advance."),
             _kind("use", UsePayload, _use, "A grant is used."),
             _kind("guard", GuardPayload, _guard, "Only if nothing has changed since."),
+            _kind("pin_draws", PinPayload, _pin_draws, "A plan is dry-run for an approval."),
         )
 
     def settings(self) -> Mapping[str, Json]:
@@ -225,8 +231,13 @@ class Sessions(Domain):
         return None
 
 
-def _kind(name: str, payload: object, rule: Rule, summary: str, *effects: str) -> Kind:
-    """Make a kind that only the session recorder may use."""
+def _kind(
+    name: str, payload: object, rule: Rule, summary: str, *effects: str, version: str = "1"
+) -> Kind:
+    """Make a kind that only the session recorder may use.
+
+    A payload of an older version is a payload of the present one too.
+    """
 
     def guarded(draft: Draft, intent: Intent) -> RuleRefusal | None:
         if intent["agent_id"] != RECORDER:
@@ -235,7 +246,20 @@ def _kind(name: str, payload: object, rule: Rule, summary: str, *effects: str) -
             )
         return rule(draft, intent)
 
-    return Kind(f"session.{name}", payload, guarded, effects=effects, summary=summary)
+    upcasters = {str(older): _same for older in range(1, int(version))}
+    return Kind(
+        f"session.{name}",
+        payload,
+        guarded,
+        effects=effects,
+        summary=summary,
+        version=version,
+        upcasters=upcasters,
+    )
+
+
+def _same(payload: Json) -> Json:
+    return payload
 
 
 def _guard(draft: Draft, intent: Intent) -> RuleRefusal | None:
@@ -243,6 +267,10 @@ def _guard(draft: Draft, intent: Intent) -> RuleRefusal | None:
     if draft.seq == seq:
         return None
     return refuse("seq_changed", f"this was meant for seq {seq}, it is {draft.seq}; look again")
+
+
+def _pin_draws(draft: Draft, intent: Intent) -> None:
+    draft.pin_draws(intent["payload"]["approval_id"])
 
 
 def _ask(draft: Draft, intent: Intent) -> RuleRefusal | None:
@@ -294,9 +322,25 @@ def _resolve(draft: Draft, intent: Intent) -> RuleRefusal | None:
             "the digest shown is not the digest of this request; look again",
             at="/digest",
         )
+    if payload["decision"] == "approve" and "undecided" in approval:
+        draft.pin_draws(approval_id)
+        foreseen, undecided = approval["foreseen"], approval["undecided"]
+        draft.check_changes(lambda preview: _require_foreseen(preview, foreseen, undecided))
     draft.put(APPROVALS, approval_id, "state", _ENDS[payload["decision"]])
     draft.put(APPROVALS, approval_id, "by", payload["by"])
     return None
+
+
+def _require_foreseen(preview: Preview, foreseen: str, undecided: Json) -> RuleRefusal | None:
+    """Refuse an approval whose plan does not do in this batch what its approver was shown."""
+    changes = [change for change in preview.changes if change.collection not in COLLECTIONS]
+    if is_foreseen(preview._replace(changes=changes), foreseen, undecided):
+        return None
+    return refuse(
+        PLAN_CHANGED,
+        "the plan would not change what was shown with the approval request; look at it again",
+        at="/approval_id",
+    )
 
 
 def _use(draft: Draft, intent: Intent) -> RuleRefusal | None:

@@ -9,6 +9,11 @@ SESSIONS: Final = "session.sessions"
 TURNS: Final = "session.turns"
 APPROVALS: Final = "session.approvals"
 GRANTS: Final = "session.grants"
+COLLECTIONS: Final = frozenset({SESSIONS, TURNS, APPROVALS, GRANTS})
+"""The collections of the domain: a plan changes none of them."""
+
+PLAN_CHANGED: Final = "plan_changed"
+"""Code of the refusal of an approved plan that would not do what was shown."""
 
 RECORDER: Final = "session.recorder"
 """Id of the agent that submits the session kinds. The rules refuse them from any other agent, so
@@ -64,8 +69,9 @@ class EndPayload(TypedDict):
 class ApprovalPayload(TypedDict):
     """Payload of `session.request_approval`: a plan that waits for a person's decision.
 
-    `digest` covers the actions, the proposer, and the seq at which they were judged; `foreseen`
-    covers the changes that they would have made then.
+    `digest` covers the actions, the proposer, and the seq at which they were judged. `foreseen` and
+    `undecided` are of the changes that a person is shown (`placet.schemas.foreseen`). A request of
+    an older release has no `undecided`: its draws are not pinned, and its changes not compared.
     """
 
     approval_id: Name
@@ -76,6 +82,7 @@ class ApprovalPayload(TypedDict):
     actions: Annotated[list[dict[str, JsonValue]], Field(min_length=1, max_length=512)]
     needs: Literal["confirm", "approve"]
     foreseen: Annotated[str, Field(max_length=64)]
+    undecided: NotRequired[list[list[list[JsonValue]]]]
     role: Annotated[str, Field(max_length=ROLE_CHARS_MAX)]
     digest: Annotated[str, Field(min_length=16, max_length=64)]
     seconds: Annotated[float, Field(gt=0, le=10_000_000)]
@@ -115,6 +122,15 @@ class GuardPayload(TypedDict):
     seq: Count
 
 
+class PinPayload(TypedDict):
+    """Payload of `session.pin_draws`, the first intent of the dry run of a plan to be approved.
+
+    The plan draws the numbers that it draws when this approval request is approved.
+    """
+
+    approval_id: Name
+
+
 class UsePayload(TypedDict):
     """Payload of `session.use`: the grant that a batch uses, and how many times."""
 
@@ -133,6 +149,7 @@ KINDS: Final = frozenset(
         "session.grant",
         "session.use",
         "session.guard",
+        "session.pin_draws",
     }
 )
 """The kinds of the domain. No agent but the recorder is permitted them."""

@@ -17,6 +17,7 @@ from placet.kernel.state.transaction import Transaction
 from placet.schemas.batch import CheckedBatch, part_of
 from placet.schemas.codec import ENCODE_ERRORS, canonical
 from placet.schemas.effect import Effect, EffectKey
+from placet.schemas.foreseen import Preview
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.record import (
@@ -170,10 +171,10 @@ class DecisionRecorder:
         except ENCODE_ERRORS as error:
             draft.undo()
             raise PluginError(RECORDING, error) from error
+        made = draft.preview() if batch.shows_changes else None
         if batch.dry_run:
-            verdict = self._verdict(batch, first_seq, draft, NOT_KEPT)
-            verdict.preview(draft.diff(), [(effect[1], effect[2]) for effect in draft.effects])
-            self._note_unpaid(batch)
+            verdict = self._verdict(batch, first_seq, draft, NOT_KEPT, made)
+            self.note_unpaid(batch)
             draft.undo()
             return verdict
         if changes.collections:
@@ -188,7 +189,7 @@ class DecisionRecorder:
             for k, (seq, kind, payload, agent_id) in enumerate(draft.effects):
                 key = EffectKey(self._world, seq, k)
                 self.effects.append(Effect(key, kind, payload, agent_id))
-        return self._verdict(batch, first_seq, draft, journal.durability)
+        return self._verdict(batch, first_seq, draft, journal.durability, made)
 
     def refuse(self, batch: CheckedBatch, refusals: list[Refusal]) -> Verdict:
         """Return the verdict of a refused batch, and record it if the refusal is final.
@@ -220,9 +221,9 @@ class DecisionRecorder:
             apply_refused(ledger, record, batch)
             data = encode_record(record)
             self.write(record, data, batch)
-            self._note_unpaid(batch, len(data))
+            self.note_unpaid(batch, len(data))
         else:
-            self._note_unpaid(batch)
+            self.note_unpaid(batch)
         sim_time = self._context.now_ns / SECOND_NS
         verdict = Verdict(batch.batch_id, False, None, ledger.seq, sim_time, tuple(refusals))
         verdict.dry_run = batch.dry_run
@@ -261,7 +262,7 @@ class DecisionRecorder:
             apply_scheduled(ledger, record, batch, charges)
             self._journal.append(encode_record(record))
         else:
-            self._note_unpaid(batch)
+            self.note_unpaid(batch)
         verdict = Verdict(batch.batch_id, True, seq, seq, context.now_ns / SECOND_NS)
         verdict.scheduled = True
         verdict.dry_run = batch.dry_run
@@ -273,20 +274,26 @@ class DecisionRecorder:
         """Append the record of a batch, which is applied, to the log."""
         self._journal.append(data)
 
-    def _note_unpaid(self, batch: CheckedBatch, log_bytes: int = 0) -> None:
+    def note_unpaid(self, batch: CheckedBatch, log_bytes: int = 0) -> None:
+        """Note the work of a decision of a batch that no quota counts."""
         work = batch.base_work + self._context.draft.work_of(batch)
         owner = batch.agents[0] if batch.submitter == OPERATOR else batch.submitter
         self.unpaid.append(Unpaid(owner, log_bytes, work))
 
     def repeat(self, batch: CheckedBatch, verdict: Verdict) -> Verdict:
         """Complete and return the stored verdict of a duplicate, which needs no new record."""
-        self._note_unpaid(batch)
+        self.note_unpaid(batch)
         verdict.dry_run = batch.dry_run
         verdict.durability = NOT_KEPT if batch.dry_run else self._journal.durability
         return verdict
 
     def _verdict(
-        self, batch: CheckedBatch, first_seq: int, draft: Transaction, durability: str
+        self,
+        batch: CheckedBatch,
+        first_seq: int,
+        draft: Transaction,
+        durability: str,
+        made: Preview | None,
     ) -> Verdict:
         notices, count = batch.notices, len(batch.intents)
         last_seq = first_seq + count - 1
@@ -297,7 +304,7 @@ class DecisionRecorder:
             notices = dict(draft.notices)
             for index, known in (batch.notices or {}).items():
                 notices[index] = (*known, *notices.get(index, ()))
-        return Verdict(  # positional, for the same microsecond as the record
+        verdict = Verdict(  # positional, for the same microsecond as the record
             batch.batch_id,
             True,
             last_seq,
@@ -315,6 +322,9 @@ class DecisionRecorder:
             notices,
             draft.answers,
         )
+        if made is not None:
+            verdict.preview = made
+        return verdict
 
 
 def _index_of(refusal: Refusal) -> int:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from placet.kernel.commit.commit import DecisionRecorder, Unpaid
 from placet.kernel.context import GateContext
+from placet.kernel.decide.dry_run import show_undecided
 from placet.kernel.gate import ON_ARRIVAL, WHEN_DUE
 from placet.kernel.gate.domain_rules import DomainRules, rule_error
 from placet.kernel.gate.quota import check_work
@@ -42,7 +43,7 @@ class Decision(NamedTuple):
     undecided: Sequence[CheckedBatch] = ()
 
 
-def decide_batch(
+def decide_batch(  # noqa: PLR0912  # the stages, in their order
     batch: CheckedBatch, context: GateContext, rules: DomainRules, recorder: DecisionRecorder
 ) -> Verdict:
     """Decide one batch at the present state, commit it or refuse it, and return its verdict.
@@ -80,8 +81,12 @@ def decide_batch(
             context.draft.undo()
             return recorder.refuse(batch, refusals)
         if context.ledger.policy.checks_work:
-            return _admit_within_work(batch, context, recorder, charges)
-        return recorder.admit(batch, charges)
+            verdict = _admit_within_work(batch, context, recorder, charges)
+        else:
+            verdict = recorder.admit(batch, charges)
+        if batch.dry_run:
+            show_undecided(verdict, batch, context, recorder)
+        return verdict
     except PluginError as fault:
         return refuse_fault(batch, fault, rules, recorder)
 

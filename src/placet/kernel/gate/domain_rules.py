@@ -112,15 +112,22 @@ class DomainRules:
         finally:
             error.__context__ = context  # else it would be the kernel's own `PluginError`
 
-    def check(self, batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
+    def check(
+        self, batch: CheckedBatch, context: GateContext, later: int = 0
+    ) -> list[Refusal] | None:
         """Apply the intents of a batch to the draft by their rules.
+
+        Args:
+            batch: The batch.
+            context: The world.
+            later: Number of intents by which the batch is decided as if it came later.
 
         Returns:
             None if all pass, else the refusals; the caller then undoes the draft.
         """
         draft, registry, intents = context.draft, context.registry, batch.intents
         rules, read_only, validator = registry.rules, registry.read_only_kinds, self._validator
-        seq = context.ledger.seq
+        seq = context.ledger.seq + later
         refusals: list[Refusal] | None = None
         positions = batch.order or (_FIRST_ONLY if len(intents) == 1 else range(len(intents)))
         for position in positions:
@@ -153,8 +160,8 @@ class DomainRules:
             refusals.append(refusal)
             if len(refusals) >= context.ledger.policy.limits.refusals_listed_max:
                 return refusals  # the others would not be listed
-        if refusals is None and (registry.has_whole_checks or draft.work or draft.effects):
-            return self.check_whole(batch, context)
+        if refusals is None and (registry.has_whole_checks or draft.needs_check):
+            return self.check_whole(batch, context, later)
         return refusals
 
     @property
@@ -199,7 +206,9 @@ class DomainRules:
         self.report_fault(where, error)
         return rule_error(batch, position, where, error)
 
-    def check_whole(self, batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
+    def check_whole(
+        self, batch: CheckedBatch, context: GateContext, later: int = 0
+    ) -> list[Refusal] | None:
         """Run the hooks and checks of a batch as a whole, once all of its rules have passed."""
         draft, registry = context.draft, context.registry
         if registry.with_on_batch and (refused := self._finish(context)) is not None:
@@ -208,9 +217,11 @@ class DomainRules:
             return [_work_exceeded(_reparsed(batch), len(batch.intents) - 1, context)]
         refusals: list[Refusal] | None = None
         if draft.effects:
-            refusals = self._check_effects(batch, context)
+            refusals = self._check_effects(batch, context, later)
         if refusals is None and registry.with_invariants:
             refusals = self._check_invariants(batch, context)
+        if refusals is None and draft.checks:
+            refusals = self._check_changes(batch, context)
         return refusals
 
     def _validate(
@@ -249,7 +260,9 @@ class DomainRules:
                 registry.require_own_writes(domain, draft, since)
         return None
 
-    def _check_effects(self, batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
+    def _check_effects(
+        self, batch: CheckedBatch, context: GateContext, later: int
+    ) -> list[Refusal] | None:
         """Check the number of a batch's effects, and that each is declared by its kind.
 
         The backpressure stage does not check undeclared effects: their outbox would grow without
@@ -259,7 +272,7 @@ class DomainRules:
         parts = decode_intents(batch.encoded)  # not the intents, into which a rule may have written
         positions = range(len(batch)) if batch.order is None else batch.order
         for seq, effect, _, _ in context.draft.effects:
-            position = positions[seq - context.ledger.seq - 1]
+            position = positions[seq - context.ledger.seq - later - 1]
             kind = kinds[parts[position][2]]
             if effect not in kind.effects:
                 error = TypeError(f"{kind.name} does not declare {effect!r} among its effects")
@@ -297,6 +310,16 @@ class DomainRules:
                 self.report_fault(where, error)
                 refusals.append(rule_error(batch, None, where, error))
         return refusals or None
+
+    def _check_changes(self, batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
+        """Run the checks of the whole batch that its rules asked for."""
+        preview = context.draft.preview()
+        for position, check in context.draft.checks:
+            with plugin_boundary("check of a batch's changes", position):
+                answer = check(preview)
+                if answer is not None:
+                    return [_refusal(_reparsed(batch), position, answer, context)]
+        return None
 
 
 def _work_exceeded(batch: CheckedBatch, position: int, context: GateContext) -> Refusal:

@@ -191,7 +191,7 @@ class Structure:
         batch.contexts = [intent["context_seq"]]
         batch.notices = batch.due_of = batch.valid_until_ns = batch.order = None
         batch.sim_time_ns = batch.valid_for_ns = None
-        batch.dry_run = False
+        batch.dry_run = batch.shows_changes = False
         batch.priority = priority
         batch.req_ids = [req_id]
         batch.agents = (agent_id,)
@@ -263,7 +263,7 @@ class Structure:
             _read_options(batch, options)
         else:
             batch.sim_time_ns = batch.valid_for_ns = None
-            batch.dry_run = False
+            batch.dry_run = batch.shows_changes = False
         return batch if batch.index(parts) else self._diagnosis.duplicates(intents)
 
 
@@ -368,4 +368,4 @@ def _read_options(batch: CheckedBatch, options: Mapping[str, Json]) -> None:
     sim_time, valid_for_s = options.get("sim_time"), options.get("valid_for_s")
     batch.sim_time_ns = None if sim_time is None else round(sim_time * SECOND_NS)
     batch.valid_for_ns = None if valid_for_s is None else round(valid_for_s * SECOND_NS)
-    batch.dry_run = options.get("dry_run", False)
+    batch.dry_run = batch.shows_changes = options.get("dry_run", False)

@@ -5,20 +5,34 @@ values that it touches. A read in a draft therefore sees the changes of earlier 
 batch. Operations for the kernel only (begin, undo, sum up) are in `kernel/state/transaction.py`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TypeAlias
 
 from placet.kernel.ledger.ordinals import Ordinals
-from placet.kernel.prng import below, cached_agent_key, draw_state, mix_word, unit_of
+from placet.kernel.prng import (
+    below,
+    cached_agent_key,
+    draw_state,
+    mix_word,
+    random_u64,
+    unit_of,
+)
 from placet.kernel.state.tree import READ_AND_WRITE, Entity, Stamp, State
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json, freeze, is_flat, sort_last
+from placet.schemas.foreseen import Preview
 from placet.schemas.identity import SYSTEM
 from placet.schemas.limits import SECOND_NS, UNLIMITED
 from placet.schemas.name_suggestions import nearest
 from placet.schemas.portable_error import PortableError
 from placet.schemas.refusal import Notice
+
+Draws: TypeAlias = Callable[[int, str, str], int]
+"""`(place of the intent among those of its agent in the batch, purpose, agent) -> 64 bits`."""
+
+ChangeCheck: TypeAlias = Callable[[Preview], object]
+"""A check of what a batch did as a whole; returns None, or a `RuleRefusal` to refuse the batch."""
 
 if TYPE_CHECKING:
     from placet.schemas.log.changes import AgentChange
@@ -86,9 +100,8 @@ class Draft:
     Attributes:
         state: The tree, for reading.
         agent_id: Agent of the intent being applied; `system` on ticks and settlements.
-        seq: The sequence number that the intent will have.
-        now_ns: Simulated time, nanoseconds.
-        tick: Number of ticks before; 0 in a world without ticks.
+        reads_moment: A rule of the batch drew, or read the seq, the time, the tick or `ordinal`.
+        checks: Position of an intent, and the check of the whole batch that its rule asked for.
         work: Units of work that the rules of the batch declared and charged so far.
         has_more: The batch did something beside putting fields.
         agents: The agents that the batch registered and removed so far.
@@ -100,26 +113,29 @@ class Draft:
         "_claims_undo",
         "_collection_undo",
         "_draw_states",
+        "_draws",
         "_executors",
         "_hook_writes",
+        "_now_ns",
         "_ordinals",
         "_position",
         "_ranks",
         "_registrar",
         "_seed",
+        "_seq",
+        "_tick",
         "_undo",
         "_work_max",
         "agent_id",
         "agents",
         "answers",
+        "checks",
         "effects",
         "has_more",
         "normalized",
         "notices",
-        "now_ns",
-        "seq",
+        "reads_moment",
         "state",
-        "tick",
         "work",
     )
 
@@ -132,9 +148,12 @@ class Draft:
     ) -> None:
         self.state = state
         self.agent_id: str = SYSTEM
-        self.seq = 0
-        self.now_ns = 0
-        self.tick = 0
+        self._seq = 0
+        self._now_ns = 0
+        self._tick = 0
+        self._draws: Draws | None = None
+        self.reads_moment = False
+        self.checks: list[tuple[int, ChangeCheck]] = []
         self._seed = seed
         self._ordinals = Ordinals() if ordinals is None else ordinals
         self._draw_states: dict[tuple[int, str], int] = {}
@@ -159,7 +178,7 @@ class Draft:
 
     def __repr__(self) -> str:
         return (
-            f"<Draft of {self.agent_id!r} at seq {self.seq}, {self.sim_time:g} s: "
+            f"<Draft of {self.agent_id!r} at seq {self._seq}, {self._now_ns / SECOND_NS:g} s: "
             f"{len(self._undo)} writes, {len(self.effects)} effects>"
         )
 
@@ -174,9 +193,27 @@ class Draft:
     # reading
 
     @property
+    def seq(self) -> int:
+        """Sequence number that the intent will have."""
+        self.reads_moment = True
+        return self._seq
+
+    @property
+    def now_ns(self) -> int:
+        """Simulated time, nanoseconds."""
+        self.reads_moment = True
+        return self._now_ns
+
+    @property
     def sim_time(self) -> float:
         """Simulated time, seconds."""
         return self.now_ns / SECOND_NS
+
+    @property
+    def tick(self) -> int:
+        """Number of ticks before; 0 in a world without ticks."""
+        self.reads_moment = True
+        return self._tick
 
     def get(self, collection: str, entity: str, field: str, default: Json = None) -> Json:
         """Read one field, or the default where there is no such field or entity."""
@@ -247,17 +284,24 @@ class Draft:
 
         Earlier intents of the same batch count too.
         """
-        n = self._ordinals.of(self.agent_id, self.now_ns)
+        self.reads_moment = True
+        return self._ordinals.of(self.agent_id, self._now_ns) + self._rank
+
+    @property
+    def _rank(self) -> int:
+        """Number of this agent's intents that run earlier in the batch."""
         batch = self._batch
         if not isinstance(batch, CheckedBatch) or len(batch.intents) == 1:
-            return n
+            return 0
         if batch.order is None and len(batch.agents) == 1:
-            return n + self._position
+            return self._position
         if self._ranks is None or self._ranks[0] is not batch:
             self._ranks = (batch, _ranks_in(batch))
-        return n + self._ranks[1][self._position]
+        return self._ranks[1][self._position]
 
     def _random_u64(self, purpose: str) -> int:
+        if self._draws is not None:
+            return self._draws(self._rank, purpose, self.agent_id)
         # All words but the agent are common to many draws of a moment: the state after them is
         # kept, and a draw is one round more.
         n, states = self.ordinal, self._draw_states
@@ -265,9 +309,34 @@ class Draft:
         if state is None:
             if len(states) >= _DRAW_STATES_MAX:
                 states.clear()
-            state = draw_state(self._seed, self.tick, self.now_ns, n, purpose)
+            state = draw_state(self._seed, self._tick, self._now_ns, n, purpose)
             states[n, purpose] = state
         return mix_word(state, cached_agent_key(self.agent_id))
+
+    def pin_draws(self, key: str) -> None:
+        """Make later draws of the batch depend on a key instead of tick, time and `ordinal`.
+
+        A batch that pins the same key in another dry run, or when it is applied, draws the same
+        numbers. So a person may be shown a drawn value before its batch is applied.
+
+        Args:
+            key: A key that no other batch pins, such as the id of an approval request.
+        """
+        seed = self._seed
+        self.has_more = True
+        self._draws = lambda rank, purpose, agent_id: random_u64(
+            seed, 0, 0, rank, f"{key}\0{purpose}", agent_id
+        )
+
+    def check_changes(self, check: ChangeCheck) -> None:
+        """Check the changes of the whole batch once all rules, hooks and invariants have passed.
+
+        Args:
+            check: Receives the changes and effects of the batch. It returns None, or a
+                `RuleRefusal`, by which the intent and its batch are refused.
+        """
+        self.has_more = True
+        self.checks.append((self._position, check))
 
     def charge(self, units: int) -> None:
         """Charge the work of the steps that follow, beyond that of an ordinary rule.
@@ -332,7 +401,7 @@ class Draft:
         if by != self.agent_id:
             row.foreign_seq = row.seq
             row.by = self.agent_id
-        row.seq = self.seq
+        row.seq = self._seq
         if row.digest is not None:
             state.mark_dirty(collection, entity, row)
 
@@ -355,7 +424,7 @@ class Draft:
             raise ValueError("a field needs a name")
         grave = rows.tombstones.pop(entity, None)
         self._touch(collection, entity, None, grave)
-        row = Entity(frozen, self.seq, self.agent_id, 0, self.state.epoch)
+        row = Entity(frozen, self._seq, self.agent_id, 0, self.state.epoch)
         # If tombstones were trimmed, another agent may have deleted it as late as `tracked_from`.
         row.foreign_seq = (
             self.state.tracked_from if grave is None else grave.changed_for(self.agent_id)
@@ -381,7 +450,7 @@ class Draft:
         if row.digest is not None:
             self.state.mark_dirty(collection, entity, row)
         grave = Stamp(row.seq, row.by, row.foreign_seq)
-        grave.touch(self.seq, self.agent_id)
+        grave.touch(self._seq, self.agent_id)
         rows.tombstones[entity] = grave
 
     def _no_entity(self, collection: str, entity: str, remedy: str) -> str:
@@ -418,7 +487,7 @@ class Draft:
             raise ToolUnregistered(kind)
         self.has_more = True
         plain = str.__str__(kind)  # an Enum member would be read back as a plain string
-        self.effects.append((self.seq, plain, freeze(dict(payload)), self.agent_id))
+        self.effects.append((self._seq, plain, freeze(dict(payload)), self.agent_id))
 
     def register(self, agent_id: str, cohort: str | None = None, **attributes: Json) -> None:
         """Register an agent with the batch, whose domains initialize it here by `on_register`.
@@ -507,7 +576,7 @@ class Draft:
         rows = self.state.collections[collection]
         before = Stamp(rows.seq, rows.by, rows.foreign_seq)
         self._collection_undo.append((collection, entity, before, grave))
-        rows.touch(self.seq, self.agent_id)
+        rows.touch(self._seq, self.agent_id)
 
 
 def _ranks_in(batch: "CheckedBatch") -> list[int]:

@@ -4,7 +4,8 @@ Rules receive the same object typed as a `Draft`, which has none of these method
 undo.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Final, Literal, TypeAlias
 
@@ -15,17 +16,18 @@ from placet.kernel.state.draft import (
     WHOLE,
     AgentRegistrar,
     Draft,
+    Draws,
     Sized,
     Undo,
 )
 from placet.kernel.state.tree import DIRTY_MAX, Entity, Stamp, State
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json, canonical
+from placet.schemas.foreseen import FieldChange, Preview
 from placet.schemas.identity import Ref
 from placet.schemas.limits import UNLIMITED
 from placet.schemas.log.changes import AgentChange
 from placet.schemas.log.record import Changes, CollectionChange, EntityChange
-from placet.schemas.verdict import FieldChange
 
 NO_CHANGES: Final = Changes()
 
@@ -70,14 +72,18 @@ class Transaction(Draft):
             work_max: Units of work that each of its batches may use.
             tick: Number of ticks before.
         """
-        if now_ns != self.now_ns or tick != self.tick:
+        if now_ns != self._now_ns or tick != self._tick:
             self._draw_states.clear()
-        self.now_ns = now_ns
-        self.tick = tick
+        self._now_ns = now_ns
+        self._tick = tick
         self._work_max = work_max
         self._claims.clear()
+        self._bound_dirty()
+
+    def _bound_dirty(self) -> None:
+        """Bound the list of entities that wait for a digest."""
         if len(self.state.dirty) > DIRTY_MAX:
-            self.state.digest()  # bounds the list of entities that wait for it
+            self.state.digest()
 
     def open_batch(self, batch: Sized | None = None) -> None:
         """Begin a batch: earlier changes can no longer be undone.
@@ -101,7 +107,30 @@ class Transaction(Draft):
         if self.agents:
             self.agents = []  # the record has the other list
             self._undo_agents(0)
-        self.normalized = self.notices = self.answers = None
+        if self.checks:
+            self.checks = []
+        self.normalized = self.notices = self.answers = self._draws = None
+        self.reads_moment = False
+
+    @contextmanager
+    def elsewhere(self, batch: Sized, ns: int, ticks: int, draws: Draws) -> Iterator[None]:
+        """Begin a batch as at a later moment and with other draws; at the end, undo it.
+
+        Args:
+            batch: The batch.
+            ns: Simulated nanoseconds by which the moment is later.
+            ticks: Ticks by which it is later.
+            draws: Makes the draws of its rules.
+        """
+        moment = self._now_ns, self._tick
+        self._bound_dirty()
+        self.open_batch(batch)
+        self._draws, self._now_ns, self._tick = draws, moment[0] + ns, moment[1] + ticks
+        try:
+            yield
+        finally:
+            self.undo()
+            self._draws, (self._now_ns, self._tick) = None, moment
 
     def open_tick(self) -> None:
         """Begin the hooks of a tick, which may register and remove agents."""
@@ -123,7 +152,7 @@ class Transaction(Draft):
             self._summed = None
             self._undo.clear()
         self._position = 0
-        self.seq = seq
+        self._seq = seq
         self.agent_id = agent_id
 
     def resume(self, batch: CheckedBatch) -> None:
@@ -137,7 +166,7 @@ class Transaction(Draft):
     def begin(self, position: int, seq: int, agent_id: str) -> Mark:
         """Begin the next intent of the batch; return the mark for `undo`."""
         self._position = position
-        self.seq = seq
+        self._seq = seq
         self.agent_id = agent_id
         if not (
             self._undo or self._collection_undo or self._claims_undo or self.effects or self.agents
@@ -179,6 +208,11 @@ class Transaction(Draft):
     def work_of(self, batch: CheckedBatch) -> int:
         """Return the work that the rules of a batch charged; 0 if they have not run."""
         return self.work if self._batch is batch else 0
+
+    @property
+    def needs_check(self) -> bool:
+        """The batch must be checked as a whole, whatever the domains check."""
+        return bool(self.work or self.effects or self.checks)
 
     @property
     def is_overrun(self) -> bool:
@@ -298,6 +332,10 @@ class Transaction(Draft):
                 if change is not None:
                     changes.append(FieldChange(*key, name, *change))
         return tuple(changes)
+
+    def preview(self) -> Preview:
+        """Return the changes and effects of the batch so far."""
+        return Preview(self.diff(), [(kind, payload) for _, kind, payload, _ in self.effects])
 
     def trim(self, changes: Changes) -> None:
         """Drop the older tombstones of changed collections that have too many, at a commit.

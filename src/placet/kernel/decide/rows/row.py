@@ -32,6 +32,7 @@ def row_of(batch: CheckedBatch) -> Row | None:
         or batch.due_of is not None
         or batch.sim_time_ns is not None
         or batch.dry_run
+        or batch.shows_changes
         or batch.notices is not None
         or batch.valid_until_ns is not None
     ):
@@ -54,7 +55,7 @@ def batch_of(row: Row) -> CheckedBatch:
     batch.contexts = [context_seq]
     batch.notices = batch.valid_until_ns = batch.due_of = None
     batch.sim_time_ns = batch.valid_for_ns = None
-    batch.dry_run = False
+    batch.dry_run = batch.shows_changes = False
     batch.index([(agent_id, req_id, kind, None, priority)])
     return batch
 
