@@ -155,20 +155,31 @@ async def test_a_plan_is_applied_whole_or_not_at_all():
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "at"),
     [
-        {"goal": "x"},
-        {"goal": 1, "actions": []},
-        {"goal": "x", "actions": [1]},
-        {"goal": "x", "actions": [{"kind": "till__put", "payload": 1}]},
-        {"goal": "x", "actions": [{"kind": "till__put", "confirmed": True}]},
+        ({"goal": "x"}, "/actions"),
+        ({"actions": []}, "/goal"),
+        ({"goal": 1, "actions": []}, "/goal"),
+        ({"goal": "x", "actions": '[{"kind": "till__put"}]'}, "/actions"),
+        ({"goal": "x", "actions": {"kind": "till__put"}}, "/actions"),
+        ({"goal": "x", "actions": [1]}, "/actions/0"),
+        ({"goal": "x", "actions": [{"payload": {}}]}, "/actions/0/kind"),
+        ({"goal": "x", "actions": [{"kind": "till__put", "payload": "{}"}]}, "/actions/0/payload"),
+        ({"goal": "x", "actions": [{"kind": "a"}, {"kind": 2}]}, "/actions/1/kind"),
+        (
+            {"goal": "x", "actions": [{"kind": "till__put", "confirmed": True}]},
+            "/actions/0/confirmed",
+        ),
     ],
 )
-async def test_an_invalid_plan_is_refused(arguments):
+async def test_an_invalid_plan_is_refused_with_the_argument_at_fault(arguments, at):
     async with connected() as (client, _, _):
         result = await client.call_tool("propose_plan", arguments)
         assert result.is_error
         assert result.structured_content["stop"] == "payload_invalid"
+        [attempt] = result.structured_content["attempts"]
+        assert [issue["at"] for issue in attempt["issues"]] == [at]
+        assert f"propose_plan: {at} " in result.content[0].text
 
 
 @pytest.mark.parametrize("protocol", MODES)

@@ -96,9 +96,9 @@ def result_of(turn: Turn) -> types.CallToolResult:
     )
 
 
-def refused(session: Session, code: str, message: str) -> types.CallToolResult:
+def refused(session: Session, code: str, message: str, at: str = "") -> types.CallToolResult:
     """Return the result of a tool call that was refused before it became a turn."""
-    return result_of(unrecorded_turn(session, code, message))
+    return result_of(unrecorded_turn(session, code, message, at))
 
 
 def confirmation(

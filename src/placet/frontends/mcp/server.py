@@ -25,6 +25,7 @@ from placet.frontends.mcp.resources import Resources
 from placet.frontends.mcp.results import confirmation, plan_tool, refused, result_of, tool_of
 from placet.frontends.world_factory import catalogue_of
 from placet.schemas.codec import Json, canonical
+from placet.schemas.json_value import format_value, pointer
 from placet.server.config import ServeConfig
 
 PLAN_TOOL: Final = "propose_plan"
@@ -88,9 +89,10 @@ class McpServer:
     async def _called(
         self, request: Asked, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
-        actions, goal = _actions_of(params)
-        if actions is None:
-            return refused(self._session, "payload_invalid", _PLAN_EXPECTED)
+        try:
+            actions, goal = _actions_of(params)
+        except _PlanFault as fault:
+            return refused(self._session, "payload_invalid", fault.message, fault.at)
         if params.request_state is not None:
             return await self._answered(params, actions)
         turn = await self._session.hand_off(_plan_of(actions, goal))
@@ -176,29 +178,64 @@ def http_app(server: McpServer, serve: ServeConfig) -> Starlette:
 
 Actions = Sequence[tuple[str, Mapping[str, Json]]]
 
-_PLAN_EXPECTED: Final = (
-    f"{PLAN_TOOL} takes a goal and actions, each {{kind, payload}}; see its input schema"
-)
 
+def _actions_of(params: types.CallToolRequestParams) -> tuple[Actions, str]:
+    """Read a call as actions and a goal.
 
-def _actions_of(params: types.CallToolRequestParams) -> tuple[Actions | None, str]:
-    """Read a call as actions and a goal; None is a plan that is none."""
+    Raises:
+        _PlanFault: An argument of `propose_plan` is missing or of another form.
+    """
     arguments = params.arguments or {}
     if params.name != PLAN_TOOL:
         kind = kind_name(params.name)
         return [(kind, arguments)], f"call {params.name}"[:_GOAL_CHARS_MAX]
-    goal, items = arguments.get("goal"), arguments.get("actions")
-    if not isinstance(goal, str) or not isinstance(items, list):
-        return None, ""
+    goal = _argument(arguments, ("goal",), str)
+    items = _argument(arguments, ("actions",), list)
     actions = []
-    for item in items:
-        if not isinstance(item, dict) or not isinstance(item.get("kind"), str):
-            return None, ""
-        payload = item.get("payload", {})
-        if not isinstance(payload, dict) or item.keys() - {"kind", "payload"}:
-            return None, ""
-        actions.append((kind_name(item["kind"]), payload))
+    for number, item in enumerate(items):
+        at = ("actions", number)
+        action = _of_type(item, at, dict)
+        unknown = [name for name in action if name not in {"kind", "payload"}]
+        if unknown:
+            raise _PlanFault((*at, unknown[0]), "is unknown; an action has kind and payload")
+        payload = _argument(action, (*at, "payload"), dict) if "payload" in action else {}
+        actions.append((kind_name(_argument(action, (*at, "kind"), str)), payload))
     return actions, goal[:_GOAL_CHARS_MAX]
+
+
+class _PlanFault(Exception):  # noqa: N818  # it names a fault of a client's call
+    """A fault in the arguments of `propose_plan`.
+
+    Attributes:
+        at: JSON pointer to the argument.
+        message: The argument, the expected form, and the remedy.
+    """
+
+    def __init__(self, path: Sequence[object], fault: str) -> None:
+        self.at = pointer(path)
+        self.message = f"{PLAN_TOOL}: {self.at} {fault}"
+        super().__init__(self.message)
+
+
+_NAMES: Final[Mapping[type, str]] = {str: "a string", list: "an array", dict: "an object"}
+
+
+def _argument(values: Mapping[str, Json], path: tuple[str | int, ...], form: type) -> Json:
+    """Return an argument of the expected form.
+
+    Raises:
+        _PlanFault: It is missing, or of another form.
+    """
+    if path[-1] not in values:
+        raise _PlanFault(path, f"is missing; it must be {_NAMES[form]}")
+    return _of_type(values[path[-1]], path, form)
+
+
+def _of_type(value: Json, path: tuple[str | int, ...], form: type) -> Json:
+    if isinstance(value, form):
+        return value
+    text = "; pass the value itself, not its JSON text" if isinstance(value, str) else ""
+    raise _PlanFault(path, f"must be {_NAMES[form]}, got {format_value(value)}{text}")
 
 
 def _plan_of(actions: Actions, goal: str) -> ExecutionPlan:
