@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet.schemas.foreseen import FieldChange, Preview, foresee, is_foreseen
+from placet.schemas.foreseen import FieldChange, Op, Preview, foresee, is_foreseen
 
 OLD = 7
 
@@ -15,7 +15,7 @@ def preview(*changes, effects=()):
 
 
 def _change(entity, field, value, old=OLD):
-    op = "remove" if value is None else "add" if old is None else "replace"
+    op: Op = "remove" if value is None else "replace"
     return FieldChange("c", entity, field, op, old, value)
 
 
