@@ -27,7 +27,7 @@ LITERARY_WORDS = frozenset(
     {
         "alarm", "amend", "amended", "asked", "begun", "booked", "booking", "books", "borne",
         "brought", "clerk", "company", "concerns", "contenders", "custody", "desk", "doings",
-        "door", "doors", "eyes", "foresee", "foreseen", "foresight", "glance", "guest", "guests",
+        "door", "doors", "eyes", "foresight", "glance", "guest", "guests",
         "house", "inbox", "keeper", "life", "lived", "lives", "losers", "meant", "news", "nudge",
         "placing", "putting", "rehearsal", "roster", "scene", "sighting", "sleepers", "stand",
         "tally", "told", "voice",

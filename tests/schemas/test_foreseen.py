@@ -107,7 +107,7 @@ changes = st.lists(
 
 
 @given(changes, st.lists(changes, max_size=3), changes)
-def test_what_is_applied_has_every_definite_change_and_no_unforeseen_path(now, others, applied):
+def test_an_applied_batch_has_every_definite_change_and_no_other_path(now, others, applied):
     foreseen = foresee(preview(*now), [preview(*run) for run in others])
     made = {(change[0], change[1]): change[2] for change in applied}
     if not is_foreseen(preview(*applied), foreseen.digest, foreseen.undecided):
