@@ -11,12 +11,11 @@ from html.parser import HTMLParser
 import pytest
 
 from placet.cli.app import run_command
-from placet.lab import Collector, Results, report, run_scenarios
+from placet.lab import Collector, Results, Scenario, report, run_scenarios
 from placet.lab.intervals import Interval
 from placet.lab.log import Log
 from placet.lab.reporting.bins import BINS_MAX, Bins
 from placet.lab.reporting.drawings import Estimate, estimates, lorenz, number_text, round_values
-from placet.scenarios import load, product
 from placet.schemas.errors import StoreError
 from placet.stores.url import open_event_log
 from placet.sweeps.errors import LabError
@@ -236,7 +235,7 @@ def test_vega_that_is_not_installed_is_an_error_that_names_it(coin, tmp_path, mo
 def study(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sweep")
     (folder / "coin.toml").write_text(TOML)
-    scenarios = product(load(folder / "coin.toml"), refused=["", "walk 2"])
+    scenarios = Scenario.load(folder / "coin.toml").product(refused=["", "walk 2"])
     run_scenarios(
         scenarios, seeds=range(1, 5), to=folder / "study", outcome="tests.lab.coin:any_heads"
     )
@@ -265,7 +264,7 @@ def test_collected_series_of_a_study_are_small_multiples_of_one_scale(tmp_path):
     scenario = tmp_path / "coin.toml"
     scenario.write_text(TOML + '[collect.world]\ntossed = "tests.lab.test_report:tossed"\n')
     run_scenarios(
-        product(load(scenario), refused=["", "walk 2"]),
+        Scenario.load(scenario).product(refused=["", "walk 2"]),
         replications=3,
         to=tmp_path / "study",
     )

@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from placet.lab import Results, run_scenarios
-from placet.scenarios import load
-from placet.scenarios.variants import leaves_of
+from placet.lab import Results, Scenario, run_scenarios
+from placet.scenarios.scenario import leaves_of
 from placet.sweeps.columns import clash_of
 from placet.sweeps.errors import LabError
 from tests.sweeps import other_outcomes
@@ -72,7 +71,7 @@ def test_a_returned_name_of_another_column_is_the_error_of_the_run(outcome, colu
 
 
 def test_every_key_that_fills_a_column_is_taken_and_no_other():
-    town = load("town")
+    town = Scenario.load("town")
     bare = replace(town, settings={}, objects={}, ticks=2)
     keys = {*leaves_of(town), *leaves_of(bare)}
     free = {key for key in keys if clash_of(key) is None}

@@ -10,7 +10,7 @@ from statistics import mean
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from placet.lab.intervals import mean_interval
-from placet.scenarios.variants import full_key
+from placet.scenarios.scenario import full_key
 from placet.schemas.codec import Json, canonical
 from placet.schemas.keywords import explain_keywords
 from placet.sweeps.errors import LabError

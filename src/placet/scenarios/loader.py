@@ -1,39 +1,23 @@
-"""Load a scenario from a TOML file and command-line overrides, and validate it.
+"""Reads the table of a scenario from a TOML file, and replaces values in it by dotted keys.
 
 Every error names the file, the key, the expected and the given value, and the remedy.
 """
 
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from functools import cache
 from importlib.resources import files
-from inspect import signature
 from pathlib import Path
 from typing import Final
 
-from pydantic import TypeAdapter, ValidationError
-from pydantic_core import ErrorDetails
-
-from placet.kernel.plugin.domain import Domain
-from placet.plugins.domains import make_domain
-from placet.scenarios.policies import find_policy
-from placet.scenarios.scenario import AgentCohort, Collect, ObjectSort, Scenario, ScenarioError
+from placet.scenarios.values import AgentCohort, ObjectSort, ScenarioError
 from placet.schemas.codec import Json
-from placet.schemas.errors import DomainError
-from placet.schemas.names import path_part_fault
 
-_ENTRIES: Final[Mapping[str | int, type]] = {"agents": AgentCohort, "objects": ObjectSort}
+ENTRIES: Final[Mapping[str | int, type]] = {"agents": AgentCohort, "objects": ObjectSort}
 """Tables of a scenario whose keys are names of entries."""
 
-_TABLES: Final[Mapping[str | int, type]] = {**_ENTRIES, "collect": Collect}
-_UNKNOWN: Final = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 _ENDING: Final = ".toml"
 _BUNDLED: Final = "placet.scenarios.builtin"
-_TICK_S_MIN: Final = 1e-9
-_LASTS_S_MAX: Final = 4.6e9
-"""A kernel takes no later time: 2**62 nanoseconds, 146 years."""
 
 
 def bundled() -> tuple[str, ...]:
@@ -42,116 +26,17 @@ def bundled() -> tuple[str, ...]:
     return tuple(sorted(name.removesuffix(_ENDING) for name in names if name.endswith(_ENDING)))
 
 
-def load(scenario: str | Path, *, overrides: Iterable[str] = ()) -> Scenario:
-    """Load a bundled scenario by name, or any scenario by the path of its TOML file.
-
-    Args:
-        scenario: Name or path. A bundled name wins; write `./town` for a file of that name.
-        overrides: `key=value` with a dotted key and a TOML value, as in `agents.folk.count=20`.
+def read_table(scenario: str | Path) -> tuple[str, dict[str, Json]]:
+    """Return the origin of a scenario, for messages, and the table of its TOML file.
 
     Raises:
-        ScenarioError: The scenario does not exist, or is invalid.
+        ScenarioError: There is no such scenario, or it is not TOML.
     """
     source, text = _read(scenario)
     try:
-        raw = tomllib.loads(text)
+        return source, tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ScenarioError(source, "", f"this is not TOML: {error}") from None
-    for override in overrides:
-        _override(raw, override)
-    _require_name(source, raw.setdefault("name", Path(source).stem))
-    return from_values(source, raw)
-
-
-def _require_name(source: str, name: Json) -> None:
-    """Check the name of a scenario, which is that of its world and of the files beside its log.
-
-    Raises:
-        ScenarioError: The rule for names in paths refuses it.
-    """
-    fault = path_part_fault(name) if isinstance(name, str) else ""
-    if fault:
-        raise ScenarioError(source, "name", f"it {fault}")
-
-
-def from_values(source: str, raw: Mapping[str, Json]) -> Scenario:
-    """Return the scenario of a table of plain values, such as a TOML file.
-
-    Args:
-        source: Its origin, for messages: a file, or the bundled name.
-        raw: The table, with a key `name`.
-
-    Raises:
-        ScenarioError: It is invalid, or names a policy that does not exist.
-    """
-    scenario = build_scenario(source, raw)
-    require_policies(source, scenario)
-    return scenario
-
-
-def build_scenario(source: str, raw: Mapping[str, Json]) -> Scenario:
-    """Return the scenario of a table of plain values, without a look at its policies.
-
-    Raises:
-        ScenarioError: It is invalid.
-    """
-    try:
-        built = _scenario().validate_python(raw)
-    except ValidationError as error:
-        raise _scenario_error(source, min(error.errors(), key=_is_no_typo)) from None
-    _require_once(source, built)
-    return _checked(source, built)
-
-
-def as_text(scenario: Scenario) -> str:
-    """Return a scenario as JSON with all defaults, so that a run can be resumed from its log.
-
-    It is text and not an object, because the order of agents and objects is part of a scenario.
-    """
-    return _scenario().dump_json(scenario).decode()
-
-
-def from_text(source: str, text: str) -> Scenario:
-    """Read a scenario that `as_text` wrote, without importing its policies or its domain.
-
-    Raises:
-        ScenarioError: The text is not a scenario of this release.
-    """
-    try:
-        scenario = _scenario().validate_json(text)
-    except ValidationError as error:
-        raise _scenario_error(source, error.errors()[0]) from None
-    return _checked(source, scenario)
-
-
-@cache
-def _scenario() -> TypeAdapter[Scenario]:
-    """Return the validator, built on first use: that takes 8 ms, and every command imports this."""
-    return TypeAdapter(Scenario)
-
-
-def open_domain(scenario: Scenario, make: Callable[..., Domain]) -> Domain:
-    """Create the domain of a scenario with the scenario's settings.
-
-    Args:
-        scenario: The scenario.
-        make: Class or factory of the domain; called with the settings as keywords.
-
-    Raises:
-        ScenarioError: The domain has no such setting, rejects its value, or raises.
-    """
-    settings = scenario.domain_settings()
-    known = [name for name in signature(make).parameters if name != "self"]
-    for name in settings:
-        if name not in known:
-            problem = f"domain {scenario.domain!r} has no such setting{_hint(name, known)}"
-            raise ScenarioError(scenario.name, f"settings.{name}", problem)
-    try:
-        return make_domain(scenario.domain, make, settings)
-    except DomainError as error:
-        raise ScenarioError(scenario.name, "domain", str(error)) from error
-    except ValueError as error:
-        raise ScenarioError(scenario.name, "settings", str(error)) from error
 
 
 def _read(scenario: str | Path) -> tuple[str, str]:
@@ -188,15 +73,23 @@ def split_override(override: str) -> tuple[list[str], str]:
     return path, text
 
 
-def _override(raw: dict[str, Json], override: str) -> None:
+def override_value(raw: dict[str, Json], override: str, known: Sequence[str]) -> None:
+    """Replace one value of a scenario's table by an override `key=value`, in place.
+
+    Raises:
+        ScenarioError: It is not `key=value`, or no scenario has the key.
+    """
     path, text = split_override(override)
-    set_value(
-        raw, path, lambda before: parse_value(text.strip(), before), source=f"--set {override}"
-    )
+    source = f"--set {override}"
+    set_value(raw, path, lambda before: parse_value(text.strip(), before), source, known)
 
 
 def set_value(
-    raw: dict[str, Json], path: Sequence[str], make: Callable[[Json], Json], source: str
+    raw: dict[str, Json],
+    path: Sequence[str],
+    make: Callable[[Json], Json],
+    source: str,
+    known: Sequence[str],
 ) -> None:
     """Replace one value of a scenario's table, in place.
 
@@ -205,11 +98,12 @@ def set_value(
         path: Keys from the outermost table to the value; tables that are missing are made.
         make: Called with the value before, None if there was none; returns the value.
         source: Origin of the value, for messages.
+        known: The keys of a scenario.
 
     Raises:
         ScenarioError: No scenario has the key, or this one has no such agents or objects.
     """
-    _check_path(raw, path, source)
+    _check_path(raw, path, source, known)
     table = raw
     for step in path[:-1]:
         table = table.setdefault(step, {})
@@ -218,16 +112,17 @@ def set_value(
     table[path[-1]] = make(table.get(path[-1]))
 
 
-def _check_path(raw: Mapping[str, Json], path: Sequence[str], source: str) -> None:
+def _check_path(
+    raw: Mapping[str, Json], path: Sequence[str], source: str, known: Sequence[str]
+) -> None:
     """Refuse keys that no scenario has, and `agents` and `objects` entries that this one lacks."""
-    known = [name.name for name in fields(Scenario)]
     if path[0] not in known:
-        raise ScenarioError(source, "", f"a scenario has no key {path[0]!r}{_hint(path[0], known)}")
+        raise ScenarioError(source, "", f"a scenario has no key {path[0]!r}{hint(path[0], known)}")
     table = raw.get(path[0], {})
     names = list(table) if isinstance(table, dict) else []
-    if path[0] in _ENTRIES and (len(path) == 1 or path[1] not in names):
+    if path[0] in ENTRIES and (len(path) == 1 or path[1] not in names):
         name = path[1] if len(path) > 1 else ""
-        problem = f"there is no entry {name!r} in {path[0]}{_hint(name, names)}"
+        problem = f"there is no entry {name!r} in {path[0]}{hint(name, names)}"
         raise ScenarioError(source, "", problem)
 
 
@@ -242,82 +137,8 @@ def parse_value(text: str, before: Json) -> Json:
     return table["value"] if len(table) == 1 else text
 
 
-def _is_no_typo(detail: ErrorDetails) -> bool:
-    """Sort key: unknown keys first, because a misspelled key also makes another key missing."""
-    return detail["type"] not in _UNKNOWN
-
-
-def _scenario_error(source: str, detail: ErrorDetails) -> ScenarioError:
-    place = detail["loc"]
-    key = ".".join(str(step) for step in place)
-    if detail["type"] in _UNKNOWN:
-        known = [name.name for name in fields(_TABLES.get(place[0], Scenario))]
-        return ScenarioError(source, key, f"there is no such key{_hint(str(place[-1]), known)}")
-    if detail["type"] in {"missing", "missing_argument"}:
-        return ScenarioError(source, key, "is missing; add it to the file")
-    message = detail["msg"][:1].lower() + detail["msg"][1:]
-    return ScenarioError(source, key, f"{message}, got {detail['input']!r}")
-
-
-def require_policies(source: str, scenario: Scenario) -> None:
-    """Check that the policies of a scenario exist. Policies outside the package are imported.
-
-    Raises:
-        ScenarioError: A policy does not exist or cannot be imported.
-    """
-    for name, cohort in scenario.agents.items():
-        try:
-            find_policy(cohort.policy)
-        except LookupError as error:
-            raise ScenarioError(source, f"agents.{name}.policy", str(error.args[0])) from None
-
-
-def _require_once(source: str, scenario: Scenario) -> None:
-    """Refuse a value that the file sets in two places, because one would be ignored silently."""
-    duplicates = []
-    if scenario.objects and "objects" in scenario.settings:
-        duplicates.append(("settings.objects", "objects"))
-    for name, cohort in scenario.agents.items():
-        if cohort.area is not None and "position" in cohort.attributes:
-            duplicates.append((f"agents.{name}.attributes.position", f"agents.{name}.area"))
-    for name, objects in scenario.objects.items():
-        if "position" in objects.fields:
-            duplicates.append((f"objects.{name}.fields.position", f"objects.{name}.area"))
-    for key, other in duplicates:
-        raise ScenarioError(source, key, f"{other!r} sets the same value; remove one of the two")
-
-
-def _checked(source: str, scenario: Scenario) -> Scenario:
-    _check_time(source, scenario)
-    for name, cohort in scenario.agents.items():
-        _check_area(source, f"agents.{name}.area", cohort.area)
-    for name, objects in scenario.objects.items():
-        _check_area(source, f"objects.{name}.area", objects.area)
-    return scenario
-
-
-def _check_time(source: str, scenario: Scenario) -> None:
-    """Check that a tick is at least 1 ns, and that the last tick is within the kernel's range."""
-    lasts_s = max(scenario.ticks, 1) * scenario.tick_s
-    if not (scenario.tick_s >= _TICK_S_MIN and lasts_s <= _LASTS_S_MAX):
-        raise ScenarioError(
-            source,
-            "tick_s",
-            f"must be {_TICK_S_MIN:g} s at least, and all {scenario.ticks} ticks {_LASTS_S_MAX:g} "
-            f"s at most, got {scenario.tick_s!r}",
-        )
-
-
-def _check_area(source: str, key: str, area: Sequence[Sequence[float]] | None) -> None:
-    if area is None:
-        return
-    low, high = area
-    if len(low) != len(high) or any(a > b for a, b in zip(low, high, strict=True)):
-        problem = f"must be two corners, the lowest first, got {[list(low), list(high)]}"
-        raise ScenarioError(source, key, problem)
-
-
-def _hint(name: str, names: Sequence[str]) -> str:
+def hint(name: str, names: Sequence[str]) -> str:
+    """Return the end of a message about an unknown name: the nearest name, or all names."""
     near = _near(name, names)
     if near:
         return f"; did you mean {near!r}?"

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeAlias
 
 from placet.plugins.domains import import_from_here
-from placet.scenarios.scenario import Member, Scenario
+from placet.scenarios.values import AgentCohort, Member, ScenarioError
 from placet.schemas.codec import Json
 from placet.schemas.intent import Intent
 from placet.schemas.view import View
@@ -53,7 +53,8 @@ class ScriptedPolicy(Protocol):
 _FACTORY_ARGUMENTS: Final = 3
 """A factory takes a member, the scenario, and an intent factory."""
 
-PolicyFactory: TypeAlias = Callable[[Member, Scenario, IntentFactory], ScriptedPolicy]
+PolicyFactory: TypeAlias = Callable[[Member, Any, IntentFactory], ScriptedPolicy]
+"""Called with the agent, its `Scenario`, whose module imports this one, and an intent factory."""
 
 AnyPolicy: TypeAlias = "str | PolicyFactory | Callable[..., Iterable[Mapping[str, Json]]]"
 """A policy as users give it: a name, a function of a view and perhaps of an intent factory, or a
@@ -89,6 +90,24 @@ def find_policy(name: str) -> PolicyFactory:
     if not callable(policy):
         raise LookupError(f"policy {name!r}: {module_name} has no callable {attribute!r}")
     return factory_of(policy)
+
+
+def policies_of(source: str, cohorts: Mapping[str, AgentCohort]) -> dict[str, PolicyFactory]:
+    """Return the factory of the policies of each cohort.
+
+    Policies outside the package are imported.
+
+    Raises:
+        ScenarioError: A policy does not exist, or cannot be imported.
+    """
+    policies = {}
+    for name, cohort in cohorts.items():
+        try:
+            policies[name] = find_policy(cohort.policy)
+        except LookupError as error:
+            key = f"agents.{name}.policy"
+            raise ScenarioError(source, key, str(error.args[0])) from None
+    return policies
 
 
 def factory_of(policy: AnyPolicy) -> PolicyFactory:
@@ -168,8 +187,3 @@ class _FunctionPolicy:
     def propose(self, view: View) -> Iterable[Intent]:
         """Return the batch of the function."""
         return self._think(view, self._intent)
-
-
-def make_policy(member: Member, scenario: Scenario, intent: IntentFactory) -> ScriptedPolicy:
-    """Create the policy of one agent, which builds its intents with `intent`."""
-    return find_policy(scenario.agents[member.cohort].policy)(member, scenario, intent)

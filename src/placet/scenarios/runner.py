@@ -20,10 +20,11 @@ from time import perf_counter
 from placet.runtime.agent_handle import AgentHandle
 from placet.runtime.orchestrator import Orchestrator
 from placet.scenarios.report import RunReport
-from placet.scenarios.scenario import Member, Scenario
+from placet.scenarios.scenario import Scenario
 from placet.scenarios.scenario_agent import ScenarioAgent, propose_all
 from placet.scenarios.setup import REGISTERED_TOGETHER, RunSetup, prepare, registration_error
 from placet.scenarios.ticks import ticks_at, unstepped_ticks
+from placet.scenarios.values import Member
 from placet.schemas.errors import PlacetError
 from placet.stores.snapshots.writer import EVERY_SEQS
 from placet.tables.collector import Collector

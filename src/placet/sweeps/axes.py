@@ -7,8 +7,7 @@ from re import compile as pattern
 from typing import Final
 
 from placet.scenarios.loader import parse_value
-from placet.scenarios.scenario import Scenario
-from placet.scenarios.variants import full_key, leaves_of
+from placet.scenarios.scenario import Scenario, full_key, leaves_of
 from placet.schemas.codec import Json
 from placet.schemas.limits import SWEEP_RUNS_MAX
 from placet.sweeps.errors import LabError

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import islice
 
-from placet.scenarios.loader import as_text, from_text
-from placet.scenarios.scenario import Scenario
+from placet.scenarios.scenario import Scenario, as_text, from_text
 from placet.schemas.limits import SEED_MAX, SWEEP_RUNS_MAX
 from placet.sweeps.code_version import CodeReader, CodeVersion
 from placet.sweeps.columns import clash_among, collected_clash
@@ -104,7 +103,7 @@ def plan_sweep(
     for scenario in scenarios:
         if not isinstance(scenario, Scenario):
             raise LabError(
-                f"expected scenarios, as placet.scenarios.product returns, got {scenario!r}"
+                f"expected scenarios, as Scenario.load(...).product(...) returns, got {scenario!r}"
             )
         text = as_text(replace(scenario, seed=0))
         code = reader.version_of(scenario)

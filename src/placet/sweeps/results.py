@@ -7,8 +7,7 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from placet.scenarios.loader import from_text
-from placet.scenarios.variants import full_key, leaves_of
+from placet.scenarios.scenario import from_text, full_key, leaves_of
 from placet.schemas.codec import Json
 from placet.schemas.printable import printable, printable_csv, printable_html
 from placet.sweeps.columns import CODE, COUNTS, ENDS, SEED, TABLES

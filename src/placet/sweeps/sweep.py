@@ -51,7 +51,7 @@ def run_scenarios(
     `if __name__ == "__main__":`, because the worker processes import the script.
 
     Args:
-        scenarios: The scenarios, as `product(load("town"), max_step=[1, 2])` returns.
+        scenarios: The scenarios, as `Scenario.load("town").product(max_step=[1, 2])` returns.
         replications: Number of runs of each scenario, with the seeds 1, 2, ... The same seeds for
             all scenarios: agents that a setting does not touch draw alike in them.
         seeds: Seeds instead of `replications`. With neither, a scenario runs once with its own.
@@ -83,7 +83,7 @@ def run_scenarios(
     _require_no_worker()
     listed = [scenarios] if isinstance(scenarios, Scenario) else scenarios
     outcomes = [outcome] if isinstance(outcome, str) or callable(outcome) else outcome
-    _require_iterable("scenarios", listed, 'product(load("town"), max_step=[1, 2])')
+    _require_iterable("scenarios", listed, 'Scenario.load("town").product(max_step=[1, 2])')
     _require_iterable("outcome", outcomes, "a function, or a list of functions")
     if seeds is not None:
         _require_iterable("seeds", seeds, "a list or a range, such as range(1, 21)")

@@ -197,12 +197,12 @@ def _planned(
     outcomes: Sequence[str],
 ) -> tuple["SweepPlan", list[str]]:
     """Return the plan of the command's options, and the keys that they set."""
-    from placet.scenarios.loader import load, split_override  # noqa: PLC0415  # as above
-    from placet.scenarios.variants import product  # noqa: PLC0415  # as above
+    from placet.scenarios import Scenario  # noqa: PLC0415  # as above
+    from placet.scenarios.loader import split_override  # noqa: PLC0415  # as above
     from placet.sweeps.axes import read_axis, read_seeds  # noqa: PLC0415  # as above
     from placet.sweeps.plan import plan_sweep  # noqa: PLC0415  # as above
 
-    base = load(name, overrides=[] if ticks is None else [f"ticks={ticks}"])
+    base = Scenario.load(name, overrides=[] if ticks is None else [f"ticks={ticks}"])
     if agents is not None:
         base = base.with_agents(agents)
     values = {}
@@ -210,7 +210,7 @@ def _planned(
         path, text = split_override(axis)
         values[".".join(path)] = read_axis(base, ".".join(path), text)
     chosen = None if seeds is None else read_seeds(seeds)
-    return plan_sweep(product(base, values), seeds=chosen, outcomes=outcomes), list(values)
+    return plan_sweep(base.product(values), seeds=chosen, outcomes=outcomes), list(values)
 
 
 def _lines(results: "Results", to: Path) -> Iterator[Line]:

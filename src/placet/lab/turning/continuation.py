@@ -22,11 +22,10 @@ from placet.kernel.log.replay import Replayer
 from placet.kernel.plugin.rules_version import rules_in
 from placet.kernel.recorded_batch import recorded_batch
 from placet.plugins.domains import remake
-from placet.scenarios.loader import as_text, from_text
+from placet.scenarios.policies import policies_of
 from placet.scenarios.resume import find_run
-from placet.scenarios.scenario import Scenario
+from placet.scenarios.scenario import Scenario, as_text, from_text
 from placet.scenarios.scenario_agent import ScenarioAgent
-from placet.scenarios.setup import policies_of
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import SEED_MAX
@@ -216,7 +215,7 @@ class Continuation:
         gone = self.kernel.ledger.gone
         # Members are of the run's own seed: where an agent began does not change.
         members = [member for member in scenario.members() if member.agent_id not in gone]
-        policies = policies_of(self._scenario)
+        policies = policies_of(scenario.name, scenario.agents)
         self._agents = [
             ScenarioAgent(member, self._scenario, policies[member.cohort]) for member in members
         ]

@@ -1,0 +1,49 @@
+"""Creates the domain of a scenario from the scenario's settings."""
+
+from collections.abc import Callable
+from inspect import signature
+
+from placet.kernel.plugin.domain import Domain
+from placet.plugins.domains import DomainNotFound, find_domain, make_domain
+from placet.scenarios.loader import hint
+from placet.scenarios.scenario import Scenario
+from placet.scenarios.values import ScenarioError
+from placet.schemas.errors import DomainError
+
+
+def domain_of(scenario: Scenario) -> Domain:
+    """Create the domain of a scenario.
+
+    Raises:
+        ScenarioError: It does not exist, or rejects the settings.
+    """
+    try:
+        return open_domain(scenario, find_domain(scenario.domain))
+    except DomainNotFound as error:
+        raise ScenarioError(scenario.name, "domain", str(error)) from None
+    except TypeError as error:
+        raise ScenarioError(scenario.name, "settings", str(error)) from error
+
+
+def open_domain(scenario: Scenario, make: Callable[..., Domain]) -> Domain:
+    """Create the domain of a scenario with the scenario's settings.
+
+    Args:
+        scenario: The scenario.
+        make: Class or factory of the domain; called with the settings as keywords.
+
+    Raises:
+        ScenarioError: The domain has no such setting, rejects its value, or raises.
+    """
+    settings = scenario.domain_settings()
+    known = [name for name in signature(make).parameters if name != "self"]
+    for name in settings:
+        if name not in known:
+            problem = f"domain {scenario.domain!r} has no such setting{hint(name, known)}"
+            raise ScenarioError(scenario.name, f"settings.{name}", problem)
+    try:
+        return make_domain(scenario.domain, make, settings)
+    except DomainError as error:
+        raise ScenarioError(scenario.name, "domain", str(error)) from error
+    except ValueError as error:
+        raise ScenarioError(scenario.name, "settings", str(error)) from error
