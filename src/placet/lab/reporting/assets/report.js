@@ -58,13 +58,11 @@
   }
 
   function asCsv(figure) {
-    const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
     const cell = (value) => {
       if (value === null || value === undefined) return "";
-      if (typeof value === "number") return String(value);
-      const text = typeof value === "object" ? JSON.stringify(value) : String(value);
-      // A spreadsheet would run a text that begins like a formula.
-      return quoted(/^[=+\-@\t]/.test(text) ? `'${text}` : text);
+      if (typeof value === "number" || typeof value === "boolean") return String(value);
+      const text = typeof value === "object" ? JSON.stringify(value) : value;
+      return `"${text.replaceAll('"', '""')}"`;
     };
     return [figure.names, ...rowsOf(figure)].map((row) => row.map(cell).join(",")).join("\n") + "\n";
   }
