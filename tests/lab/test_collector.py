@@ -402,10 +402,14 @@ def one_tick(**world):
 
 def test_values_of_numpy_are_plain():
     made = one_tick(
-        mean=lambda _: np.float64(0.5), count=lambda _: np.int64(3), bins=lambda _: np.array([1, 2])
+        mean=lambda _: np.float64(0.5),
+        count=lambda _: np.int64(3),
+        bins=lambda _: np.array([1, 2]),
+        gaps=lambda _: np.array([np.nan, np.inf, 1]),
     )
     (row,) = made.tables()["world"].rows()
     assert (row["mean"], row["count"], row["bins"]) == (0.5, 3, [1, 2])
+    assert repr(row["gaps"]) == "[nan, inf, 1.0]"
 
 
 @pytest.mark.parametrize("value", [{1, 2}, object(), {1: 2}, "\ud800", {"a": float("nan")}, 2**64])

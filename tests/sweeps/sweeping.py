@@ -42,10 +42,6 @@ def fail_where_marked(state):
     return True
 
 
-def nothing_finite(state):
-    return float("nan")
-
-
 def without_times(results: Results) -> list[dict[str, object]]:
     """Return the rows without what depends on the machine."""
     return [{k: v for k, v in row.items() if k != "seconds"} for row in results.rows]

@@ -23,7 +23,6 @@ from tests.sweeps.sweeping import (
     agents_left,
     fail_where_marked,
     mark_execution,
-    nothing_finite,
     short_town,
     without_times,
 )
@@ -124,11 +123,6 @@ def test_a_failing_outcome_is_a_row_with_its_error_until_it_is_retried(tmp_path,
     retried = sweep(tmp_path / "study", outcome=[agents_left, fail_where_marked], retry=True)
     assert retried.failed == []
     assert retried.column("fail_where_marked") == [True] * 4
-
-
-def test_an_outcome_that_is_no_finite_number_is_an_error_in_its_row(tmp_path):
-    results = sweep(tmp_path / "study", outcome=nothing_finite)
-    assert "returned nan; expected a finite number" in results[0]["error"]
 
 
 def test_an_outcome_that_exits_is_a_row_with_its_error(tmp_path):

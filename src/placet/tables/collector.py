@@ -405,7 +405,8 @@ def _cell(value: object, column: str, tick: int) -> Json:
         CollectError: It is something else.
     """
     plain = from_numpy(value)
-    if type(plain) is float:  # NaN is a value of a column of numbers
+    parts = plain if type(plain) is list else [plain]
+    if set(map(type, parts)) == {float}:  # NaN is a value of a column of numbers, or of lists
         return plain
     try:
         return to_json_value(plain, _DEPTH_MAX, sys.maxsize)

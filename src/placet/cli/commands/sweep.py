@@ -1,5 +1,6 @@
 """`placet sweep`: run scenarios under many settings and seeds, into a folder."""
 
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from shlex import quote
@@ -16,7 +17,7 @@ from placet.cli.terminal import (
     TextTable,
     complain,
     pluralize,
-    say_json,
+    say_json_text,
     say_lines,
     shorten,
 )
@@ -176,7 +177,9 @@ def sweep(
 def _print_results(results: "Results", to: Path, *, as_json: bool) -> int:
     """Print the results, and return the exit code."""
     if as_json:
-        say_json({"study": str(to), "runs": len(results), "rows": results.rows})
+        answer = {"study": str(to), "runs": len(results), "rows": results.rows}
+        # By `json`, which writes the NaN of an outcome: JSON lacks it, and another writes null.
+        say_json_text(json.dumps(answer, ensure_ascii=False, separators=(",", ":")))
     else:
         say_lines(_lines(results, to))
     return 1 if results.failed else 0

@@ -124,9 +124,14 @@ def _data(figures: list[Figure]) -> str:
 
 
 def _shown(value: Json) -> Json:
-    """Return a value of a cell with rounded numbers and printable texts."""
+    """Return a value of a cell with rounded numbers and printable texts.
+
+    NaN and the infinities, which JSON lacks, are their names.
+    """
     if isinstance(value, float):
-        return float(f"{value:.{_DIGITS}g}") if isfinite(value) else None
+        if isfinite(value):
+            return float(f"{value:.{_DIGITS}g}")
+        return str(value)
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, list | tuple):
