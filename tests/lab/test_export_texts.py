@@ -86,6 +86,7 @@ def from_csv_by_polars(path, column):
 def from_csv_by_duckdb(path, column):
     options = "all_varchar = true, quote = '\"', escape = '\"', allow_quoted_nulls = false"
     rows = duckdb.sql(f"select \"{column}\" from read_csv('{path}', header = true, {options})")
+    assert rows is not None
     return [cell for (cell,) in rows.fetchall()]
 
 
@@ -93,6 +94,7 @@ def from_json_lines_by_duckdb(path, column):
     rows = duckdb.sql(
         f"select \"{column}\" from read_json('{path}', columns = {{'{column}': 'varchar'}})"
     )
+    assert rows is not None
     return [cell for (cell,) in rows.fetchall()]
 
 

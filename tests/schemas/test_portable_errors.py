@@ -64,6 +64,7 @@ _ARGUMENTS: Final[Mapping[str, tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "NoPlaceError": (("text",), {"first": Place(1, 0), "is_gone": True}),
     "ScenarioError": (("town", "agents.walker", "wrong"), {}),
     "PolicyError": (("town", "agents.walker", "wrong", "walker_1"), {}),
+    "SettingTypeError": (("beta", "text"), {}),
     "InvalidJsonValue": (("text",), {}),
     "Problem": (("not_found", "none"), {"headers": {"allow": "GET"}, "store": "x"}),
     "PropertyViolation": (("it holds", (), TraceRunner(World), "it does not"), {}),

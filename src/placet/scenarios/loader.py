@@ -81,7 +81,7 @@ def override_value(raw: dict[str, Json], override: str, known: Sequence[str]) ->
     """
     path, text = split_override(override)
     source = f"--set {override}"
-    set_value(raw, path, lambda before: parse_value(text.strip(), before), source, known)
+    set_value(raw, path, lambda before: parse_value(text.strip(), before, source), source, known)
 
 
 def set_value(
@@ -126,13 +126,26 @@ def _check_path(
         raise ScenarioError(source, "", problem)
 
 
-def parse_value(text: str, before: Json) -> Json:
-    """Parse a TOML value; invalid TOML is text, and a key that held text keeps text."""
+def parse_value(text: str, before: Json, source: str) -> Json:
+    """Parse a TOML value; invalid TOML is text, and a key that held text keeps text.
+
+    Args:
+        text: The value.
+        before: The value before; None if there was none.
+        source: Origin of the value, for messages.
+
+    Raises:
+        ScenarioError: The text is no TOML, and the value before is a number, true or false.
+    """
     if isinstance(before, str) and not text.startswith(('"', "'")):
         return text
     try:
         table = tomllib.loads(f"value = {text}")
     except tomllib.TOMLDecodeError:
+        if isinstance(before, bool | int | float):
+            kind = "true or false" if isinstance(before, bool) else "a number"
+            problem = f"expected {kind} as before, {before!r}, got {text!r}; quote it for a text"
+            raise ScenarioError(source, "", problem) from None
         return text
     return table["value"] if len(table) == 1 else text
 

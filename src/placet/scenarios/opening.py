@@ -5,6 +5,7 @@ from inspect import signature
 
 from placet.kernel.plugin.domain import Domain
 from placet.plugins.domains import DomainNotFound, find_domain, make_domain
+from placet.plugins.setting_types import SettingTypeError, typed_settings
 from placet.scenarios.loader import hint
 from placet.scenarios.scenario import Scenario
 from placet.scenarios.values import ScenarioError
@@ -33,7 +34,8 @@ def open_domain(scenario: Scenario, make: Callable[..., Domain]) -> Domain:
         make: Class or factory of the domain; called with the settings as keywords.
 
     Raises:
-        ScenarioError: The domain has no such setting, rejects its value, or raises.
+        ScenarioError: The domain has no such setting, or one of another type, rejects its value, or
+            raises.
     """
     settings = scenario.domain_settings()
     known = [name for name in signature(make).parameters if name != "self"]
@@ -42,7 +44,9 @@ def open_domain(scenario: Scenario, make: Callable[..., Domain]) -> Domain:
             problem = f"domain {scenario.domain!r} has no such setting{hint(name, known)}"
             raise ScenarioError(scenario.name, f"settings.{name}", problem)
     try:
-        return make_domain(scenario.domain, make, settings)
+        return make_domain(scenario.domain, make, typed_settings(make, settings))
+    except SettingTypeError as error:
+        raise ScenarioError(scenario.name, f"settings.{error.name}", str(error)) from error
     except DomainError as error:
         raise ScenarioError(scenario.name, "domain", str(error)) from error
     except ValueError as error:

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from placet.scenarios.values import ScenarioError
-from placet.schemas.codec import Json
-from placet.schemas.json_value import from_numpy
+from placet.schemas.codec import Json, without_numpy
 
 SCENARIO_COLUMN: Final = "scenario"
 """Column of a data frame that names the scenario of each row."""
@@ -55,6 +54,6 @@ def plain_like(value: Any, before: Json) -> Json:  # noqa: ANN401  # a scalar of
 
     Samplers return floats, also for a count.
     """
-    plain: Any = from_numpy(value)
+    plain = without_numpy(value)
     is_whole = isinstance(plain, float) and plain.is_integer()
     return int(plain) if is_whole and type(before) is int else plain

@@ -39,7 +39,7 @@ from placet.scenarios.values import (
     Table,
     ids_of,
 )
-from placet.schemas.codec import Json
+from placet.schemas.codec import Json, without_numpy
 from placet.schemas.keywords import explain_keywords
 from placet.schemas.limits import (
     SCENARIO_AGENTS_MAX,
@@ -197,6 +197,7 @@ class Scenario:
 
         Source: the largest-remainder method (Hamilton); ties go to the cohort that stands first.
         """
+        count = without_numpy(count)
         if type(count) is not int or not 0 <= count <= SCENARIO_AGENTS_MAX:
             problem = f"expected 0 to {SCENARIO_AGENTS_MAX} agents, got {count!r}"
             raise ScenarioError(self.name, "agents", problem)
@@ -311,7 +312,7 @@ def build_scenario(source: str, raw: Mapping[str, Json]) -> Scenario:
         ScenarioError: It is invalid.
     """
     try:
-        built = _scenario().validate_python(raw)
+        built = _scenario().validate_python(without_numpy(dict(raw)))
     except ValidationError as error:
         raise _scenario_error(source, min(error.errors(), key=_is_no_typo)) from None
     _require_once(source, built)

@@ -30,7 +30,7 @@ from placet.scenarios.report import RunReport
 from placet.scenarios.scenario import Scenario, build_scenario, from_text
 from placet.scenarios.setup import RunSetup, config_of, prepare
 from placet.scenarios.values import ScenarioError
-from placet.schemas.codec import Json
+from placet.schemas.codec import Json, without_numpy
 from placet.schemas.config import OnRuleError
 from placet.schemas.errors import AgentError
 from placet.schemas.keywords import explain_keywords
@@ -164,6 +164,7 @@ class Simulation:
             StoreError: The log cannot be written.
             ValueError: `ticks` is negative.
         """
+        ticks = without_numpy(ticks)
         if type(ticks) is not int or ticks < 0:
             raise ValueError(f"ticks must be an int of at least 0, got {ticks!r}")
         self._goal += ticks

@@ -3,8 +3,8 @@
 Ids, payloads, messages and names in a log are not trusted. A control character may drive a terminal
 or forge a line, and a bidirectional or zero-width one reorders or hides the text beside it. So each
 way out for people has its function here: `printable` for lines of text, `printable_json` for JSON,
-`printable_html` for markup. Files of data keep texts as they are; `defused` is for those that a
-spreadsheet opens.
+`printable_html` for markup. Files of data keep texts as they are, and `defused` makes
+a text for a spreadsheet.
 """
 
 import re

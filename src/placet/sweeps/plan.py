@@ -7,6 +7,7 @@ from hashlib import sha256
 from itertools import islice
 
 from placet.scenarios.scenario import Scenario, as_text, from_text
+from placet.schemas.codec import without_numpy
 from placet.schemas.limits import SEED_MAX, SWEEP_RUNS_MAX
 from placet.sweeps.code_version import CodeReader, CodeVersion
 from placet.sweeps.columns import clash_among, collected_clash
@@ -152,7 +153,7 @@ def _seeds(replications: int | None, seeds: Iterable[int] | None) -> tuple[int, 
         return tuple(range(1, replications + 1))
     if seeds is None:
         return None
-    chosen = tuple(dict.fromkeys(islice(seeds, SWEEP_RUNS_MAX + 1)))
+    chosen = tuple(dict.fromkeys(map(without_numpy, islice(seeds, SWEEP_RUNS_MAX + 1))))
     _require_bounded(len(chosen))
     if not chosen:
         raise LabError("`seeds` is empty; give at least one seed, or leave it out")

@@ -22,9 +22,9 @@ from types import FrameType
 from typing import Any, Final, Literal, TypeAlias
 
 from placet.plugins.domains import import_from_here
-from placet.schemas.codec import Json
+from placet.schemas.codec import Json, from_numpy
 from placet.schemas.errors import StoreError
-from placet.schemas.json_value import format_value, from_numpy
+from placet.schemas.json_value import format_value
 from placet.stores.gc_tuning import tune_gc
 from placet.sweeps.columns import clash_of
 from placet.sweeps.errors import LabError

@@ -26,8 +26,8 @@ from placet.kernel.ledger.ledger import Ledger
 from placet.kernel.log.replay import Replayer
 from placet.kernel.state.tree import Entity, State, WorldState
 from placet.plugins.domains import import_from_here
-from placet.schemas.codec import Json
-from placet.schemas.json_value import InvalidJsonValue, format_value, from_numpy, to_json_value
+from placet.schemas.codec import Json, from_numpy
+from placet.schemas.json_value import InvalidJsonValue, format_value, to_json_value
 from placet.schemas.keywords import explain_keywords
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.expand import expanded

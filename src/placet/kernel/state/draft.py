@@ -13,7 +13,7 @@ from placet.kernel.ledger.ordinals import Ordinals
 from placet.kernel.prng import below, cached_agent_key, draw_state, mix_word, unit_of
 from placet.kernel.state.tree import READ_AND_WRITE, Entity, Stamp, State
 from placet.schemas.batch import CheckedBatch
-from placet.schemas.codec import Json, freeze, is_flat, sort_last
+from placet.schemas.codec import Json, freeze, is_flat, sort_last, without_numpy
 from placet.schemas.identity import SYSTEM
 from placet.schemas.limits import SECOND_NS, UNLIMITED
 from placet.schemas.name_suggestions import nearest
@@ -198,7 +198,7 @@ class Draft:
         Raises:
             ValueError: The bound is below 1.
         """
-        return below(bound, self._random_u64(purpose))
+        return below(without_numpy(bound), self._random_u64(purpose))
 
     @property
     def ordinal(self) -> int:
@@ -243,6 +243,7 @@ class Draft:
             WorkExceeded: The batch would use more than `batch_work_max` units. Do not catch it:
                 the batch is refused as `work_exceeded`.
         """
+        units = units if type(units) is int else without_numpy(units)
         if type(units) is not int:
             raise TypeError(f"work must be an int of units, got {units!r}")
         if units < 0:
