@@ -174,4 +174,6 @@ def test_commands_refuse_a_text_for_a_number_in_one_line(tmp_path, capsys):
 
 
 def test_a_log_is_made_again_with_the_settings_in_it():
-    assert make_domain(DOMAIN, Rates, {"beta": "1:2", "needed": "x"}).settings()["beta"] == "1:2"
+    made = make_domain(DOMAIN, Rates, {"beta": "1:2", "needed": "x"}).settings()
+    assert made is not None
+    assert made["beta"] == "1:2"

@@ -14,9 +14,9 @@ from placet.schemas.keywords import explain_keywords
 from placet.schemas.limits import SWEEP_TIMEOUT_S_MAX
 from placet.sweeps.errors import LabError
 from placet.sweeps.loop import OnProgress, SweepLoop
-from placet.sweeps.outcome import Outcome, spec_of
+from placet.sweeps.outcome import Outcome, spec_of, specs_here
 from placet.sweeps.plan import SweepPlan, plan_sweep
-from placet.sweeps.pools import GivenPools, OwnPools, Pools
+from placet.sweeps.pools import GivenPools, HerePools, OwnPools, Pools, require_jobs
 from placet.sweeps.results import Results, results_of
 from placet.sweeps.study import Study
 from placet.sweeps.worker import NOWHERE, Logs, RunTask
@@ -60,7 +60,9 @@ def run_scenarios(
             `module:function`. Each fills columns of the results.
         executor: A `concurrent.futures` executor, which stays open, or a function that returns a
             new executor. None: `jobs` worker processes.
-        jobs: Number of worker processes if there is no `executor`; None is 1, and on Ray all slots.
+        jobs: Number of worker processes instead of an `executor`. 1 is this process alone: a
+            debugger works, and an outcome may be any function; with a timeout it is a worker
+            process. None is a worker process, and on Ray all slots.
         to: Folder of the study. Runs that are finished in it are not repeated. None: no folder is
             kept.
         logs: Which runs keep their logs in the folder. With `all` and `failed`, a run that was
@@ -92,11 +94,19 @@ def run_scenarios(
             "`executor` must be a concurrent.futures executor, or a function that returns one, got "
             f"{executor!r}"
         )
+    if jobs is not None:
+        require_jobs(jobs)
+        if executor is not None:
+            raise LabError("give `executor` or `jobs`, not both")
+    is_here = is_in_this_process(jobs, timeout_s) and on == "here"
+    functions = cast("Sequence[Outcome | str]", outcomes)
     plan = plan_sweep(
         listed,
         replications=replications,
         seeds=seeds,
-        outcomes=[spec_of(cast("Outcome", one)) for one in outcomes],
+        outcomes=specs_here(functions, is_kept=to is not None)
+        if is_here
+        else list(map(spec_of, functions)),
     )
     if timeout_s is not None and isinstance(executor, ThreadPoolExecutor):
         raise LabError("a run in a thread cannot be ended: leave out timeout_s, or use processes")
@@ -116,7 +126,9 @@ def run_scenarios(
         return sweep_on_ray(
             plan, arguments, address=ray_address, jobs=jobs, ship=ship, on_notice=on_notice
         )
-    pools: Pools = GivenPools(executor) if executor is not None else own_pools(plan, jobs)
+    pools: Pools = (
+        GivenPools(executor) if executor is not None else own_pools(plan, jobs, timeout_s)
+    )
     return sweep_here(plan, pools, arguments)
 
 
@@ -130,8 +142,15 @@ def _require_iterable(name: str, value: object, example: str) -> None:
         raise LabError(f"`{name}` must be {example}, got {value!r}")
 
 
-def own_pools(plan: SweepPlan, jobs: int | None) -> OwnPools:
-    """Return the pools of worker processes for a plan."""
+def is_in_this_process(jobs: int | None, timeout_s: float | None) -> bool:
+    """Return whether runs are executed in this process: a run with a timeout is in a worker."""
+    return jobs == 1 and timeout_s is None
+
+
+def own_pools(plan: SweepPlan, jobs: int | None, timeout_s: float | None) -> Pools:
+    """Return the pools for a plan: this process, or worker processes."""
+    if is_in_this_process(jobs, timeout_s):
+        return HerePools()
     has_main = any(spec.startswith("__main__:") for spec in plan.outcomes)
     return OwnPools(1 if jobs is None else jobs, with_main=has_main)
 

@@ -30,7 +30,7 @@ from placet.sweeps.columns import clash_of
 from placet.sweeps.errors import LabError
 from placet.sweeps.execution import Ended, execute
 from placet.sweeps.half_run import HalfRun
-from placet.sweeps.outcome import find_outcome
+from placet.sweeps.outcome import HERE, find_outcome
 from placet.sweeps.plan import scenario_of
 from placet.sweeps.study import LOGS, MANIFEST, STREAMS, Row, RowWriter, writing
 
@@ -129,7 +129,9 @@ def _named_specs(text: str, outcomes: tuple[str, ...]) -> frozenset[str]:
     policies = (cohort.policy for cohort in scenario.agents.values())
     collected = () if scenario.collect is None else scenario.collect.world.values()
     return frozenset(
-        spec for spec in (scenario.domain, *policies, *collected, *outcomes) if ":" in spec
+        spec
+        for spec in (scenario.domain, *policies, *collected, *outcomes)
+        if ":" in spec and not spec.startswith(HERE)
     )
 
 
@@ -341,6 +343,14 @@ def _writer(folder: str, identity: str, session: str) -> RowWriter | None:
         _writers.key = key
     writer: RowWriter | None = _writers.writer
     return writer
+
+
+def close_writer() -> None:
+    """Close the files that this thread writes rows to, if it does."""
+    writer: RowWriter | None = getattr(_writers, "writer", None)
+    if writer is not None:
+        writer.close()
+    _writers.writer = _writers.key = None
 
 
 _prepared_pid = 0

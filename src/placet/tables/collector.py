@@ -177,9 +177,12 @@ class Collector:
     def close(self) -> None:
         """Write the last part, and seal the tables; a second call does nothing.
 
+        If the collecting has failed, the tables are not sealed: the parts up to the tick before
+        are left, and a run that is resumed continues them.
+
         Raises:
-            CollectError: The tables cannot be written, or the collecting has failed. Parts of a
-                live world are left; rows collected from a log are removed.
+            CollectError: The tables cannot be written, or the collecting has failed. Rows collected
+                from a log are removed.
         """
         if self._is_closed:
             return
@@ -188,7 +191,8 @@ class Collector:
         if self._folder is not None and self._has_begun:
             try:
                 self._folder.write(self._tick)
-                self._folder.seal()
+                if self.failure is None:
+                    self._folder.seal()
             except CollectError:
                 if self._is_of_log:
                     self._folder.remove()
@@ -305,8 +309,8 @@ class Collector:
             self._close_part()
             if ledger.tick % self.every == 0:
                 place = (ledger.tick, ledger.seq, ledger.now_ns)
+                self._take_world(state, place)  # first, so that a tick is collected whole or not
                 self._take_agents(state, ledger, place)
-                self._take_world(state, place)
             self._tick = ledger.tick
         except CollectError as error:
             self.failure = error
@@ -332,7 +336,7 @@ class Collector:
         for name, function in self._world.items():
             try:
                 value = function(view)
-            except Exception as error:
+            except (Exception, SystemExit) as error:  # it is code of the user
                 raise CollectError(
                     f"the function of the column {name!r} raised {error!r} at tick {place[0]}"
                 ) from error

@@ -56,7 +56,9 @@ _Ticks: TypeAlias = Annotated[int | None, typer.Option(min=0, metavar="N", help=
 _Jobs: TypeAlias = Annotated[
     int | None,
     typer.Option(
-        min=1, metavar="N", help="Worker processes. Default: 1; on Ray all slots of the cluster."
+        min=1,
+        metavar="N",
+        help="Worker processes; 1: this process. Default: a worker; on Ray all slots.",
     ),
 ]
 _To: TypeAlias = Annotated[
@@ -167,7 +169,7 @@ def sweep(
                     on_notice=complain,
                 )
             else:
-                results = sweep_here(plan, own_pools(plan, jobs), arguments)
+                results = sweep_here(plan, own_pools(plan, jobs, timeout), arguments)
     except KeyboardInterrupt as stop:
         complain(f"stopped; what is finished is kept in {to}. Run the same command to go on")
         return Terminated.exit_code if isinstance(stop, Terminated) else 130
