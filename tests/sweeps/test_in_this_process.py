@@ -3,6 +3,7 @@
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -80,7 +81,8 @@ def test_seeds_are_run_as_given_or_refused():
     for more in ({"seeds": [1, 2]}, {"replications": 2}):
         with pytest.raises(LabError, match=r"have the seeds 5, 3 \.\.\. of their own"):
             run_scenarios(scenarios, **more)
-    for seeds in ([1, 2, 1], [1, True], [1.0]):
+    given: list[Any] = [[1, 2, 1], [1, True], [1.0]]
+    for seeds in given:
         with pytest.raises(LabError, match=r"given twice|a seed must be an integer"):
             run_scenarios(short_town(), seeds=seeds)
 

@@ -198,7 +198,8 @@ class Draft:
         Raises:
             ValueError: The bound is below 1.
         """
-        return below(without_numpy(bound), self._random_u64(purpose))
+        bound = bound if type(bound) is int else without_numpy(bound)
+        return below(bound, self._random_u64(purpose))
 
     @property
     def ordinal(self) -> int:
