@@ -7,6 +7,7 @@ import re
 import sys
 from collections import Counter
 from html.parser import HTMLParser
+from importlib.resources import files
 from math import inf, nan
 
 import pyarrow as pa
@@ -22,12 +23,15 @@ from placet.lab.reporting.drawings import Estimate, estimates, lorenz, number_te
 from placet.lab.reporting.figures import Figure, Page, ReportSection
 from placet.lab.reporting.page import render
 from placet.schemas.errors import StoreError
+from placet.schemas.printable import unseen_characters
 from placet.stores.url import open_event_log
 from placet.sweeps.errors import LabError
 from placet.tables.table import Table
 from tests.agents.till import put, talk
 from tests.lab.coin import TOML
 from tests.lab.runs import log_of, run_coin
+
+dashboard = files("placet.server") / "dashboard"
 
 EVIL = "</script><img src=x onerror=alert(1)>"
 
@@ -300,6 +304,18 @@ def test_values_that_are_not_finite_are_counted_and_left_out(tmp_path):
     section = ReportSection(title="s", figures=[data])
     page = render(Page(title="p", subtitle="", facts=[], sections=[section]))
     assert json.loads(Parsed(page).scripts[0])[0]["columns"] == [["nan", "inf", "-inf", 1.5]]
+
+
+def test_texts_of_the_data_stand_in_the_page_as_they_are(tmp_path):
+    texts = ["two\nlines", "two\\nlines", "\u202e", "=1", "</script>", '"', "", None]
+    section = ReportSection(title="s", figures=[Figure(title="t", data={"a\x1b": texts})])
+    page = render(Page(title="p", subtitle="", facts=[], sections=[section]))
+    (figure,) = json.loads(Parsed(page).scripts[0])
+    assert (figure["names"], figure["columns"]) == (["a\x1b"], [texts])
+    assert not unseen_characters(page.replace("\n", ""))
+    unseen = re.search(r"const UNSEEN = .*", (dashboard / "format.js").read_text())
+    assert unseen is not None
+    assert unseen[0] in Parsed(page).scripts[2]
 
 
 def test_a_folder_that_is_no_study_is_an_error(tmp_path):
