@@ -290,6 +290,7 @@ def test_values_that_are_not_finite_are_counted_and_left_out(tmp_path):
     values = {1: [1.0, 3.0, nan], 2: [inf, 5.0, -inf]}
     rows = [{"o": option, "x": x} for option, column in values.items() for x in column]
     figure = study_report._multiple(rows, "x", "o")
+    assert figure is not None
     assert figure.note.endswith("interval (of Student); 3 not finite, left out")
     assert figure.data["mean"] == [2, 5]
     assert figure.data["runs"] == [2, 1]
