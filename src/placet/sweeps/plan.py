@@ -125,7 +125,7 @@ def plan_sweep(
 
 
 def _require_own_seeds_used(planned: Iterable[PlannedScenario], *, is_chosen: bool) -> None:
-    """Refuse seeds for all scenarios where scenarios of one name have seeds of their own.
+    """Refuse seeds for all scenarios if scenarios of one name differ in their seeds.
 
     Raises:
         LabError: The seeds of a data frame or of an axis would be ignored.

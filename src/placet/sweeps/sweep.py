@@ -89,15 +89,7 @@ def run_scenarios(
     _require_iterable("outcome", outcomes, "a function, or a list of functions")
     if seeds is not None:
         _require_iterable("seeds", seeds, "a list or a range, such as range(1, 21)")
-    if not (executor is None or isinstance(executor, Executor) or callable(executor)):
-        raise LabError(
-            "`executor` must be a concurrent.futures executor, or a function that returns one, got "
-            f"{executor!r}"
-        )
-    if jobs is not None:
-        require_jobs(jobs)
-        if executor is not None:
-            raise LabError("give `executor` or `jobs`, not both")
+    _require_place(executor, jobs)
     is_here = is_in_this_process(jobs, timeout_s) and on == "here"
     functions = cast("Sequence[Outcome | str]", outcomes)
     plan = plan_sweep(
@@ -130,6 +122,19 @@ def run_scenarios(
         GivenPools(executor) if executor is not None else own_pools(plan, jobs, timeout_s)
     )
     return sweep_here(plan, pools, arguments)
+
+
+def _require_place(executor: object, jobs: int | None) -> None:
+    """Check the executor and the number of processes, of which one is given at most."""
+    if not (executor is None or isinstance(executor, Executor) or callable(executor)):
+        raise LabError(
+            "`executor` must be a concurrent.futures executor, or a function that returns one, got "
+            f"{executor!r}"
+        )
+    if jobs is not None:
+        require_jobs(jobs)
+        if executor is not None:
+            raise LabError("give `executor` or `jobs`, not both")
 
 
 def _require_one_of(name: str, value: str, known: Sequence[str]) -> None:
